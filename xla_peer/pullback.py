@@ -21,7 +21,7 @@ def active(specs: Sequence[TensorSpec]) -> list[int]:
 
 
 def float_arguments(arguments: Sequence[Any]) -> tuple[int, ...]:
-    """The indices of the arguments whose leaves are all float or complex."""
+    """The indices of the arguments with float or complex leaves alone."""
     return tuple([
         number
         for number, argument in enumerate(arguments)

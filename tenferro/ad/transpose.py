@@ -52,10 +52,10 @@ def transpose(
 
     for value, bar in cotangents:
         accumulate(value, Value(emitter, bar))
-    for index, (op, operands, made, _, _) in reversed(region):
-        if bars.keys().isdisjoint(made):
+    for index, (op, operands, results, _, _) in reversed(region):
+        if bars.keys().isdisjoint(results):
             continue
-        y_bars = [bars.pop(value, None) for value in made]
+        y_bars = [bars.pop(value, None) for value in results]
         emitter.derive(index)
         mask = tuple(map(linear.__getitem__, operands))
         values = emitter.values(operands)

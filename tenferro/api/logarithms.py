@@ -86,7 +86,7 @@ def _logaddexp_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def largest(name: str, x: Tensor, axis: Axis) -> Any:
-    """The maximum over `axis`, whose extents become 1; -inf where there are no elements.
+    """The maximum over `axis`, kept with extent 1; -inf where there are no elements.
 
     Raises:
         DTypeError: complex x. AxisError: no axis of x.

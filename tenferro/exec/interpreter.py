@@ -74,10 +74,10 @@ def _call(
     elif step.places:
         memory = program.resources.memory
         options["into"] = [
-            arena[place.offset : place.offset + place.size] if isinstance(place, Arena)
-            else memory.lend(place.size) if isinstance(place, Lent)
+            arena[target.offset : target.offset + target.size] if isinstance(target, Arena)
+            else memory.lend(target.size) if isinstance(target, Lent)
             else None
-            for place in step.places
+            for target in step.places
         ]  # fmt: skip
     results = results_of(step.op, step.function(*operands, **options), len(step.output_slots))
     numbers, as_array = program.numbers, program.resources.as_array

@@ -200,12 +200,12 @@ def _text(
             names[name] = step.function
         return name
 
-    def bytes_of(place: Any) -> str:
-        if isinstance(place, Arena):
-            return f"arena[{place.offset}:{place.offset + place.size}]"
-        if isinstance(place, Lent):
+    def bytes_of(target: Any) -> str:
+        if isinstance(target, Arena):
+            return f"arena[{target.offset}:{target.offset + target.size}]"
+        if isinstance(target, Lent):
             names["lend"] = program.resources.memory.lend
-            return f"lend({place.size})"
+            return f"lend({target.size})"
         return "None"
 
     def statement(step: ExecInstruction) -> str:

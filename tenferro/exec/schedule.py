@@ -202,7 +202,7 @@ class ExecInstruction(NamedTuple):
             f" {'~' if last else ''}%{slot}"
             for slot, last in zip(self.input_slots, self.last_use, strict=True)
         ])  # fmt: skip
-        places = ", ".join(["fresh" if place is None else str(place) for place in self.places])
+        places = ", ".join(["fresh" if target is None else str(target) for target in self.places])
         notes = (f"  into {places}" if places else "") + (
             f"  # {self.remark}" if self.remark else ""
         )

@@ -35,7 +35,7 @@ def stop_early(program: GraphProgram) -> GraphProgram:
 def scan(
     producers: Producers, op: Scan, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """A while loop over a counter, the carry, and what is stacked; rows that it has not reached are filled."""
+    """A while loop over a counter, the carry and the stacks; rows of later iterations are filled."""
     choice = choice_of(op)
     if choice is None:
         return None

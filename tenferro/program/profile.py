@@ -112,7 +112,7 @@ class Profile:
         )
 
     def table(self, most: int = 20) -> str:
-        """The slowest instructions, what loops keep of their turns, and memory over time."""
+        """The slowest instructions, the tapes of loops, and memory over time."""
         rows = [("share", "time", "GB/s", "made", "op", "line")]
         slowest = sorted(self.instructions, key=lambda row: -row.seconds)[:most]
         for row in slowest:

@@ -43,7 +43,7 @@ class TapeValue:
 
 @dataclass(frozen=True)
 class Tape:
-    """What a loop keeps of its turns.
+    """Values of its iterations that a loop stacks.
 
     Attributes:
         turns: the extent of the stacks.
@@ -111,7 +111,7 @@ def tape_of(step: Instruction) -> Tape | None:
 
 
 def _written_rows(body: GraphProgram, num_consts: int) -> tuple[Any, list[int]]:
-    """The extent of the stacks that a while loop carries, and the slots of what it writes into their rows."""
+    """The extent of the stacks that a while loop carries, and the slots that it writes into their rows."""
     steps = makers(body.instructions)
     turns, rows = 0, list[int]()
     for own, output in zip(body.input_slots[num_consts:], body.output_slots, strict=True):
@@ -126,7 +126,7 @@ def _written_rows(body: GraphProgram, num_consts: int) -> tuple[Any, list[int]]:
 
 
 def _recomputed(body: GraphProgram) -> list[int]:
-    """What ops of the user's own compute in the loop of a derivative."""
+    """Ops of the user's own in the loop of a derivative."""
     return [
         slot
         for step in body.instructions

@@ -1,4 +1,4 @@
-"""`fuzz`: random programs on both paths for some minutes, and what came of it."""
+"""`fuzz`: random programs on both paths for some minutes, and the report of their divergences."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Group:
 
 @dataclass
 class FuzzReport:
-    """What came of a campaign; `print(report)` shows it.
+    """Result of a campaign; `print(report)` shows it.
 
     Attributes:
         seed: names the stream of cases.
@@ -186,9 +186,9 @@ def fuzz(
         progress(done, f"{report.programs} programs, {len(groups)} groups")
         try:
             case = _case(seed, number, report)
-            found = _examined(case, number, peer, report)
-            if found is not None:
-                _note(found, case, number, peer, groups, folder)
+            outcome = _examined(case, number, peer, report)
+            if outcome is not None:
+                _note(outcome, case, number, peer, groups, folder)
         except KeyboardInterrupt:
             break  # because what has been found is worth telling
         number += 1
@@ -207,15 +207,15 @@ def _share(report: FuzzReport, minutes: float | None, programs: int | None) -> f
 def _case(seed: int, number: int, report: FuzzReport) -> Case:
     """The case of that number in its form; as it is where it has no such form."""
     case, form = random_case(seed, number), form_of(number)
-    other = formed(case, form)
-    report.forms["plain" if other is None else form] += 1
-    return case if other is None else other
+    rewritten = formed(case, form)
+    report.forms["plain" if rewritten is None else form] += 1
+    return case if rewritten is None else rewritten
 
 
 def _examined(
     case: Case, number: int, peer: Any, report: FuzzReport
 ) -> ParityReport | Exception | None:
-    """What is wrong with a case; None where both paths agree."""
+    """The failure of a case; None where both paths agree."""
     report.programs += 1
     for step in case.program.instructions:
         report.ops[step.op.name] += 1
@@ -227,15 +227,15 @@ def _examined(
     try:
         try:
             report.gradients += wants_gradient
-            found = _checked(case, peer, wants_gradient, interpreter)
+            report_of_case = _checked(case, peer, wants_gradient, interpreter)
         except ADRuleUnsupportedError:  # because some ops refuse to be differentiated
             report.gradients -= 1
-            found = _checked(case, peer, False, interpreter)
+            report_of_case = _checked(case, peer, False, interpreter)
     except Exception as error:  # because whatever it is, it is a finding
         return error
-    if any(output.outside for output in found.outputs):
-        return found
-    report.undecided += not found.ok
+    if any(output.outside for output in report_of_case.outputs):
+        return report_of_case
+    report.undecided += not report_of_case.ok
     return None
 
 
@@ -246,7 +246,7 @@ def _checked(case: Case, peer: Any, grad: bool, interpreter: bool) -> ParityRepo
 
 
 def _note(
-    found: ParityReport | Exception,
+    outcome: ParityReport | Exception,
     case: Case,
     number: int,
     peer: Any,
@@ -254,22 +254,26 @@ def _note(
     folder: Any,
 ) -> None:
     """Put a finding into its group; the first without a reason is shrunk and told."""
-    divergence = None if isinstance(found, Exception) else found.first_divergence
-    if isinstance(found, Exception):
-        key = (type(found).__name__, str(found).partition("\n")[0][:80], "")
+    divergence = None if isinstance(outcome, Exception) else outcome.first_divergence
+    if isinstance(outcome, Exception):
+        key = (type(outcome).__name__, str(outcome).partition("\n")[0][:80], "")
     elif divergence is None:
         key = ("no single op", "", "")
     else:
-        known = explain(divergence)
+        explanation = explain(divergence)
         dtype = divergence.output.spec.dtype
-        key = (divergence.op.partition("(")[0].strip(), dtype.value, known.name if known else "")
+        key = (
+            divergence.op.partition("(")[0].strip(),
+            dtype.value,
+            explanation.name if explanation else "",
+        )
     group = groups.setdefault(key, Group(*key))
     group.numbers.append(number)
     if group.reason or len(group.numbers) > 1:
         return
-    group.told = str(found)
-    if isinstance(found, Exception):
-        case = smallest_failure(case, found, peer)
+    group.told = str(outcome)
+    if isinstance(outcome, Exception):
+        case = smallest_failure(case, outcome, peer)
         group.told += f"\nof {case.program}"
         if folder is not None:
             group.folder = saved_failure(case, Path(folder) / f"{key[0]}-{number}")
@@ -277,8 +281,8 @@ def _note(
         divergence = _smallest(divergence, peer)
         group.told = str(divergence)
         if folder is not None:
-            place = Path(folder) / f"{key[0]}-{key[1]}-{number}"
-            group.folder = str(divergence.save(place))
+            directory = Path(folder) / f"{key[0]}-{key[1]}-{number}"
+            group.folder = str(divergence.save(directory))
 
 
 def _smallest(divergence: Divergence, peer: Any) -> Divergence:

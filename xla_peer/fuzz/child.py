@@ -1,4 +1,4 @@
-"""XLA in a child process: what ends the compiler ends the child, and is a finding.
+"""XLA in a child process: a crash of the compiler ends the child, and is a finding.
 
 Its memory may be damaged then, so that only plain data go to and fro: a document in JSON, and an archive of arrays.
 """
@@ -149,7 +149,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def serve() -> None:
-    """Answer requests on the standard streams until there are none; what XLA prints goes to the error stream."""
+    """Answer requests on the standard streams until they end; output of XLA goes to the error stream."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     requests: IO[bytes] = sys.stdin.buffer
@@ -192,7 +192,7 @@ def _send(stream: IO[bytes], document: dict[str, Any], arrays: Sequence[Any]) ->
 
 
 def _received(stream: IO[bytes]) -> tuple[dict[str, Any], list[Any]]:
-    """Read what `_send` wrote.
+    """Read a document and arrays written by `_send`.
 
     Raises:
         EOFError: the stream ends before that.

@@ -21,7 +21,7 @@ ORDER = ("plain", "plain", "imported", "loop", "plain", "symbolic")
 
 
 def looped(case: Case) -> Case:
-    """The program as the body of a loop that carries each argument whose type a result has."""
+    """The program as the body of a loop that carries the arguments with the type of a result."""
     program = case.program
     results = list(enumerate(program.output_specs))
     carried: dict[int, int] = {}

@@ -48,14 +48,14 @@ class Pool:
 
     def choice(self, items: Iterable[Any]) -> Any:
         """One of them."""
-        found = list(items)
-        return found[int(self.rng.integers(len(found)))]
+        candidates = list(items)
+        return candidates[int(self.rng.integers(len(candidates)))]
 
     def some(self, items: Iterable[int], least: int = 0) -> tuple[int, ...]:
         """A random part of them, in order."""
-        found = list(items)
-        count = self.integer(min(least, len(found)), len(found))
-        return tuple(sorted(self.rng.permutation(found)[:count].tolist()))
+        candidates = list(items)
+        count = self.integer(min(least, len(candidates)), len(candidates))
+        return tuple(sorted(self.rng.permutation(candidates)[:count].tolist()))
 
     def shape(self, least_rank: int = 0, most_rank: int = 3) -> tuple[int, ...]:
         """Extents from 1 to 5, seldom 0."""
@@ -120,9 +120,9 @@ def random_elements(spec: TensorSpec, rng: np.random.Generator) -> Any:
     mode = rng.random()
     if dtype.is_complex:
         parts = [_floats(shape, dtype.real, mode, rng).astype(np.float64) for _ in range(2)]
-        found = np.empty(shape, dtype.dtype)
-        found.real, found.imag = parts
-        return found
+        values = np.empty(shape, dtype.dtype)
+        values.real, values.imag = parts
+        return values
     if dtype.is_integer:
         info = np.iinfo(dtype.dtype)
         low = -9 if dtype.kind == "i" else 0

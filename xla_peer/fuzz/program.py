@@ -33,8 +33,8 @@ def random_case(seed: int, number: int, most_ops: int = 12) -> Case:
     rng = np.random.default_rng([seed, number])
     pool = Pool(rng)
     wanted = pool.integer(1, most_ops)
-    made = 0
-    while made < wanted:
+    count = 0
+    while count < wanted:
         card: Any = pool.choice(CARDS)
         propose: Any = PROPOSALS[card]
         before = len(pool.graph.types)
@@ -45,7 +45,7 @@ def random_case(seed: int, number: int, most_ops: int = 12) -> Case:
             continue  # because a card may refuse what was drawn, which is its right
         if any(pool.spec(v).size > LARGEST for v in range(before, len(pool.graph.types))):
             pool.values = [v for v in pool.values if pool.spec(v).size <= LARGEST]
-        made += 1
+        count += 1
     outputs = _results(pool)
     program = GraphProgram.from_graph(
         pool.graph,
@@ -57,6 +57,6 @@ def random_case(seed: int, number: int, most_ops: int = 12) -> Case:
 
 
 def _results(pool: Pool) -> list[int]:
-    """What nothing else takes, so that every op counts."""
-    taken = {value for step in pool.graph.instructions for value in step.inputs}
-    return [value for value in pool.values if value not in taken] or pool.values[-1:]
+    """Values without readers, as outputs, so that every op counts."""
+    operands = {value for step in pool.graph.instructions for value in step.inputs}
+    return [value for value in pool.values if value not in operands] or pool.values[-1:]

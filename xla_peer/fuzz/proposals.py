@@ -253,10 +253,10 @@ def _convolution(card: Any, pool: Pool) -> Proposal:
     dims = list(range(rank + 2))
     at_input, at_kernel, at_output = (pool.rng.permutation(dims).tolist() for _ in range(3))
     x_shape, w_shape = [0] * (rank + 2), [0] * (rank + 2)
-    for place, extent in zip(at_input, [batch, features, *image], strict=True):
-        x_shape[place] = extent
-    for place, extent in zip(at_kernel, [features, outputs, *window], strict=True):
-        w_shape[place] = extent
+    for axis, extent in zip(at_input, [batch, features, *image], strict=True):
+        x_shape[axis] = extent
+    for axis, extent in zip(at_kernel, [features, outputs, *window], strict=True):
+        w_shape[axis] = extent
     op = card(
         window_strides=tuple(pool.integer(1, 2) for _ in image),
         padding=tuple((pool.integer(0, 2), pool.integer(0, 2)) for _ in image),
@@ -294,8 +294,8 @@ def _gather(card: Any, pool: Pool) -> Proposal:
     x = pool.operand(card.accepts, _ranked(0, 1))
     shape = pool.spec(x).shape
     chosen, sizes, gone, batch = _windows(pool, shape)
-    kept = len(shape) - len(gone)
-    places = sorted(pool.rng.permutation(kept + len(batch))[:kept].tolist())
+    window_rank = len(shape) - len(gone)
+    places = sorted(pool.rng.permutation(window_rank + len(batch))[:window_rank].tolist())
     op = card(tuple(places), gone, (), (), chosen, len(batch), sizes)
     return op, [x, pool.indices([*batch, len(chosen)], max(shape, default=1))]
 
@@ -307,8 +307,8 @@ def _scatter(card: Any, pool: Pool) -> Proposal:
     window = [size for axis, size in enumerate(sizes) if axis not in gone]
     places = sorted(pool.rng.permutation(len(window) + len(batch))[: len(window)].tolist())
     updates, rest, left = [], list(batch), list(window)
-    for place in range(len(window) + len(batch)):
-        updates.append(left.pop(0) if place in places else rest.pop(0))
+    for axis in range(len(window) + len(batch)):
+        updates.append(left.pop(0) if axis in places else rest.pop(0))
     combiners = [c for c in ix.COMBINERS if c not in ("min", "max") or not dtype.is_complex]
     if dtype.is_bool:
         combiners = ["set"]

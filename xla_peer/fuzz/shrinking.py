@@ -40,8 +40,8 @@ def shrunk(case: Case, parts: Callable[[Case], bool]) -> Case:
         if smaller is None:
             break
         case = smaller
-    for place in range(len(case.leaves)):
-        case = _plainer(case, place, holds)
+    for number in range(len(case.leaves)):
+        case = _plainer(case, number, holds)
     return case
 
 
@@ -59,38 +59,40 @@ def _cuts(case: Case) -> Iterator[Case]:
 def _cut(case: Case, slots: Sequence[int]) -> Case:
     program = case.program
     values, _ = flatten(prefix(program, slots).run(*case.leaves))
-    graph, known, leaves, inputs = Graph(), {}, [], []
+    graph, renumbered, leaves, inputs = Graph(), {}, [], []
 
     def parameter(slot: int, array: Any) -> None:
-        known[slot] = graph.add_input(TensorSpec.of(array.shape, DType.of(array.dtype)))
-        inputs.append(known[slot])
+        renumbered[slot] = graph.add_input(TensorSpec.of(array.shape, DType.of(array.dtype)))
+        inputs.append(renumbered[slot])
         leaves.append(array)
 
     for slot, leaf in zip(program.input_slots, case.leaves, strict=True):
         parameter(slot, leaf)
     for slot, value in zip(slots, map(np.asarray, values), strict=True):
         parameter(slot, value)
-    copy_into(graph, [i for i in program.instructions if i.outputs[0] not in known], known)
-    outputs = [known[slot] for slot in program.output_slots]
-    taken = {value for step in graph.instructions for value in step.inputs} | set(outputs)
-    kept = [(v, leaf) for v, leaf in zip(inputs, leaves, strict=True) if v in taken]
-    smaller = GraphProgram.from_graph(
-        graph, outputs, name=program.name, inputs=[v for v, _ in kept], guards=()
+    copy_into(
+        graph, [i for i in program.instructions if i.outputs[0] not in renumbered], renumbered
     )
-    return Case(smaller, tuple([leaf for _, leaf in kept]))
+    outputs = [renumbered[slot] for slot in program.output_slots]
+    operands = {value for step in graph.instructions for value in step.inputs} | set(outputs)
+    used_inputs = [(v, leaf) for v, leaf in zip(inputs, leaves, strict=True) if v in operands]
+    smaller = GraphProgram.from_graph(
+        graph, outputs, name=program.name, inputs=[v for v, _ in used_inputs], guards=()
+    )
+    return Case(smaller, tuple([leaf for _, leaf in used_inputs]))
 
 
-def _plainer(case: Case, place: int, holds: Callable[[Case], bool]) -> Case:
+def _plainer(case: Case, number: int, holds: Callable[[Case], bool]) -> Case:
     """The leaf with ones wherever that changes nothing, by halves."""
-    ranges = [(0, case.leaves[place].size)]
+    ranges = [(0, case.leaves[number].size)]
     while ranges:
         start, stop = ranges.pop()
-        flat = case.leaves[place].reshape(-1).copy()
+        flat = case.leaves[number].reshape(-1).copy()
         if stop <= start or (flat[start:stop] == 1).all():
             continue
         flat[start:stop] = 1
         leaves = list(case.leaves)
-        leaves[place] = flat.reshape(case.leaves[place].shape)
+        leaves[number] = flat.reshape(case.leaves[number].shape)
         candidate = Case(case.program, tuple(leaves))
         if holds(candidate):
             case = candidate

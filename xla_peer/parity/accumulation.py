@@ -64,7 +64,7 @@ def accumulated_error(
 
 
 def _magnitude(op: StdTensorOp, kernel: Kernel, operands: Sequence[Any], result: Any) -> Any:
-    """What rounding is relative to: the sum of the absolute terms, or the product itself."""
+    """The size that rounding is relative to: the sum of the absolute terms, or the product itself."""
     if isinstance(op, PRODUCTS) or (isinstance(op, ix.Scatter) and op.combiner == "multiply"):
         return _wide_abs(result)
     sizes = [x if x.dtype.kind in "biu" else np.abs(x).astype(x.dtype) for x in operands]
@@ -137,12 +137,12 @@ def _chosen(count: int, length: int) -> Any:
 
 def _rows(x: Any, axes: Sequence[int]) -> Any:
     """Chosen rows along those axes, each laid out as one."""
-    kept = [axis for axis in range(x.ndim) if axis not in axes]
-    view = x.transpose(*kept, *axes)
-    extents = view.shape[: len(kept)]
-    length = math.prod(view.shape[len(kept) :])
+    free_axes = [axis for axis in range(x.ndim) if axis not in axes]
+    view = x.transpose(*free_axes, *axes)
+    extents = view.shape[: len(free_axes)]
+    length = math.prod(view.shape[len(free_axes) :])
     places = _chosen(math.prod(extents), length)
-    rows = view[np.unravel_index(places, extents)] if kept else view[None]
+    rows = view[np.unravel_index(places, extents)] if free_axes else view[None]
     return rows.reshape(len(places), length)
 
 

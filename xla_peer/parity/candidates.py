@@ -65,7 +65,7 @@ def _carries(step: Instruction, program: GraphProgram) -> bool:
 
 
 def rivals(choice: Choice, keys: Any, limit: Any, output: Any) -> Alternatives:
-    """The candidates whose keys are within what rounding allows of the winner's.
+    """The candidates with keys within rounding of the winner's.
 
     Args:
         keys: what was chosen among.

@@ -356,7 +356,7 @@ def _is_proven(bound: str, tolerance: Tolerance | None) -> bool:
 def tolerance_of(
     name: str, ulps: float | None, rtol: float | None, atol: float | None
 ) -> Tolerance | None:
-    """What the user allows; None where rounding decides.
+    """Tolerances of the user; None where rounding decides.
 
     Raises:
         InvalidConfigError: a tolerance below zero, or without an end.

@@ -1,4 +1,4 @@
-"""Two arrays, element by element: how far apart, and in what way."""
+"""Comparison of two arrays, element by element: distances in several measures."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ NO_ALTERNATIVES = Alternatives(np.zeros(0, np.int64), np.zeros(0, bool))
 
 
 class Allowance(NamedTuple):
-    """How far each element of an output may be apart, and what else some may be.
+    """Distances allowed for the elements of an output, and other values that some may have.
 
     Attributes:
         is_granted: the user said so: then no limit is too wide to decide anything.
@@ -63,7 +63,7 @@ class Allowance(NamedTuple):
 
 @dataclass(frozen=True)
 class Tolerance:
-    """What the user allows in place of what rounding explains: any one of these suffices."""
+    """Tolerances of the user, in place of rounding; any one of these suffices."""
 
     ulps: float = 0.0
     rtol: float = 0.0
@@ -266,7 +266,7 @@ def _wide(x: Any) -> Any:
 
 @np.errstate(all="ignore")
 def explained(native: Any, moved: Sequence[Any], least_ulps: float = 0.0) -> Allowance:
-    """What each element may be because of rounding.
+    """Values that rounding allows for each element.
 
     Args:
         moved: the same output of a run op by op, and of runs that rounded differently; see

@@ -25,7 +25,7 @@ __all__ = ["Contender", "checked_outputs", "original_outputs", "program_of_modul
 
 
 class Contender:
-    """Something that computes what a program computes.
+    """Another computation of a program's outputs.
 
     Args:
         other: a program; a StableHLO module, as text, bytes, a `StableHloModule` or a path; an artifact; a

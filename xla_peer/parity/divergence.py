@@ -121,18 +121,18 @@ def save_reproduction(
     Raises:
         OSError: the folder cannot be made or written.
     """
-    place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
-    save(program, place / "repro.tnf")
+    directory = Path(folder)
+    directory.mkdir(parents=True, exist_ok=True)
+    save(program, directory / "repro.tnf")
     buffer = io.BytesIO()
     np.savez(buffer, **{f"x{i:03}": leaf for i, leaf in enumerate(leaves)})
     files = {"repro.npz": buffer.getvalue(), "repro.py": SCRIPT.encode()}
     if text is not None:
         files["repro.mlir"] = text.encode()
     for name, content in files.items():
-        with replacing(place / name) as file:
+        with replacing(directory / name) as file:
             file.write(content)
-    return place
+    return directory
 
 
 class Paths(Protocol):
@@ -152,7 +152,7 @@ class Paths(Protocol):
 
 
 class _Parting(NamedTuple):
-    """A program whose paths part, by one instruction; `where` says how it was isolated."""
+    """A program with paths that part, by one instruction; `where` says how it was isolated."""
 
     program: GraphProgram
     leaves: Sequence[Any]
@@ -239,7 +239,7 @@ def maker(program: GraphProgram, output: OutputParity) -> Instruction | None:
 
 
 def _bisected(program: GraphProgram, leaves: Sequence[Any], paths: Paths) -> int | None:
-    """The number of the first instruction whose inputs agree and whose outputs do not."""
+    """The number of the first instruction with inputs that agree and outputs that do not."""
     agreement: dict[int, bool] = {}
 
     def agrees(index: int) -> bool:

@@ -34,16 +34,16 @@ REWRITES_OFF = {"xla_disable_hlo_passes": "algsimp"}
 
 @dataclass(frozen=True)
 class Parting:
-    """A divergence, and what is asked about it."""
+    """A divergence, with the questions that explanations ask about it."""
 
     divergence: Divergence
 
     @cached_property
     def step(self) -> Instruction:
         """The instruction on which the paths part."""
-        found = maker(self.divergence.program, self.divergence.output)
-        assert found is not None
-        return found
+        step = maker(self.divergence.program, self.divergence.output)
+        assert step is not None
+        return step
 
     @property
     def op(self) -> StdTensorOp:
@@ -82,22 +82,22 @@ class Parting:
 
     def agrees_before_the_last(self) -> bool:
         """More than one op leads here, and the operands of the last of them agree."""
-        found = self.divergence
-        if len(found.program.instructions) < 2:
+        divergence = self.divergence
+        if len(divergence.program.instructions) < 2:
             return False
-        before = prefix(found.program, list(dict.fromkeys(self.step.inputs)))
-        return NativeAndPeer(XlaExecutor()).agree(before, found.leaves)
+        before = prefix(divergence.program, list(dict.fromkeys(self.step.inputs)))
+        return NativeAndPeer(XlaExecutor()).agree(before, divergence.leaves)
 
     def tips_over(self) -> bool:
         """The worst element is a choice (an index, a bool, a count), and rounding a little differently on
         the way here makes the one that PJRT made.
         """
-        found, output = self.divergence, self.divergence.output
+        divergence, output = self.divergence, self.divergence.output
         if output.spec.dtype.is_inexact:
             return False
-        place = found.program.output_names.index(output.name)
-        moved = moved_outputs(found.program, found.leaves, decision_runs(CONFIDENCE))
-        return any(bool(run[place][output.worst] == output.xla) for run in moved)
+        position = divergence.program.output_names.index(output.name)
+        moved = moved_outputs(divergence.program, divergence.leaves, decision_runs(CONFIDENCE))
+        return any(bool(run[position][output.worst] == output.xla) for run in moved)
 
 
 @dataclass(frozen=True)
@@ -138,9 +138,9 @@ def _meets_subnormals(parting: Parting) -> bool:
     within a few powers of two of the smallest normal number, or a complex power, whose factors may be
     subnormal.
     """
-    place, spec = parting.divergence.output.worst, parting.divergence.output.spec
+    index, spec = parting.divergence.output.worst, parting.divergence.output.spec
     for x in (*parting.operands, *map(np.asarray, parting.divergence.leaves)):
-        if x.shape == spec.shape and subnormal(x[place] / (4 if parting.is_complex else 1)).any():
+        if x.shape == spec.shape and subnormal(x[index] / (4 if parting.is_complex else 1)).any():
             return True
     dtype = parting.divergence.output.spec.dtype
     if not dtype.is_inexact:
@@ -223,4 +223,4 @@ EXPLANATIONS = (
 def explain(divergence: Divergence) -> Explanation | None:
     """The first reason that applies; None where none does."""
     parting = Parting(divergence)
-    return next((known for known in EXPLANATIONS if known.applies(parting)), None)
+    return next((explanation for explanation in EXPLANATIONS if explanation.applies(parting)), None)

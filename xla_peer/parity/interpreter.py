@@ -45,10 +45,10 @@ def interpreted(program: GraphProgram, leaves: Sequence[Any]) -> list[Any] | str
         text = lower_to_stablehlo(program, linalg="inline").plain_text
     except TenferroError as error:
         return str(error).splitlines()[0]
-    found = _asked(text, plain)
-    if isinstance(found, str):
-        return found
-    rest = iter(found)
+    values = _asked(text, plain)
+    if isinstance(values, str):
+        return values
+    rest = iter(values)
     return [_as(spec.dtype, rest) for spec in static.output_specs]
 
 
@@ -71,7 +71,7 @@ def _outputs(program: GraphProgram, leaves: Sequence[Any], plain: Sequence[Any])
 
 
 def _as(dtype: DType, parts: Iterator[Any]) -> Any:
-    """What `_plain` took apart."""
+    """A value of `_plain`'s parts."""
     if dtype.is_complex:
         return apply_one(Complex(), next(parts), next(parts))
     return tnf.astype(next(parts), dtype)
@@ -79,10 +79,10 @@ def _as(dtype: DType, parts: Iterator[Any]) -> Any:
 
 def _asked(text: str, leaves: Sequence[Any]) -> list[Any] | str:
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        (place / "module.mlir").write_text(text)
+        directory = Path(folder)
+        (directory / "module.mlir").write_text(text)
         dense: dict[str, Any] = {f"x{i}": np.asarray(x, order="C") for i, x in enumerate(leaves)}
-        np.savez(place / "inputs.npz", **dense)
+        np.savez(directory / "inputs.npz", **dense)
         command = [sys.executable, "-m", "xla_peer.parity.interpreter", folder]
         try:
             done = subprocess.run(
@@ -93,18 +93,18 @@ def _asked(text: str, leaves: Sequence[Any]) -> list[Any] | str:
         if done.returncode:
             words = done.stderr.strip().splitlines()
             return f"ended with status {done.returncode}: {words[-1] if words else 'no words'}"
-        with np.load(place / "outputs.npz", allow_pickle=False) as file:
+        with np.load(directory / "outputs.npz", allow_pickle=False) as file:
             return [file[f"y{i}"] for i in range(len(file.files))]
 
 
 def main(folder: str) -> None:
     """The child: evaluate the module in that folder."""
-    place = Path(folder)
-    text = (place / "module.mlir").read_text()
-    with np.load(place / "inputs.npz", allow_pickle=False) as file:
+    directory = Path(folder)
+    text = (directory / "module.mlir").read_text()
+    with np.load(directory / "inputs.npz", allow_pickle=False) as file:
         inputs = [file[f"x{i}"] for i in range(len(file.files))]
     outputs = mlir_bindings.evaluate(text, inputs)
-    np.savez(place / "outputs.npz", **{f"y{i}": y for i, y in enumerate(outputs)})
+    np.savez(directory / "outputs.npz", **{f"y{i}": y for i, y in enumerate(outputs)})
 
 
 if __name__ == "__main__":

@@ -155,7 +155,7 @@ def _judged(
     allowance: Allowance,
     witnesses: Witnesses,
 ) -> tuple[OutputParity, list[str]]:
-    """One output, and what is to be said of it beside the table."""
+    """One output, with notes beside the table."""
     together = compare(name, one, other, *allowance)
     of_one, of_other = (
         compare(name, native, one, *allowance),

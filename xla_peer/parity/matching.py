@@ -189,7 +189,7 @@ def _left_out(
     classes: tuple[dict[int, int], dict[int, int]],
     other_number: int,
 ) -> int | None:
-    """The instruction whose operand the other program reads in the place of its result: it is left out there."""
+    """The instruction that is left out in the other program, which reads its operand in its place."""
     class_of, other_class_of = classes
     reader = other.instructions[other_number]
     numbers = maker_numbers(program)
@@ -226,7 +226,7 @@ def _swapped(
 
 
 def _partnered(values: _Values, others: _Values, same: set[int], others_same: set[int]) -> set[int]:
-    """Slots that are the same in the other program, and those whose value another slot has there.
+    """Slots that are the same in the other program, or have an equal value there.
 
     Args:
         same: slots that stand for the same in both.
@@ -274,7 +274,7 @@ def _are_close(x: Any, y: Any) -> bool:
 
 
 def _begins(program: GraphProgram, partners: set[int], slots: Sequence[int]) -> list[int]:
-    """The instructions, backward from these slots through values without a partner, whose operands all have one."""
+    """The first instructions with partners for all operands, backward from these slots through values without one."""
     numbers = maker_numbers(program)
     waiting = [slot for slot in slots if slot not in partners and slot in numbers]
     seen: set[int] = set(waiting)

@@ -132,7 +132,7 @@ class RecordedMoves(Moved):
 
 @np.errstate(all="ignore")
 def movement(x: Any, y: Any) -> Any:
-    """min(|y - x| / |x|, 1), by elements; an x of zero counts as the largest, and what is not finite as unmoved."""
+    """min(|y - x| / |x|, 1), by elements; an x of zero counts as the largest, and nonfinite ones as unmoved."""
     if not _has_digits(x) or x.shape != y.shape:
         return np.zeros(x.shape)
     away, size = _away_and_size(x, y)

@@ -1,4 +1,4 @@
-"""Who is alone where the paths disagree: the opinion of StableHLO's reference interpreter."""
+"""The opinion of StableHLO's reference interpreter where the paths disagree."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def opinion(
     xla: Sequence[Any],
     allowed: Sequence[Allowance],
 ) -> Opinion:
-    """With whom the reference interpreter agrees, and what that is worth.
+    """The path that the reference interpreter agrees with, and the weight of that.
 
     It runs the text that PJRT runs. Where an op is written there as an expansion, the two share what the
     op computes, and count as one opinion.

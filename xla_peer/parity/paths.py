@@ -108,7 +108,7 @@ def limits(
     tolerance: Tolerance | None = None,
     confidence: float = CONFIDENCE,
 ) -> list[Allowance]:
-    """How far each element of each output may be apart, and what else it may be."""
+    """Distances allowed for the elements of each output, and other values that they may have."""
     arrays = list(map(np.asarray, outputs))
     if tolerance is not None:
         return [granted(y, tolerance) for y in arrays]

@@ -1,4 +1,4 @@
-"""Which values another implementation may hold unrounded, or hold otherwise: what types alone tell.
+"""Roundings that another implementation may leave out or place otherwise, by types alone.
 
 Every implementation rounds a sum or a product alike. But where the result is taken on, a compiler may
 leave the rounding out: it contracts a product and a sum to one operation, gathers constants, and skips
@@ -51,7 +51,7 @@ def unit(dtype: DType) -> float:
 
 @dataclass(frozen=True)
 class Pending:
-    """What is known of one value.
+    """Properties of one value.
 
     Attributes:
         rounding: the roundings that another implementation may leave out of it, relative to it.

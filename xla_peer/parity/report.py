@@ -1,4 +1,4 @@
-"""`ParityReport`: what `check_parity` found, for a terminal, a notebook, and programs."""
+"""`ParityReport`: the results of `check_parity`, for a terminal, a notebook, and programs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class ParityReport:
         }
 
     def to_json(self) -> str:
-        """`to_dict`, written: numbers as numbers, and "nan", "inf", "-inf" for what JSON has none for."""
+        """`to_dict` as JSON: numbers as numbers, and "nan", "inf", "-inf" where JSON has none."""
         return json.dumps(json_value(self.to_dict()), indent=2, allow_nan=False)
 
     @property
@@ -114,7 +114,7 @@ class ParityReport:
         return "\n".join([*lines, *self.below()])
 
     def below(self) -> list[str]:
-        """What is said below the table."""
+        """Lines below the table."""
         lines = [f"bound: {self.bound}"] * bool(self.bound)
         lines += [f"interpreter: {self.interpreter}"] * bool(self.interpreter)
         lines += [*self.notes, *map(str, self.decisions)]
@@ -166,7 +166,7 @@ def _worst(output: OutputParity) -> tuple[str, ...]:
 
 
 def _share(output: OutputParity) -> str:
-    """How much of what is allowed is used, in words where there is no such number."""
+    """The share of the allowance that is used, in words where there is no such number."""
     if math.isinf(output.share):
         return "beyond any" if output.allowed else "none allowed"
     if output.share < 0.005:
@@ -180,7 +180,7 @@ def _shown(value: Any) -> str:
 
 
 def _notes(output: OutputParity) -> str:
-    found = [
+    notes = [
         f"{count} {word}"
         for count, word in (
             (output.outside, "beyond what rounding explains"),
@@ -193,4 +193,4 @@ def _notes(output: OutputParity) -> str:
         )
         if count
     ]
-    return ", ".join(found) or "ok"
+    return ", ".join(notes) or "ok"

@@ -91,7 +91,7 @@ def _kernel(op: Any, specs: Specs) -> int:
 
 
 def _updates(op: Any, specs: Specs) -> int:
-    """What is there already, and one update for each place named."""
+    """The operand's element, and one update for each index that names it."""
     axes = [axis for axis in range(specs[2].rank) if axis not in op.update_window_dims]
     return 1 + math.prod(specs[2].shape[axis] for axis in axes)
 
@@ -180,7 +180,7 @@ def rounding_of(op: StdTensorOp, specs: Specs) -> Rounding:
 
 
 def _holds(wide: DType, narrow: DType) -> bool:
-    """Every number of one dtype is a number of the other; to what is no float nothing is rounded."""
+    """Every number of one dtype is a number of the other; conversion to integers rounds nothing."""
     if not wide.is_inexact:
         return True
     info = ml_dtypes.finfo(wide.real.dtype)

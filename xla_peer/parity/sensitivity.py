@@ -53,7 +53,7 @@ GIVES_EITHER_ZERO = (
 
 
 def moved_outputs(program: GraphProgram, leaves: Sequence[Any], runs: int) -> list[list[Any]]:
-    """The outputs of a run as it is, of so many that round in ways of their own, of one in which all sums
+    """The outputs of a run as it is, of `runs` that round in ways of their own, of one in which all sums
     go the same way, one that flushes subnormal numbers and one that turns zeros, where there are any;
     always the same.
     """
@@ -61,14 +61,14 @@ def moved_outputs(program: GraphProgram, leaves: Sequence[Any], runs: int) -> li
     changes: list[Plain] = [plain, *[Moved(np.random.default_rng(seed)) for seed in range(runs)]]
     static, run = changed_run(program, leaves)
     with numpy_state():
-        found = [run(change=change) for change in changes]
+        outputs = [run(change=change) for change in changes]
         if plain.met_subnormals:
-            found.append(run(change=Flushed()))
+            outputs.append(run(change=Flushed()))
         if any(_adds_up(step) for step in static.instructions):
-            found.append(run(change=Together(np.random.default_rng(runs))))
+            outputs.append(run(change=Together(np.random.default_rng(runs))))
         if any(isinstance(step.op, TELLS_ZEROS_APART) for step in static.instructions):
-            found.append(run(change=Turned()))
-        return found
+            outputs.append(run(change=Turned()))
+        return outputs
 
 
 def changed_run(
@@ -82,7 +82,7 @@ def changed_run(
 
 @dataclass(frozen=True)
 class Operands:
-    """What an op is given: arrays, their types, what is known of them; and the dtypes it gives."""
+    """Operands of an op: arrays, their types and properties, and the dtypes of the results."""
 
     arrays: list[Any]
     specs: tuple[TensorSpec, ...]
@@ -108,7 +108,7 @@ class Plain:
         return x
 
     def results(self, op: StdTensorOp, kernel: Kernel, operands: Operands) -> list[Any]:
-        """What stands for the op's results."""
+        """Values in place of the op's results."""
         return [self.leaf(y) for y in _all_of(op, kernel(op, *operands.arrays))]
 
 
@@ -124,7 +124,7 @@ class Moved(Plain):
     def results(self, op: StdTensorOp, kernel: Kernel, operands: Operands) -> list[Any]:
         arrays, specs = operands.arrays, operands.specs
         rounding = rounding_of(op, specs)
-        before = [known.rounding for known in operands.pending]
+        before = [value.rounding for value in operands.pending]
         if isinstance(op, ADDITIVE) and any(before):
             return [self._sum(op, arrays, before)]
         if rounding.combined is not None:
@@ -133,10 +133,10 @@ class Moved(Plain):
             return self._approximated(op, kernel, operands, rounding)
         if isinstance(op, DISCRETE) or _to_integers(op):
             arrays = [
-                self._moved(x, max(known.rounding, 2 * unit(spec.dtype)))
-                if known.differs and known.rounding
+                self._moved(x, max(value.rounding, 2 * unit(spec.dtype)))
+                if value.differs and value.rounding
                 else x
-                for x, spec, known in zip(arrays, specs, operands.pending, strict=True)
+                for x, spec, value in zip(arrays, specs, operands.pending, strict=True)
             ]
         results = _all_of(op, kernel(op, *arrays))
         if divides_by_constant(op, operands.pending, operands.specs):
@@ -149,12 +149,12 @@ class Moved(Plain):
         """A result that may be some units in the last place of the dtype it is computed in apart."""
         arrays: list[Any] = []
         ulps = rounding.operand(op, operands.specs)
-        for x, spec, known in zip(operands.arrays, operands.specs, operands.pending, strict=True):
+        for x, spec, value in zip(operands.arrays, operands.specs, operands.pending, strict=True):
             if spec.dtype.is_inexact:
                 work = spec.dtype.accumulator
                 share = 2 * unit(work) * ulps
-                if known.rounding:
-                    share += max(known.rounding / 4, 2 * unit(work))
+                if value.rounding:
+                    share += max(value.rounding / 4, 2 * unit(work))
                 x = self._moved(x.astype(work.dtype, copy=False), share)
             arrays.append(x)
         results: list[Any] = []
@@ -166,7 +166,7 @@ class Moved(Plain):
         return results
 
     def _sum(self, op: StdTensorOp, arrays: Sequence[Any], before: Sequence[float]) -> Any:
-        """A sum or difference of terms whose last roundings are left out in part, rounded once."""
+        """A sum or difference of terms, their last roundings left out in part, rounded once."""
         dtype = arrays[0].dtype
         wide = np.complex128 if dtype.kind == "c" else np.float64
         x, y = (array.astype(wide, copy=False) for array in arrays)
@@ -255,7 +255,7 @@ class Turned(Plain):
 
 
 def subnormal(x: Any) -> Any:
-    """Which elements are subnormal; of complex numbers, in either part."""
+    """Subnormal elements; of complex numbers, in either part."""
     if x.dtype.kind in "biu":
         return np.zeros((), bool)
     if x.dtype.kind == "c":
@@ -269,9 +269,9 @@ def _by_part(change: Callable[[Any], Any], x: Any) -> Any:
         return x
     if x.dtype.kind != "c":
         return change(x).astype(x.dtype, copy=False)
-    found = np.empty_like(x)
-    found.real, found.imag = change(x.real), change(x.imag)
-    return found
+    y = np.empty_like(x)
+    y.real, y.imag = change(x.real), change(x.imag)
+    return y
 
 
 def _adds_up(step: Instruction) -> bool:
@@ -290,7 +290,7 @@ def _all_of(op: StdTensorOp, results: Any) -> list[Any]:
 def _pending(
     schedule: ExecProgram, program: GraphProgram
 ) -> Mapping[ExecProgram, Sequence[Pending]]:
-    """What is known of the values of a schedule, and of those inside of it."""
+    """Properties of the values of a schedule, and of the schedules inside of it."""
     pending = {schedule: pending_roundings(program)}
     parts = _parts(schedule)
     while parts:

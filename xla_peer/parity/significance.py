@@ -93,8 +93,8 @@ class Digits:
 
     def __repr__(self) -> str:
         culprit = self.culprit
-        place = "no line loses a digit" if culprit is None else f"{culprit.file}:{culprit.line}"
-        return f"<Digits {self.name}: {place:.80}>"
+        location = "no line loses a digit" if culprit is None else f"{culprit.file}:{culprit.line}"
+        return f"<Digits {self.name}: {location:.80}>"
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""

@@ -25,7 +25,7 @@ def spacing(x: Any) -> np.ndarray[Any, Any]:
 
 
 def modulus(x: Any) -> np.ndarray[Any, Any]:
-    """|x| in float64; of a finite complex number whose modulus overflows, the largest float.
+    """|x| in float64; the largest float for a finite complex number with a modulus that overflows.
 
     >>> modulus(np.array([3 + 4j, 1.7e308 + 1.7e308j]))
     array([5.00000000e+000, 1.79769313e+308])

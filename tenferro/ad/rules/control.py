@@ -273,7 +273,7 @@ def cond_transpose(
 def _transposes(
     parts: Sequence[Subprogram], mask: Mask, y_bars: Tangents, emitter: GraphEmitter
 ) -> tuple[list[Subprogram], list[int]]:
-    """The transposes of linear sub-programs of the same operands, and the operands whose cotangents they give.
+    """Transposes of linear sub-programs of the same operands, and the operands that get cotangents.
 
     They take the operands that are not linear, and the cotangents that there are.
     """

@@ -163,7 +163,7 @@ def power_by_base(x: Value, y: Value, z: Value) -> Value:
 
 
 def power_by_exponent(x: Value, y: Value, z: Value) -> Value:
-    """d x^y / dy = x^y log x; 0 at x = 0 for an exponent whose real part is not negative, and at infinity for
+    """d x^y / dy = x^y log x; at x = 0 it is 0 for exponents with a nonnegative real part, and infinite for
     one whose real part is.
     """
     at_zero = logical_and(is_zero(x), compare(real(y), "GE", 0))
