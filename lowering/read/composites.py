@@ -24,7 +24,7 @@ from tenferro.ops import StdTensorOp
 from tenferro.ops.extension import Extension
 from tenferro.types import TensorSpec
 
-__all__ = ["composite", "register_composite_reader", "rebound"]
+__all__ = ["composite", "rebound", "register_composite_reader"]
 
 CompositeReader = Callable[
     [Mapping[str, Any], Sequence[TensorSpec], Sequence[TensorSpec]],

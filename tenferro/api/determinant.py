@@ -64,9 +64,9 @@ def adjugate(x: ArrayLike) -> Any:
 
 @adjugate.defjvp
 def _adjugate_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """With B = U^H A_dot V and E[i, j] the product of all singular values but i and j, E[i, i] = 0:
+    """The tangent, with B = U^H A_dot V and E[i, j] the product of all singular values but i and j, E[i, i] = 0.
 
-    det(U V^H) V (diag(E diag B) - E o B) U^H, because det(S + B) has no other terms of that order.
+    It is det(U V^H) V (diag(E diag B) - E o B) U^H, because det(S + B) has no other terms of that order.
     """
     (x,), (x_dot,) = primals, tangents
     phase, u, s, vh = _factors(x)

@@ -52,7 +52,7 @@ from tenferro.types import ArrayLike, DType, UfuncOptions
 
 __all__ = [
     "allclose", "array_equal", "deg2rad", "degrees", "divmod", "fabs", "fix", "float_power", "fmax", "fmin",
-    "heaviside", "iscomplex", "isclose", "isreal", "ldexp", "logaddexp2", "modf", "nan_to_num", "rad2deg",
+    "heaviside", "isclose", "iscomplex", "isreal", "ldexp", "logaddexp2", "modf", "nan_to_num", "rad2deg",
     "radians", "real_if_close", "select", "sinc",
 ]  # fmt: skip
 

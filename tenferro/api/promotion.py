@@ -27,9 +27,9 @@ __all__ = [
     "broadcast_to",
     "convert",
     "inexact_dtype",
-    "promote_number",
     "promote",
     "promote_dtypes",
+    "promote_number",
     "result_type",
 ]
 

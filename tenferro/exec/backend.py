@@ -68,7 +68,7 @@ class Backend:
         name = op.__name__ if name is None else name
         kernel = self.kernels.get(op)
         if kernel is None and op is Constant:
-            kernel = lambda op: self.upload(op.array)
+            return lambda op: self.upload(op.array)
         if kernel is None:
             raise UnsupportedError(
                 f"{name}: backend {self.name!r} has no kernel for it; run it on another, or add one for "

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -229,7 +229,7 @@ class ExecProgram:
     resources: Resources
     constants: Mapping[int, Any] = field(default_factory=dict)
     numbers: frozenset[int] = frozenset()
-    memory: MemoryPlan = MemoryPlan((), 0, 0)
+    memory: MemoryPlan = field(default_factory=partial(MemoryPlan, (), 0, 0))
 
     @property
     def n_slots(self) -> int:

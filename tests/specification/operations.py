@@ -12,7 +12,7 @@ import numpy as np
 import tenferro as tnf
 from tenferro.extension import ExtensionOp, HostReferenceRuntime, apply, extension_family
 
-__all__ = ["PEERS", "X", "Scale", "compiled", "operation", "runs_without"]
+__all__ = ["PEERS", "Scale", "X", "compiled", "operation", "runs_without"]
 
 X = np.array([1.0, 2.0, 3.0])
 PEERS = {"jax", "jaxlib", "lowering", "xla_peer"}

@@ -74,7 +74,7 @@ def log1p(x: Array) -> Array:
 
 
 def expm1(x: Array) -> Array:
-    """Complex: e^a cos b - 1 = expm1(a) cos b - 2 sin^2(b / 2), which does not cancel near 0.
+    """Complex: the real part e^a cos b - 1 is (e^a - 1) cos b - 2 sin^2(b / 2), which does not cancel near 0.
 
     At infinite a, e^a is 0 or infinite whatever the angle, also where b has none. Zeros of the real part
     are positive.

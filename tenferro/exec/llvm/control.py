@@ -172,10 +172,9 @@ class Emitter:
         carry = [self.read(memory) for memory in memories]
         outputs = self.emitted_over(memories, op.body.program, [*consts, *carry, *slices])
         for y, stack in zip(outputs[len(memories) :], stacks, strict=True):
-            size = y.spec.size
 
             def one(index: tuple[Index, ...], y: Tensor = y, stack: Memory = stack) -> None:
-                offset = code.add(code.scaled(t, size), code.linear(index, y.spec.shape))
+                offset = code.add(code.scaled(t, y.spec.size), code.linear(index, y.spec.shape))
                 code.store(body.at(y, index), stack.pointer, offset, y.spec.dtype)
 
             body.each(y, one)

@@ -13,7 +13,7 @@ from tenferro.types import TensorSpec
 from xla_peer.parity.balls.operands import Ball, outward, wide
 from xla_peer.parity.ulps import modulus
 
-__all__ = ["LOOPS", "Loop", "MOST_OPEN_TURNS", "united"]
+__all__ = ["LOOPS", "MOST_OPEN_TURNS", "Loop", "united"]
 
 MOST_OPEN_TURNS = 16
 """Turns of a loop that are run while its condition is open; after these the result has no bound."""
