@@ -665,7 +665,7 @@ def _bounded(op: While, steps: int) -> Scan:
     return Scan(Subprogram.of(graph, inputs, graph.after_effects(after)), steps, n, len(after))
 
 
-def _or_nan(x: Any, ended: Any) -> Any:
+def _or_nan(x: Tensor, ended: Tensor) -> Any:
     """A float or complex tensor where the loop has ended, NaN elsewhere, in its derivatives too."""
     dtype = spec_of(x).dtype
     if not dtype.is_inexact:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from tenferro.api.creation import arange, ones_like, zeros_like
 from tenferro.api.elementwise import add, multiply, negative
@@ -141,7 +141,12 @@ class _Line(NamedTuple):
     b: Any
 
 
-def _coefficients(op: Scan, i: int, values: dict[int, Any], one: Any, path: str) -> tuple[Any, Any]:
+Operand: TypeAlias = "Tensor | _Line"
+
+
+def _coefficients(
+    op: Scan, i: int, values: dict[int, Any], one: Tensor, path: str
+) -> tuple[Any, Any]:
     """The a and b of one turn of tensor i of the carry.
 
     Args:
@@ -173,7 +178,7 @@ def _coefficients(op: Scan, i: int, values: dict[int, Any], one: Any, path: str)
     return a, zeros_like(one) if b is None else b
 
 
-def _line(x: Any, one: Any) -> _Line:
+def _line(x: Operand, one: Tensor) -> _Line:
     return x if isinstance(x, _Line) else _Line(zeros_like(one), x)
 
 
@@ -195,17 +200,17 @@ def _negated(x: Any) -> Any:
     return _each(x, negative) if isinstance(x, _Line) else negative(x)
 
 
-def _product(x: Any, y: Any) -> _Line | None:
+def _product(x: Any, y: Operand) -> _Line | None:
     if not isinstance(x, _Line):
         x, y = y, x
     return None if isinstance(y, _Line) else _each(x, lambda part: multiply(part, y))
 
 
-def _quotient(x: Any, y: Any) -> _Line | None:
+def _quotient(x: Any, y: Operand) -> _Line | None:
     return None if isinstance(y, _Line) else _each(x, lambda part: apply_one(Divide(), part, y))
 
 
-def _choice(pred: Any, x: Any, y: Any) -> _Line:
+def _choice(pred: Tensor, x: Any, y: Any) -> _Line:
     one = (x if isinstance(x, _Line) else y).a
     lines = [_line(part, one) for part in (x, y)]
     a, b = (
