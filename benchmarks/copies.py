@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from interleaved import medians, show
 
-from tenferro.exec.copying import dense
+from tenferro.exec.copying import Dense
 from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import Workers
@@ -31,7 +31,7 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], Any]] = {
 
 def table() -> str:
     """In copies of the same bytes in order."""
-    resources = Resources(Workers(None), Pool(1 << 30))
+    dense = Dense("C", Resources(Workers(None), Pool(1 << 30)))
     lines = ["| | NumPy, in plain copies | here |", "| --- | --- | --- |"]
     for name, (shape, perm, dtype) in CASES.items():
         x = np.random.default_rng(0).standard_normal(shape).astype(dtype)
@@ -40,7 +40,7 @@ def table() -> str:
             {
                 "plain": x.copy,
                 "numpy": lambda view=view: np.ascontiguousarray(view),
-                "here": lambda view=view: dense(view, "C", resources),
+                "here": lambda view=view: dense(view),
             },
             SECONDS,
         )

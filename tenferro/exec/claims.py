@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from tenferro.exec.copying import dense
-from tenferro.exec.runtime.resources import CALLER, Resources
+from tenferro.exec.copying import Dense
 
 __all__ = ["Claims", "own"]
 
@@ -63,15 +62,13 @@ class Claims:
             self._ends[first:last] = [end]
 
 
-def own(
-    outputs: Sequence[Any],
-    beside: Sequence[Any],
-    order: Literal["F", "C", "K"] = "K",
-    resources: Resources = CALLER,
-) -> list[Any]:
-    """Arrays as a caller wants them: dense in an order, none in the memory of another or of those beside.
+def own(outputs: Sequence[Any], beside: Sequence[Any], dense: Dense | None = None) -> list[Any]:
+    """Arrays as a caller wants them: each in memory that is not another's or of those beside.
 
     What is so already is given as it is; what is read-only, as constants are, is copied.
+
+    Args:
+        dense: makes arrays dense in an order; None leaves them in theirs.
 
     Raises:
         MemoryError: with the number of the output that does not fit.
@@ -81,12 +78,11 @@ def own(
     for number, output in enumerate(outputs):
         array = np.asarray(output)
         flags = array.flags
-        is_ordered = flags.f_contiguous if order == "F" else flags.c_contiguous
         try:
-            if order != "K" and not is_ordered:
-                array = dense(array, order, resources)
+            if dense is not None and not flags[dense.order]:
+                array = dense(array)
             elif not flags.writeable or claims.has(array):
-                array = np.array(array, order=order, copy=True)
+                array = np.array(array, order="K" if dense is None else dense.order, copy=True)
             else:
                 claims.add(array)  # no other output lies in a copy
         except MemoryError as error:

@@ -18,7 +18,7 @@ import numpy as np
 from tenferro.exec.runtime.resources import CALLER, Resources
 from tenferro.exec.runtime.threads import ALONE, Workers
 
-__all__ = ["copy_into", "dense", "fastest_axis"]
+__all__ = ["Copy", "Dense", "copy_into", "fastest_axis"]
 
 SMALLEST = 1 << 22
 """Bytes below which the caches hold both arrays, and any order is as good."""
@@ -44,17 +44,39 @@ Order = Literal["C", "F"]
 Axes = tuple[int, ...]
 Tile = tuple[dict[int, int], dict[int, int]]
 """How much of which axes makes the runs of the result, and those of the source, each slowest first."""
+LAYOUTS = 8
+"""Kept by one `Dense`: results of one program have few."""
+Layout = tuple[tuple[int, ...], tuple[int, ...], Any]
+"""Shape, strides and dtype."""
 Walk = Callable[[Any, Any, Workers], None]
 """Writes the second array into the first."""
 
 
-def dense(x: Any, order: Order, resources: Resources = CALLER) -> Any:
-    """A new array with the elements of x, in "C" or "F" order."""
-    if x.nbytes < TURNED:
-        return np.array(x, order=order, copy=True)
-    out = np.ndarray(x.shape, x.dtype, resources.memory.lend(x.nbytes), order=order)
-    copy_into(out, x, resources.workers)
-    return out
+class Dense:
+    """New arrays with the elements of others, in "C" or "F" order.
+
+    How a large one is copied is planned once for each layout.
+    """
+
+    def __init__(self, order: Order, resources: Resources = CALLER) -> None:
+        self.order: Order = order
+        self.resources = resources
+        self._copies: dict[Layout, Copy] = {}
+
+    def __call__(self, x: Any) -> Any:
+        """The array, in memory of its own."""
+        if x.nbytes < TURNED:
+            return np.array(x, order=self.order, copy=True)
+        memory, workers = self.resources.memory, self.resources.workers
+        out = np.ndarray(x.shape, x.dtype, memory.lend(x.nbytes), order=self.order)
+        layout = x.shape, x.strides, x.dtype
+        copy = self._copies.get(layout)
+        if copy is None:
+            if len(self._copies) >= LAYOUTS:
+                self._copies.clear()
+            copy = self._copies[layout] = Copy(out, x)
+        copy(out, x, workers)
+        return out
 
 
 def copy_into(out: Any, x: Any, workers: Workers = ALONE) -> None:

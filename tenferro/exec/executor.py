@@ -17,6 +17,7 @@ from tenferro.door import is_traced
 from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
 from tenferro.exec.backend import NUMPY, Backend
 from tenferro.exec.claims import own
+from tenferro.exec.copying import Dense
 from tenferro.exec.expansion_runtime import ExpansionRuntime
 from tenferro.exec.extensions import ExtensionRegistry, ExtensionRuntime
 from tenferro.exec.finite import finite_or_raise
@@ -258,7 +259,8 @@ class GraphExecutor:
     def _on_backend(self, schedule: ExecProgram, leaves: Sequence[Any]) -> list[Any]:
         """The results of another backend, as arrays of the caller's."""
         outputs = interpret(schedule, list(map(self.binder.backend.upload, leaves)))
-        return own(list(map(self.binder.backend.download, outputs)), leaves, self.order)
+        dense = None if self.order == "K" else Dense(self.order)
+        return own(list(map(self.binder.backend.download, outputs)), leaves, dense)
 
     def kernel(self, op: StdTensorOp) -> Callable[..., Any]:
         """The function that runs one op on arrays: an extension's by the runtimes here, a loop's by these passes.

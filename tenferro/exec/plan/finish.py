@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from tenferro.errors import BackendFailureError
 from tenferro.exec.claims import own
+from tenferro.exec.copying import Dense
 from tenferro.exec.interpreter import located
 from tenferro.exec.plan.alias import aliases, may_view
 from tenferro.exec.plan.place import free, slots_read
-from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.schedule import Copies, ExecInstruction, ExecProgram
 
 __all__ = ["finish"]
@@ -49,7 +49,8 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
     def copies(positions: Sequence[int], *others: int) -> ExecInstruction:
         slots = tuple([program.output_slots[position] for position in positions])
         op = Copies(order, len(slots))
-        function = partial(_copied, op, program.resources, [makers.get(slot) for slot in slots])
+        dense = None if order == "K" else Dense(order, program.resources)
+        function = partial(_copied, len(slots), dense, [makers.get(slot) for slot in slots])
         return ExecInstruction(
             op=op,
             kernel=function,
@@ -90,15 +91,15 @@ def _ending(program: ExecProgram, slots: Container[int]) -> list[list[int]]:
 
 
 def _copied(
-    op: Copies, resources: Resources, makers: Sequence[ExecInstruction | None], *arrays: Any
+    count: int, dense: Dense | None, makers: Sequence[ExecInstruction | None], *arrays: Any
 ) -> Any:
-    """The kernel of the copies: the results; a single one by itself.
+    """The kernel of the copies: the first arrays, in memory of their own; a single one by itself.
 
     Raises:
         BackendFailureError: a view that memory does not hold once it is copied, with its op and line.
     """
     try:
-        copies = own(arrays[: op.count], arrays[op.count :], op.order, resources)
+        copies = own(arrays[:count], arrays[count:], dense)
     except MemoryError as error:
         number, text = error.args
         maker = makers[number]
