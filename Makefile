@@ -61,7 +61,7 @@ platforms: $(STAMP) ## compile every op for TPU and CUDA, without having one; fe
 		--target .platforms 'libtpu==0.0.42.*' 'jax-cuda12-pjrt==0.10.2' 'jax-cuda12-plugin==0.10.2'
 	$(BIN)/python -m pytest -m platforms tests/xla_peer/test_platforms.py
 
-bench: $(STAMP) ## import, tracing, running, lowering, dispatch, compile caching and the guard
+bench: $(STAMP) ## import, tracing, running, lowering, dispatch, compile caching, callers in threads and the guard
 	$(BIN)/python benchmarks/import_time.py
 	$(BIN)/python benchmarks/graph_scale.py
 	$(BIN)/python benchmarks/checkpoint_memory.py
@@ -70,6 +70,7 @@ bench: $(STAMP) ## import, tracing, running, lowering, dispatch, compile caching
 	$(BIN)/python benchmarks/guard.py
 	$(BIN)/python benchmarks/straight_line.py
 	$(BIN)/python benchmarks/copies.py
+	$(BIN)/python benchmarks/callers.py
 	$(BIN)/python benchmarks/overview.py
 
 suite: $(STAMP) ## every benchmark against NumPy, jax, and where installed torch, autograd and PyTensor

@@ -1,0 +1,86 @@
+"""Callers in threads of their own on one small program: `python benchmarks/callers.py [--write]`.
+
+How many runs all of them finish in a second together, in those of one thread alone, and the longest of a hundred
+runs, beside the same NumPy calls by hand. Python's lock lets one caller in at a time: one is the best there is.
+"""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from interleaved import show
+
+import tenferro as tnf
+
+CALLERS = (1, 2, 4, 8)
+SECONDS = 0.5
+ROUNDS = 9
+PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+
+
+def small(n: Any, x: Any) -> Any:
+    """Six operations on a few elements."""
+    y = n.sin(x) * 2.0 + x
+    return n.sum(y * y) / n.exp(-x[0])
+
+
+def callers_of(run: Callable[[], Any], count: int, seconds: float) -> tuple[float, list[float]]:
+    """Runs in a second by so many threads together, and how long each run took."""
+    start = threading.Barrier(count)
+    times: list[list[float]] = [[] for _ in range(count)]
+
+    def call(mine: list[float]) -> None:
+        start.wait()
+        stop = time.perf_counter() + seconds
+        stamps = [time.perf_counter()]
+        while stamps[-1] < stop:
+            run()
+            stamps.append(time.perf_counter())
+        mine += [after - before for before, after in pairwise(stamps)]
+
+    threads = [threading.Thread(target=call, args=(mine,)) for mine in times]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    every = [spent for mine in times for spent in mine]
+    return len(every) / seconds, every
+
+
+def table() -> str:
+    """Rows by the number of callers; medians over the rounds, in which all take turns."""
+    x = np.linspace(0.1, 1.0, 8)
+    program = tnf.compile(lambda x: small(tnf, x), x)
+    executor = tnf.GraphExecutor()
+    runs = {"native": lambda: executor.run(program, x), "NumPy": lambda: small(np, x)}
+    shares: dict[tuple[str, int], list[float]] = {}
+    slowest: dict[tuple[str, int], list[float]] = {}
+    for _ in range(ROUNDS):
+        for name, run in runs.items():
+            run()
+            alone, _ = callers_of(run, 1, SECONDS)
+            for count in CALLERS:
+                together, times = callers_of(run, count, SECONDS)
+                shares.setdefault((name, count), []).append(together / alone)
+                times.sort()
+                slowest.setdefault((name, count), []).append(times[-1 - len(times) // 100])
+    lines = [
+        "| callers | native, in runs of one | NumPy, in runs of one | longest of 100, native | NumPy |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for count in CALLERS:
+        cells = [f"{statistics.median(shares[name, count]):.2f}" for name in runs]
+        cells += [f"{1e3 * statistics.median(slowest[name, count]):.3f} ms" for name in runs]
+        lines.append(f"| {count} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    show(table(), PAGE, "callers")
