@@ -37,9 +37,10 @@ oldest: oldest-environment ## run what touches jaxlib with the oldest jaxlib tha
 	$(OLDEST)/bin/python -m pytest -n 2 $(addprefix tests/xla_peer/test_,executable.py executor.py compile_cache.py \
 		artifact.py inside_jax.py jax_export.py sharding.py)
 
-lint: $(STAMP) ## style and import contracts
+lint: $(STAMP) ## style, spelling and import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell
 	$(BIN)/lint-imports
 	$(BIN)/python tools/cells.py
 	$(BIN)/python tools/coverage.py --check

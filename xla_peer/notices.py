@@ -58,5 +58,5 @@ def noticed(doing: str, done: str, wanted: bool = True) -> Generator[None]:
 
 
 def _say(text: str) -> None:
-    if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison]  # because pythonw has none
+    if sys.stderr is not None:  # because pythonw has none
         print(f"tenferro: {text}", file=sys.stderr, flush=True)

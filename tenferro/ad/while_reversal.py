@@ -114,7 +114,7 @@ class _Loop:
             if i >= n
         ]
         totals = [
-            (Value(inner, total) + Value(inner, cotangents[i])).handle  # type: ignore[arg-type]
+            (Value(inner, total) + Value(inner, cotangents[i])).handle
             for total, i in zip(sums, summed, strict=True)
         ]
         pull = Subprogram.of(inner.graph, [*nonlinear, *bars, *sums], [*carried, *totals])

@@ -419,7 +419,7 @@ class _Jitted(Generic[P, R]):
 class _Method:
     """A jitted function bound to an object, as its method."""
 
-    def __init__(self, function: _Jitted, instance: Any) -> None:
+    def __init__(self, function: _Jitted[..., Any], instance: Any) -> None:
         functools.update_wrapper(self, function, updated=())
         self._function = function
         self._instance = instance

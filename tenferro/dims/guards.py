@@ -133,7 +133,7 @@ class GuardLog:
             return lhs if isinstance(lhs, UpperBound) and not is_exact(rhs) else rhs
         if not is_exact(rhs):
             return lhs
-        difference = lhs - rhs  # type: ignore[operator]  # because both are exact
+        difference = lhs - rhs
         if isinstance(difference, int):
             return None
         self.require(lhs, "==", rhs, reason)

@@ -124,7 +124,7 @@ class Polynomial:
         return value
 
     @classmethod
-    def _operation(cls, kind: str, lhs: int | Polynomial, rhs: int | Polynomial) -> Self:
+    def operation(cls, kind: str, lhs: int | Polynomial, rhs: int | Polynomial) -> Self:
         return cls._leaf(Operation(kind, lhs, rhs))
 
     # ---- arithmetic ------------------------------------------------------------------------
@@ -202,7 +202,7 @@ class Polynomial:
         if lhs == rhs:
             return 1
         exact = _exact_quotient(lhs, rhs)
-        return exact if exact is not None else self._operation("//", lhs, rhs)
+        return exact if exact is not None else self.operation("//", lhs, rhs)
 
     def _modulo(self, lhs: Any, rhs: Any) -> Self | int:
         if self._terms_of(lhs) is None or self._terms_of(rhs) is None:
@@ -215,7 +215,7 @@ class Polynomial:
                 return lhs % rhs
         if lhs == rhs or _exact_quotient(lhs, rhs) is not None:
             return 0
-        return self._operation("%", lhs, rhs)
+        return self.operation("%", lhs, rhs)
 
     # ---- meaning ---------------------------------------------------------------------------
 
@@ -392,7 +392,7 @@ def _extremum(kind: str, lhs: Any, rhs: Any) -> Any:
         return lhs if decided == (kind == "max") else rhs
     algebra = lhs if isinstance(lhs, Polynomial) else rhs
     first, second = sorted((lhs, rhs), key=lambda side: (isinstance(side, int), str(side)))
-    return algebra._operation(kind, first, second)
+    return algebra.operation(kind, first, second)
 
 
 def _not_negative(atom: Hashable) -> bool:

@@ -44,9 +44,9 @@ def extension_family(
     family_id = check_family_id(f"{namespace}.{name}.v{version}")
 
     def decorate(cls: Class) -> Class:
-        cls.family_id = cls.FAMILY_ID = family_id  # type: ignore[attr-defined]  # because it is set here
+        cls.family_id = cls.FAMILY_ID = family_id
         if parts:
-            cls.family = Family(cls, **parts)  # type: ignore[attr-defined]  # because it is set here
+            cls.family = Family(cls, **parts)
         return cls
 
     return decorate
@@ -215,5 +215,9 @@ def _undeclared(op: ExtensionOp) -> list[str]:
         return []
     declared = {field.name for field in fields(op)} if is_dataclass(op) else set[str]()
     # What the class knows by that name, such as a cached property, follows from the rest.
+    slots = cls._slots  # pyright: ignore[reportPrivateUsage]  # because this module's
     held = [name for name in vars(op) if name not in declared and not hasattr(cls, name)]
-    return [*held, *[name for name in cls._slots if hasattr(op, name) and name not in declared]]
+    return [
+        *held,
+        *[name for name in slots if hasattr(op, name) and name not in declared],
+    ]

@@ -54,11 +54,11 @@ class MissingExtension(ExtensionOp):
     It keeps the declared types, and is an error wherever it would be executed, expanded or lowered.
     """
 
-    family_id: str  # pyright: ignore[reportIncompatibleVariableOverride]  # because each stands for another family
+    family_id: str
     payload: str
     types: tuple[TensorSpec, ...]
-    input_count: int  # pyright: ignore[reportIncompatibleVariableOverride]  # because the file says it
-    output_count: int  # pyright: ignore[reportIncompatibleVariableOverride]  # because the file says it
+    input_count: int
+    output_count: int
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         """The types it was saved with."""

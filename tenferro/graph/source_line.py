@@ -58,7 +58,7 @@ class CallerFinder:
 
     def __call__(self) -> SourceLine | None:
         """The user's line of the current call; None when there is no such frame."""
-        frame = sys._getframe(1)
+        frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # because inspect's are slow
         ours = self._ours
         while frame is not None:
             code = frame.f_code

@@ -99,7 +99,7 @@ class Family:
     def lowering_for(self, platform: str | None) -> Callable[..., Any] | None:
         """The lowering for a platform; for None, the one for all."""
         if isinstance(self.lowering, Mapping):
-            return self.lowering.get(platform)  # pyright: ignore[reportArgumentType, reportCallIssue]  # because None has none
+            return self.lowering.get(platform)  # pyright: ignore[reportArgumentType]  # because None has none
         return self.lowering if platform is None else None
 
 

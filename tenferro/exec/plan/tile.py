@@ -96,7 +96,7 @@ def tiles(program: ExecProgram, group: Group) -> ExecInstruction:
 def _fold(step: ExecInstruction) -> Callable[[Any], Any]:
     """The function that combines the partials of a total: the reduction itself, over the first axis."""
     (y,) = step.output_types
-    op: Any = replace(step.op, axes=(0,))  # pyright: ignore[reportArgumentType]  # because reductions are dataclasses
+    op: Any = replace(step.op, axes=(0,))
     fold = bound(step.kernel, op, (TensorSpec((1, *y.shape), y.dtype),))
     return lambda shares: np.asarray(fold(shares))
 
