@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from tenferro.ad.algebra import Value
 from tenferro.ad.graph_emitter import GraphEmitter
+from tenferro.ad.joined import joined
 from tenferro.ad.linearize import missing_rule
 from tenferro.errors import TenferroError
 from tenferro.graph import Instruction, Mark, Opaque
@@ -45,6 +46,7 @@ def transpose(
                     linear[output] = True
                 break
     bars: dict[int, Value] = {}
+    end = len(graph.instructions)
 
     def accumulate(value: int, bar: Value) -> None:
         earlier = bars.get(value)
@@ -74,4 +76,5 @@ def transpose(
             if is_linear and x_bar is not None:
                 accumulate(value, x_bar)
     emitter.source = None
-    return [bars[value].handle if value in bars else None for value in inputs]
+    x_bars = [bars[value].handle if value in bars else None for value in inputs]
+    return joined(graph, end, x_bars)

@@ -13,16 +13,19 @@ RNG = np.random.default_rng(0)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128", "int32"])
+@pytest.mark.parametrize("once", [False, True])
 @pytest.mark.parametrize(
     ("shape", "axis", "batch"),
     [((50,), 0, (9000,)), ((40, 30), 0, (20, 25)), ((30, 40), 1, (400,)), ((7, 50, 3), 1, (300,))],
 )
 def test_layers_are_added_where_indices_say(
-    dtype: str, shape: tuple[int, ...], axis: int, batch: tuple[int, ...]
+    dtype: str, shape: tuple[int, ...], axis: int, batch: tuple[int, ...], once: bool
 ) -> None:
     n = shape[axis]
     x = RNG.integers(-4, 5, shape).astype(dtype)
     indices = RNG.integers(-3, n + 3, batch)
+    if once:  # others are out of bounds
+        indices = (RNG.permutation(indices.size) - 3).reshape(batch)
     updates = RNG.integers(-4, 5, (*shape[:axis], *batch, *shape[axis + 1 :])).astype(dtype)
     window = [*range(axis), *range(axis + len(batch), updates.ndim)]
     op = Scatter(
@@ -44,6 +47,9 @@ def test_layers_are_added_where_indices_say(
     assert np.array_equal(found, np.moveaxis(expected, 0, axis))
     strided = np.asfortranarray(updates)
     assert np.array_equal(KERNELS[Scatter](op, np.asfortranarray(x), indices, strided), found)
+    zeros = np.broadcast_to(np.zeros((), dtype), shape)
+    assert np.array_equal(KERNELS[Scatter](op, zeros, indices, updates), found - x)
+    assert not zeros.any()
 
 
 @pytest.mark.parametrize("card", [CumSum, CumProd, CumMax])

@@ -191,9 +191,10 @@ def _scattered_axis(op: Scatter, x: Array, updates: Array) -> int | None:
 
 
 def _summed(x: Array, starts: Array, updates: Array, axis: int, batch: int) -> Array:
-    """x plus the sums of the layers that go to each place, by a product with a matrix of zeros and ones.
+    """x plus the sums of the layers that go to each place.
 
-    The matrix has one 1 per update, so the product adds the updates one after the other.
+    Where two go to one place, by a product with a matrix of zeros and ones: it has one 1 per update, so the
+    product adds the updates one after the other.
     """
     n = x.shape[axis]
     places = starts.reshape(-1)
@@ -203,6 +204,10 @@ def _summed(x: Array, starts: Array, updates: Array, axis: int, batch: int) -> A
         places, layers = places[inside], layers[inside]
     if x.ndim == 1 and x.dtype == np.float64:
         return x + np.bincount(places, layers, n)
+    if places.size and np.bincount(places).max() == 1:
+        result = np.array(x)
+        np.moveaxis(result, axis, 0)[places] += layers
+        return result
     from scipy import sparse  # because importing scipy takes long
 
     matrix = sparse.csc_array(

@@ -1,0 +1,45 @@
+"""Cotangents put back together: pads of slices and their sums, as the rules write them, with fewer copies.
+
+The rules transpose one op at a time, so that a stencil's gradient is a sum of pads, one per neighbour. Both
+peers run what stands here; without it only the native passes would join the pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+
+from tenferro.graph import Graph
+from tenferro.ops.indexing import DynamicUpdateSlice, Scatter
+from tenferro.ops.structural import Pad
+from tenferro.passes import join_pieces
+from tenferro.program import Subprogram, needed
+
+__all__ = ["joined"]
+
+PIECES = (Pad, DynamicUpdateSlice, Scatter)
+"""Transposes of slices, windows and rows that are read: others are left as they are."""
+
+
+def joined(graph: Graph, start: int, cotangents: Sequence[int | None]) -> list[int | None]:
+    """The same values bit for bit, of nodes that may be fewer.
+
+    Args:
+        start: the number of nodes there were before the first of the cotangents.
+    """
+    values = list(dict.fromkeys([bar for bar in cotangents if bar is not None]))
+    nodes = list(needed(graph.instructions, values, start=start).values())
+    slots = chain.from_iterable([(*node.inputs, *node.outputs) for node in nodes])
+    has_pieces = any([isinstance(node.op, PIECES) for node in nodes])
+    if not has_pieces or not all([graph.types[slot].is_static for slot in slots]):
+        return list(cotangents)
+    computed = {slot for node in nodes for slot in node.outputs}
+    read = dict.fromkeys([slot for node in nodes for slot in node.inputs if slot not in computed])
+    operands = list(dict.fromkeys([*read, *[bar for bar in values if bar not in computed]]))
+    program = Subprogram.of(graph, operands, values).program
+    rewritten = join_pieces(program)
+    if rewritten is program:
+        return list(cotangents)
+    outputs = Subprogram.of_program(rewritten).emit(graph, operands)
+    replacement = dict(zip(values, outputs, strict=True))
+    return [None if bar is None else replacement[bar] for bar in cotangents]
