@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export OPENBLAS_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test oldest oldest-environment lint types points specification sweep portability platforms bench suite loops autograd-suite torch-backend torch-samples coverage package parity-score docs pictures fuzz hostile mutants mutants-map clean
+.PHONY: help demo test oldest oldest-environment lint types points specification sweep portability platforms bench suite loops autograd-suite torch-backend torch-samples coverage package parity-score docs pictures fuzz hostile accuracy mutants mutants-map clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -66,6 +66,7 @@ bench: $(STAMP) ## import, tracing, running, lowering, dispatch, compile caching
 	$(BIN)/python benchmarks/import_time.py
 	$(BIN)/python benchmarks/graph_scale.py
 	$(BIN)/python benchmarks/checkpoint_memory.py
+	$(BIN)/python benchmarks/scan_memory.py
 	$(BIN)/python benchmarks/dispatch.py
 	$(BIN)/python benchmarks/compile_cache.py
 	$(BIN)/python benchmarks/guard.py
@@ -129,6 +130,12 @@ parity-score: COUNT := 10000
 parity-score: MINUTES := 600
 parity-score: $(STAMP) ## seed faults and rewrites into modules, and write docs/verdicts.md of what the parity check makes of them; goes on where it was ended
 	$(BIN)/python -m tools.parity_score --count $(COUNT) --seed $(SEED) --minutes $(MINUTES) --write
+
+# Two to three hours for so many; a minute for SINGLES=100000 DOUBLES=100000.
+accuracy: SINGLES := 100000000
+accuracy: DOUBLES := 1000000
+accuracy: $(STAMP) ## measure the largest error of each function, and write docs/accuracy.md; goes on where it was ended
+	$(BIN)/python -m tools.accuracy --singles $(SINGLES) --doubles $(DOUBLES)
 
 mutants-map: $(STAMP) ## record which tests run which lines, in a copy of the tree; goes on where it was ended
 	$(BIN)/python -m tools.mutants map

@@ -44,7 +44,25 @@ def summary(cells: list[Cell]) -> str:
                 lines.append(
                     f"{what}: native / {name} is {mean:.2f} in the geometric mean of {len(ratios)}."
                 )
-    return "\n".join(lines)
+    return "\n".join([*lines, *_gradients_over_values(cells)])
+
+
+def _gradients_over_values(cells: list[Cell]) -> list[str]:
+    """What a gradient takes, as a ratio to its value's time by the same contestant."""
+    values = {cell.kernel: cell.times for cell in cells if not cell.gradient}
+    lines: list[str] = []
+    for name in CONTESTANTS:
+        ratios = [
+            cell.times[name].median / values[cell.kernel][name].median
+            for cell in cells
+            if cell.gradient and name in cell.times and name in values.get(cell.kernel, ())
+        ]
+        if ratios:
+            mean = geometric_mean(ratios)
+            lines.append(
+                f"{name}: gradient / value is {mean:.2f} in the geometric mean of {len(ratios)}."
+            )
+    return lines
 
 
 def write_json(cells: list[Cell], path: Path) -> None:
