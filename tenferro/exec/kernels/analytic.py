@@ -102,10 +102,28 @@ def tanh(x: Array) -> Array:
 
 
 def lgamma(x: Array) -> Array:
-    """scipy's, but infinite at minus infinity too, as C99 says."""
+    """SciPy's, but infinite at minus infinity too, as C99 says, and not where one over a subnormal number is."""
     from scipy import special as functions  # because importing scipy takes long
 
-    return np.where(np.isinf(x), np.inf, functions.gammaln(x)).astype(x.dtype)
+    y = np.where(np.isinf(x), np.inf, functions.gammaln(x)).astype(x.dtype)
+    is_tiny = np.abs(x) < np.finfo(x.dtype).tiny
+    return np.where(is_tiny, -np.log(np.abs(x)), y) if is_tiny.any() else y
+
+
+def erfc(x: Array) -> Array:
+    """SciPy's; from 2 on e^(-x^2) erfcx(x) with x^2 as a sum, because half a bit of x^2 is x^2 bits of the power."""
+    from scipy import special as functions  # because importing scipy takes long
+
+    y = functions.erfc(x)
+    if x.dtype != np.float64 or not np.fmax.reduce(x, axis=None, initial=0) > 2:
+        return y
+    is_far = x > 2
+    far = np.minimum(x[is_far], 30.0)
+    short = far.astype(np.float32).astype(np.float64)  # whose square is exact
+    power = np.exp(-short * short) * np.exp((short - far) * (short + far))
+    y = np.asarray(y)
+    y[is_far] = power * functions.erfcx(far)
+    return y
 
 
 def digamma(x: Array) -> Array:
@@ -173,7 +191,7 @@ ROWS: KernelRows = {
     Tanh: low(tanh, np.tanh),
     Logistic: low(logistic, into=logistic_into),
     Erf: special("erf"),
-    Erfc: special("erfc"),
+    Erfc: low(erfc),
     ErfInv: low(erfinv),
     Lgamma: low(lgamma),
     Digamma: low(digamma),

@@ -85,8 +85,18 @@ def rsqrt(x: Array) -> Array:
 
 
 def logistic(x: Array) -> Array:
-    """1 / (1 + e^-x); for large -x the denominator is infinite and the quotient 0, as it should be."""
-    return 1 / (1 + np.exp(-x))
+    """1 / (1 + e^-x), and e^x where e^-x is infinite and the quotient 0."""
+    y = 1 / (1 + np.exp(-x))
+    is_far = _overflows(x)
+    return y if is_far is None else np.where(is_far, np.exp(x), y)
+
+
+def _overflows(x: Any) -> Any:
+    """Where e^-x may be infinite, for real x; None if nowhere."""
+    if x.dtype.kind == "c":
+        return None
+    lowest = -np.log(np.finfo(x.dtype).max)
+    return x < lowest + 1 if np.fmin.reduce(x, axis=None, initial=0) < lowest + 1 else None
 
 
 def select_into(pred: Any, on_true: Any, on_false: Any, out: Any) -> Any:
@@ -138,11 +148,13 @@ def rsqrt_into(x: Any, out: Any) -> Any:
 
 
 def logistic_into(x: Any, out: Any) -> Any:
-    """1 / (1 + e^-x)."""
+    """1 / (1 + e^-x), and e^x where e^-x is infinite."""
     np.negative(x, out=out)
     np.exp(out, out=out)
     np.add(1, out, out=out)
-    return np.divide(1, out, out=out)
+    np.divide(1, out, out=out)
+    is_far = _overflows(x)
+    return out if is_far is None else np.exp(x, out=out, where=is_far)
 
 
 def maximum_into(x: Any, y: Any, out: Any) -> Any:
