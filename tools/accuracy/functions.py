@@ -1,0 +1,201 @@
+"""Functions of real numbers whose errors are measured, each with its definition in mpmath."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import mpmath
+import numpy as np
+import scipy.special as sp
+
+import tenferro as tnf
+from tests.points.unary import UNARY
+
+__all__ = ["FUNCTIONS", "Function"]
+
+INF = math.inf
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of one or two numbers.
+
+    Attributes:
+        call: what is measured, a function of tensors.
+        definition: the function in mpmath.
+        reference: the same in float64 by another library, which picks the arguments that are judged in many digits;
+            its infinities and NaN are what is right there.
+        domain: of each argument, beyond which nothing is measured.
+        points: arguments around which its formula, or ours, changes.
+        ulps: the most that any way of running it may be off in float32 and float64, by declaration.
+        terms: the size of terms that cancel where the function is small: there the error is relative to them.
+    """
+
+    call: Callable[..., Any]
+    definition: Callable[..., Any]
+    reference: Callable[..., Any]
+    domain: tuple[float, float] = (-INF, INF)
+    points: tuple[float, ...] = ()
+    ulps: float = 8.0
+    arity: int = 1
+    terms: Callable[..., float] | None = None
+
+
+def elementary(names: Iterable[str], ulps: float) -> dict[str, Function]:
+    """Functions that NumPy has by the same name, with the definitions of the table of points."""
+    return {
+        name: Function(
+            UNARY[name].function,
+            UNARY[name].definition,
+            getattr(np, name),
+            UNARY[name].domain,
+            UNARY[name].own,
+            ulps,
+        )
+        for name in names
+    }
+
+
+def ndtr(x: Any) -> Any:
+    """The normal distribution function."""
+    return mpmath.erfc(-x / mpmath.sqrt(2)) / 2
+
+
+def ndtri(p: Any) -> Any:
+    """Its inverse; 2 p - 1 is exact in enough digits."""
+    with mpmath.extradps(max(0, -int(mpmath.log10(p))) if p else 0):
+        return mpmath.sqrt(2) * mpmath.erfinv(2 * p - 1)
+
+
+def relative_entropy(x: Any, y: Any) -> Any:
+    """x log(x / y)."""
+    return x * mpmath.log(x / y) if x else mpmath.mpf(0)
+
+
+def log_gamma_size(x: float) -> float:
+    """The largest term of log |gamma(x)|: below zero that of the reflection."""
+    return abs(float(sp.gammaln(1.0 - x))) + 1.0 if x < 0 else 0.0
+
+
+def of_special(name: str, definition: Any, **others: Any) -> Function:
+    """A function that SciPy has by the same name."""
+    reference = others.pop("reference", getattr(sp, name, None))
+    return Function(getattr(tnf.special, name), definition, reference, **others)
+
+
+ZEROS_OF_GAMMA = (1.0, 2.0, -2.457024738220801, -2.7476826467274127, -3.1435808883499798)
+HALVES = tuple([k / 2 for k in range(-9, 10)])
+POSITIVE = (0.0, INF)
+
+FUNCTIONS: dict[str, Function] = {
+    **elementary(("exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "sqrt", "cbrt"), 4.0),
+    **elementary(("sin", "cos", "tan", "asin", "acos", "atan"), 4.0),
+    **elementary(("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"), 6.0),
+    "rsqrt": Function(tnf.rsqrt, UNARY["rsqrt"].definition, lambda x: 1 / np.sqrt(x), POSITIVE, ulps=2.0),
+    "logistic": Function(tnf.nn.sigmoid, UNARY["logistic"].definition, sp.expit),
+    "erf": Function(tnf.erf, mpmath.erf, sp.erf),
+    "erfc": Function(tnf.erfc, mpmath.erfc, sp.erfc),
+    "erfinv": Function(tnf.erfinv, mpmath.erfinv, sp.erfinv, (-1.0, 1.0)),
+    "lgamma": Function(
+        tnf.lgamma,
+        UNARY["lgamma"].definition,
+        sp.gammaln,
+        (-100.0, INF),
+        (*HALVES, *ZEROS_OF_GAMMA),
+        512.0,
+        terms=log_gamma_size,
+    ),
+    "digamma": Function(
+        tnf.digamma,
+        mpmath.digamma,
+        sp.digamma,
+        (-100.0, INF),
+        (*HALVES, 1.4616321449683623, -0.504083008264455),
+        512.0,
+        terms=lambda x: 4.0 + abs(math.log(abs(x) + 1e-300)),
+    ),
+    "polygamma(2, x)": Function(
+        UNARY["polygamma(2, x)"].function,
+        UNARY["polygamma(2, x)"].definition,
+        lambda x: sp.polygamma(2, x),
+        POSITIVE,
+        ulps=512.0,
+    ),
+    "pow": Function(tnf.pow, mpmath.power, np.power, POSITIVE, (1.0,), 8.0, 2),
+    "atan2": Function(tnf.atan2, mpmath.atan2, np.arctan2, arity=2),
+    "hypot": Function(tnf.hypot, mpmath.hypot, np.hypot, arity=2),
+    "logaddexp": Function(
+        tnf.logaddexp,
+        lambda x, y: mpmath.log(mpmath.exp(x) + mpmath.exp(y)),
+        np.logaddexp,
+        (-1e4, 1e4),
+        arity=2,
+        terms=lambda x, y: max(abs(x), abs(y)),
+    ),
+    "nn.softplus": Function(
+        tnf.nn.softplus, lambda x: mpmath.log1p(mpmath.exp(x)), lambda x: np.logaddexp(x, 0), (-1e4, 1e4)
+    ),
+    "nn.silu": Function(
+        tnf.nn.silu, lambda x: x / (1 + mpmath.exp(-x)), lambda x: x * sp.expit(x), (-1e4, 1e4)
+    ),
+    "special.gamma": of_special("gamma", mpmath.gamma, domain=(0.0, 200.0), ulps=512.0),
+    "special.ndtr": of_special("ndtr", ndtr, domain=(-37.0, 50.0), ulps=2048.0),
+    "special.ndtri": of_special("ndtri", ndtri, domain=(0.0, 1.0), points=(0.5,), ulps=64.0),
+    "special.log_ndtr": of_special(
+        "log_ndtr",
+        lambda x: mpmath.log(ndtr(x)) if x < 0 else mpmath.log1p(-ndtr(-x)),
+        domain=(-1e6, 37.0),
+        ulps=2048.0,
+    ),
+    "special.logit": of_special(
+        "logit", lambda p: mpmath.log(p / (1 - p)), domain=(0.0, 1.0), points=(0.5,), ulps=16.0
+    ),
+    "special.entr": of_special(
+        "entr", lambda x: -x * mpmath.log(x), domain=POSITIVE, points=(1.0,), ulps=16.0
+    ),
+    **{
+        f"special.{name}": of_special(name, definition, domain=(-700.0, 700.0), ulps=64.0)
+        for name, definition in {
+            "i0": lambda x: mpmath.besseli(0, x),
+            "i0e": lambda x: mpmath.besseli(0, x) * mpmath.exp(-abs(x)),
+            "i1": lambda x: mpmath.besseli(1, x),
+            "i1e": lambda x: mpmath.besseli(1, x) * mpmath.exp(-abs(x)),
+        }.items()
+    },
+    "special.xlogy": of_special(
+        "xlogy", lambda x, y: x * mpmath.log(y), domain=POSITIVE, points=(1.0,), ulps=16.0, arity=2
+    ),
+    "special.xlog1py": of_special(
+        "xlog1py", lambda x, y: x * mpmath.log1p(y), domain=POSITIVE, ulps=16.0, arity=2
+    ),
+    "special.rel_entr": of_special(
+        "rel_entr",
+        relative_entropy,
+        domain=(1e-30, 1e30),
+        ulps=64.0,
+        arity=2,
+        terms=lambda x, y: x,
+    ),
+    "special.kl_div": of_special(
+        "kl_div",
+        lambda x, y: relative_entropy(x, y) - x + y,
+        domain=(1e-30, 1e30),
+        ulps=64.0,
+        arity=2,
+        terms=lambda x, y: x + y,
+    ),
+    "special.betaln": of_special(
+        "betaln",
+        lambda x, y: mpmath.log(mpmath.beta(x, y)),
+        domain=(1e-3, 1e4),
+        ulps=512.0,
+        arity=2,
+        terms=lambda x, y: float(sp.gammaln(x + y)) + abs(float(sp.gammaln(x))) + 1.0,
+    ),
+    "special.zeta": of_special(
+        "zeta", mpmath.zeta, domain=(1.01, 50.0), ulps=512.0, arity=2
+    ),
+}  # fmt: skip
