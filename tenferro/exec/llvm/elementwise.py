@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tenferro.exec.llvm import functions
 from tenferro.exec.llvm.code import Code, Element, literal, llvm_type
 from tenferro.exec.llvm.conversion import convert
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
@@ -107,11 +108,10 @@ def _of_integers(code: Code, dtype: DType, xs: Sequence[Element], name: str, ove
 
 
 def power(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """By the C library; squares and the like are products elsewhere."""
+    """Of floats; squares and the like are products elsewhere."""
     if kind_of(dtype) != "float":
         raise refused(op, dtype)
-    type_ = llvm_type(dtype)
-    return code.call("pow" if type_ == "double" else "powf", type_, [(type_, x) for x in xs])
+    return functions.call(code, "pow", dtype, *xs)
 
 
 def negate(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
