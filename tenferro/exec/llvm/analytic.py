@@ -40,7 +40,7 @@ def vectorised(name: str) -> Row:
         _of_floats(op, dtype)
         return functions.call(code, name, dtype, *xs)
 
-    return elementwise(scalar, is_exact=False)
+    return elementwise(scalar, is_exact=False, rounds=True)
 
 
 _INTERPRETED = not_compiled("no scalar form is written: a compiled loop calls the kernel")
@@ -50,8 +50,8 @@ ROWS: Rows = {
     an.Expm1: vectorised("expm1"),
     an.Log: vectorised("log"),
     an.Log1p: vectorised("log1p"),
-    an.Sqrt: elementwise(sqrt),
-    an.Rsqrt: elementwise(rsqrt),
+    an.Sqrt: elementwise(sqrt, rounds=True),
+    an.Rsqrt: elementwise(rsqrt, rounds=True),
     an.Cbrt: vectorised("cbrt"),
     an.Sin: vectorised("sin"),
     an.Cos: vectorised("cos"),

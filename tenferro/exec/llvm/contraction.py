@@ -11,7 +11,7 @@ from tenferro.exec.llvm import elementwise as el
 from tenferro.exec.llvm.code import Element, Index, NotCompiledError
 from tenferro.exec.llvm.reduction import LONG_ROW, folded
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
-from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.exec.llvm.tensor import Body, Memory, Tensor, in_float32
 from tenferro.ops import contraction as co
 from tenferro.types import TensorSpec
 
@@ -109,6 +109,6 @@ def _rows_added(
 
 
 ROWS: Rows = {
-    co.DotGeneral: Row(dot_general, moves=True, settles=True, is_exact=False),
+    co.DotGeneral: Row(in_float32(dot_general), moves=True, settles=True, is_exact=False),
     co.Convolution: not_compiled("convolutions are not compiled"),
 }

@@ -17,18 +17,23 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["ROWS", "elementwise", "maximum", "minimum"]
 
 
-def elementwise(scalar: Scalar, is_exact: bool = True, complex_is_exact: bool = True) -> Row:
-    """The row of a function of elements."""
+def elementwise(
+    scalar: Scalar, is_exact: bool = True, complex_is_exact: bool = True, rounds: bool = False
+) -> Row:
+    """The row of a function of elements.
+
+    Args:
+        rounds: whether results of float16 and bfloat16, which are computed in float32, have to be rounded.
+    """
 
     def write(
         body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
     ) -> Sequence[Tensor]:
-        dtype = operands[0].spec.dtype
-        llvm_type(dtype)
-        llvm_type(types[0].dtype)
+        dtype, code = operands[0].spec.dtype, body.code
 
         def element(index: Any) -> Element:
-            return scalar(body.code, op, dtype, [body.at(x, index) for x in operands])
+            value = scalar(code, op, dtype, [body.at(x, index) for x in operands])
+            return code.rounded(value, types[0].dtype) if rounds else value
 
         return [same_place(types[0], element, operands)]
 
@@ -310,12 +315,12 @@ def compose(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element
 
 
 ROWS: Rows = {
-    el.Add: elementwise(add),
-    el.Subtract: elementwise(instruction("fsub", "sub")),
-    el.Multiply: elementwise(multiply, complex_is_exact=False),
-    el.Divide: elementwise(divide),
+    el.Add: elementwise(add, rounds=True),
+    el.Subtract: elementwise(instruction("fsub", "sub"), rounds=True),
+    el.Multiply: elementwise(multiply, complex_is_exact=False, rounds=True),
+    el.Divide: elementwise(divide, rounds=True),
     el.Remainder: elementwise(remainder),
-    el.Power: elementwise(power, is_exact=False),
+    el.Power: elementwise(power, is_exact=False, rounds=True),
     el.Maximum: elementwise(maximum),
     el.Minimum: elementwise(minimum),
     el.Negate: elementwise(negate),

@@ -14,7 +14,7 @@ from tenferro.exec.llvm import arc, power
 from tenferro.exec.llvm import error_function as err
 from tenferro.exec.llvm import exponential as ex
 from tenferro.exec.llvm import trigonometric as trig
-from tenferro.exec.llvm.code import Code
+from tenferro.exec.llvm.code import Code, llvm_type
 from tenferro.exec.llvm.formula import Formula
 from tenferro.types import DType
 
@@ -72,9 +72,9 @@ PURE = "nounwind willreturn readnone"
 
 
 def call(code: Code, name: str, dtype: DType, *xs: str) -> str:
-    """A function's value, of float32 or float64."""
+    """A function's value, of float64, or of float32, as which registers hold smaller floats too."""
     function = FUNCTIONS[name]
-    is_single = dtype is DType.F32
+    is_single = llvm_type(dtype) == "float"
     symbol = f"tenferro_{name}{'_single' if is_single else ''}"
     write = function.single if is_single else function.double
     is_bounded = function.largest < math.inf

@@ -14,7 +14,7 @@ from tenferro.exec.llvm import blas, python_calls
 from tenferro.exec.llvm.code import Code, NotCompiledError
 from tenferro.exec.llvm.control import COMPILED, Emitter
 from tenferro.exec.llvm.host import HostCalls, Kernels
-from tenferro.exec.llvm.link import Linker, lanes, multiplies_and_adds
+from tenferro.exec.llvm.link import Linker, converts_halves, lanes, multiplies_and_adds
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.ops.control import Alternatives, Cond, ControlOp, Scan, While
 from tenferro.program import GraphProgram
@@ -195,7 +195,7 @@ def text_of(
     """
     if not all([spec.is_static for spec in inputs]):
         raise NotCompiledError(f"{op.name}: extents that wait are not compiled")
-    code = Code(multiplies_and_adds(), lanes())
+    code = Code(multiplies_and_adds(), lanes(), converts_halves())
     body = Body(code, host)
     emitter = Emitter(body, prepare)
     names = [f"%a{number}" for number in range(len(inputs))]

@@ -22,7 +22,7 @@ from tenferro.exec.llvm.code import (
     llvm_type,
 )
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
-from tenferro.exec.llvm.tensor import Body, Tensor
+from tenferro.exec.llvm.tensor import Body, Tensor, in_float32
 from tenferro.ops import reduction as re
 from tenferro.types import DType, TensorSpec
 
@@ -155,7 +155,7 @@ def reduction(name: str, combine: Combine, is_exact: bool = True) -> Row:
 
         return [body.settled(Tensor(y, element, x.reads))]
 
-    return Row(write, moves=True, is_exact=is_exact)
+    return Row(in_float32(write), moves=True, is_exact=is_exact)
 
 
 def _is_by_rows(x: TensorSpec, axes: Sequence[int]) -> bool:
@@ -249,7 +249,7 @@ def cumulative(combine: Combine, is_exact: bool = True) -> Row:
         code.loops(others, line)
         return [body.stored(memory)]
 
-    return Row(write, moves=True, is_exact=is_exact)
+    return Row(in_float32(write), moves=True, is_exact=is_exact)
 
 
 TOTALS: dict[type, tuple[str, Combine]] = {

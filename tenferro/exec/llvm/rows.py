@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tenferro.exec.llvm.code import NotCompiledError
-from tenferro.exec.llvm.tensor import Body, Tensor
+from tenferro.exec.llvm.tensor import Body, Writer
 from tenferro.ops import StdTensorOp
-from tenferro.types import TensorSpec
 
 __all__ = ["Row", "Rows", "not_compiled"]
 
@@ -29,7 +28,7 @@ class Row:
             processors, `complex_is_exact`.
     """
 
-    write: Callable[[Body, Any, Sequence[Tensor], Sequence[TensorSpec]], Sequence[Tensor]]
+    write: Writer
     moves: bool = False
     settles: bool | tuple[int, ...] = False
     is_exact: bool = True
