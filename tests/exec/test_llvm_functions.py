@@ -38,6 +38,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "erf": tnf.special.erf,
     "erfc": tnf.special.erfc,
     "cbrt": tnf.cbrt,
+    "hypot": lambda x, y: tnf.abs(tnf.lax.complex(x, y)),
     "pow": tnf.power,
 }
 ODD = (
@@ -64,7 +65,7 @@ def arguments(name: str) -> tuple[np.ndarray, ...]:
     grid = [each.ravel() for each in np.meshgrid(PAIRED, PAIRED)]
     signs = rng.choice([-1.0, 1.0], (2, 200))
     everywhere = signs * np.exp2(rng.uniform(-1074, 1023, (2, 200)))
-    if name == "atan2":
+    if name != "pow":
         pairs = [everywhere, signs * np.exp2(rng.uniform(-3, 3, (2, 200)))]
     else:
         # Powers over the whole range of results, of usual numbers, of all, and of numbers next to 1.
@@ -126,10 +127,10 @@ def _numbers(name: str) -> np.ndarray:
 
 def exact_pair(name: str, x: float, y: float) -> Any:
     """The value in many digits; of numbers that are no usual ones as the C standard says, by Python's functions."""
-    special = {"atan2": math.atan2, "pow": math.pow}[name]
+    special = getattr(math, name)
     usual = math.isfinite(x) and math.isfinite(y) and x != 0 and y != 0
-    if usual and name == "atan2":
-        return mpmath.atan2(x, y)
+    if usual and name != "pow":
+        return getattr(mpmath, name)(x, y)
     if usual and (x > 0 or y == math.floor(y)):
         size = mpmath.mpf(abs(x)) ** mpmath.mpf(y)
         return -size if x < 0 and y % 2 == 1 else size
@@ -235,7 +236,8 @@ def values_of(
 
 
 def _signed_zero(name: str, x: float, y: float) -> float:
-    return math.atan2(x, y) if name == "atan2" else math.pow(x, y)
+    function = {"atan2": math.atan2, "hypot": math.hypot, "pow": math.pow}[name]
+    return function(x, y)
 
 
 def test_the_polynomials_are_the_tools() -> None:

@@ -42,8 +42,6 @@ def dot_general(
     is_large = prod(terms) > 1 and size > LARGEST_DOT[min(free) <= FEW]
     if size and y.dtype in blas.LETTERS and (is_large or y.dtype.is_complex):
         return [body.stored(blas.product(body, op, lhs, rhs, y))]
-    if y.dtype.is_complex:
-        raise NotCompiledError(f"DotGeneral: {lhs.spec} with {rhs.spec} is not compiled")
     batch, rows = len(op.lhs_batch), op.lhs_free(lhs.spec.rank)
     columns = op.rhs_free(rhs.spec.rank)
 

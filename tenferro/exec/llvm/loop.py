@@ -69,8 +69,10 @@ def _require_few_calls(op: Scan | While, kernels: Kernels) -> None:
             operands = tuple([program.types[slot] for slot in step.inputs])
             if isinstance(step.op, ControlOp):
                 left += [part.program for part in step.op.parts]
-            elif COMPILED[type(step.op)].reason and kernels.row(step.op, operands) is None:
-                calls.append((f"{step.op.name}: {COMPILED[type(step.op)].reason}", step.source))
+                continue
+            reason = COMPILED[type(step.op)].reason_for(step.op, operands)
+            if reason and kernels.row(step.op, operands) is None:
+                calls.append((f"{step.op.name}: {reason}", step.source))
     if calls and count < (COMPILED_PER_CALL + 1) * len(calls):
         reason, source = calls[0]
         raise NotCompiledError(reason).at(str(source) if source else None)

@@ -1,4 +1,4 @@
-"""Powers and cube roots.
+"""Powers, cube roots, and roots of sums of squares.
 
 A power is e^(y ln(x)), with the logarithm in two numbers, because its error is multiplied by up to a thousand.
 
@@ -25,7 +25,7 @@ from tenferro.exec.llvm.exponential import (
 )
 from tenferro.exec.llvm.formula import BIAS, Formula
 
-__all__ = ["cbrt", "cbrt_single", "pow_", "pow_single"]
+__all__ = ["cbrt", "cbrt_single", "hypot", "hypot_single", "pow_", "pow_single"]
 
 TWO_THIRDS = 2.0 / 3.0
 TWO_THIRDS_LOW = float.fromhex("0x1.5555555555555p-55")
@@ -142,3 +142,31 @@ def cbrt_single(f: Formula, x: str) -> str:
     """2^n times the cube root of m."""
     n, _, root = _cbrt(f, x)
     return _unusual(f, x, f.multiply(root, f.power_of_two(n)))
+
+
+def hypot(f: Formula, x: str, y: str) -> str:
+    """The root of x^2 + y^2, both scaled where squares would overflow or vanish; infinite where one of them is."""
+    a, b = f.magnitude(x), f.magnitude(y)
+    is_first = f.compare("ogt", a, b)
+    larger, smaller = f.either(is_first, a, b), f.either(is_first, b, a)
+    one = f.number(1.0)
+    scale = f.select("ogt", larger, f.number(2.0**500), f.number(2.0**-600), one)
+    scale = f.select("olt", larger, f.number(2.0**-400), f.number(2.0**600), scale)
+    back = f.select("ogt", larger, f.number(2.0**500), f.number(2.0**600), one)
+    back = f.select("olt", larger, f.number(2.0**-400), f.number(2.0**-600), back)
+    larger, smaller = f.multiply(larger, scale), f.multiply(smaller, scale)
+    square = f.multiply_add(larger, larger, f.multiply(smaller, smaller))
+    return _or_infinity(f, a, b, f.multiply(f.intrinsic("sqrt", square), back))
+
+
+def hypot_single(f: Formula, x: str, y: str) -> str:
+    """The same of widened float32, whose squares neither overflow nor vanish."""
+    square = f.multiply_add(x, x, f.multiply(y, y))
+    return _or_infinity(f, f.magnitude(x), f.magnitude(y), f.intrinsic("sqrt", square))
+
+
+def _or_infinity(f: Formula, a: str, b: str, root: str) -> str:
+    infinity = f.number(math.inf)
+    for part in (a, b):
+        root = f.select("oeq", part, infinity, infinity, root)
+    return root
