@@ -22,8 +22,13 @@ HALF_LN2 = mpmath.mpf("0.34658")
 """What is left of an argument of exp, a little more than half of the logarithm of 2."""
 LARGEST_R2 = mpmath.mpf("0.6170")
 """r^2 for |r| up to a quarter of pi, a little more than that."""
+LARGEST_T2 = mpmath.mpf("0.1716")
+"""s^2 for |s| up to sqrt(2) - 1, a little more than that."""
 LARGEST_S2 = mpmath.mpf("0.02944")
 """(f / (2 + f))^2 for 1 + f between sqrt(1/2) and sqrt(2), a little more than that."""
+
+CENTRE, CENTRE_SINGLE = mpmath.mpf("3.75"), mpmath.mpf(3)
+"""k of the quotients (x - k) / (x + k); `tenferro/exec/llvm/error_function.py` has the same."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,43 @@ def rest_of_cos(z: Any) -> Any:
     return (mpmath.cos(mpmath.sqrt(z)) - 1 + z / 2) / z**2
 
 
+def rest_of_odd(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """(f(s) / s - 1) / s^2 with s = sqrt(z)."""
+
+    def rest(z: Any) -> Any:
+        s = mpmath.sqrt(z)
+        return (function(s) / s - 1) / z
+
+    return rest
+
+
+def tail_of_log(z: Any) -> Any:
+    """(2 atanh(s) / s - 2 - 2/3 s^2) / s^4 with s = sqrt(z)."""
+    if abs(z) < mpmath.mpf("1e-8"):
+        return sum([2 * z**k / (2 * k + 5) for k in range(12)])
+    return (rest_of_log(z) - mpmath.mpf(2) / 3) / z
+
+
+def rest_of_erf(z: Any) -> Any:
+    """erf(x) / x - 1 with x = sqrt(z)."""
+    return mpmath.erf(mpmath.sqrt(z)) / mpmath.sqrt(z) - 1
+
+
+def scaled_erfc(centre: Any) -> Callable[[Any], Any]:
+    """(1 + 2 x) exp(x^2) erfc(x) of q = (x - k) / (x + k)."""
+
+    def scaled(q: Any) -> Any:
+        x = centre * (1 + q) / (1 - q)
+        return (1 + 2 * x) * mpmath.exp(x**2) * mpmath.erfc(x)
+
+    return scaled
+
+
+def quotient(centre: Any, x: Any) -> Any:
+    """(x - k) / (x + k)."""
+    return (x - centre) / (x + centre)
+
+
 POLYNOMIALS = [
     Polynomial("EXP", "(e^r - 1 - r) / r^2, |r| <= ln(2) / 2", rest_of_exp, -HALF_LN2, HALF_LN2, 10),
     Polynomial("EXP_SINGLE", "the same, for float32", rest_of_exp, -HALF_LN2, HALF_LN2, 5),
@@ -93,6 +135,16 @@ POLYNOMIALS = [
     Polynomial("COS", "(cos(r) - 1 + r^2 / 2) / r^4 in r^2, |r| <= pi / 4", rest_of_cos, mpmath.mpf(0), LARGEST_R2, 5),
     Polynomial("SIN_SINGLE", "the same as SIN, for float32", rest_of_sin, mpmath.mpf(0), LARGEST_R2, 3),
     Polynomial("COS_SINGLE", "the same as COS, for float32", rest_of_cos, mpmath.mpf(0), LARGEST_R2, 3),
+    Polynomial("ATAN", "(atan(s) / s - 1) / s^2 in s^2, |s| <= sqrt(2) - 1", rest_of_odd(mpmath.atan), mpmath.mpf(0), LARGEST_T2, 10),
+    Polynomial("ATAN_SINGLE", "the same, for float32", rest_of_odd(mpmath.atan), mpmath.mpf(0), LARGEST_T2, 5),
+    Polynomial("ASIN", "(asin(s) / s - 1) / s^2 in s^2, |s| <= 1/2", rest_of_odd(mpmath.asin), mpmath.mpf(0), mpmath.mpf("0.25"), 12),
+    Polynomial("ASIN_SINGLE", "the same, for float32", rest_of_odd(mpmath.asin), mpmath.mpf(0), mpmath.mpf("0.25"), 6),
+    Polynomial("ERF", "erf(x) / x - 1 in x^2, |x| <= 1", rest_of_erf, mpmath.mpf(0), mpmath.mpf(1), 12),
+    Polynomial("ERF_SINGLE", "the same, for float32", rest_of_erf, mpmath.mpf(0), mpmath.mpf(1), 8),
+    Polynomial("ERFC", "(1 + 2 x) exp(x^2) erfc(x) in (x - k) / (x + k), k = 3.75, 0 <= x <= 28", scaled_erfc(CENTRE), mpmath.mpf(-1), quotient(CENTRE, mpmath.mpf(28)), 22),
+    Polynomial("ERFC_SINGLE", "the same with k = 3, for float32, 0 <= x <= 10.5", scaled_erfc(CENTRE_SINGLE), mpmath.mpf(-1), quotient(CENTRE_SINGLE, mpmath.mpf("10.5")), 12),
+    Polynomial("LOG_TAIL", "(2 atanh(s) / s - 2 - 2/3 s^2) / s^4 in s^2, |s| <= 3 - sqrt(8)", tail_of_log, mpmath.mpf(0), LARGEST_S2, 7),
+    Polynomial("CBRT", "the cube root of 1 .. 2", mpmath.cbrt, mpmath.mpf(1), mpmath.mpf(2), 4),
 ]  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from tenferro.exec.llvm.link import is_installed
 from tenferro.exec.plan import group
 from tenferro.ops.control import ControlOp
 from tenferro.ops.dynamic import DynamicTruncate
-from tenferro.types import flatten
+from tenferro.types import DType, flatten
 from tests.samples import SAMPLES
 from tests.samples.each import each_card
 from xla_peer.fuzz.program import random_case
@@ -67,7 +67,7 @@ def require_near(found: list[Any], wanted: list[Any], relative: float = 1e-12) -
 
 def require_same_bits(y: Any, z: Any) -> None:
     """But of NaN, of which one is as good as another."""
-    is_nan = np.isnan(z) if z.dtype.kind in "fc" else np.zeros(z.shape, bool)
+    is_nan = np.isnan(z) if DType.of(z.dtype).is_inexact else np.zeros(z.shape, bool)
     assert (y.dtype, y.shape) == (z.dtype, z.shape)
     assert np.where(is_nan, 0, y).tobytes() == np.where(is_nan, 0, z).tobytes()
     assert not is_nan.any() or np.isnan(y[is_nan]).all()

@@ -1,14 +1,16 @@
-"""Rows of the analytic family: the C library's functions, within a unit or two in the last place."""
+"""Rows of the analytic family: functions within bounds that `functions.FUNCTIONS` declares."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tenferro.exec.llvm import functions
 from tenferro.exec.llvm.code import Code, Element, NotCompiledError, literal, llvm_type
+from tenferro.exec.llvm.complex_functions import complex_exponential
 from tenferro.exec.llvm.elementwise import elementwise
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
+from tenferro.exec.llvm.scalar import is_real
 from tenferro.ops import analytic as an
 from tenferro.types import DType
 
@@ -19,16 +21,6 @@ def _of_floats(op: Any, dtype: DType) -> str:
     if not dtype.is_float:
         raise NotCompiledError(f"{op.name}: {dtype.value} is not compiled")
     return llvm_type(dtype)
-
-
-def library(name: str) -> Row:
-    """A function of the C library."""
-
-    def scalar(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-        kind = _of_floats(op, dtype)
-        return code.call(name if kind == "double" else f"{name}f", kind, [(kind, x) for x in xs])
-
-    return elementwise(scalar, is_exact=False)
 
 
 def sqrt(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
@@ -43,40 +35,53 @@ def rsqrt(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
     return code.value(f"fdiv {kind} {literal(1.0, dtype)}, {sqrt(code, op, dtype, xs)}")
 
 
-def vectorised(name: str) -> Row:
-    """A function that is arithmetic."""
+def vectorised(
+    name: str, of_complex: Callable[[Code, DType, Element], Element] | None = None
+) -> Row:
+    """A function that is arithmetic.
+
+    Args:
+        of_complex: the function of complex numbers, if that is compiled.
+    """
 
     def scalar(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
+        if dtype.is_complex and of_complex is not None:
+            return of_complex(code, dtype, xs[0])
         _of_floats(op, dtype)
-        return functions.call(code, name, dtype, xs[0])
+        return functions.call(code, name, dtype, *xs)
 
-    return elementwise(scalar, is_exact=False)
+    dtypes = is_real if of_complex is None else _is_inexact
+    return elementwise(scalar, is_exact=False, rounds=True, dtypes=dtypes)
+
+
+def _is_inexact(dtype: DType) -> bool:
+    return dtype.is_inexact
 
 
 _INTERPRETED = not_compiled("no scalar form is written: a compiled loop calls the kernel")
 ROWS: Rows = {
     **dict.fromkeys(an.CARDS, _INTERPRETED),
-    an.Exp: vectorised("exp"),
+    an.Exp: vectorised("exp", complex_exponential),
     an.Expm1: vectorised("expm1"),
     an.Log: vectorised("log"),
     an.Log1p: vectorised("log1p"),
-    an.Sqrt: elementwise(sqrt),
-    an.Rsqrt: elementwise(rsqrt),
-    an.Cbrt: library("cbrt"),
+    an.Sqrt: elementwise(sqrt, rounds=True, dtypes=is_real),
+    an.Rsqrt: elementwise(rsqrt, rounds=True, dtypes=is_real),
+    an.Cbrt: vectorised("cbrt"),
     an.Sin: vectorised("sin"),
     an.Cos: vectorised("cos"),
     an.Tan: vectorised("tan"),
     an.Tanh: vectorised("tanh"),
     an.Logistic: vectorised("logistic"),
-    an.Asin: library("asin"),
-    an.Acos: library("acos"),
-    an.Atan: library("atan"),
-    an.Sinh: library("sinh"),
-    an.Cosh: library("cosh"),
-    an.Asinh: library("asinh"),
-    an.Acosh: library("acosh"),
-    an.Atanh: library("atanh"),
-    an.Erf: library("erf"),
-    an.Erfc: library("erfc"),
-    an.Atan2: library("atan2"),
+    an.Asin: vectorised("asin"),
+    an.Acos: vectorised("acos"),
+    an.Atan: vectorised("atan"),
+    an.Sinh: vectorised("sinh"),
+    an.Cosh: vectorised("cosh"),
+    an.Asinh: vectorised("asinh"),
+    an.Acosh: vectorised("acosh"),
+    an.Atanh: vectorised("atanh"),
+    an.Erf: vectorised("erf"),
+    an.Erfc: vectorised("erfc"),
+    an.Atan2: vectorised("atan2"),
 }

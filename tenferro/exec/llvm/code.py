@@ -12,6 +12,7 @@ from tenferro.errors import UnsupportedError
 from tenferro.types import DType
 
 __all__ = [
+    "LOW",
     "UNROLLED",
     "Code",
     "Element",
@@ -43,6 +44,8 @@ class Flat(tuple[Index, ...]):
 _TYPES = {
     DType.Bool: "i1",
     DType.F32: "float",
+    DType.F16: "float",
+    DType.BF16: "float",
     DType.F64: "double",
     DType.C32: "float",
     DType.C64: "double",
@@ -53,19 +56,19 @@ _TYPES = {
 }
 
 
-def llvm_type(dtype: DType) -> str:
-    """The type of an element in a register; of a complex number's parts.
+LOW = (DType.F16, DType.BF16)
+"""Floats that registers hold as float32, rounded; memory has their bits."""
 
-    Raises:
-        NotCompiledError: float16 and bfloat16.
-    """
-    if dtype not in _TYPES:
-        raise NotCompiledError(f"{dtype.value} is not compiled")
+
+def llvm_type(dtype: DType) -> str:
+    """The type of an element in a register; of a complex number's parts."""
     return _TYPES[dtype]
 
 
 def memory_type(dtype: DType) -> str:
     """The type of an element in memory."""
+    if dtype in LOW:
+        return "i16"
     return "i8" if dtype is DType.Bool else llvm_type(dtype)
 
 
@@ -90,10 +93,14 @@ class Code:
     Args:
         contracts: whether the processor multiplies and adds in one instruction.
         lanes: how many float64 its vectors hold, of each size that loops may choose.
+        converts_halves: whether it converts float16.
     """
 
-    def __init__(self, contracts: bool = False, lanes: Sequence[int] = ()) -> None:
+    def __init__(
+        self, contracts: bool = False, lanes: Sequence[int] = (), converts_halves: bool = False
+    ) -> None:
         self.contracts, self.lanes = contracts, tuple(lanes)
+        self.converts_halves = converts_halves
         self._not_called: list[str] = []
         self.functions: dict[str, str] = {}
         self.lines: list[str] = []
@@ -318,6 +325,8 @@ class Code:
             twice = self.scaled(offset, 2)
             return tuple(self._load(pointer, self.add(twice, part), dtype) for part in (0, 1))
         value = self._load(pointer, offset, dtype)
+        if dtype in LOW:
+            return self._widened(value, dtype)
         return self.value(f"trunc i8 {value} to i1") if dtype is DType.Bool else value
 
     def _load(self, pointer: str, offset: Index, dtype: DType) -> str:
@@ -342,7 +351,37 @@ class Code:
             return
         if dtype is DType.Bool:
             value = self.value(f"zext i1 {value} to i8")
+        if dtype in LOW:
+            value = self._narrowed(value, dtype)
         self.line(f"store {kind} {value}, ptr {self.address(pointer, offset, dtype)}")
+
+    # ---- float16 and bfloat16 ----------------------------------------------------------------------
+
+    def rounded(self, value: str, dtype: DType) -> str:
+        """A float32 rounded to a number of a dtype; what is no float16 or bfloat16 stays."""
+        return self._widened(self._narrowed(value, dtype), dtype) if dtype in LOW else value
+
+    def _widened(self, bits: str, dtype: DType) -> str:
+        """The float32 of the bits of a number."""
+        if dtype is DType.F16:
+            half = self.value(f"bitcast i16 {bits} to half")
+            return self.value(f"fpext half {half} to float")
+        wide = self.value(f"zext i16 {bits} to i32")
+        return self.value(f"bitcast i32 {self.value(f'shl i32 {wide}, 16')} to float")
+
+    def _narrowed(self, value: str, dtype: DType) -> str:
+        """The bits of a float32, rounded; LLVM's own bfloat16 would have no subnormal numbers on some processors."""
+        if dtype is DType.F16:
+            if not self.converts_halves:
+                raise NotCompiledError("float16 is not compiled: the processor has no conversions")
+            half = self.value(f"fptrunc float {value} to half")
+            return self.value(f"bitcast half {half} to i16")
+        bits = self.value(f"bitcast float {value} to i32")
+        last = self.value(f"and i32 {self.value(f'lshr i32 {bits}, 16')}, 1")
+        carried = self.value(f"add i32 {self.value(f'add i32 {bits}, 32767')}, {last}")
+        is_nan = self.value(f"fcmp uno float {value}, {value}")
+        chosen = self.value(f"select i1 {is_nan}, i32 {0x7FC00000}, i32 {carried}")
+        return self.value(f"trunc i32 {self.value(f'lshr i32 {chosen}, 16')} to i16")
 
 
 def literal(value: Any, dtype: DType) -> Element:

@@ -11,7 +11,7 @@ from tenferro.exec.llvm import elementwise as el
 from tenferro.exec.llvm.code import Element, Index, NotCompiledError
 from tenferro.exec.llvm.reduction import LONG_ROW, folded
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
-from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.exec.llvm.tensor import Body, Memory, Tensor, in_float32
 from tenferro.ops import contraction as co
 from tenferro.types import TensorSpec
 
@@ -42,8 +42,6 @@ def dot_general(
     is_large = prod(terms) > 1 and size > LARGEST_DOT[min(free) <= FEW]
     if size and y.dtype in blas.LETTERS and (is_large or y.dtype.is_complex):
         return [body.stored(blas.product(body, op, lhs, rhs, y))]
-    if y.dtype.is_complex:
-        raise NotCompiledError(f"DotGeneral: {lhs.spec} with {rhs.spec} is not compiled")
     batch, rows = len(op.lhs_batch), op.lhs_free(lhs.spec.rank)
     columns = op.rhs_free(rhs.spec.rank)
 
@@ -109,6 +107,6 @@ def _rows_added(
 
 
 ROWS: Rows = {
-    co.DotGeneral: Row(dot_general, moves=True, settles=True, is_exact=False),
+    co.DotGeneral: Row(in_float32(dot_general), moves=True, settles=True, is_exact=False),
     co.Convolution: not_compiled("convolutions are not compiled"),
 }

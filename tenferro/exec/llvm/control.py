@@ -89,8 +89,10 @@ class Emitter:
         if isinstance(op, Cond):
             return self.cond(op, operands, types)
         row: Row = COMPILED[type(op)]
-        if row.reason and body.host is not None and not getattr(op, "aliases", None):
-            of_family = body.host.kernels.row(op, tuple([x.spec for x in operands]))
+        specs = tuple([x.spec for x in operands])
+        is_refused = bool(row.reason_for(op, specs))
+        if is_refused and body.host is not None and not getattr(op, "aliases", None):
+            of_family = body.host.kernels.row(op, specs)
             if of_family is None:
                 return host.call(body, step, operands, types)
             row, op = of_family, op.op

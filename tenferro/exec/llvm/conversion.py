@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tenferro.exec.llvm.code import Code, Element, literal, llvm_type, memory_type
-from tenferro.exec.llvm.scalar import kind_of, refused, suffix_of
+from tenferro.exec.llvm.code import LOW, Code, Element, literal, llvm_type
+from tenferro.exec.llvm.scalar import kind_of, suffix_of
+from tenferro.ops.elementwise import Convert
 from tenferro.types import DType
 
 __all__ = ["convert", "number_of"]
@@ -16,14 +17,22 @@ def convert(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element
     """Into another dtype: floats to integers truncate and saturate, NaN becomes 0."""
     (x,), to = xs, op.to
     old, new = llvm_type(dtype), llvm_type(to)
-    if dtype.is_complex or to.is_complex:
-        raise refused(op, dtype if dtype.is_complex else to)
     if dtype is to:
         return x
+    if dtype.is_complex:
+        return _of_complex(code, op, dtype, x)
+    if to.is_complex:
+        return convert(code, Convert(to.real), dtype, xs), literal(0, to.real)
     if to.is_bool:
         zero = literal(0, dtype)
         return code.value(f"{'fcmp une' if dtype.is_inexact else 'icmp ne'} {old} {x}, {zero}")
     is_signed = kind_of(dtype) == "signed"
+    if to is DType.F16 and dtype is DType.F64:
+        return code.rounded(_odd(code, x), to)
+    if to in LOW:
+        return code.rounded(convert(code, Convert(DType.F32), dtype, xs), to)
+    if old == new:
+        return x
     if dtype.is_inexact and to.is_inexact:
         return code.value(f"{'fpext' if new == 'double' else 'fptrunc'} {old} {x} to {new}")
     if dtype.is_inexact:
@@ -38,13 +47,37 @@ def convert(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element
     return code.value(f"trunc {old} {x} to {new}")
 
 
+def _of_complex(code: Code, op: Any, dtype: DType, x: Element) -> Element:
+    """Each part into another complex dtype; the real part into others; bools say whether a part is not 0."""
+    to = op.to
+    if to.is_complex:
+        return tuple([convert(code, Convert(to.real), dtype.real, [part]) for part in x])
+    if not to.is_bool:
+        return convert(code, op, dtype.real, x[:1])
+    a, b = (convert(code, op, dtype.real, [part]) for part in x)
+    return code.value(f"or i1 {a}, {b}")
+
+
+def _odd(code: Code, x: str) -> str:
+    """A float64 as float32, cut off, with a last bit that says so, so that it can be rounded a second time."""
+    near = code.value(f"fptrunc double {x} to float")
+    back = code.value(f"fpext float {near} to double")
+    bits = code.value(f"bitcast float {near} to i32")
+    sizes = [code.call("llvm.fabs.f64", "double", [("double", each)]) for each in (back, x)]
+    is_larger = code.value(f"fcmp ogt double {sizes[0]}, {sizes[1]}")
+    cut = code.value(f"sub i32 {bits}, {code.value(f'zext i1 {is_larger} to i32')}")
+    is_other = code.value(f"fcmp une double {back}, {x}")
+    cut = code.value(f"or i32 {cut}, {code.value(f'zext i1 {is_other} to i32')}")
+    return code.value(f"bitcast i32 {cut} to float")
+
+
 def number_of(code: Code, i: str, dtype: DType) -> Any:
     """An index as a number of a dtype, as NumPy casts int64."""
     if dtype.is_complex:
         return number_of(code, i, dtype.real), literal(0, dtype.real)
-    kind = memory_type(dtype)
+    kind = llvm_type(dtype)
     if dtype.is_inexact:
-        return code.value(f"sitofp i64 {i} to {kind}")
+        return code.rounded(code.value(f"sitofp i64 {i} to {kind}"), dtype)
     if dtype is DType.Bool:
         return code.value(f"icmp ne i64 {i}, 0")
     return i if kind == "i64" else code.value(f"trunc i64 {i} to {kind}")

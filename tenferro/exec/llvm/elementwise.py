@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from tenferro.exec.llvm import functions
 from tenferro.exec.llvm.code import Code, Element, literal, llvm_type
 from tenferro.exec.llvm.conversion import convert
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
-from tenferro.exec.llvm.scalar import Scalar, kind_of, refused, suffix_of
+from tenferro.exec.llvm.scalar import Scalar, is_real, kind_of, refused, suffix_of
 from tenferro.exec.llvm.tensor import Body, Tensor, same_place
 from tenferro.ops import elementwise as el
 from tenferro.types import DType, TensorSpec
@@ -16,22 +17,36 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["ROWS", "elementwise", "maximum", "minimum"]
 
 
-def elementwise(scalar: Scalar, is_exact: bool = True, complex_is_exact: bool = True) -> Row:
-    """The row of a function of elements."""
+def elementwise(
+    scalar: Scalar,
+    is_exact: bool = True,
+    complex_is_exact: bool = True,
+    rounds: bool = False,
+    dtypes: Callable[[DType], bool] = lambda dtype: True,
+) -> Row:
+    """The row of a function of elements.
+
+    Args:
+        rounds: whether results of float16 and bfloat16, which are computed in float32, have to be rounded.
+        dtypes: whether the function is compiled for a dtype of the first operand.
+    """
 
     def write(
         body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
     ) -> Sequence[Tensor]:
-        dtype = operands[0].spec.dtype
-        llvm_type(dtype)
-        llvm_type(types[0].dtype)
+        dtype, code = operands[0].spec.dtype, body.code
 
         def element(index: Any) -> Element:
-            return scalar(body.code, op, dtype, [body.at(x, index) for x in operands])
+            value = scalar(code, op, dtype, [body.at(x, index) for x in operands])
+            return code.rounded(value, types[0].dtype) if rounds else value
 
         return [same_place(types[0], element, operands)]
 
-    return Row(write, is_exact=is_exact, complex_is_exact=complex_is_exact)
+    def refusal(op: Any, operands: Sequence[TensorSpec]) -> str:
+        dtype = operands[0].dtype
+        return "" if dtypes(dtype) else f"{dtype.value} is not compiled"
+
+    return Row(write, is_exact=is_exact, complex_is_exact=complex_is_exact, refusal=refusal)
 
 
 def instruction(float_: str, integer: str) -> Scalar:
@@ -74,11 +89,48 @@ def multiply(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Elemen
 def divide(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
     """A quotient; of integers it truncates, and is all ones over 0."""
     kind, (x, y) = kind_of(dtype), xs
+    if kind == "complex":
+        return _divide_complex(code, dtype, x, y)
     if kind == "float":
         return code.value(f"fdiv {llvm_type(dtype)} {x}, {y}")
-    if kind == "complex" or dtype.is_bool:
+    if dtype.is_bool:
         raise refused(op, dtype)
     return _of_integers(code, dtype, xs, "div", over_zero="-1")
+
+
+def _divide_complex(code: Code, dtype: DType, x: Element, y: Element) -> Element:
+    """By the larger part of the divisor, as NumPy does it; over 0 by a positive 0.
+
+    Source: Smith, Algorithm 116: complex division, CACM 5 (1962).
+    """
+    kind, one, zero = llvm_type(dtype), literal(1.0, dtype.real), literal(0.0, dtype.real)
+
+    def arithmetic(name: str, a: str, b: str) -> str:
+        return code.value(f"{name} {kind} {a}, {b}")
+
+    def either(chosen: str, a: str, b: str) -> str:
+        return code.value(f"select i1 {chosen}, {kind} {a}, {kind} {b}")
+
+    name = f"llvm.fabs.{suffix_of(dtype)}"
+    sizes = [code.call(name, kind, [(kind, part)]) for part in y]
+    (a, b), (c, d) = x, y
+    is_first = code.value(f"fcmp oge {kind} {sizes[0]}, {sizes[1]}")
+    larger, smaller = either(is_first, c, d), either(is_first, d, c)
+    ratio = arithmetic("fdiv", smaller, larger)
+    scale = arithmetic("fdiv", one, arithmetic("fadd", larger, arithmetic("fmul", smaller, ratio)))
+    # (a + b r, b - a r), or (a r + b, b r - a) where the imaginary part is larger.
+    near, far = either(is_first, a, b), either(is_first, b, a)
+    real = arithmetic("fadd", near, arithmetic("fmul", far, ratio))
+    product = arithmetic("fmul", near, ratio)
+    imag = either(is_first, arithmetic("fsub", far, product), arithmetic("fsub", product, far))
+    parts = [arithmetic("fmul", part, scale) for part in (real, imag)]
+    is_zero = code.value(f"fcmp oeq {kind} {arithmetic('fadd', *sizes)}, {zero}")
+    return tuple(
+        [
+            either(is_zero, arithmetic("fdiv", above, zero), part)
+            for above, part in zip(x, parts, strict=True)
+        ]
+    )
 
 
 def remainder(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
@@ -107,11 +159,10 @@ def _of_integers(code: Code, dtype: DType, xs: Sequence[Element], name: str, ove
 
 
 def power(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """By the C library; squares and the like are products elsewhere."""
+    """Of floats; squares and the like are products elsewhere."""
     if kind_of(dtype) != "float":
         raise refused(op, dtype)
-    type_ = llvm_type(dtype)
-    return code.call("pow" if type_ == "double" else "powf", type_, [(type_, x) for x in xs])
+    return functions.call(code, "pow", dtype, *xs)
 
 
 def negate(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
@@ -132,8 +183,7 @@ def absolute(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Elemen
     (x,) = xs
     type_ = llvm_type(dtype)
     if dtype.is_complex:
-        name = "hypot" if type_ == "double" else "hypotf"
-        return code.call(name, type_, [(type_, part) for part in x])
+        return functions.call(code, "hypot", dtype.real, *x)
     if dtype.is_inexact:
         return code.call(f"llvm.fabs.{suffix_of(dtype)}", type_, [(type_, x)])
     if kind_of(dtype) == "unsigned":
@@ -144,7 +194,7 @@ def absolute(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Elemen
 
 
 def sign(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """-1, 0 or 1; zeros and NaN stay themselves."""
+    """-1, 0 or 1; zeros and NaN stay themselves; of complex numbers the direction."""
     (x,) = xs
     type_, kind = llvm_type(dtype), kind_of(dtype)
     if kind == "float":
@@ -153,14 +203,27 @@ def sign(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
         )
         stays = code.value(f"fcmp ueq {type_} {x}, {literal(0.0, dtype)}")
         return code.value(f"select i1 {stays}, {type_} {x}, {type_} {one}")
-    if kind == "complex" or dtype.is_bool:
+    if dtype.is_bool:
         raise refused(op, dtype)
+    if kind == "complex":
+        return _over_modulus(code, op, dtype, x)
     above = code.value(f"icmp {'sgt' if kind == 'signed' else 'ugt'} {type_} {x}, 0")
     positive = code.value(f"zext i1 {above} to {type_}")
     if kind == "unsigned":
         return positive
     below = code.value(f"icmp slt {type_} {x}, 0")
     return code.value(f"select i1 {below}, {type_} -1, {type_} {positive}")
+
+
+def _over_modulus(code: Code, op: Any, dtype: DType, x: Element) -> Element:
+    """A complex number divided by its modulus, or 0."""
+    kind, zero = llvm_type(dtype), literal(0.0, dtype.real)
+    modulus = absolute(code, op, dtype, [x])
+    is_zero = code.value(f"fcmp oeq {kind} {modulus}, {zero}")
+    parts = _divide_complex(code, dtype, x, (modulus, zero))
+    return tuple(
+        [code.value(f"select i1 {is_zero}, {kind} {zero}, {kind} {part}") for part in parts]
+    )
 
 
 def maximum(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
@@ -310,17 +373,17 @@ def compose(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element
 
 
 ROWS: Rows = {
-    el.Add: elementwise(add),
-    el.Subtract: elementwise(instruction("fsub", "sub")),
-    el.Multiply: elementwise(multiply, complex_is_exact=False),
-    el.Divide: elementwise(divide),
+    el.Add: elementwise(add, rounds=True),
+    el.Subtract: elementwise(instruction("fsub", "sub"), rounds=True),
+    el.Multiply: elementwise(multiply, complex_is_exact=False, rounds=True),
+    el.Divide: elementwise(divide, complex_is_exact=False, rounds=True),
     el.Remainder: elementwise(remainder),
-    el.Power: elementwise(power, is_exact=False),
+    el.Power: elementwise(power, is_exact=False, rounds=True, dtypes=is_real),
     el.Maximum: elementwise(maximum),
     el.Minimum: elementwise(minimum),
     el.Negate: elementwise(negate),
     el.Abs: elementwise(absolute, complex_is_exact=False),
-    el.Sign: elementwise(sign),
+    el.Sign: elementwise(sign, complex_is_exact=False),
     el.Clamp: elementwise(clamp),
     el.Compare: elementwise(compare),
     el.Select: Row(_select),

@@ -109,6 +109,38 @@ class Formula:
         lost = self.subtract(self.subtract(x, self.subtract(high, part)), self.add(y, part))
         return high, lost
 
+    def short_sum(self, x: str, y: str) -> tuple[str, str]:
+        """x + y, and the rounding error of it, where x is not the smaller one, or is 0."""
+        high = self.add(x, y)
+        return high, self.add(self.subtract(x, high), y)
+
+    def product(self, x: str, y: str) -> tuple[str, str]:
+        """x y, and the rounding error of it; without multiply-adds by halves of both (Dekker and Veltkamp)."""
+        high = self.multiply(x, y)
+        if self.code.contracts:
+            return high, self.intrinsic("fma", x, y, self.negate(high))
+        (a, b), (c, d) = self._halves(x), self._halves(y)
+        lost = self.subtract(self.multiply(a, c), high)
+        lost = self.add(self.add(lost, self.multiply(a, d)), self.multiply(b, c))
+        return high, self.add(lost, self.multiply(b, d))
+
+    def _halves(self, x: str) -> tuple[str, str]:
+        """Two numbers of 26 bits whose sum is x."""
+        scaled = self.multiply(x, self.number(2.0**27 + 1))
+        high = self.subtract(scaled, self.subtract(scaled, x))
+        return high, self.subtract(x, high)
+
+    def quotient(self, x: str, y: str, x_low: str | None, y_low: str | None) -> tuple[str, str]:
+        """(x + x_low) / (y + y_low), rounded, and what is left of it."""
+        high = self.divide(x, y)
+        product, lost = self.product(high, y)
+        rest = self.subtract(self.subtract(x, product), lost)
+        if y_low is not None:
+            rest = self.subtract(rest, self.multiply(high, y_low))
+        if x_low is not None:
+            rest = self.add(rest, x_low)
+        return high, self.divide(rest, y)
+
     def polynomial(self, x: str, terms: Sequence[float]) -> str:
         y = self.number(terms[-1])
         for term in reversed(terms[:-1]):

@@ -8,9 +8,9 @@ from math import prod
 from typing import Any
 
 from tenferro.exec.llvm.analytic import ROWS as ANALYTIC
-from tenferro.exec.llvm.code import Code, Index, NotCompiledError, literal, memory_type
+from tenferro.exec.llvm.code import LOW, Code, Index, NotCompiledError, literal, memory_type
 from tenferro.exec.llvm.control import Emitter
-from tenferro.exec.llvm.link import Linker, lanes, multiplies_and_adds
+from tenferro.exec.llvm.link import Linker, converts_halves, lanes, multiplies_and_adds
 from tenferro.exec.llvm.reduction import BLOCK, TOTALS, identity
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.exec.schedule import ExecInstruction, Tiles
@@ -92,7 +92,7 @@ class CompiledGroup:
 
     def text_of(self, walks: Sequence[Walk], lead: int) -> tuple[str, int]:
         """The text, and bytes of scratch."""
-        code = Code(multiplies_and_adds(), lanes())
+        code = Code(multiplies_and_adds(), lanes(), converts_halves())
         body = Body(code)
         writer = _Writer(self.op, self.rows, code, body, walks, lead)
         writer.write()
@@ -119,6 +119,10 @@ def _rows(step: ExecInstruction, types: Sequence[TensorSpec]) -> Rows:
         values[slot] = graph.add_input(TensorSpec(spec.shape[lead:], spec.dtype))
     for member in op.members:
         (slot,) = member.output_slots
+        if slot in summed and types[slot].dtype in LOW:
+            raise NotCompiledError(
+                f"{op.name}: totals of {types[slot].dtype.value} are not compiled"
+            )
         inner = _of_row(member, lead)
         operands = tuple([values[operand] for operand in member.input_slots])
         if slot in summed:

@@ -81,7 +81,7 @@ def scatter(
 ) -> Sequence[Tensor]:
     """Windows that fit, combined one after the other in row-major order of the updates."""
     (x, indices, updates), (y,), code = operands, types, body.code
-    if op.combiner != "set" and y.dtype.is_complex and op.combiner != "add":
+    if y.dtype.is_complex and op.combiner not in ("set", "add", "multiply"):
         raise NotCompiledError(f"Scatter: {op.combiner} of {y.dtype.value} is not compiled")
     memory = body.taken_over(x)
     window_axes = sorted(op.update_window_dims)

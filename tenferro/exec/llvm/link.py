@@ -13,7 +13,7 @@ from tenferro.compile_cache import CompileCache
 from tenferro.exec.llvm import blas, python_calls
 from tenferro.program import BoundedCache
 
-__all__ = ["Linker", "is_installed", "lanes", "multiplies_and_adds"]
+__all__ = ["Linker", "converts_halves", "is_installed", "lanes", "multiplies_and_adds"]
 
 
 VERSION = 1
@@ -32,6 +32,14 @@ def multiplies_and_adds() -> bool:
     features = llvm.get_host_cpu_features()
     is_arm = platform.machine().lower() in ("aarch64", "arm64")
     return is_arm or bool(features.get("fma"))
+
+
+def converts_halves() -> bool:
+    """Whether this processor converts float16 to float32 and back."""
+    import llvmlite.binding as llvm  # because it is an extra
+
+    is_arm = platform.machine().lower() in ("aarch64", "arm64")
+    return is_arm or bool(llvm.get_host_cpu_features().get("f16c"))
 
 
 def lanes() -> tuple[int, ...]:

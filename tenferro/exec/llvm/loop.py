@@ -14,7 +14,7 @@ from tenferro.exec.llvm import blas, python_calls
 from tenferro.exec.llvm.code import Code, NotCompiledError
 from tenferro.exec.llvm.control import COMPILED, Emitter
 from tenferro.exec.llvm.host import HostCalls, Kernels
-from tenferro.exec.llvm.link import Linker, lanes, multiplies_and_adds
+from tenferro.exec.llvm.link import Linker, converts_halves, lanes, multiplies_and_adds
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.ops.control import Alternatives, Cond, ControlOp, Scan, While
 from tenferro.program import GraphProgram
@@ -69,8 +69,10 @@ def _require_few_calls(op: Scan | While, kernels: Kernels) -> None:
             operands = tuple([program.types[slot] for slot in step.inputs])
             if isinstance(step.op, ControlOp):
                 left += [part.program for part in step.op.parts]
-            elif COMPILED[type(step.op)].reason and kernels.row(step.op, operands) is None:
-                calls.append((f"{step.op.name}: {COMPILED[type(step.op)].reason}", step.source))
+                continue
+            reason = COMPILED[type(step.op)].reason_for(step.op, operands)
+            if reason and kernels.row(step.op, operands) is None:
+                calls.append((f"{step.op.name}: {reason}", step.source))
     if calls and count < (COMPILED_PER_CALL + 1) * len(calls):
         reason, source = calls[0]
         raise NotCompiledError(reason).at(str(source) if source else None)
@@ -195,7 +197,7 @@ def text_of(
     """
     if not all([spec.is_static for spec in inputs]):
         raise NotCompiledError(f"{op.name}: extents that wait are not compiled")
-    code = Code(multiplies_and_adds(), lanes())
+    code = Code(multiplies_and_adds(), lanes(), converts_halves())
     body = Body(code, host)
     emitter = Emitter(body, prepare)
     names = [f"%a{number}" for number in range(len(inputs))]

@@ -20,9 +20,10 @@ from tenferro.exec.llvm.code import (
     NotCompiledError,
     literal,
     llvm_type,
+    memory_type,
 )
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
-from tenferro.exec.llvm.tensor import Body, Tensor
+from tenferro.exec.llvm.tensor import Body, Tensor, in_float32
 from tenferro.ops import reduction as re
 from tenferro.types import DType, TensorSpec
 
@@ -66,10 +67,7 @@ def folded(
 ) -> Element:
     """All of `count` terms combined."""
     code, dtype = body.code, spec.dtype
-    kind = llvm_type(dtype)
     first = literal(start, dtype)
-    if dtype.is_complex:
-        raise NotCompiledError(f"{op.name}: {dtype.value} is not compiled")
     if count <= UNROLLED:
         total = None
         for i in range(count):
@@ -79,30 +77,35 @@ def folded(
         combine = added
 
     def short(begin: Index, size: int) -> Element:
-        cell = code.cell(kind)
-        code.line(f"store {kind} {first}, ptr {cell}")
+        cell = _cell(code, dtype)
+        code.store(first, cell, 0, dtype)
 
         def one(i: Index) -> None:
-            total = code.value(f"load {kind}, ptr {cell}")
+            total = code.load(cell, 0, dtype)
             total = combine(code, op, dtype, [total, term(code.add(i, begin))])
-            code.line(f"store {kind} {total}, ptr {cell}")
+            code.store(total, cell, 0, dtype)
 
         code.loop(size, one)
-        return code.value(f"load {kind}, ptr {cell}")
+        return code.load(cell, 0, dtype)
 
     if count < 2 * BLOCK:
         return short(0, count)
-    whole = code.cell(kind)
+    whole = _cell(code, dtype)
     rest = short(count - count % BLOCK, count % BLOCK) if count % BLOCK else first
-    code.line(f"store {kind} {rest}, ptr {whole}")
+    code.store(rest, whole, 0, dtype)
 
     def block(number: Index) -> None:
         part = short(code.scaled(number, BLOCK), BLOCK)
-        total = combine(code, op, dtype, [code.value(f"load {kind}, ptr {whole}"), part])
-        code.line(f"store {kind} {total}, ptr {whole}")
+        total = combine(code, op, dtype, [code.load(whole, 0, dtype), part])
+        code.store(total, whole, 0, dtype)
 
     code.loop(count // BLOCK, block)
-    return code.value(f"load {kind}, ptr {whole}")
+    return code.load(whole, 0, dtype)
+
+
+def _cell(code: Code, dtype: DType) -> str:
+    """Memory of the function's own for a number."""
+    return code.cell(memory_type(dtype), 2 if dtype.is_complex else 1)
 
 
 def added(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
@@ -137,7 +140,7 @@ def reduction(name: str, combine: Combine, is_exact: bool = True) -> Row:
                 number, position[axis] = code.divided(number, n) if len(inner) > 1 else (0, number)
             return body.at(x, tuple(position))
 
-        if _is_by_rows(x.spec, op.axes) and not y.dtype.is_complex:
+        if _is_by_rows(x.spec, op.axes):
             memory = body.memory(y)
             body.write(body.filled(y, start), memory)
 
@@ -155,7 +158,7 @@ def reduction(name: str, combine: Combine, is_exact: bool = True) -> Row:
 
         return [body.settled(Tensor(y, element, x.reads))]
 
-    return Row(write, moves=True, is_exact=is_exact)
+    return Row(in_float32(write), moves=True, is_exact=is_exact)
 
 
 def _is_by_rows(x: TensorSpec, axes: Sequence[int]) -> bool:
@@ -221,12 +224,12 @@ def cumulative(combine: Combine, is_exact: bool = True) -> Row:
         body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
     ) -> Sequence[Tensor]:
         (x,), (y,), code = operands, types, body.code
-        if y.dtype.is_complex or y.dtype.is_bool:
+        if y.dtype.is_bool:
             raise NotCompiledError(f"{op.name}: {y.dtype.value} is not compiled")
-        memory, kind = body.memory(y), llvm_type(y.dtype)
+        memory = body.memory(y)
         length = y.shape[op.axis]
         others = [n for axis, n in enumerate(y.shape) if axis != op.axis]
-        cell = code.cell(kind)
+        cell = _cell(code, y.dtype)
 
         def line(index: Indices) -> None:
             def at(i: Index) -> Indices:
@@ -234,12 +237,12 @@ def cumulative(combine: Combine, is_exact: bool = True) -> Row:
                 return (*index[: op.axis], i, *index[op.axis :])
 
             def put(i: Index, value: Element) -> None:
-                code.line(f"store {kind} {value}, ptr {cell}")
+                code.store(value, cell, 0, y.dtype)
                 code.store(value, memory.pointer, code.linear(at(i), y.shape), y.dtype)
 
             def turn(i: Index) -> None:
                 following = code.add(i, 1)
-                total = code.value(f"load {kind}, ptr {cell}")
+                total = code.load(cell, 0, y.dtype)
                 put(following, combine(code, op, y.dtype, [total, body.at(x, at(following))]))
 
             if length:
@@ -249,7 +252,7 @@ def cumulative(combine: Combine, is_exact: bool = True) -> Row:
         code.loops(others, line)
         return [body.stored(memory)]
 
-    return Row(write, moves=True, is_exact=is_exact)
+    return Row(in_float32(write), moves=True, is_exact=is_exact)
 
 
 TOTALS: dict[type, tuple[str, Combine]] = {

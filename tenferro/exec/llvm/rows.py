@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tenferro.exec.llvm.code import NotCompiledError
-from tenferro.exec.llvm.tensor import Body, Tensor
+from tenferro.exec.llvm.tensor import Body, Writer
 from tenferro.ops import StdTensorOp
 from tenferro.types import TensorSpec
 
@@ -25,16 +25,22 @@ class Row:
         settles: which operands have to lie in memory, because elements are read more than once; all of them,
             none, or their places.
         reason: why the op is not compiled, if it is not; a loop calls the interpreter's kernel then.
+        refusal: of an op and its operands' types, why it is not compiled for these, or nothing; the same then.
         is_exact: whether results are NumPy's bits; of complex numbers, where NumPy contracts products on some
             processors, `complex_is_exact`.
     """
 
-    write: Callable[[Body, Any, Sequence[Tensor], Sequence[TensorSpec]], Sequence[Tensor]]
+    write: Writer
     moves: bool = False
     settles: bool | tuple[int, ...] = False
     is_exact: bool = True
     complex_is_exact: bool = True
     reason: str = ""
+    refusal: Callable[[Any, Sequence[TensorSpec]], str] = lambda op, operands: ""
+
+    def reason_for(self, op: Any, operands: Sequence[TensorSpec]) -> str:
+        """Why an op is not compiled for operands of these types, if it is not."""
+        return self.reason or self.refusal(op, operands)
 
     def must_settle(self, position: int) -> bool:
         """Whether the operand at a place has to lie in memory."""

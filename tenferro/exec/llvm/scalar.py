@@ -8,7 +8,7 @@ from typing import Any
 from tenferro.exec.llvm.code import Code, Element, NotCompiledError, llvm_type
 from tenferro.types import DType
 
-__all__ = ["Scalar", "kind_of", "refused", "suffix_of"]
+__all__ = ["Scalar", "is_real", "kind_of", "refused", "suffix_of"]
 
 Scalar = Callable[[Code, Any, DType, Sequence[Element]], Element]
 """`scalar(code, op, dtype, elements)`: a result, `dtype` being the first operand's."""
@@ -21,6 +21,11 @@ def kind_of(dtype: DType) -> str:
     if dtype.is_inexact:
         return "float"
     return "unsigned" if dtype.is_bool or dtype.dtype.kind == "u" else "signed"
+
+
+def is_real(dtype: DType) -> bool:
+    """Whether numbers of a dtype are floats, and not complex."""
+    return dtype.is_float
 
 
 def refused(op: Any, dtype: DType) -> NotCompiledError:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tenferro.exec.llvm.code import Index, literal, memory_type
+import numpy as np
+
+from tenferro.exec.llvm.code import LOW, Index, literal, memory_type
 from tenferro.exec.llvm.conversion import number_of
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
@@ -31,6 +33,8 @@ def constant(
     kind = memory_type(y.dtype)
     parts = array.view(array.real.dtype) if y.dtype.is_complex else array
     plain = y.dtype.real if y.dtype.is_complex else y.dtype
+    if y.dtype in LOW:
+        parts, plain = array.view(np.int16), DType.I16
     numbers = [literal(x, plain) for x in parts.reshape(-1)]
     if y.dtype is DType.Bool:
         numbers = ["1" if x == "true" else "0" for x in numbers]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tenferro.exec.llvm.code import Code, Index, literal, memory_type
+from tenferro.exec.llvm.code import Code, Index, literal, llvm_type
 from tenferro.exec.llvm.rows import Row, Rows
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.ops import structural as st
-from tenferro.types import DType, TensorSpec
+from tenferro.types import TensorSpec
 
 __all__ = ["ROWS"]
 
@@ -167,12 +167,12 @@ def triangle(lower: bool) -> Row:
             is_kept = code.value(f"icmp {name} i64 {column}, {code.add(row, op.k)}")
             value, zero = body.at(x, index), literal(0, y.dtype)
             if y.dtype.is_complex:
-                kind = memory_type(y.dtype)
+                kind = llvm_type(y.dtype)
                 return tuple([
                     code.value(f"select i1 {is_kept}, {kind} {a}, {kind} {b}")
                     for a, b in zip(value, zero, strict=True)
                 ])  # fmt: skip
-            kind = "i1" if y.dtype is DType.Bool else memory_type(y.dtype)
+            kind = llvm_type(y.dtype)
             return code.value(f"select i1 {is_kept}, {kind} {value}, {kind} {zero}")
 
         return [Tensor(y, element, x.reads)]

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tenferro.exec.llvm.code import (
+    LOW,
     Code,
     Element,
     Flat,
@@ -22,13 +23,17 @@ from tenferro.types import DType, TensorSpec
 if TYPE_CHECKING:
     from tenferro.exec.llvm.host import HostCalls
 
-__all__ = ["Body", "Memory", "Tensor", "same_place"]
+__all__ = ["Body", "Memory", "Tensor", "Writer", "in_float32", "same_place"]
 
 SMALL = 32
 """Elements of a value that lies in memory of the function's own, which becomes registers."""
 LARGEST_SCRATCH = 1 << 26
 """Bytes of all other values in the middle."""
 _NUMBERS = count()
+Writer: TypeAlias = (
+    "Callable[[Body, Any, Sequence[Tensor], Sequence[TensorSpec]], Sequence[Tensor]]"
+)
+"""`write(body, op, operands, types)` gives the results of an op."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +76,36 @@ def same_place(
     elsewhere = frozenset[Memory]().union(*[x.reads - x.aligned for x in operands])
     is_flat = all([x.is_flat and x.spec.shape == spec.shape for x in operands])
     return Tensor(spec, element, reads, reads - elsewhere, is_flat=is_flat)
+
+
+def in_float32(write: Writer) -> Writer:
+    """`write` with float16 and bfloat16 computed in float32, and results rounded once."""
+
+    def widened(
+        body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+    ) -> Sequence[Tensor]:
+        if not any([spec.dtype in LOW for spec in [*types, *[x.spec for x in operands]]]):
+            return write(body, op, operands, types)
+        # Registers hold float32 already.
+        wide = [
+            Tensor(_single(x.spec), x.element, x.reads, x.aligned, is_flat=x.is_flat)
+            for x in operands
+        ]
+        results = write(body, op, wide, [_single(spec) for spec in types])
+        return [_rounded(body, x, spec) for x, spec in zip(results, types, strict=True)]
+
+    return widened
+
+
+def _single(spec: TensorSpec) -> TensorSpec:
+    return TensorSpec(spec.shape, DType.F32) if spec.dtype in LOW else spec
+
+
+def _rounded(body: Body, x: Tensor, spec: TensorSpec) -> Tensor:
+    def element(index: tuple[Index, ...]) -> Element:
+        return body.code.rounded(body.at(x, index), spec.dtype)
+
+    return Tensor(spec, element, x.reads, x.aligned, is_flat=x.is_flat)
 
 
 class Body:

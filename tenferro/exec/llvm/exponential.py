@@ -1,0 +1,349 @@
+"""Exponentials and logarithms: a reduced argument, a polynomial, and powers of two.
+
+Sources: Muller et al., Handbook of Floating-Point Arithmetic, 2nd ed., chapter 10; the arrangement of the logarithm
+is that of Ng's in fdlibm; two-sum is Knuth's.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tenferro.exec.llvm import coefficients
+from tenferro.exec.llvm.formula import BIAS, Formula
+
+LOG2_E = 1.0 / math.log(2.0)
+LN2_HIGH = float.fromhex("0x1.62e42feep-1")
+"""The logarithm of 2 in so few bits that its products with exponents are exact, and the rest."""
+LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
+SQRT_HALF = struct.unpack("<q", struct.pack("<d", math.sqrt(0.5)))[0]
+ONE = struct.unpack("<q", struct.pack("<d", 1.0))[0]
+SIGNIFICAND = (1 << 52) - 1
+
+
+@dataclass
+class ReducedExp:
+    """The parts of exp and expm1: e^x = 2^n (1 + r + rest), with |r| <= ln(2) / 2."""
+
+    n: str
+    r: str
+    rest: str
+
+
+def reduced(
+    f: Formula,
+    x: str,
+    low: float,
+    high: float,
+    terms: Sequence[float],
+    x_low: str | None = None,
+) -> ReducedExp:
+    """The parts of e^(x + x_low) for x between two bounds; NaN stays."""
+    x = f.select("ogt", x, f.number(high), f.number(high), x)
+    x = f.select("olt", x, f.number(low), f.number(low), x)
+    n = f.nearest(x, LOG2_E)
+    minus_n = f.negate(n)
+    near = f.multiply_add(minus_n, f.number(LN2_HIGH), x)
+    if x_low is None:
+        r = f.multiply_add(minus_n, f.number(LN2_LOW), near)
+        lost = f.multiply_add(minus_n, f.number(LN2_LOW), f.subtract(near, r))
+    else:
+        low_part = f.multiply_add(minus_n, f.number(LN2_LOW), x_low)
+        r = f.add(near, low_part)
+        lost = f.add(f.subtract(near, r), low_part)
+    return ReducedExp(n, r, f.multiply_add(f.multiply(r, r), f.polynomial(r, terms), lost))
+
+
+def one_and(f: Formula, part: ReducedExp) -> str:
+    """1 + r + rest; the error of the first sum is added with the rest."""
+    one = f.number(1.0)
+    y = f.add(one, part.r)
+    lost = f.add(f.subtract(one, y), part.r)
+    return f.add(y, f.add(lost, part.rest))
+
+
+def scaled(f: Formula, y: str, n: str) -> str:
+    """2^n y, in two steps, because 2^n may be too large or too small."""
+    half = f.nearest(n, 0.5)
+    y = f.multiply(y, f.power_of_two(half))
+    return f.multiply(y, f.power_of_two(f.subtract(n, half)))
+
+
+def exp(f: Formula, x: str) -> str:
+    """2^n e^r."""
+    part = reduced(f, x, -746.0, 710.0, coefficients.EXP)
+    return scaled(f, one_and(f, part), part.n)
+
+
+def exp_single(f: Formula, x: str) -> str:
+    """2^n e^r."""
+    part = reduced(f, x, -104.0, 89.0, coefficients.EXP_SINGLE)
+    return f.multiply(one_and(f, part), f.power_of_two(part.n))
+
+
+def _halved_expm1(
+    f: Formula, x: str, high: float, terms: Sequence[float]
+) -> tuple[ReducedExp, str]:
+    """The parts, and (e^x - 1) / 2, of which digits are lost where n is 0."""
+    part = reduced(f, x, -60.0, high, terms)
+    scale = f.power_of_two(f.subtract(part.n, f.number(1.0)))
+    half = f.number(0.5)
+    base, step = f.subtract(scale, half), f.multiply(scale, part.r)
+    y = f.add(base, step)
+    lost = f.add(f.subtract(base, y), step)
+    lost = f.add(lost, f.subtract(f.subtract(scale, base), half))
+    return part, f.add(y, f.multiply_add(scale, part.rest, lost))
+
+
+def _expm1(f: Formula, x: str, high: float, terms: Sequence[float]) -> str:
+    part, half = _halved_expm1(f, x, high, terms)
+    y = f.multiply(f.number(2.0), half)
+    y = f.select("oeq", part.n, f.number(0.0), f.add(part.r, part.rest), y)
+    return f.with_sign(y, x)
+
+
+def expm1(f: Formula, x: str) -> str:
+    """2 (2^(n-1) (e^r - 1) + (2^(n-1) - 1/2)), of which nothing is lost where n is 0."""
+    return _expm1(f, x, 710.0, coefficients.EXP)
+
+
+def expm1_single(f: Formula, x: str) -> str:
+    """The same."""
+    return _expm1(f, x, 89.0, coefficients.EXP_SINGLE)
+
+
+@dataclass
+class NearOne:
+    """1 + x + low = u + lost, with u rounded.
+
+    Attributes:
+        low: a small part of x, if it has one.
+    """
+
+    x: str
+    low: str | None
+    lost: str
+
+
+def _logarithm(
+    f: Formula, u: str, terms: Sequence[float], near: NearOne | None, halvings: str | None = None
+) -> str:
+    """Ln(u) = e ln(2) + ln(1 + g) of a positive number; subnormal ones may come where none is near one.
+
+    Args:
+        near: what u is rounded from.
+        halvings: how often u has been halved before.
+    """
+    if near is None:
+        halvings = f.number(0.0)
+        is_small = f.compare("olt", u, f.number(2.0**-1022))
+        halvings = f.either(is_small, f.number(-54.0), halvings)
+        u = f.either(is_small, f.multiply(u, f.number(2.0**54)), u)
+    biased = f.integer("add", f.bits(u), ONE - SQRT_HALF)
+    exponent = f.of_bits(f.integer("or", f.integer("lshr", biased, 52), 0x433 << 52))
+    e = f.subtract(exponent, f.number(2.0**52 + BIAS))
+    if halvings is not None:
+        e = f.add(e, halvings)
+    g = f.of_bits(f.integer("add", f.integer("and", biased, SIGNIFICAND), SQRT_HALF))
+    g = f.subtract(g, f.number(1.0))
+    low = f.multiply(e, f.number(LN2_LOW))
+    if near is not None:
+        is_near = f.compare("oeq", e, f.number(0.0))
+        g = f.either(is_near, near.x, g)
+        near_low = f.number(0.0) if near.low is None else near.low
+        low = f.add(low, f.divide(f.either(is_near, near_low, near.lost), u))
+    s = f.divide(g, f.add(f.number(2.0), g))
+    z = f.multiply(s, s)
+    half_square = f.multiply(f.multiply(f.number(0.5), g), g)
+    tail = f.multiply(z, f.polynomial(z, terms))
+    inner = f.multiply_add(s, f.add(half_square, tail), low)
+    below = f.subtract(f.subtract(half_square, inner), g)
+    return f.subtract(f.multiply(e, f.number(LN2_HIGH)), below)
+
+
+def _where_defined(f: Formula, x: str, y: str, pole: float) -> str:
+    """Y; at the pole -infinity, below it NaN; infinity and NaN stay."""
+    y = f.select("olt", x, f.number(math.inf), y, x)
+    y = f.select("oeq", x, f.number(pole), f.number(-math.inf), y)
+    return f.select("olt", x, f.number(pole), f.number(math.nan), y)
+
+
+def _log(f: Formula, x: str, terms: Sequence[float]) -> str:
+    return _where_defined(f, x, _logarithm(f, x, terms, None), 0.0)
+
+
+def log(f: Formula, x: str) -> str:
+    """The logarithm."""
+    return _log(f, x, coefficients.LOG)
+
+
+def log_single(f: Formula, x: str) -> str:
+    """The same."""
+    return _log(f, x, coefficients.LOG_SINGLE)
+
+
+def _log1p(
+    f: Formula,
+    x: str,
+    terms: Sequence[float],
+    low: str | None = None,
+    halvings: str | None = None,
+) -> str:
+    """Ln(1 + x + low) - halvings ln(1/2); that is without the 1 where something has been halved."""
+    u = f.add(f.number(1.0), x)
+    part = f.subtract(u, f.number(1.0))
+    lost = f.add(f.subtract(f.number(1.0), f.subtract(u, part)), f.subtract(x, part))
+    if low is not None:
+        lost = f.add(lost, low)
+    y = _logarithm(f, u, terms, NearOne(x, low, lost), halvings)
+    return f.select("oeq", x, f.number(0.0), x, _where_defined(f, x, y, -1.0))
+
+
+def log1p(f: Formula, x: str) -> str:
+    """Ln(u) + d / u, with u + d = 1 + x exactly."""
+    return _log1p(f, x, coefficients.LOG)
+
+
+def log1p_single(f: Formula, x: str) -> str:
+    """The same."""
+    return _log1p(f, x, coefficients.LOG_SINGLE)
+
+
+def _tanh(f: Formula, x: str, high: float, expm1: Callable[[Formula, str], str]) -> str:
+    a = f.magnitude(x)
+    a = f.select("ogt", a, f.number(high), f.number(high), a)
+    t = expm1(f, f.add(a, a))
+    return f.with_sign(f.divide(t, f.add(t, f.number(2.0))), x)
+
+
+def tanh(f: Formula, x: str) -> str:
+    """t / (t + 2), with t = e^(2|x|) - 1."""
+    return _tanh(f, x, 22.0, expm1)
+
+
+def tanh_single(f: Formula, x: str) -> str:
+    """The same."""
+    return _tanh(f, x, 22.0, expm1_single)
+
+
+def _logistic(f: Formula, x: str, exp: Callable[[Formula, str], str]) -> str:
+    e = exp(f, f.negate(f.magnitude(x)))
+    above = f.select("olt", x, f.number(0.0), e, f.number(1.0))
+    return f.divide(above, f.add(f.number(1.0), e))
+
+
+def logistic(f: Formula, x: str) -> str:
+    """1 / (1 + e), or e / (1 + e) of a negative number, with e = e^-|x|."""
+    return _logistic(f, x, exp)
+
+
+def logistic_single(f: Formula, x: str) -> str:
+    """The same."""
+    return _logistic(f, x, exp_single)
+
+
+def _sinh(f: Formula, x: str, high: float, terms: Sequence[float]) -> str:
+    a = f.magnitude(x)
+    part, half = _halved_expm1(f, a, high, terms)
+    near = f.multiply(f.number(0.5), f.add(part.r, part.rest))
+    half = f.select("oeq", part.n, f.number(0.0), near, half)
+    above = f.multiply_add(f.number(2.0), half, f.number(1.0))
+    y = f.add(half, f.divide(half, above))
+    only_larger = scaled(f, one_and(f, part), f.subtract(part.n, f.number(1.0)))
+    y = f.select("ogt", a, f.number(40.0), only_larger, y)
+    return f.with_sign(f.select("olt", a, f.number(2.0**-28), a, y), x)
+
+
+def sinh(f: Formula, x: str) -> str:
+    """t + t / (1 + 2 t), with t = (e^|x| - 1) / 2; of large numbers e^|x| / 2."""
+    return _sinh(f, x, 711.0, coefficients.EXP)
+
+
+def sinh_single(f: Formula, x: str) -> str:
+    """The same."""
+    return _sinh(f, x, 90.0, coefficients.EXP_SINGLE)
+
+
+def _cosh(f: Formula, x: str, high: float, terms: Sequence[float]) -> str:
+    part = reduced(f, f.magnitude(x), -1.0, high, terms)
+    t = scaled(f, one_and(f, part), f.subtract(part.n, f.number(1.0)))
+    return f.add(t, f.divide(f.number(0.25), t))
+
+
+def cosh(f: Formula, x: str) -> str:
+    """t + 1 / (4 t), with t = e^|x| / 2."""
+    return _cosh(f, x, 711.0, coefficients.EXP)
+
+
+def cosh_single(f: Formula, x: str) -> str:
+    """The same."""
+    return _cosh(f, x, 90.0, coefficients.EXP_SINGLE)
+
+
+LARGE = 2.0**60
+"""A number whose square has no room for one more."""
+
+
+def _asinh(f: Formula, x: str, terms: Sequence[float]) -> str:
+    a, one = f.magnitude(x), f.number(1.0)
+    is_large = f.compare("ogt", a, f.number(LARGE))
+    near = f.either(is_large, one, a)
+    square = f.multiply(near, near)
+    root = f.intrinsic("sqrt", f.add(square, one))
+    t, low = f.short_sum(near, f.divide(square, f.add(one, root)))
+    t = f.either(is_large, a, t)
+    low = f.either(is_large, f.number(0.0), low)
+    y = _log1p(f, t, terms, low, f.either(is_large, one, f.number(0.0)))
+    return f.with_sign(y, x)
+
+
+def asinh(f: Formula, x: str) -> str:
+    """Ln(1 + t), with t = |x| + x^2 / (1 + sqrt(1 + x^2))."""
+    return _asinh(f, x, coefficients.LOG)
+
+
+def asinh_single(f: Formula, x: str) -> str:
+    """The same."""
+    return _asinh(f, x, coefficients.LOG_SINGLE)
+
+
+def _acosh(f: Formula, x: str, terms: Sequence[float]) -> str:
+    one = f.number(1.0)
+    is_large = f.compare("ogt", x, f.number(LARGE))
+    above = f.subtract(f.either(is_large, one, x), one)
+    root = f.intrinsic("sqrt", f.multiply_add(above, above, f.add(above, above)))
+    t, low = f.short_sum(root, above)
+    t = f.either(is_large, x, t)
+    low = f.either(is_large, f.number(0.0), low)
+    y = _log1p(f, t, terms, low, f.either(is_large, one, f.number(0.0)))
+    return f.select("olt", x, one, f.number(math.nan), y)
+
+
+def acosh(f: Formula, x: str) -> str:
+    """Ln(1 + t), with t = d + sqrt(d^2 + 2 d) and d = x - 1."""
+    return _acosh(f, x, coefficients.LOG)
+
+
+def acosh_single(f: Formula, x: str) -> str:
+    """The same."""
+    return _acosh(f, x, coefficients.LOG_SINGLE)
+
+
+def _atanh(f: Formula, x: str, terms: Sequence[float]) -> str:
+    a, one = f.magnitude(x), f.number(1.0)
+    below, lost = f.short_sum(one, f.negate(a))
+    t, low = f.quotient(f.add(a, a), below, None, lost)
+    y = f.multiply(f.number(0.5), _log1p(f, t, terms, low))
+    return f.with_sign(f.select("olt", a, f.number(2.0**-28), a, y), x)
+
+
+def atanh(f: Formula, x: str) -> str:
+    """Ln(1 + t) / 2, with t = 2 |x| / (1 - |x|)."""
+    return _atanh(f, x, coefficients.LOG)
+
+
+def atanh_single(f: Formula, x: str) -> str:
+    """The same."""
+    return _atanh(f, x, coefficients.LOG_SINGLE)

@@ -1,0 +1,172 @@
+"""Powers, cube roots, and roots of sums of squares.
+
+A power is e^(y ln(x)), with the logarithm in two numbers, because its error is multiplied by up to a thousand.
+
+Sources: Muller et al., Handbook of Floating-Point Arithmetic, 2nd ed., chapters 4 and 10; ISO C, annex F.10.4.4, for
+the powers of what is no usual number; Halley's iteration for the root.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tenferro.exec.llvm import coefficients
+from tenferro.exec.llvm.exponential import (
+    LN2_HIGH,
+    LN2_LOW,
+    ONE,
+    SIGNIFICAND,
+    SQRT_HALF,
+    exp_single,
+    log,
+    one_and,
+    reduced,
+    scaled,
+)
+from tenferro.exec.llvm.formula import BIAS, Formula
+
+__all__ = ["cbrt", "cbrt_single", "hypot", "hypot_single", "pow_", "pow_single"]
+
+TWO_THIRDS = 2.0 / 3.0
+TWO_THIRDS_LOW = float.fromhex("0x1.5555555555555p-55")
+"""What that lacks of two thirds."""
+
+
+def _parts(f: Formula, a: str, offset: int) -> tuple[str, str]:
+    """a = 2^e m of a positive number, m from the number whose bits are those of 1 less an offset."""
+    is_small = f.compare("olt", a, f.number(2.0**-1022))
+    a = f.either(is_small, f.multiply(a, f.number(2.0**54)), a)
+    biased = f.integer("add", f.bits(a), offset)
+    exponent = f.of_bits(f.integer("or", f.integer("lshr", biased, 52), 0x433 << 52))
+    e = f.subtract(exponent, f.number(2.0**52 + BIAS))
+    e = f.either(is_small, f.subtract(e, f.number(54.0)), e)
+    return e, f.of_bits(f.integer("add", f.integer("and", biased, SIGNIFICAND), ONE - offset))
+
+
+def _logarithm(f: Formula, a: str) -> tuple[str, str]:
+    """Ln(a) in two numbers: e ln(2) + 2 s + s^3 (2/3 + ..), with s = (m - 1) / (m + 1)."""
+    e, m = _parts(f, a, ONE - SQRT_HALF)
+    one = f.number(1.0)
+    below, lost = f.difference(m, f.number(-1.0))
+    s, s_low = f.quotient(f.subtract(m, one), below, None, lost)
+    z, z_low = f.product(s, s)
+    z_low = f.multiply_add(f.add(s, s), s_low, z_low)
+    factor, factor_low = f.short_sum(
+        f.number(TWO_THIRDS), f.multiply(z, f.polynomial(z, coefficients.LOG_TAIL))
+    )
+    factor_low = f.add(factor_low, f.number(TWO_THIRDS_LOW))
+    cube, cube_low = f.product(s, z)
+    cube_low = f.multiply_add(s_low, z, f.multiply_add(s, z_low, cube_low))
+    tail, tail_low = f.product(cube, factor)
+    tail_low = f.multiply_add(cube_low, factor, f.multiply_add(cube, factor_low, tail_low))
+    near, near_low = f.short_sum(f.add(s, s), tail)
+    near_low = f.add(near_low, f.add(f.add(s_low, s_low), tail_low))
+    y, low = f.short_sum(f.multiply(e, f.number(LN2_HIGH)), near)
+    low = f.add(low, f.multiply_add(e, f.number(LN2_LOW), near_low))
+    return f.short_sum(y, low)
+
+
+def _special(f: Formula, x: str, y: str, power: str) -> str:
+    """The power of x, of which that of |x| is given: signs, NaN, and numbers to the power of 0."""
+    zero, one = f.number(0.0), f.number(1.0)
+    half = f.multiply(f.number(0.5), y)
+    is_whole = f.compare("oeq", f.intrinsic("rint", y), y)
+    is_half = f.compare("one", f.intrinsic("rint", half), half)
+    signed = f.either(is_whole, f.either(is_half, f.with_sign(power, x), power), power)
+    undefined = f.either(is_whole, signed, f.number(math.nan))
+    below = f.select("oeq", x, f.number(-math.inf), signed, undefined)
+    power = f.select("olt", x, zero, below, signed)
+    power = f.select("uno", x, y, f.add(x, y), power)
+    power = f.select("oeq", x, one, one, power)
+    return f.select("oeq", y, zero, one, power)
+
+
+def pow_(f: Formula, x: str, y: str) -> str:
+    """e^(y ln|x|)."""
+    a, zero, one = f.magnitude(x), f.number(0.0), f.number(1.0)
+    high, low = _logarithm(f, a)
+    high = f.select("olt", a, f.number(math.inf), high, a)
+    high = f.select("oeq", a, zero, f.number(-math.inf), high)
+    product, lost = f.product(y, high)
+    lost = f.multiply_add(y, low, lost)
+    is_usual = f.compare("olt", f.magnitude(product), f.number(800.0))
+    part = reduced(f, product, -746.0, 710.0, coefficients.EXP, f.either(is_usual, lost, zero))
+    power = scaled(f, one_and(f, part), part.n)
+    return _special(f, x, y, f.select("oeq", a, one, one, power))
+
+
+def pow_single(f: Formula, x: str, y: str) -> str:
+    """The same."""
+    a, one = f.magnitude(x), f.number(1.0)
+    power = exp_single(f, f.multiply(y, log(f, a)))
+    return _special(f, x, y, f.select("oeq", a, one, one, power))
+
+
+def _cbrt(f: Formula, x: str) -> tuple[str, str, str]:
+    """|x| = m 8^n with m between 1/2 and 4, and a root of m within a few units."""
+    e, m = _parts(f, f.magnitude(x), 0)
+    n = f.nearest(e, 1.0 / 3.0)
+    rest = f.multiply_add(f.number(-3.0), n, e)
+    root = f.polynomial(m, coefficients.CBRT)
+    one = f.number(1.0)
+    power, factor = one, one
+    for step in (-1.0, 1.0):
+        is_step = f.compare("oeq", rest, f.number(step))
+        power = f.either(is_step, f.number(2.0**step), power)
+        factor = f.either(is_step, f.number(2.0 ** (step / 3.0)), factor)
+    m, root = f.multiply(m, power), f.multiply(root, factor)
+    cube = f.multiply(f.multiply(root, root), root)
+    error = f.divide(f.subtract(cube, m), f.add(f.add(cube, cube), m))
+    return n, m, f.subtract(root, f.multiply(root, error))
+
+
+def _unusual(f: Formula, x: str, y: str) -> str:
+    """The root with its sign; of zeros, infinities and NaN themselves."""
+    a = f.magnitude(x)
+    y = f.select("olt", a, f.number(math.inf), y, x)
+    return f.with_sign(f.select("oeq", a, f.number(0.0), a, y), x)
+
+
+def cbrt(f: Formula, x: str) -> str:
+    """2^n times the cube root of m, with a last step of Newton's, of which the cube is in two numbers."""
+    n, m, root = _cbrt(f, x)
+    square, square_low = f.product(root, root)
+    cube, cube_low = f.product(square, root)
+    cube_low = f.multiply_add(square_low, root, cube_low)
+    left = f.subtract(f.subtract(m, cube), cube_low)
+    step = f.divide(left, f.multiply(f.number(3.0), square))
+    return _unusual(f, x, f.multiply(f.add(root, step), f.power_of_two(n)))
+
+
+def cbrt_single(f: Formula, x: str) -> str:
+    """2^n times the cube root of m."""
+    n, _, root = _cbrt(f, x)
+    return _unusual(f, x, f.multiply(root, f.power_of_two(n)))
+
+
+def hypot(f: Formula, x: str, y: str) -> str:
+    """The root of x^2 + y^2, both scaled where squares would overflow or vanish; infinite where one of them is."""
+    a, b = f.magnitude(x), f.magnitude(y)
+    is_first = f.compare("ogt", a, b)
+    larger, smaller = f.either(is_first, a, b), f.either(is_first, b, a)
+    one = f.number(1.0)
+    scale = f.select("ogt", larger, f.number(2.0**500), f.number(2.0**-600), one)
+    scale = f.select("olt", larger, f.number(2.0**-400), f.number(2.0**600), scale)
+    back = f.select("ogt", larger, f.number(2.0**500), f.number(2.0**600), one)
+    back = f.select("olt", larger, f.number(2.0**-400), f.number(2.0**-600), back)
+    larger, smaller = f.multiply(larger, scale), f.multiply(smaller, scale)
+    square = f.multiply_add(larger, larger, f.multiply(smaller, smaller))
+    return _or_infinity(f, a, b, f.multiply(f.intrinsic("sqrt", square), back))
+
+
+def hypot_single(f: Formula, x: str, y: str) -> str:
+    """The same of widened float32, whose squares neither overflow nor vanish."""
+    square = f.multiply_add(x, x, f.multiply(y, y))
+    return _or_infinity(f, f.magnitude(x), f.magnitude(y), f.intrinsic("sqrt", square))
+
+
+def _or_infinity(f: Formula, a: str, b: str, root: str) -> str:
+    infinity = f.number(math.inf)
+    for part in (a, b):
+        root = f.select("oeq", part, infinity, infinity, root)
+    return root

@@ -1,0 +1,174 @@
+"""Compiled loops on every float16 and every bfloat16: the interpreter's bits, functions rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import special
+
+import tenferro as tnf
+from tenferro.exec.llvm.link import converts_halves, is_installed
+from tenferro.ops.control import ControlOp
+from tenferro.types import DType
+
+pytestmark = pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
+SMALL = [DType.F16, DType.BF16]
+BITS = np.arange(1 << 16, dtype=np.uint16)
+
+
+def in_a_loop(function: Callable[..., Any], *arrays: Any) -> list[Any]:
+    """What a compiled loop gives of arrays."""
+    program = tnf.compile(
+        lambda *xs: tnf.scan(lambda n, x: (n + 1, function(*x)), 0, xs)[1], *arrays
+    )
+    executor = tnf.GraphExecutor("K", compiled=True)
+    steps = executor.compile(program, *arrays).instructions
+    (remark,) = [step.remark for step in steps if isinstance(step.op, ControlOp)]
+    assert remark == "compiled"
+    return executor.run(program, *arrays)
+
+
+def every(dtype: DType) -> np.ndarray:
+    """Every number, in rows that a loop goes along."""
+    if dtype is DType.F16 and not converts_halves():
+        pytest.skip("this processor has no conversions of float16")
+    return BITS.view(dtype.dtype).reshape(4, -1)
+
+
+def require_equal(y: Any, z: Any) -> None:
+    """The same bits, but of NaN."""
+    assert y.dtype == z.dtype
+    is_nan = np.isnan(z)
+    np.testing.assert_array_equal(np.isnan(y), is_nan)
+    np.testing.assert_array_equal(y.view(np.uint16)[~is_nan], z.view(np.uint16)[~is_nan])
+
+
+@pytest.mark.parametrize("dtype", SMALL, ids=str)
+def test_arithmetic(dtype: DType) -> None:
+    """Computed in float32 and rounded once, which is right because float32 has twice the digits and two more."""
+    x = every(dtype)
+    y = np.random.default_rng(0).permutation(x.reshape(-1)).reshape(x.shape)
+    a, b = x.astype(np.float32), y.astype(np.float32)
+    found = in_a_loop(
+        lambda x, y: [x + y, x - y, x * y, x / y, -x, tnf.sqrt(x), tnf.maximum(x, y)], x, y
+    )
+    with np.errstate(all="ignore"):
+        exact = [a + b, a - b, a * b, a / b, -a, np.sqrt(a), np.maximum(a, b)]
+        for value, wanted in zip(found, exact, strict=True):
+            require_equal(value, wanted.astype(dtype.dtype))
+
+
+@pytest.mark.parametrize("dtype", SMALL, ids=str)
+def test_each_step_is_rounded(dtype: DType) -> None:
+    """What a register holds in the middle of a formula is a number of the dtype too."""
+    x = every(dtype)
+    y = np.random.default_rng(1).permutation(x.reshape(-1)).reshape(x.shape)
+    found = in_a_loop(lambda x, y: [x + y - y, x * y + x, x / y * y, tnf.sqrt(x) * x], x, y)
+
+    def rounded(z: np.ndarray) -> np.ndarray:
+        return z.astype(dtype.dtype).astype(np.float32)
+
+    a, b = x.astype(np.float32), y.astype(np.float32)
+    with np.errstate(all="ignore"):
+        exact = [
+            rounded(a + b) - b,
+            rounded(a * b) + a,
+            rounded(a / b) * b,
+            rounded(np.sqrt(a)) * a,
+        ]
+        for value, wanted in zip(found, exact, strict=True):
+            require_equal(value, wanted.astype(dtype.dtype))
+
+
+@pytest.mark.parametrize("dtype", SMALL, ids=str)
+def test_conversions(dtype: DType) -> None:
+    """Halves of the last place are rounded to even, and what is next to them to the nearer one."""
+    x = every(dtype)
+    with np.errstate(all="ignore"):
+        middle = (x.astype(np.float64) + np.nextafter(x, np.inf).astype(np.float64)) / 2
+    wide = [
+        middle,
+        np.nextafter(middle, np.inf),
+        np.nextafter(middle, -np.inf),
+        middle * (1 + 2.0**-40),
+    ]
+    doubles = np.concatenate([*wide, middle * 1e30], axis=1)
+    with np.errstate(all="ignore"):
+        singles = np.nextafter(middle.astype(np.float32), np.float32(np.inf))
+        singles = np.concatenate([middle.astype(np.float32), singles], axis=1)
+    integers = np.random.default_rng(0).integers(-70000, 70000, (4, 500))
+    for array in (doubles, singles, integers):
+        (y,) = in_a_loop(lambda x: [tnf.astype(x, dtype)], array)
+        with np.errstate(all="ignore"):
+            # XLA and the interpreter round to bfloat16 by way of float32.
+            narrower = array.astype(np.float32) if dtype is DType.BF16 else array
+            require_equal(y, narrower.astype(dtype.dtype))
+    back = in_a_loop(lambda x: [tnf.astype(x, np.float32), tnf.astype(x, np.float64)], x)
+    for y in back:
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(y, x.astype(y.dtype))
+
+
+FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Any]] = {
+    "exp": (tnf.exp, np.exp),
+    "log": (tnf.log, np.log),
+    "tanh": (tnf.tanh, np.tanh),
+    "sinh": (tnf.sinh, np.sinh),
+    "cosh": (tnf.cosh, np.cosh),
+    "asinh": (tnf.arcsinh, np.arcsinh),
+    "acosh": (tnf.arccosh, np.arccosh),
+    "atanh": (tnf.arctanh, np.arctanh),
+    "asin": (tnf.arcsin, np.arcsin),
+    "acos": (tnf.arccos, np.arccos),
+    "atan": (tnf.arctan, np.arctan),
+    "cbrt": (tnf.cbrt, np.cbrt),
+    "erf": (tnf.special.erf, special.erf),
+    "erfc": (tnf.special.erfc, special.erfc),
+}
+
+
+@pytest.mark.parametrize("dtype", SMALL, ids=str)
+def test_functions(dtype: DType) -> None:
+    """Of float32, and rounded: at most 0.501 units from the value in float64."""
+    x = every(dtype)
+    found = in_a_loop(lambda x: [ours(x) for ours, _ in FUNCTIONS.values()], x)
+    for name, y in zip(FUNCTIONS, found, strict=True):
+        with np.errstate(all="ignore"):
+            exact = FUNCTIONS[name][1](x.astype(np.float64))
+            nearest = exact.astype(np.float32).astype(dtype.dtype)
+        is_other = ~((y == nearest) | (np.isnan(y) & np.isnan(nearest)))
+        value, right = y[is_other].astype(np.float64), nearest[is_other].astype(np.float64)
+        # Two neighbours, and the value between them.
+        between = (value + right) / 2
+        spacing = np.abs(value - right)
+        assert (np.abs(between - exact[is_other]) <= 0.001 * spacing).all(), name
+
+
+@pytest.mark.parametrize("dtype", SMALL, ids=str)
+def test_sums_and_products_of_matrices(dtype: DType) -> None:
+    """Accumulated in float32, and rounded once at the end."""
+    if dtype is DType.F16 and not converts_halves():
+        pytest.skip("this processor has no conversions of float16")
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal(shape).astype(dtype.dtype) for shape in ((3, 20, 30), (3, 30, 17)))
+    found = in_a_loop(
+        lambda x, y: [
+            x @ y,
+            tnf.sum(x, axis=0),
+            tnf.sum(x, axis=1),
+            tnf.sum(x),
+            tnf.cumsum(x, axis=1),
+        ],
+        x,
+        y,
+    )
+    a, b = x.astype(np.float64), y.astype(np.float64)
+    exact = [a @ b, a.sum(1), a.sum(2), a.sum((1, 2)), a.cumsum(2)]
+    for value, wanted in zip(found, exact, strict=True):
+        assert value.dtype == dtype.dtype
+        epsilon = float(np.spacing(np.ones((), dtype.dtype)))
+        difference = np.abs(value.astype(np.float64) - wanted)
+        assert (difference <= 0.51 * epsilon * np.abs(wanted) + 1e-5).all()
