@@ -242,7 +242,10 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     """
     if mode not in ("reduced", "complete", "r"):
         raise InvalidConfigError(f'qr: mode is "reduced", "complete" or "r", got {mode!r}')
-    q, r = apply(fam.Qr(full=mode == "complete"), _matrix("qr", a))
+    x = _matrix("qr", a)
+    if mode == "r" and isinstance(x, np.ndarray):
+        return apply(fam.Qr(vectors=False), x)
+    q, r = apply(fam.Qr(full=mode == "complete"), x)
     return r if mode == "r" else QRResult(q, r)
 
 
@@ -275,7 +278,10 @@ def svd(
 
 def svdvals(x: ArrayLike, /) -> Any:
     """Singular values, descending."""
-    return svd(x, full_matrices=False).S
+    x = _matrix("svdvals", x)
+    if isinstance(x, np.ndarray):  # because what is traced shares the vectors with its derivative
+        return apply(fam.Svd(vectors=False), x)
+    return apply(fam.Svd(), x)[1]
 
 
 def eigh(a: ArrayLike, UPLO: str | None = None, *, degenerate: str = "zero") -> EighResult:  # noqa: N803  # because NumPy calls it so
@@ -297,7 +303,10 @@ def eigh(a: ArrayLike, UPLO: str | None = None, *, degenerate: str = "zero") -> 
 
 def eigvalsh(a: ArrayLike, UPLO: str | None = None) -> Any:  # noqa: N803  # because NumPy calls it so
     """Eigenvalues of a Hermitian matrix, ascending; see `eigh`."""
-    return eigh(a, UPLO).eigenvalues
+    x = hermitian_of(_square("eigvalsh", a), UPLO)
+    return (
+        apply(fam.Eigh(vectors=False), x) if isinstance(x, np.ndarray) else apply(fam.Eigh(), x)[0]
+    )
 
 
 def hermitian_of(a: ArrayLike, triangle: str | None) -> Any:
@@ -322,7 +331,8 @@ def eig(a: ArrayLike) -> EigResult:
 
 def eigvals(a: ArrayLike) -> Any:
     """Eigenvalues of a general matrix, complex."""
-    return eig(a).eigenvalues
+    x = _square("eigvals", a)
+    return apply(fam.Eig(vectors=False), x) if isinstance(x, np.ndarray) else apply(fam.Eig(), x)[0]
 
 
 def lu_factor(x: ArrayLike, /) -> tuple[Any, Any]:

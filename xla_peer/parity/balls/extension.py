@@ -164,11 +164,13 @@ def _factored(operands: Operands) -> Sequence[Any]:
 
 def _eigenvalues(operands: Operands) -> Sequence[Any]:
     """Radii of Hermitian eigenvalues by Weyl's theorem; vectors have no bound."""
-    values, vectors = operands.results
-    return (_spectral(operands, values), _unbounded(vectors))
+    values, *vectors = operands.results
+    return (_spectral(operands, values), *map(_unbounded, vectors))
 
 
 def _singular_values(operands: Operands) -> Sequence[Any]:
+    if not operands.op.op.vectors:
+        return (_spectral(operands, operands.results[0]),)
     left, values, right = operands.results
     return (_unbounded(left), _spectral(operands, values), _unbounded(right))
 
