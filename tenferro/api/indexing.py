@@ -223,7 +223,11 @@ def _basic(x: Tensor, entries: list[Any]) -> tuple[Any, set[int], list[int], lis
         limits.append(limit)
         strides.append(stride)
         axis += 1
-    if any(starts) or tuple(limits) != tuple(x.shape) or any(s != 1 for s in strides):
+    if (
+        any([start != 0 for start in starts])
+        or tuple(limits) != tuple(x.shape)
+        or any(s != 1 for s in strides)
+    ):
         x = apply_one(Slice(tuple(starts), tuple(limits), tuple(strides)), x)
     return (flip(x, axis=tuple(reverse)) if reverse else x), kept_axes, new_axes, array_axes
 
