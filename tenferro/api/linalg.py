@@ -55,12 +55,13 @@ from tenferro.api.manipulation import (
     squeeze,
 )
 from tenferro.api.promotion import as_inexact, broadcast_shapes, broadcast_to, convert, result_type
+from tenferro.api.qr_append import with_columns, with_rows
 from tenferro.api.reductions import any, max, min, prod, root, sum
 from tenferro.api.tensor import TracedTensor
 from tenferro.api.truncation import dynamic_truncate
 from tenferro.dims import dim_max, dim_min, is_static, product
 from tenferro.door import apply_one, as_operand, is_traced, spec_of, stop_gradient
-from tenferro.errors import InvalidConfigError, ShapeError
+from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError
 from tenferro.ext.lapack.families import Geqp3
 from tenferro.ext.linalg import families as fam
 from tenferro.extension import apply
@@ -93,6 +94,7 @@ __all__ = [
     "outer",
     "pinv",
     "qr",
+    "qr_append",
     "rank_revealing_qr",
     "slogdet",
     "solve",
@@ -247,6 +249,55 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
         return apply(fam.Qr(vectors=False), x)
     q, r = apply(fam.Qr(full=mode == "complete"), x)
     return r if mode == "r" else QRResult(q, r)
+
+
+def qr_append(q: ArrayLike, r: ArrayLike, b: ArrayLike, /, *, axis: int = -1) -> QRResult:
+    """Q and R of a matrix A with `b` appended, from the factors q and r of A, without factorising A again.
+
+    With columns, [A, b], Q keeps the columns of q, and R contains r in its corner; with rows, [A; b], both are new. For
+    A of [m, n] and k columns of q, p appended columns take O(m k p) instead of O(m (k + p)^2) operations, and as many
+    as `qr` where they are nearly in the span of q. Derivatives are those of QR, for tangents of q and r that are
+    those of factors; they are infinite where `qr` has none, as at dependent columns.
+
+    Args:
+        q: [.., m, k] with orthonormal columns. r: [.., k, n]. Leading axes broadcast.
+        b: [.., m, p] with axis -1, [.., p, n] with axis -2.
+        axis: -1 appends columns, -2 rows.
+
+    Raises:
+        ShapeError: extents that do not fit, or more columns than rows of q. InvalidConfigError: another axis.
+        NonStaticShapeError: columns of matrices with symbolic extents. DTypeError: the dtypes.
+
+    >>> a, b = np.array([[3.0], [4.0]]), np.array([[1.0], [2.0]])
+    >>> q, r = qr_append(*qr(a), b)
+    >>> np.round(q @ r, 12)
+    array([[3., 1.],
+           [4., 2.]])
+    """
+    factors = [_matrix("qr_append", x) for x in (q, r, b)]
+    if axis not in (-1, -2):
+        raise InvalidConfigError(f"qr_append: axis is -1 for columns or -2 for rows, got {axis!r}")
+    dtype = result_type(*factors)
+    batch = broadcast_shapes(*[x.shape[:-2] for x in factors])
+    x, y, z = [broadcast_to(convert(f, dtype), (*batch, *f.shape[-2:])) for f in factors]
+    pairs = [(x.shape[-1], y.shape[-2]), (z.shape[-1], y.shape[-1])]
+    if axis == -1:
+        pairs[1] = (z.shape[-2], x.shape[-2])
+    if builtins.any(is_static(m) and is_static(n) and m != n for m, n in pairs):
+        raise ShapeError(
+            f"qr_append: q of [.., m, k], r of [.., k, n], and b of [.., m, p] with axis=-1 or [.., p, n] with "
+            f"axis=-2; got {spec_of(x)}, {spec_of(y)}, {spec_of(z)} with axis={axis}"
+        )
+    if axis == -2:
+        return QRResult(*with_rows(x, y, z))
+    if not builtins.all(map(is_static, (*x.shape[-2:], z.shape[-1]))):
+        raise NonStaticShapeError(
+            f"qr_append: columns are appended to extents that are numbers, got {spec_of(x)} and {spec_of(z)}; use "
+            "qr of the whole, or concrete specs"
+        )
+    if x.shape[-1] > x.shape[-2]:
+        raise ShapeError(f"qr_append: q has orthonormal columns, got {spec_of(x)}")
+    return QRResult(*with_columns(x, y, z))
 
 
 def svd(
