@@ -59,7 +59,7 @@ from tenferro.api.qr_append import with_columns, with_rows
 from tenferro.api.reductions import any, max, min, prod, root, sum
 from tenferro.api.tensor import TracedTensor
 from tenferro.api.truncation import dynamic_truncate
-from tenferro.dims import dim_max, dim_min, is_static, product
+from tenferro.dims import dim_max, dim_min, is_exact, is_static, product
 from tenferro.door import apply_one, as_operand, is_traced, spec_of, stop_gradient
 from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError
 from tenferro.ext.lapack.families import Geqp3
@@ -440,8 +440,8 @@ def truncated_svd(
     x = _matrix("truncated_svd", a)
     _check_truncation("truncated_svd", x, max_rank, masked)
     u, s, vh = svd(x, full_matrices=False)
-    is_retained = greater(s, _cutoff(x, s, rtol))[..., :max_rank]
-    u, s, vh = u[..., :max_rank], s[..., :max_rank], vh[..., :max_rank, :]
+    is_retained = _at_most(greater(s, _cutoff(x, s, rtol)), max_rank, -1)
+    u, s, vh = _at_most(u, max_rank, -1), _at_most(s, max_rank, -1), _at_most(vh, max_rank, -2)
     rank = sum(convert(is_retained, DType.I64), axis=-1)
     if masked:
         u = where(expand_dims(is_retained, axis=-2), u, 0)
@@ -449,6 +449,13 @@ def truncated_svd(
         return TruncatedSVDResult(u, where(is_retained, s, 0), vh, rank)
     u, s = dynamic_truncate(u, rank), dynamic_truncate(s, rank)
     return TruncatedSVDResult(u, s, dynamic_truncate(vh, rank, axis=-2), rank)
+
+
+def _at_most(x: Tensor, count: int, axis: int) -> Any:
+    """At most `count` elements along an axis, whose extent the data may decide."""
+    if not is_exact(x.shape[axis]):
+        return dynamic_truncate(x, count, axis=axis)
+    return x[..., :count] if axis == -1 else x[..., :count, :]
 
 
 def rank_revealing_qr(
@@ -700,7 +707,7 @@ def _pinv_jvp(rtol: ArrayLike | None, primals: Sequence[Any], tangents: Sequence
 
 def _first(s: Tensor) -> Any:
     """The largest singular value of each matrix; 0 for matrices without elements."""
-    return sum(s[..., :1], axis=-1)
+    return sum(_at_most(s, 1, -1), axis=-1)
 
 
 def _last(s: Tensor) -> Any:

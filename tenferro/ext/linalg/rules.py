@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.dims import at_least
+from tenferro.dims import UpperBound, at_least
 from tenferro.ext.linalg import families as fam
 from tenferro.extension import ExtensionAdRule, RuleBuilder
 from tenferro.extension.algebra import (
@@ -30,7 +30,7 @@ from tenferro.extension.algebra import (
     conj,
     convert,
     imag,
-    iota_along,
+    iota,
     is_zero,
     lead_all,
     logical_or,
@@ -114,8 +114,7 @@ def as_dtype(x: Value, like: Value) -> Value:
 
 def identity_of(x: Value) -> Value:
     """Unit matrices in the shape and dtype of x."""
-    i = iota_along(x, x.shape, x.rank - 2)
-    j = iota_along(x, x.shape, x.rank - 1)
+    i, j = iota(x, x.rank - 2), iota(x, x.rank - 1)
     return convert(compare(i, "EQ", j), x.dtype)
 
 
@@ -126,7 +125,7 @@ def cut(x: Value, axis: int, start: Any, limit: Any) -> Value:
 
 def may_exceed(lhs: Any, rhs: Any) -> bool:
     """Whether one extent is, or may be, larger than another: slices beyond the smaller may be empty."""
-    return at_least(rhs, lhs) is not True
+    return at_least(rhs, lhs.dim if isinstance(lhs, UpperBound) else lhs) is not True
 
 
 def joined(x: Value, y: Value, axis: int) -> Value:
