@@ -46,7 +46,7 @@ def _transformed(operands: Operands) -> Sequence[Any]:
     op, (x,), (radius,), (result,) = (
         operands.op.op, operands.values, operands.radii, operands.results,
     )  # fmt: skip
-    axes, count = tuple(range(-len(op.lengths), 0)), math.prod(op.lengths)
+    axes, count = tuple(range(-len(op.lengths), 0)), math.prod(op.lengths_of(x.shape))
     scale = 1.0 / count if op.kind in ("ifft", "irfft") else 1.0
     if op.kind == "irfft":
         scale *= 2.0  # because the other half of the spectrum is conjugate
