@@ -17,7 +17,7 @@ from lowering.writer import Value, Writer
 from tenferro.dims import is_static
 from tenferro.errors import InvalidConfigError, NonStaticShapeError
 from tenferro.ops.extension import Extension
-from tenferro.program import GraphProgram, expand_extensions
+from tenferro.program import GraphProgram, expand_extensions, prune_outputs
 from tenferro.types import TensorSpec
 
 __all__ = ["PLATFORMS", "PRECISIONS", "lower_to_stablehlo"]
@@ -92,6 +92,7 @@ def lower_to_stablehlo(
     if linalg not in ("library", "inline"):
         raise InvalidConfigError(f'linalg is "library" or "inline", got {linalg!r}')
     wrapped = extensions == "composite"
+    program = prune_outputs(program)
     expanded = expand_extensions(
         program, keep=lambda op: lowering_of(op, platform, linalg) is not None
     )  # also where composites wrap them, so that all that cannot be lowered are listed

@@ -6,19 +6,25 @@ from typing import Any
 
 from lowering.extensions import register_extension_lowering
 from lowering.writer import Value, Writer, signature
-from tenferro.errors import UnsupportedError
+from tenferro.dims import is_static
+from tenferro.errors import NonStaticShapeError, UnsupportedError
 
 __all__ = ["register"]
 
 
 def fft(op: Any, w: Writer, x: Value) -> Value:
     """One statement; none where there are no elements."""
-    if len(op.lengths) > 3:
-        raise UnsupportedError(f"Fft: stablehlo.fft transforms 3 axes at most, got {op.lengths}")
+    lengths = op.lengths_of(x.shape)
+    if len(lengths) > 3:
+        raise UnsupportedError(f"Fft: stablehlo.fft transforms 3 axes at most, got {lengths}")
+    if not all(map(is_static, lengths)):
+        raise NonStaticShapeError(
+            f"Fft: stablehlo.fft needs numbers for its lengths, got {x.spec}; give concrete specs"
+        )
     (value,) = w.statement(
         "stablehlo.fft ",
         (x,),
-        f", type = {op.kind.upper()}, length = [{', '.join(map(str, op.lengths))}] : "
+        f", type = {op.kind.upper()}, length = [{', '.join(map(str, lengths))}] : "
         f"{signature((x,), (w.result,))}",
         (w.result,),
     )

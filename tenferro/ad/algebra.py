@@ -8,8 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tenferro.dims import is_exact
 from tenferro.door import apply, apply_one
-from tenferro.graph.value import Value, beside, broadcast, compare, full, scalar
+from tenferro.graph.value import (
+    Value,
+    beside,
+    bound_of,
+    broadcast,
+    compare,
+    full,
+    scalar,
+    truncated,
+)
 from tenferro.ops import analytic as an
 from tenferro.ops import elementwise as el
 from tenferro.ops.reduction import ReduceSum
@@ -72,7 +82,12 @@ def zeros(like: Value, dtype: DType | None = None) -> Value:
 
 def iota(like: Value, axis: int, dtype: DType = DType.I64) -> Value:
     """The index along `axis`, in the shape of `like`."""
-    return iota_along(like, like.shape, axis, dtype)
+    if all(map(is_exact, like.shape)):
+        return iota_along(like, like.shape, axis, dtype)
+    index = iota_along(like, (bound_of(like.shape[axis]),), 0, dtype)
+    if not is_exact(like.shape[axis]):
+        index = truncated(index, 0, like, axis)
+    return broadcast(index, like, (axis,))
 
 
 def iota_along(like: Value, shape: Sequence[Any], axis: int, dtype: DType = DType.I64) -> Value:

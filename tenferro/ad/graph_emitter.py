@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from tenferro.ad.extension_rule import ExtensionAdRule
 from tenferro.ad.rule import AdRule
-from tenferro.graph import Graph, GraphBuilder
+from tenferro.graph import Graph, GraphBuilder, Mark, Opaque
 from tenferro.graph.value import Value, number_in
 from tenferro.ops import StdTensorOp
 from tenferro.ops.elementwise import Multiply
@@ -25,11 +26,23 @@ class GraphEmitter(GraphBuilder):
         rules: the AD column.
         extension_rules: the context's rules of extension families.
         primal_of: for a tangent, the value it is the tangent of: it exists, and has its shape.
+        first: the number of instructions there were when the latest linearisation began.
         mode: what the sweep under way is for: "forward", or "reverse" when its result is transposed.
         index: the instruction whose derivative is being written.
     """
 
-    __slots__ = ("_ones", "_scalars", "extension_rules", "index", "mode", "primal_of", "rules")
+    __slots__ = (
+        "_indexed",
+        "_makers",
+        "_ones",
+        "_scalars",
+        "extension_rules",
+        "first",
+        "index",
+        "mode",
+        "primal_of",
+        "rules",
+    )
 
     def __init__(
         self,
@@ -41,6 +54,9 @@ class GraphEmitter(GraphBuilder):
         self.rules = rules
         self.extension_rules = extension_rules
         self.primal_of: dict[int, int] = {}
+        self.first = sys.maxsize
+        self._makers: dict[int, int] = {}
+        self._indexed = 0
         self.mode: Literal["forward", "reverse"] = "forward"
         self.index = -1
         self._scalars: dict[tuple[str, DType], int] = {}
@@ -103,7 +119,26 @@ class GraphEmitter(GraphBuilder):
         return self.apply(BroadcastInDim(spec.shape, ()), zero)[0] if spec.rank else zero
 
     def witness(self, value: int) -> int:
-        """The value itself, or for a tangent its primal."""
+        """The value itself, or for a tangent its primal; what rules compute of tangents is computed of the primals."""
+        instructions = self.graph.instructions
+        for index in range(max(self.first, self._indexed), len(instructions)):
+            self._makers.update(dict.fromkeys(instructions[index].outputs, index))
+        self._indexed = len(instructions)
+        wanted, part = [value], set[int]()
+        while wanted:
+            one = wanted.pop()
+            index = self._makers.get(one, -1)
+            if one not in self.primal_of and index >= self.first and index not in part:
+                part.add(index)
+                wanted += instructions[index].inputs
+        for index in sorted(part):
+            op, operands, results, _, source = instructions[index]
+            if isinstance(op, Mark | Opaque):
+                return value
+            primals = self.graph.add(
+                op, tuple([self.primal_of.get(x, x) for x in operands]), source
+            )
+            self.primal_of.update(zip(results, primals, strict=False))
         return self.primal_of.get(value, value)
 
     def values(self, handles: Any) -> tuple[Value, ...]:

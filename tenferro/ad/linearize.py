@@ -47,6 +47,7 @@ def linearize(
             return instruction
         return instruction._replace(inputs=tuple([inputs[i] for i in op.differentiates(mode)]))
 
+    emitter.first = len(graph)
     dots: dict[int, int] = dict(tangents)
     for value, dot in dots.items():
         emitter.primal_of.setdefault(dot, value)

@@ -48,6 +48,7 @@ from tenferro.api.creation import (
     zeros_like,
 )
 from tenferro.api.data_types import can_cast, finfo, iinfo, isdtype
+from tenferro.api.einsum_plan import einsum_plan
 from tenferro.api.elementwise import *  # noqa: F403  # because its names are all of the surface
 from tenferro.api.indexing import (
     take,
@@ -287,6 +288,7 @@ __all__ = [
     "e",
     "einsum",
     "einsum_path",
+    "einsum_plan",
     "embed_diag",
     "empty",
     "empty_like",

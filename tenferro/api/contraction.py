@@ -21,7 +21,7 @@ from tenferro.extension import apply as apply_extension
 from tenferro.program import ExtensionCacheKey, ExtensionCaches, native_executor
 from tenferro.types import ArrayLike, DTypeLike
 
-__all__ = ["einsum", "einsum_path"]
+__all__ = ["einsum", "einsum_path", "positions_of_ones", "subscripts_and_operands"]
 
 
 def einsum(
@@ -116,35 +116,50 @@ def einsum_path(
 
 def _without_ones(notation: Any, tensors: list[Any]) -> tuple[tuple[str, ...], str, list[Any]]:
     """Labels and operands without the axes of extent 1 that broadcast against another extent of their label."""
-    shapes = [spec_of(tensor).shape for tensor in tensors]
+    positions = positions_of_ones(notation.inputs, [spec_of(tensor).shape for tensor in tensors])
+    parts, squeezed = [], []
+    for part, ones, tensor in zip(notation.inputs, positions, tensors, strict=True):
+        parts.append("".join([label for i, label in enumerate(part) if i not in ones]))
+        squeezed.append(squeeze(tensor, axis=ones) if ones else tensor)
+    return tuple(parts), notation.output, squeezed
+
+
+def positions_of_ones(
+    inputs: Sequence[str], shapes: Sequence[Sequence[Any]]
+) -> list[tuple[int, ...]]:
+    """The axes of extent 1 of each operand that broadcast against another extent of their label."""
     labelled = [
         (label, extent)
-        for part, shape in zip(notation.inputs, shapes, strict=True)
+        for part, shape in zip(inputs, shapes, strict=True)
         for label, extent in zip(part, shape, strict=True)
     ]
     longer = {label for label, extent in labelled if extent != 1}
     if not any([extent == 1 and label in longer for label, extent in labelled]):
-        return notation.inputs, notation.output, tensors
-    parts, squeezed = [], []
-    for part, shape, tensor in zip(notation.inputs, shapes, tensors, strict=True):
+        return [()] * len(inputs)
+    positions: list[tuple[int, ...]] = []
+    for part, shape in zip(inputs, shapes, strict=True):
         # A diagonal does not broadcast, as in NumPy.
         here = {label for label, extent in zip(part, shape, strict=True) if extent != 1}
-        ones = tuple([i for i, x in enumerate(part) if x in longer and x not in here])
-        parts.append("".join([label for i, label in enumerate(part) if i not in ones]))
-        squeezed.append(squeeze(tensor, axis=ones) if ones else tensor)
-    return tuple(parts), notation.output, squeezed
+        positions.append(tuple([i for i, x in enumerate(part) if x in longer and x not in here]))
+    return positions
+
+
+def subscripts_and_operands(arguments: Sequence[Any]) -> tuple[str, list[Any]]:
+    """Subscripts, and operands as they are, of both forms of the arguments."""
+    from tenferro.ext import einsum as ext
+
+    if len(arguments) < 2:
+        raise InvalidConfigError("einsum: needs subscripts and at least one operand")
+    if isinstance(arguments[0], str):
+        return arguments[0], list(arguments[1:])
+    return ext.interleaved(arguments)
 
 
 def _read(arguments: Sequence[Any]) -> tuple[Any, list[Any], ExtensionCaches | None]:
     """Parsed notation, operands with broadcast ellipses, and the cache of plans."""
     from tenferro.ext import einsum as ext
 
-    if len(arguments) < 2:
-        raise InvalidConfigError("einsum: needs subscripts and at least one operand")
-    if isinstance(arguments[0], str):
-        subscripts, operands = arguments[0], arguments[1:]
-    else:
-        subscripts, operands = ext.interleaved(arguments)
+    subscripts, operands = subscripts_and_operands(arguments)
     tensors = [as_operand(operand) for operand in operands]
     caches = _caches(tensors)
     ranks = tuple([len(tensor.shape) for tensor in tensors])

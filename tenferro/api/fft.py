@@ -16,11 +16,12 @@ import numpy as np
 
 from tenferro.api.arguments import refuse
 from tenferro.api.axes import normalize_axis
-from tenferro.api.creation import asarray
-from tenferro.api.elementwise import conj, multiply
-from tenferro.api.manipulation import moveaxis, permute_dims, roll, slice_axis
+from tenferro.api.creation import asarray, shape_of
+from tenferro.api.elementwise import conj, divide, multiply, real, sqrt
+from tenferro.api.manipulation import concat, flip, moveaxis, permute_dims, roll, slice_axis
 from tenferro.api.padding import pad
 from tenferro.api.promotion import convert
+from tenferro.dims import is_exact, is_static
 from tenferro.door import as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError
 from tenferro.ext.fft.families import Fft
@@ -92,6 +93,12 @@ def _transform(
     if s is not None and len(s) != len(places):
         raise InvalidConfigError(f"{name}: {len(s)} lengths for {len(places)} axes")
     lengths = _lengths(name, kind, x, s, places)
+    is_symbolic = not all(map(is_static, lengths))
+    if kind == "rfft" and is_symbolic:
+        whole = _transform(name, "fft", convert(x, _complex_of(x)), s, places, norm, None)
+        return slice_axis(whole, places[-1], 0, lengths[-1] // 2 + 1)
+    if kind == "irfft" and is_symbolic:
+        return real(_transform(name, "ifft", _mirrored(x, places), s, places, norm, None))
     for i, (axis, length) in enumerate(zip(places, lengths, strict=True)):
         half = kind == "irfft" and i == len(places) - 1
         x = _fitted(x, axis, length // 2 + 1 if half else length)
@@ -101,10 +108,13 @@ def _transform(
     order = [axis for axis in range(rank) if axis not in places] + places
     back = [order.index(axis) for axis in range(rank)]
     x = permute_dims(x, tuple(order))
-    x = _in_threes(x, kind, lengths)
+    own = [length if is_static(length) else None for length in lengths]
+    x = _in_threes(x, kind, own)
     x = permute_dims(x, tuple(back))
-    count = math.prod(lengths)
     inverse = kind in ("ifft", "irfft")
+    if is_symbolic:
+        return _scaled(x, norm, inverse, places)
+    count = math.prod(lengths)
     factor = {
         "backward": 1.0,
         "ortho": math.sqrt(count) if inverse else 1 / math.sqrt(max(count, 1)),
@@ -113,7 +123,32 @@ def _transform(
     return x if factor == 1.0 else multiply(x, factor)
 
 
-def _in_threes(x: Any, kind: str, lengths: Sequence[int]) -> Any:
+def _scaled(x: Any, norm: str, inverse: bool, places: Sequence[int]) -> Any:
+    """A transform of symbolic lengths by its norm: the number of elements is measured when the program runs."""
+    dtype = spec_of(x).dtype.real
+    for axis in places if norm != "backward" else ():
+        count = convert(shape_of(x, axis), dtype)
+        count = sqrt(count) if norm == "ortho" else count
+        x = multiply(x, convert(count, spec_of(x).dtype)) if inverse else divide(x, count)
+    return x
+
+
+def _mirrored(x: Any, places: Sequence[int]) -> Any:
+    """The full spectrum of length 2 (m - 1), from the first m elements along the last of the axes."""
+    last = places[-1]
+    others = conj(flip(slice_axis(x, last, 1, x.shape[last] - 1), axis=last))
+    for axis in places[:-1]:
+        # Index -k modulo n: the first stays, the others are reversed.
+        first, rest = (slice_axis(others, axis, *ends) for ends in ((0, 1), (1, x.shape[axis])))
+        others = concat([first, flip(rest, axis=axis)], axis=axis)
+    return concat([x, others], axis=last)
+
+
+def _complex_of(x: Any) -> DType:
+    return DType.C32 if spec_of(x).dtype is DType.F32 else DType.C64
+
+
+def _in_threes(x: Any, kind: str, lengths: Sequence[int | None]) -> Any:
     count = len(lengths)
     if count <= 3:
         return apply(Fft(kind, tuple(lengths)), x)
@@ -140,13 +175,13 @@ def _lengths(
             lengths[-1] = 2 * (lengths[-1] - 1)
     else:
         lengths = list(s)
-    for length in lengths:
-        if not isinstance(length, int):
+    for length, extent in zip(lengths, [x.shape[axis] for axis in places], strict=True):
+        if not is_exact(length) or (s is not None and not is_static(length)):
             raise NonStaticShapeError(
-                f"{name}: the length {length} is symbolic; a transform's length is part of the op: "
-                "give n= or s=, or a concrete spec"
+                f"{name}: the length {length} of {spec_of(x)}: a length is a number, or the extent {extent} "
+                "that the axis has, by n=None or s=None"
             )
-        if length < 1:
+        if is_static(length) and length < 1:
             raise InvalidConfigError(f"{name}: a length is at least 1, got {length}")
     return lengths
 

@@ -21,7 +21,7 @@ from tenferro.api.elementwise import add, less, maximum, minimum, remainder, sub
 from tenferro.api.manipulation import concat, expand_dims, flattened, flip, moveaxis, reshape
 from tenferro.api.planned import planned
 from tenferro.api.promotion import broadcast_arrays, broadcast_to, convert
-from tenferro.dims import is_static
+from tenferro.dims import is_exact, is_static
 from tenferro.door import apply_one, as_operand, elements, is_traced, spec_of
 from tenferro.errors import (
     ConcretizationError,
@@ -65,6 +65,10 @@ def getitem(x: Any, index: Index) -> Any:
     x, kept_axes, new_axes, array_axes = _basic(x, entries)
     if arrays:
         return _advanced(x, entries, arrays, array_axes)
+    if len(kept_axes) == len(x.shape) and not all(map(is_exact, x.shape)):
+        return expand_dims(
+            x, tuple(new_axes)
+        )  # because the data decide extents, which are no shape
     shape = tuple(extent for axis, extent in enumerate(x.shape) if axis in kept_axes)
     for axis in new_axes:
         shape = (*shape[:axis], 1, *shape[axis:])
@@ -223,7 +227,11 @@ def _basic(x: Tensor, entries: list[Any]) -> tuple[Any, set[int], list[int], lis
         limits.append(limit)
         strides.append(stride)
         axis += 1
-    if any(starts) or tuple(limits) != tuple(x.shape) or any(s != 1 for s in strides):
+    if (
+        any([start != 0 for start in starts])
+        or tuple(limits) != tuple(x.shape)
+        or any(s != 1 for s in strides)
+    ):
         x = apply_one(Slice(tuple(starts), tuple(limits), tuple(strides)), x)
     return (flip(x, axis=tuple(reverse)) if reverse else x), kept_axes, new_axes, array_axes
 

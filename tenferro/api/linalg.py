@@ -55,12 +55,13 @@ from tenferro.api.manipulation import (
     squeeze,
 )
 from tenferro.api.promotion import as_inexact, broadcast_shapes, broadcast_to, convert, result_type
+from tenferro.api.qr_append import with_columns, with_rows
 from tenferro.api.reductions import any, max, min, prod, root, sum
 from tenferro.api.tensor import TracedTensor
 from tenferro.api.truncation import dynamic_truncate
-from tenferro.dims import dim_max, dim_min, is_static, product
+from tenferro.dims import dim_max, dim_min, is_exact, is_static, product
 from tenferro.door import apply_one, as_operand, is_traced, spec_of, stop_gradient
-from tenferro.errors import InvalidConfigError, ShapeError
+from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError
 from tenferro.ext.lapack.families import Geqp3
 from tenferro.ext.linalg import families as fam
 from tenferro.extension import apply
@@ -93,6 +94,7 @@ __all__ = [
     "outer",
     "pinv",
     "qr",
+    "qr_append",
     "rank_revealing_qr",
     "slogdet",
     "solve",
@@ -242,8 +244,60 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     """
     if mode not in ("reduced", "complete", "r"):
         raise InvalidConfigError(f'qr: mode is "reduced", "complete" or "r", got {mode!r}')
-    q, r = apply(fam.Qr(full=mode == "complete"), _matrix("qr", a))
+    x = _matrix("qr", a)
+    if mode == "r" and isinstance(x, np.ndarray):
+        return apply(fam.Qr(vectors=False), x)
+    q, r = apply(fam.Qr(full=mode == "complete"), x)
     return r if mode == "r" else QRResult(q, r)
+
+
+def qr_append(q: ArrayLike, r: ArrayLike, b: ArrayLike, /, *, axis: int = -1) -> QRResult:
+    """Q and R of a matrix A with `b` appended, from the factors q and r of A, without factorising A again.
+
+    With columns, [A, b], Q keeps the columns of q, and R contains r in its corner; with rows, [A; b], both are new. For
+    A of [m, n] and k columns of q, p appended columns take O(m k p) instead of O(m (k + p)^2) operations, and as many
+    as `qr` where they are nearly in the span of q. Derivatives are those of QR, for tangents of q and r that are
+    those of factors; they are infinite where `qr` has none, as at dependent columns.
+
+    Args:
+        q: [.., m, k] with orthonormal columns. r: [.., k, n]. Leading axes broadcast.
+        b: [.., m, p] with axis -1, [.., p, n] with axis -2.
+        axis: -1 appends columns, -2 rows.
+
+    Raises:
+        ShapeError: extents that do not fit, or more columns than rows of q. InvalidConfigError: another axis.
+        NonStaticShapeError: columns of matrices with symbolic extents. DTypeError: the dtypes.
+
+    >>> a, b = np.array([[3.0], [4.0]]), np.array([[1.0], [2.0]])
+    >>> q, r = qr_append(*qr(a), b)
+    >>> np.round(q @ r, 12)
+    array([[3., 1.],
+           [4., 2.]])
+    """
+    factors = [_matrix("qr_append", x) for x in (q, r, b)]
+    if axis not in (-1, -2):
+        raise InvalidConfigError(f"qr_append: axis is -1 for columns or -2 for rows, got {axis!r}")
+    dtype = result_type(*factors)
+    batch = broadcast_shapes(*[x.shape[:-2] for x in factors])
+    x, y, z = [broadcast_to(convert(f, dtype), (*batch, *f.shape[-2:])) for f in factors]
+    pairs = [(x.shape[-1], y.shape[-2]), (z.shape[-1], y.shape[-1])]
+    if axis == -1:
+        pairs[1] = (z.shape[-2], x.shape[-2])
+    if builtins.any(is_static(m) and is_static(n) and m != n for m, n in pairs):
+        raise ShapeError(
+            f"qr_append: q of [.., m, k], r of [.., k, n], and b of [.., m, p] with axis=-1 or [.., p, n] with "
+            f"axis=-2; got {spec_of(x)}, {spec_of(y)}, {spec_of(z)} with axis={axis}"
+        )
+    if axis == -2:
+        return QRResult(*with_rows(x, y, z))
+    if not builtins.all(map(is_static, (*x.shape[-2:], z.shape[-1]))):
+        raise NonStaticShapeError(
+            f"qr_append: columns are appended to extents that are numbers, got {spec_of(x)} and {spec_of(z)}; use "
+            "qr of the whole, or concrete specs"
+        )
+    if x.shape[-1] > x.shape[-2]:
+        raise ShapeError(f"qr_append: q has orthonormal columns, got {spec_of(x)}")
+    return QRResult(*with_columns(x, y, z))
 
 
 def svd(
@@ -275,7 +329,10 @@ def svd(
 
 def svdvals(x: ArrayLike, /) -> Any:
     """Singular values, descending."""
-    return svd(x, full_matrices=False).S
+    x = _matrix("svdvals", x)
+    if isinstance(x, np.ndarray):  # because what is traced shares the vectors with its derivative
+        return apply(fam.Svd(vectors=False), x)
+    return apply(fam.Svd(), x)[1]
 
 
 def eigh(a: ArrayLike, UPLO: str | None = None, *, degenerate: str = "zero") -> EighResult:  # noqa: N803  # because NumPy calls it so
@@ -297,7 +354,10 @@ def eigh(a: ArrayLike, UPLO: str | None = None, *, degenerate: str = "zero") -> 
 
 def eigvalsh(a: ArrayLike, UPLO: str | None = None) -> Any:  # noqa: N803  # because NumPy calls it so
     """Eigenvalues of a Hermitian matrix, ascending; see `eigh`."""
-    return eigh(a, UPLO).eigenvalues
+    x = hermitian_of(_square("eigvalsh", a), UPLO)
+    return (
+        apply(fam.Eigh(vectors=False), x) if isinstance(x, np.ndarray) else apply(fam.Eigh(), x)[0]
+    )
 
 
 def hermitian_of(a: ArrayLike, triangle: str | None) -> Any:
@@ -322,7 +382,8 @@ def eig(a: ArrayLike) -> EigResult:
 
 def eigvals(a: ArrayLike) -> Any:
     """Eigenvalues of a general matrix, complex."""
-    return eig(a).eigenvalues
+    x = _square("eigvals", a)
+    return apply(fam.Eig(vectors=False), x) if isinstance(x, np.ndarray) else apply(fam.Eig(), x)[0]
 
 
 def lu_factor(x: ArrayLike, /) -> tuple[Any, Any]:
@@ -379,8 +440,8 @@ def truncated_svd(
     x = _matrix("truncated_svd", a)
     _check_truncation("truncated_svd", x, max_rank, masked)
     u, s, vh = svd(x, full_matrices=False)
-    is_retained = greater(s, _cutoff(x, s, rtol))[..., :max_rank]
-    u, s, vh = u[..., :max_rank], s[..., :max_rank], vh[..., :max_rank, :]
+    is_retained = _at_most(greater(s, _cutoff(x, s, rtol)), max_rank, -1)
+    u, s, vh = _at_most(u, max_rank, -1), _at_most(s, max_rank, -1), _at_most(vh, max_rank, -2)
     rank = sum(convert(is_retained, DType.I64), axis=-1)
     if masked:
         u = where(expand_dims(is_retained, axis=-2), u, 0)
@@ -388,6 +449,13 @@ def truncated_svd(
         return TruncatedSVDResult(u, where(is_retained, s, 0), vh, rank)
     u, s = dynamic_truncate(u, rank), dynamic_truncate(s, rank)
     return TruncatedSVDResult(u, s, dynamic_truncate(vh, rank, axis=-2), rank)
+
+
+def _at_most(x: Tensor, count: int, axis: int) -> Any:
+    """At most `count` elements along an axis, whose extent the data may decide."""
+    if not is_exact(x.shape[axis]):
+        return dynamic_truncate(x, count, axis=axis)
+    return x[..., :count] if axis == -1 else x[..., :count, :]
 
 
 def rank_revealing_qr(
@@ -639,7 +707,7 @@ def _pinv_jvp(rtol: ArrayLike | None, primals: Sequence[Any], tangents: Sequence
 
 def _first(s: Tensor) -> Any:
     """The largest singular value of each matrix; 0 for matrices without elements."""
-    return sum(s[..., :1], axis=-1)
+    return sum(_at_most(s, 1, -1), axis=-1)
 
 
 def _last(s: Tensor) -> Any:

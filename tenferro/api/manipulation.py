@@ -17,7 +17,7 @@ from tenferro.api.axes import normalize_axes, normalize_axis
 from tenferro.api.device import check_device
 from tenferro.api.planned import planned
 from tenferro.api.promotion import broadcast_arrays, broadcast_to, convert, result_type
-from tenferro.dims import dim_min, is_exact, is_static, product
+from tenferro.dims import DimExpr, dim_min, is_exact, is_static, product
 from tenferro.door import apply_one, as_operand, copied, spec_of, strong
 from tenferro.errors import (
     AxisError,
@@ -242,6 +242,14 @@ def expand_dims(a: ArrayLike, axis: Axis = 0) -> Any:
     count = len(axis) if isinstance(axis, tuple | list) else 1
     rank = len(x.shape) + count
     new = normalize_axes("expand_dims", axis, rank)
+    if not all(map(is_exact, x.shape)):
+        dims = tuple([i for i in range(rank) if i not in new])
+        extents = [
+            extent if is_exact(extent) else DimExpr.input_axis(0, i)
+            for i, extent in enumerate(x.shape)
+        ]
+        shape = tuple([1 if i in new else extents[dims.index(i)] for i in range(rank)])
+        return apply_one(ops.BroadcastInDim(shape, dims), x)
     old_extents = iter(x.shape)
     return reshape(x, tuple(1 if i in new else next(old_extents) for i in range(rank)))
 

@@ -29,7 +29,7 @@ Rephasing = Callable[[Outputs, np.random.Generator], Outputs]
 
 def invariants(op: StdTensorOp, outputs: Outputs) -> tuple[Any, ...]:
     """The uniquely determined part of an op's outputs: for vectors, products in which their phases cancel."""
-    kind = type(op.op) if isinstance(op, Extension) else None
+    kind = type(op.op) if isinstance(op, Extension) and len(outputs) > 1 else None
     if kind in (Eigh, Eig):
         w, v = outputs
         return w, _outer(v, conj(v))
@@ -74,7 +74,8 @@ def _words(program: GraphProgram, instruction: Instruction) -> str:
 
 def _rephased(op: StdTensorOp, outputs: Outputs, generator: np.random.Generator) -> Outputs | None:
     """The outputs with other phases; None for an op without free phases."""
-    rephase = REPHASINGS.get(type(op.op)) if isinstance(op, Extension) else None
+    family = type(op.op) if isinstance(op, Extension) and len(outputs) > 1 else None
+    rephase = None if family is None else REPHASINGS.get(family)
     is_complex = any([np.iscomplexobj(y) for y in outputs])
     return rephase(outputs, generator) if rephase is not None and is_complex else None
 

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.dims import DimExpr, Extent, is_exact, is_static
+from tenferro.dims import DimExpr, Extent, UpperBound, is_exact, is_static
 from tenferro.door import PYTHON_SCALARS, apply_one, as_operand, is_traced, is_weak, spec_of
 from tenferro.door.tracing import current_builder
 from tenferro.errors import DTypeError, NonStaticShapeError, ShapeError
+from tenferro.ops.dynamic import DynamicTruncate
 from tenferro.ops.elementwise import Convert
+from tenferro.ops.source import ShapeOf
 from tenferro.ops.structural import BroadcastInDim
 from tenferro.types import ArrayLike, DType, DTypeLike, Tensor
 
@@ -307,10 +309,33 @@ def broadcast_arrays(*args: ArrayLike, subok: bool = False) -> list[Any]:
     if all(array.shape == first for array in arrays):
         return list(arrays)
     shape = broadcast_shapes(*(array.shape for array in arrays))
+    like = next((array for array in arrays if array.shape == shape), None)
     return [
-        array if _same_up_to_guards(array.shape, shape) else broadcast_to(array, shape)
+        array if _same_up_to_guards(array.shape, shape)
+        else broadcast_to(array, shape) if like is None
+        else broadcast_like(array, like)
         for array in arrays
+    ]  # fmt: skip
+
+
+def broadcast_like(x: Any, like: Any) -> Any:
+    """x repeated to the shape of `like`; where the data decide an extent, to its bound, and cut to that of `like`.
+
+    Raises:
+        ShapeError: x does not broadcast to that shape. NonStaticShapeError: an extent without a bound.
+    """
+    shape = like.shape
+    added = len(shape) - len(x.shape)
+    lacking = [
+        axis
+        for axis, extent in enumerate(shape)
+        if isinstance(extent, UpperBound) and (axis < added or x.shape[axis - added] != extent)
     ]
+    bounds = [extent.dim if axis in lacking else extent for axis, extent in enumerate(shape)]
+    y: Any = broadcast_to(x, tuple(bounds) if lacking else shape)
+    for axis in lacking:
+        y = apply_one(DynamicTruncate(axis), y, apply_one(ShapeOf(axis), like))
+    return y
 
 
 def _same_up_to_guards(shape: Sequence[Any], wanted: Sequence[Any]) -> bool:

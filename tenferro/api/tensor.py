@@ -11,7 +11,7 @@ import numpy as np
 
 from tenferro.api.arguments import refuse
 from tenferro.api.operators import Operators
-from tenferro.api.promotion import broadcast_to, convert
+from tenferro.api.promotion import broadcast_like, convert
 from tenferro.dims import GuardLog
 from tenferro.door import as_operand, is_traced
 from tenferro.door.tracing import current_builder, under_way
@@ -63,8 +63,8 @@ class TracedTensor(Operators):
 
     def __tenferro_number__(self, value: Any) -> TracedTensor:
         """A Python number in this tensor's dtype and shape."""
-        spec = self.spec
-        return cast("TracedTensor", broadcast_to(self.lift(convert(value, spec.dtype)), spec.shape))
+        number = self.lift(convert(value, self.spec.dtype))
+        return cast("TracedTensor", broadcast_like(number, self))
 
     @property
     def caches(self) -> Any:

@@ -8,7 +8,7 @@ failures.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 from tenferro.dims import UNKNOWN, UpperBound, at_least
 from tenferro.errors import (
     BackendFailureError,
+    DTypeError,
     DuplicateFamilyError,
     InvalidConfigError,
     TenferroError,
@@ -315,7 +316,7 @@ def outputs_of(family: str, result: Any, count: int) -> list[Any]:
     """
     if isinstance(result, np.ndarray | np.generic):
         outputs: list[Any] = [result]
-    elif isinstance(result, Iterable):
+    elif isinstance(result, Iterable) and not isinstance(result, Mapping | Set | str | bytes):
         outputs = list(result)
     else:
         raise InvalidConfigError(
@@ -337,4 +338,10 @@ def outputs_of(family: str, result: Any, count: int) -> list[Any]:
             outputs[index] = host_array(
                 outputs[index], f"extension: family_id={family}: output {index}"
             )
+        try:
+            DType.of(outputs[index].dtype)
+        except DTypeError as error:
+            raise InvalidConfigError(
+                f"extension: family_id={family}: output {index}: {error}"
+            ) from None
     return outputs

@@ -16,6 +16,7 @@ import tempfile
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress, count
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,7 @@ from tenferro.program import (
     expand_extensions,
     family_of,
     lookup_extension_factory,
+    prune_outputs,
 )
 from tenferro.types import DType, TensorSpec
 
@@ -174,6 +176,7 @@ LAWS: dict[str, str] = {
     "types are inferred for symbols, and come out as for numbers": "symbols",
     "what does not fit is refused by an error of tenferro's": "refusals",
     "the expansion computes the same": "expansion",
+    "where nothing reads some outputs, the others stay the same": "pruning",
     TANGENTS: "tangents",
     "tangents are the derivative where one input alone has one": "lone_tangents",
     "cotangents are the adjoint": "cotangents",
@@ -324,11 +327,14 @@ class _Bench:
             result = runtime.execute(self.op, inputs, executor.extensions.caches)
         return inputs, outputs_of(self.op.family_id, result, self.op.output_count)
 
-    def program(self) -> GraphProgram:
-        """The program of the op alone."""
+    def program(self, used: Sequence[bool] | None = None) -> GraphProgram:
+        """The program of the op alone, with all its outputs or the used ones."""
         graph = Graph()
         values = tuple(graph.add_input(spec) for spec in self.specs)
-        return GraphProgram.from_graph(graph, graph.add(self.carrier, values))
+        outputs = graph.add(self.carrier, values)
+        return GraphProgram.from_graph(
+            graph, outputs if used is None else [*compress(outputs, used)]
+        )
 
     def execution(self) -> str:
         # In columns, because these are lent as they are.
@@ -456,10 +462,33 @@ class _Bench:
             raise
         return self.compare(self.native().run(expanded, *self.inputs), "expansion")
 
-    def compare(self, results: Sequence[Any], what: str) -> str:
+    def pruning(self) -> str:
+        """Where the op has a smaller form, this takes its place, here and in the expansion."""
+        prune = getattr(self.op, "prune_outputs", None)
+        if prune is None or self.carrier.has_effects:
+            return _NotApplicable("the op has no smaller form")
+        choices = [one for one in _choices(self.op.output_count) if prune(one) is not None]
+        if not choices:
+            return _NotApplicable("the op has no smaller form")
+        executor, has_expansion = self.native(), not self.expansion()
+        whole = executor.run(self.program(), *self.inputs)
+        for used in choices:
+            shown = f"smaller form with outputs {', '.join(map(str, compress(count(), used)))}"
+            program, expected = prune_outputs(self.program(used)), [*compress(whole, used)]
+            if finding := self.compare(executor.run(program, *self.inputs), shown, expected):
+                return finding
+            if has_expansion:
+                results = executor.run(expand_extensions(program), *self.inputs)
+                if finding := self.compare(results, f"expansion of the {shown}", expected):
+                    return finding
+        return ""
+
+    def compare(
+        self, results: Sequence[Any], what: str, expected: Sequence[Any] | None = None
+    ) -> str:
         """The first output that differs from execution's."""
-        expected = self.native().run(self.program(), *self.inputs)
-        for index, (a, b) in enumerate(zip(results, expected, strict=True)):
+        values = self.native().run(self.program(), *self.inputs) if expected is None else expected
+        for index, (a, b) in enumerate(zip(results, values, strict=True)):
             difference = _apart(np.asarray(a), b)
             if not difference <= self.tolerance:
                 return f"output {index} of the {what} is {difference:.1e} apart, relative"
@@ -653,6 +682,16 @@ class _Bench:
 COPIES = 16
 BATCH_SCALES = (1.0, 0.75, 0.5)
 """Factors of the inexact inputs, one for each slice of a batch."""
+
+
+def _choices(count: int) -> list[tuple[bool, ...]]:
+    """The choices of some of the outputs; of many outputs, of one and of all but one."""
+    every = range(1, (1 << count) - 1) if count <= 4 else ()
+    choices = [tuple([bool(bits >> i & 1) for i in range(count)]) for bits in every]
+    if not choices:
+        choices = [tuple([(i == j) is one for j in range(count)]) for one in (True, False)
+                   for i in range(count)]  # fmt: skip
+    return choices if count > 1 else []
 
 
 def _spread(x: Any) -> Any:

@@ -193,6 +193,14 @@ class ExtensionOp:
         """The outputs for NumPy arrays; used where `HostReferenceRuntime` is registered."""
         raise NotImplementedError(f"{type(self).__name__}.eager_execute")
 
+    def prune_outputs(self, used: Sequence[bool]) -> ExtensionOp | None:
+        """An op of the same family and inputs that computes only the used outputs, in order; None for no such op.
+
+        It takes this op's place when a program runs or is lowered, where nothing reads the other outputs. Derivatives
+        and files have the op as it was written.
+        """
+        return None
+
     def lower_to_standard_ops(
         self,
         builder: Any,

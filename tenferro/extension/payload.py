@@ -165,7 +165,11 @@ def _saved_record(
             f"file could not bring it back; annotate the field, or list it: payload_classes = ({cls.__name__},)"
         )
     if isinstance(value, Enum):
-        return {"enum": [cls.__qualname__, value.name]}
+        # Combined flags are no members, and have a number alone.
+        content = value.name if value.name in cls.__members__ else value.value
+        if not isinstance(content, str | int):
+            raise UnsupportedError(f"save: {op} has a payload without a name: {value!r:.60}")
+        return {"enum": [cls.__qualname__, content]}
     _require_nothing_lost(op, value)
     names = [field.name for field in fields(value) if field.compare and field.init]
     entries = {name: getattr(value, name) for name in names}
@@ -225,7 +229,10 @@ def _loaded_record(
     if cls is None or (kind == "enum") is not issubclass(cls, Enum):
         raise InvalidConfigError(f"load: {name!r:.60} is no {kind} that the op's payload may hold")
     if kind == "enum":
-        return cls[content]
+        try:
+            return cls[content] if isinstance(content, str) else cls(content)
+        except (KeyError, ValueError):
+            raise InvalidConfigError(f"load: {name} has no member {content!r:.60}") from None
     entries = {str(key): loaded_value(value, inside, classes) for key, value in content.items()}
     if unknown := entries.keys() - {field.name for field in fields(cls)}:
         raise InvalidConfigError(f"load: {name} has no {sorted(unknown)}")

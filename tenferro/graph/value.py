@@ -11,7 +11,7 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
-from tenferro.dims import Extent, GuardLog, UpperBound, is_exact
+from tenferro.dims import DimExpr, Extent, GuardLog, UpperBound, is_exact
 from tenferro.errors import (
     ConcretizationError,
     DataDependentShapeError,
@@ -27,7 +27,18 @@ from tenferro.ops.source import Constant, ShapeOf
 from tenferro.ops.structural import BroadcastInDim
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["Emitter", "Value", "beside", "broadcast", "compare", "full", "number_in", "scalar"]
+__all__ = [
+    "Emitter",
+    "Value",
+    "beside",
+    "bound_of",
+    "broadcast",
+    "compare",
+    "full",
+    "number_in",
+    "scalar",
+    "truncated",
+]
 
 
 class Emitter(Protocol):
@@ -281,21 +292,35 @@ def full(like: Value, number: Any, dtype: DType | None = None) -> Value:
 def broadcast(x: Value, like: Value, dims: Sequence[int]) -> Value:
     """x with axis j at dims[j] of the shape of `like`.
 
-    Where the data decide an extent of `like`, its bound is filled and cut to the extent that a value
-    of that shape has when the program runs.
+    Where the data decide an extent of `like`, x has it, or its bound is filled and cut to the extent that a
+    value of that shape has when the program runs.
     """
     shape = like.shape
     if all(map(is_exact, shape)):
         return _one(BroadcastInDim(shape, tuple(dims)), x)
-    measured = Value(like.emitter, like.emitter.witness(like.handle))
-    y = _one(BroadcastInDim(tuple(map(_bound, shape)), tuple(dims)), x)
+    own = {
+        axis: DimExpr.input_axis(0, j) for j, axis in enumerate(dims) if not is_exact(x.shape[j])
+    }
+    wanted = tuple([own[i] if i in own else bound_of(extent) for i, extent in enumerate(shape)])
+    y = _one(BroadcastInDim(wanted, tuple(dims)), x)
     for axis, extent in enumerate(shape):
-        if not is_exact(extent):
-            y = _one(DynamicTruncate(axis), y, _one(ShapeOf(axis), measured))
+        if axis not in own and not is_exact(extent):
+            y = truncated(y, axis, like, axis)
     return y
 
 
-def _bound(extent: Extent) -> Any:
+def truncated(x: Value, axis: int, like: Value, axis_of_like: int) -> Value:
+    """x cut along an axis to the extent that `like` has along one of its own when the program runs."""
+    measured = Value(like.emitter, like.emitter.witness(like.handle))
+    return _one(DynamicTruncate(axis), x, _one(ShapeOf(axis_of_like), measured))
+
+
+def bound_of(extent: Extent) -> Any:
+    """An exact extent as it is, the limit of one that the data decide.
+
+    Raises:
+        NonStaticShapeError: no limit.
+    """
     if is_exact(extent):
         return extent
     if isinstance(extent, UpperBound):

@@ -14,7 +14,7 @@ from tenferro.passes.join_pieces import join_pieces
 from tenferro.passes.shrink_dots import shrink_dots
 from tenferro.passes.sort_dot_dimensions import sort_dot_dimensions
 from tenferro.passes.stop_early import stop_early
-from tenferro.program import GraphProgram
+from tenferro.program import GraphProgram, prune_outputs
 
 __all__ = [
     "NATIVE_PASSES",
@@ -23,12 +23,14 @@ __all__ = [
     "decompose_dots",
     "fold_transposes",
     "join_pieces",
+    "prune_outputs",
     "shrink_dots",
     "sort_dot_dimensions",
     "stop_early",
 ]
 
 NATIVE_PASSES: tuple[Callable[[GraphProgram], GraphProgram], ...] = (
+    prune_outputs,
     stop_early,
     clean_up,
     join_pieces,

@@ -30,6 +30,7 @@ from tenferro.program.instructions import (
 )
 from tenferro.program.native import Executor, install_native_executor, native_executor
 from tenferro.program.program import GraphProgram
+from tenferro.program.prune_outputs import prune_outputs
 from tenferro.program.subprogram import Subprogram, require_depth
 
 __all__ = [
@@ -65,6 +66,7 @@ __all__ = [
     "makers",
     "native_executor",
     "needed",
+    "prune_outputs",
     "readers",
     "register_extension",
     "registered_families",

@@ -11,8 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.dims import DimExpr, SymDim
-from tenferro.errors import AxisError, ConcretizationError, InvalidConfigError, ShapeError
+from tenferro.dims import DimExpr, SymDim, Unknown, UpperBound
+from tenferro.errors import (
+    AxisError,
+    ConcretizationError,
+    InvalidConfigError,
+    NonStaticShapeError,
+    ShapeError,
+)
 
 __all__ = [
     "NotWritableError",
@@ -93,9 +99,18 @@ def as_choice(op: str, field: str, value: Any, choices: tuple[Any, ...]) -> Any:
 
 
 def as_dim(op: str, field: str, value: Any) -> int | SymDim | DimExpr:
-    """An extent: a number at least 0, a `SymDim`, or a `DimExpr`."""
+    """An extent: a number at least 0, a `SymDim`, or a `DimExpr`.
+
+    Raises:
+        NonStaticShapeError: one that the data decide. InvalidConfigError: no extent.
+    """
     if isinstance(value, SymDim | DimExpr):
         return value
+    if isinstance(value, UpperBound | Unknown):
+        raise NonStaticShapeError(
+            f"{op}: {field}: the data decide the extent {value}, and only exact ones may be a parameter; "
+            "tnf.pad_to_match restores one"
+        )
     return as_int(op, field, value, 0)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from tenferro.dims import Extent, GuardLog, at_least, is_exact
+import numpy as np
+
+from tenferro.dims import Extent, GuardLog, SymDim, Unknown, UpperBound, at_least, is_exact
 from tenferro.errors import InvalidConfigError, ShapeError
 
 __all__ = ["inferring", "require"]
@@ -45,6 +48,19 @@ def inferring(op: str, guards: GuardLog) -> Generator[None]:
         _INFERENCE.reset(token)
 
 
+def _extent(entry: Any) -> Any:
+    """An extent, with NumPy's integers as Python's."""
+    if isinstance(entry, SymDim | UpperBound | Unknown):
+        return entry
+    if hasattr(entry, "__index__") and not isinstance(entry, bool | np.bool_):
+        return operator.index(entry)
+    if is_exact(entry) and not isinstance(entry, int):
+        return entry
+    raise InvalidConfigError(
+        f"require: extents are integers, symbols, and arithmetic of them, got {entry!r:.60}"
+    )
+
+
 def require(lhs: Extent, relation: str, rhs: Extent, what: str) -> None:
     """Require a relation of two extents, in `infer_output_meta`.
 
@@ -59,7 +75,7 @@ def require(lhs: Extent, relation: str, rhs: Extent, what: str) -> None:
 
     Raises:
         ShapeError: the relation cannot hold.
-        InvalidConfigError: another relation; symbols outside of inference.
+        InvalidConfigError: another relation; what is no extent; symbols outside of inference.
 
     >>> require(8, "divisible by", 4, "rows of x0")
     >>> require(2, "==", 3, "rows and columns of x0")
@@ -71,6 +87,7 @@ def require(lhs: Extent, relation: str, rhs: Extent, what: str) -> None:
         raise InvalidConfigError(
             f"require: the relation is one of {', '.join(DECIDED)}, got {relation!r:.60}"
         )
+    lhs, rhs = _extent(lhs), _extent(rhs)
     if not (is_exact(lhs) and is_exact(rhs)):
         return  # because the op infers again from arrays when it runs
     holds = DECIDED[relation](lhs, rhs)

@@ -182,6 +182,14 @@ def test_traced_indices_count_from_the_end_and_are_dropped_outside() -> None:
         )
 
 
+def test_slices_from_a_symbolic_extent() -> None:
+    specs = [tnf.TensorSpec((name,), "float64") for name in ("n", "m")]
+    program = tnf.compile(lambda x, y: x[y.shape[0] :], *specs)
+    np.testing.assert_array_equal(program.run(np.arange(5.0), np.ones(2)), [2.0, 3.0, 4.0])
+    with pytest.raises(tnf.errors.GuardError, match="n >= m"):
+        program.run(np.arange(5.0), np.ones(7))
+
+
 def test_updates_of_symbolic_extents() -> None:
     program = tnf.compile(lambda x: x.at[1:, ::2].add(1.0), tnf.TensorSpec(("n", 4), "float64"))
     wanted = np.zeros((3, 4))

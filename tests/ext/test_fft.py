@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lowering
 import tenferro as tnf
 from tenferro import errors
+from tenferro.ext.fft.families import Fft
 from tests.levels import LEVELS
 from xla_peer import XlaExecutor
 
@@ -118,12 +120,56 @@ def test_four_axes_and_shifts() -> None:
         (lambda: tnf.fft.fftn(np.ones((2, 2)), axes=(0, 0)), errors.InvalidConfigError, "twice"),
         (lambda: tnf.fft.fft(np.ones(3), axis=2), errors.AxisError, "axis 2"),
         (
-            lambda: tnf.compile(tnf.fft.fft, tnf.TensorSpec(("n",), "f8")),
+            lambda: tnf.compile(
+                lambda x: tnf.fft.fft(x, x.shape[0] + 1), tnf.TensorSpec(("n",), "f8")
+            ),
             errors.NonStaticShapeError,
-            "symbolic",
+            "the extent n that the axis has",
+        ),
+        (lambda: Fft("rfft", (None,)), errors.InvalidConfigError, "needs its lengths"),
+        (
+            lambda: lowering.lower_to_stablehlo(
+                tnf.compile(tnf.fft.fft, tnf.TensorSpec(("n",), "c16")), symbolic=True
+            ),
+            errors.NonStaticShapeError,
+            "needs numbers for its lengths",
         ),
     ],
 )
 def test_refused(attempt: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         attempt()
+
+
+KINDS = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
+
+
+@pytest.mark.parametrize("norm", [None, "ortho", "forward"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_symbolic_lengths(kind: str, norm: str | None) -> None:
+    def function(x: Any) -> Any:
+        return getattr(tnf.fft, kind)(x, norm=norm)
+
+    def loss(x: Any) -> Any:
+        y = function(x)
+        return tnf.sum(tnf.sin(tnf.real(y))) + tnf.sum(tnf.cos(tnf.imag(y * 1j)))
+
+    dtype = "f8" if kind in ("rfft", "ihfft") else "c16"
+    spec = tnf.TensorSpec(("b", "n"), dtype)
+    program, gradient = tnf.compile(function, spec), tnf.compile(tnf.grad(loss), spec)
+    for n in (2, 5, 6):
+        x = random(3, n, real=dtype == "f8")
+        expected = getattr(np.fft, kind)(x, norm=norm)
+        for y in (program.run(x), XlaExecutor().run(program, x)):
+            assert y.dtype == expected.dtype
+            np.testing.assert_allclose(y, expected, atol=1e-13)
+        np.testing.assert_allclose(gradient.run(x), tnf.grad(loss)(x), atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["fftn", "ifftn", "rfftn", "irfftn", "rfft2", "irfft2"])
+@pytest.mark.parametrize("shape", [("a", "b", "c"), ("a", 3, 4), (2, 3, "c"), (2, "b", 4)], ids=str)
+def test_symbolic_lengths_of_several_axes(kind: str, shape: Any) -> None:
+    is_real = kind.startswith("rfft")
+    x = random(2, 3, 4, real=is_real)
+    program = tnf.compile(getattr(tnf.fft, kind), tnf.TensorSpec(shape, "f8" if is_real else "c16"))
+    np.testing.assert_allclose(program.run(x), getattr(np.fft, kind)(x), atol=1e-13)

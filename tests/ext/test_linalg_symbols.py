@@ -131,3 +131,49 @@ def test_gradients_of_scaled_truncated_factors() -> None:
     u, s, vh = np.linalg.svd(of_rank_two(4, 3), full_matrices=False)
     expected = (u[:, :2] * (2 * s[:2])) @ vh[:2]
     np.testing.assert_allclose(tnf.grad(norm)(of_rank_two(4, 3)), expected, atol=1e-12)
+
+
+CHAINS: dict[str, Any] = {
+    "singular values": lambda u, s, vh: tnf.sum(la.svdvals(u * s) ** 3),
+    "singular vectors": lambda u, s, vh: tnf.sum(
+        tnf.sin(by_parts(*la.svd(u * s, full_matrices=False)))
+    ),
+    "truncated again": lambda u, s, vh: tnf.sum(
+        la.truncated_svd(s[:, None] * vh, max_rank=2, rtol=0.1).S ** 3
+    ),
+    "qr": lambda u, s, vh: sum(tnf.sum(tnf.abs(x) ** 3) for x in la.qr(u * s)),
+    "eigenvalues": lambda u, s, vh: tnf.sum(la.eigvalsh(gram(s, vh)) ** 3),
+    "eigenvectors": lambda u, s, vh: tnf.sum(la.eigh(gram(s, vh))[1] ** 4),
+    "cholesky": lambda u, s, vh: tnf.sum(la.cholesky(gram(s, vh)) ** 3),
+    "maximum": lambda u, s, vh: tnf.max(s) + tnf.min(s),
+    "nuclear norm": lambda u, s, vh: la.norm(u * s, "nuc"),
+}
+
+
+def by_parts(u: Any, s: Any, vh: Any) -> Any:
+    return (u * tnf.exp(s)) @ vh
+
+
+def gram(s: Any, vh: Any) -> Any:
+    """Of the rows of diag(s) V^H: eigenvalues s^2."""
+    rows = s[:, None] * vh
+    return rows @ rows.T
+
+
+@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize("shape", [(4, 3), (3, 4)], ids=str)
+def test_gradients_of_functions_of_truncated_factors(name: str, shape: tuple[int, int]) -> None:
+    """Against differences, and against the factors cut by hand to the rank of two that the data have."""
+    function, a = CHAINS[name], of_rank_two(*shape)
+
+    def by_data(a: Any) -> Any:
+        return function(*la.truncated_svd(a, max_rank=3, rtol=0.1)[:3])
+
+    def by_hand(a: Any) -> Any:
+        u, s, vh = la.svd(a, full_matrices=False)
+        return function(u[:, :2], s[:2], vh[:2])
+
+    tnf.check_grads(by_data, (a,), order=1)
+    expected = tnf.value_and_grad(by_hand)(a)
+    for x, y in zip(tnf.value_and_grad(by_data)(a), expected, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9)

@@ -246,6 +246,10 @@ def test_12_metadata_disagree(op: Any, words: str) -> None:
         ([], "0 outputs"),
         ([X[:2]], r"output 0 is f64\[2\], infer_output_meta declares f64\[3\]"),
         ([X.astype("f4")], r"output 0 is f32\[3\], infer_output_meta declares f64\[3\]"),
+        ({0: X}, "gives a list of arrays, got dict"),
+        ({1.0, 2.0, 3.0}, "gives a list of arrays, got set"),
+        ([None], "output 0: dtype"),
+        ([X.astype(">f8")], "output 0: dtype"),
     ],
 )
 def test_12_outputs_disagree_with_metadata(result: Any, words: str) -> None:

@@ -99,7 +99,8 @@ def test_without_a_fault_every_law_holds() -> None:
     )
     assert report.ok, str(report)
     left = [check.law for check in report.checks if check.ok is None]
-    assert left == ["a file brings it back", "the other executor agrees"]
+    smaller = "where nothing reads some outputs, the others stay the same"
+    assert left == [smaller, "a file brings it back", "the other executor agrees"]
 
 
 # ---- what an op says of itself ---------------------------------------------------------------------
@@ -239,6 +240,37 @@ def once_given_twice(x: Any, w: Any) -> Any:
     return copy, copy
 
 
+@dataclass(frozen=True)
+class TwoProducts(Product):
+    """factor x w and x + w; the first alone has a smaller form, made by `smaller`."""
+
+    smaller: str = "right"
+
+    @property
+    def output_count(self) -> int:  # type: ignore[override]
+        return 2 if self.smaller != "one" else 1
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        return super().infer_output_meta(input_dtypes, input_shapes) * self.output_count
+
+    def eager_execute(self, inputs: Any) -> Any:
+        outputs = [*super().eager_execute(inputs), inputs[0] + inputs[1]]
+        return outputs[: self.output_count]
+
+    def lower_to_standard_ops(self, builder: Any, inputs: Any, dtypes: Any, shapes: Any) -> Any:
+        x, w = map(builder.value, inputs)
+        if self.smaller == "one" and self.factor == 5.0:
+            return None
+        return [x * w * self.factor, x + w][: self.output_count]
+
+    def prune_outputs(self, used: Any) -> Any:
+        if tuple(used) != (True, False):
+            return None
+        factor = {"wrong": 4.0, "no expansion": 5.0}.get(self.smaller, self.factor)
+        smaller = TwoProducts(factor, "one")
+        return {"whole": self}.get(self.smaller, smaller)
+
+
 # ---- expansions and rules --------------------------------------------------------------------------
 
 
@@ -375,6 +407,9 @@ FAULTS: dict[str, Fault] = {
         "process", runtime=Runtime(of_a_draw(lambda: np.seterr(all="ignore")))
     ),
     "sets the environment": Fault("process", runtime=Runtime(of_a_draw(set_environment))),
+    "a smaller form of other values": Fault("reads some", TwoProducts(2.0, "wrong")),
+    "a smaller form of as many outputs": Fault("reads some", TwoProducts(2.0, "whole")),
+    "a smaller form without expansion": Fault("reads some", TwoProducts(5.0, "no expansion")),
     "another expansion": Fault("expansion", WrongExpansion()),
     "an expansion of another type": Fault("expansion", ExpansionOfAnotherType()),
     "an expansion that fails": Fault("expansion", ExpansionFails()),
@@ -408,6 +443,13 @@ def test_each_fault_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     failed = [check for check in report.checks if check.ok is False]
     assert any(fault.law in check.law for check in failed), str(report)
     assert "BREAKS" in str(report)
+
+
+def test_a_smaller_form_is_no_fault() -> None:
+    report = check_extension(TwoProducts(), [X, W])
+    assert report.ok, str(report)
+    (law,) = [check for check in report.checks if "reads some" in check.law]
+    assert law.ok is True
 
 
 def test_declared_effects_and_aliases_are_no_faults() -> None:

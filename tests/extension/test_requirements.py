@@ -147,6 +147,11 @@ def test_requirements_that_mean_nothing_are_refused() -> None:
         InvalidConfigError, match="relation is one of ==, >=, divisible by, got '<'"
     ):
         require(1, "<", 2, "x")
+    for entry in (None, "n", 3.0, True, (3,)):
+        with pytest.raises(InvalidConfigError, match="extents are integers, symbols"):
+            require(4, "==", entry, "the extent of x0")  # type: ignore[arg-type]
+    with pytest.raises(ShapeError, match="needs 4 == 3"):
+        require(np.int64(4), "==", np.int32(3), "the extent of x0")  # type: ignore[arg-type]
     with pytest.raises(InvalidConfigError, match="call this in infer_output_meta"):
         require(tnf.SymDim("n"), "==", 2, "x")
     with pytest.raises(ShapeError, match="x needs 4 divisible by 0"):

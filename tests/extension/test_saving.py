@@ -6,7 +6,7 @@ import json
 import zipfile
 from collections import namedtuple
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, Flag
 from pathlib import Path
 from typing import Any
 
@@ -305,6 +305,11 @@ class Kind(Enum):
     MIN = "min"
 
 
+class Sides(Flag):
+    LEFT = 1
+    RIGHT = 2
+
+
 @dataclass(frozen=True)
 class Window:
     extents: tuple[int, ...]
@@ -323,6 +328,7 @@ class Configured(ExtensionOp):
     accumulated: Any = None
     dots: Any = None
     names: frozenset[str] = frozenset()
+    sides: Sides = Sides.LEFT
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         return [(input_dtypes[0], input_shapes[0])]
@@ -345,6 +351,8 @@ PAYLOADS = [
     Configured(Kind.MAX, accumulated=(1.5, -0.0, b"bytes", None)),
     Configured(Kind.MAX, dots=DotGeneral((1,), (0,), (), ())),
     Configured(Kind.MAX, names=frozenset({"a", "b"})),
+    Configured(Kind.MAX, sides=Sides.LEFT | Sides.RIGHT),
+    Configured(Kind.MAX, sides=Sides(0)),
 ]
 
 
@@ -357,6 +365,18 @@ def test_payloads_as_authors_write_them_come_back(op: Any, tmp_path: Path) -> No
     module = lowering.lower_to_stablehlo(program, extensions="composite")
     again = lowering.import_stablehlo(module.text)
     assert again.instructions[0].op.op == op
+
+
+def test_a_member_that_is_gone_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "program"
+    tnf.save(tnf.compile(lambda x: apply(Configured(Kind.MIN), x), X), path)
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content.replace(b'"MIN"', b'"AVG"'))
+    with pytest.raises(errors.InvalidConfigError, match="Kind has no member 'AVG'"):
+        tnf.load(path)
 
 
 def test_payloads_that_no_file_can_bring_back_are_refused(tmp_path: Path) -> None:

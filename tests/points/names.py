@@ -120,6 +120,7 @@ OTHERS: Mapping[str, str] = {
         for name in (
             *("cholesky", "cond", "det", "eig", "eigh", "eigvals", "eigvalsh", "expm", "inv"),
             *("lstsq", "lu", "lu_factor", "lu_solve", "matrix_norm", "matrix_power", "pinv", "qr"),
+            "qr_append",
             *("rank_revealing_qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals"),
             *("tensorinv", "tensorsolve", "truncated_svd"),
         )
@@ -131,6 +132,7 @@ OTHERS: Mapping[str, str] = {
                 "default_executor",
                 "disable_jit",
                 "einsum_path",
+                "einsum_plan",
                 "finfo",
                 "iinfo",
                 "isdtype",

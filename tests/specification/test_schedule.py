@@ -351,6 +351,23 @@ def test_arguments() -> None:
         program.run(X.astype("f4"))
 
 
+@chapter.works(
+    36, "Where nothing reads some outputs of an op, its `prune_outputs` gives the op that runs."
+)
+def test_smaller_forms() -> None:
+    schedule = schedule_of(lambda a: tnf.linalg.svd(a).S, WIDE[:4, :3])
+    (op,) = [step.op.op for step in schedule.instructions if step.op.name == "tenferro.svd.v1"]
+    assert (op.vectors, op.output_count) == (False, 1)
+    pair = operation(
+        "pair",
+        output_count=2,
+        infer_output_meta=lambda self, dtypes, shapes: [(dtypes[0], shapes[0])] * 2,
+        prune_outputs=lambda self, used: Scale(),
+    )
+    with pytest.raises(errors.InvalidConfigError, match="prune_outputs gives"):
+        tnf.jit(lambda x: apply(pair, x)[0])(X)
+
+
 @chapter.works(35, "An extension is never part of a group.")
 def test_extensions_are_no_part() -> None:
     names_of_steps = names(schedule_of(lambda x: tnf.exp(apply(Scale(), tnf.exp(x) + 1)) + 1, WIDE))

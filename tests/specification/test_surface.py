@@ -190,11 +190,7 @@ def test_truncated_svd() -> None:
     np.testing.assert_allclose(gradient, np.outer(V, V) / 14.0, atol=1e-8)
 
 
-@chapter.not_yet(
-    33,
-    "A Fourier transform takes an axis whose extent is a symbol.",
-    because="the length is part of the op: `n=` must be given, or a concrete spec",
-)
+@chapter.works(33, "A Fourier transform takes an axis whose extent is a symbol.")
 def test_symbolic_lengths() -> None:
     program = tnf.compile(tnf.fft.fft, tnf.TensorSpec(("n",), "float64"))
     np.testing.assert_allclose(program.run(V), np.fft.fft(V), rtol=1e-15)
@@ -218,10 +214,9 @@ def test_symbolic_einsum() -> None:
         program.run(A[:, :2], A)
 
 
-@chapter.not_yet(
+@chapter.works(
     36,
     "Factors that were cut to a rank that the data decide are decomposed again, with a gradient.",
-    because="the values are there, and the second decomposition's derivative needs an exact extent",
 )
 def test_second_decomposition() -> None:
     def loss(a: Any) -> Any:

@@ -26,7 +26,15 @@ ABSENT: Mapping[str, str] = {
     **dict.fromkeys(
         (
             *("DTypeLike", "astype", "broadcast_shapes", "can_cast", "capabilities", "check_grads"),
-            *("compile", "debug_print", "default_executor", "disable_jit", "einsum_path", "finfo"),
+            *(
+                "compile",
+                "debug_print",
+                "default_executor",
+                "disable_jit",
+                "einsum_path",
+                "einsum_plan",
+                "finfo",
+            ),
             *("eval_shape", "from_dlpack", "iinfo", "iscomplexobj", "isdtype", "isrealobj", "load"),
             *("isscalar", "ndim", "no_grad", "result_type", "save", "shape", "shape_of", "size"),
         ),
@@ -38,7 +46,13 @@ ABSENT: Mapping[str, str] = {
             *("dynamic_truncate", "flatnonzero", "geomspace", "histogram_bin_edges", "interp"),
             *("iscomplex", "nanmax", "nanmin", "nanprod", "nanstd", "nanvar", "pad_to_match"),
             *("partition", "polyval", "real_if_close", "rollaxis", "select", "unwrap"),
-            *("linalg.rank_revealing_qr", "linalg.truncated_svd", "nn.identity", "nn.logmeanexp"),
+            *(
+                "linalg.qr_append",
+                "linalg.rank_revealing_qr",
+                "linalg.truncated_svd",
+                "nn.identity",
+                "nn.logmeanexp",
+            ),
             *("nn.min_pool", "nn.sparse_plus", "nn.sparse_sigmoid", "nn.squareplus"),
             *("special.beta", "special.betaln", "special.comb", "special.factorial"),
             *("special.gamma", "special.gammasgn", "special.kl_div", "special.loggamma"),

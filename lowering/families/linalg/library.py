@@ -38,9 +38,12 @@ INFO = DType.I32
 LAPACK_FLAGS = {
     "potrf": {"uplo": "L"},
     "syevd": {"mode": "V", "uplo": "L"},
+    "syevd_values": {"mode": "N", "uplo": "L"},
     "gesdd": {"mode": "S"},
     "gesdd_full": {"mode": "A"},
+    "gesdd_values": {"mode": "N"},
     "geev": {"compute_left": "N", "compute_right": "V"},
+    "geev_values": {"compute_left": "N", "compute_right": "N"},
     "geev_both": {"compute_left": "V", "compute_right": "V"},
     "gees": {"mode": "V", "sort": "N"},
     "sytrd_lower": {"uplo": "L"},
@@ -49,11 +52,15 @@ LAPACK_FLAGS = {
 GPU_FLAGS = {
     "potrf": "lower = true",
     "syevd": "algorithm = 0 : ui8, lower = true",
+    "syevd_values": "algorithm = 0 : ui8, lower = true",
     "gesvd": "compute_uv = true, full_matrices = false, transposed = false",
     "gesvd_full": "compute_uv = true, full_matrices = true, transposed = false",
+    "gesvd_values": "compute_uv = false, full_matrices = false, transposed = false",
+    "gesvd_values_wide": "compute_uv = false, full_matrices = false, transposed = true",
     "gesvd_wide": "compute_uv = true, full_matrices = false, transposed = true",
     "gesvd_full_wide": "compute_uv = true, full_matrices = true, transposed = true",
     "geev": 'left = false, magma = "auto", right = true',
+    "geev_values": 'left = false, magma = "auto", right = false',
 }
 
 
@@ -164,48 +171,56 @@ def product(w: Writer, packed: Value, tau: Value) -> Value:
     return q
 
 
-def svd(op: Any, w: Writer, a: Value) -> tuple[Value, Value, Value]:
+def svd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
     """Gesdd by LAPACK, gesvd on a GPU, which factorises the transpose of a wide matrix."""
     batch, m, n = parts(a)
     k = min(m, n)
-    rows, columns = (m, n) if op.full else (k, k)
+    rows, columns = (m, n) if op.full and op.vectors else (k, k)
     left, right = spec(a.dtype, *batch, m, rows), spec(a.dtype, *batch, columns, n)
     s, info = spec(REAL.get(a.dtype, a.dtype), *batch, k), spec(INFO, *batch)
-    full = "_full" if op.full else ""
+    form = "_values" if not op.vectors else "_full" if op.full else ""
     if w.platform not in VENDOR:
         results = (a.spec, s, left, right, info)
-        _, s, u, vh, info = call(w, f"gesdd{full}", (a,), "m", results, "mvmmv")
+        _, s, u, vh, info = call(w, f"gesdd{form}", (a,), "m", results, "mvmmv")
     elif m >= n:
         results = (a.spec, s, left, right, info)
-        _, s, u, vh, info = call(w, f"gesvd{full}", (a,), "m", results, "mvmmv")
+        _, s, u, vh, info = call(w, f"gesvd{form}", (a,), "m", results, "mvmmv")
     else:
         # Row-major, which is the transpose to a routine that reads columns.
         results = (a.spec, s, right, left, info)
-        _, s, vh, u, info = call(w, f"gesvd{full}_wide", (a,), "v", results, "vvvvv")
+        _, s, vh, u, info = call(w, f"gesvd{form}_wide", (a,), "v", results, "vvvvv")
+    if not op.vectors:
+        return (or_nan(w, info, s),)
     return or_nan(w, info, u), or_nan(w, info, s), or_nan(w, info, vh)
 
 
-def eigh(op: Any, w: Writer, a: Value) -> tuple[Value, Value]:
+def eigh(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
     """Syevd or heevd."""
     batch, n, _ = parts(a)
     a = hermitian(w, a)
     results = (a.spec, spec(REAL.get(a.dtype, a.dtype), *batch, n), spec(INFO, *batch))
-    v, values, info = call(w, "syevd", (a,), "m", results, "mvv")
+    routine = "syevd" if op.vectors else "syevd_values"
+    v, values, info = call(w, routine, (a,), "m", results, "mvv")
+    if not op.vectors:
+        return (or_nan(w, info, values),)
     return or_nan(w, info, values), or_nan(w, info, v)
 
 
-def eig(op: Any, w: Writer, a: Value) -> tuple[Value, Value]:
+def eig(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
     """geev; a real matrix's eigenvalues come in two parts."""
     batch, n, _ = parts(a)
     wide = COMPLEX.get(a.dtype, a.dtype)
     vectors, value, info = spec(wide, *batch, n, n), spec(a.dtype, *batch, n), spec(INFO, *batch)
+    routine = "geev" if op.vectors else "geev_values"
     if a.dtype.is_complex:
         results = (value, vectors, vectors, info)
-        values, _, v, info = call(w, "geev", (a,), "m", results, "vmmv", in_place=False)
+        values, _, v, info = call(w, routine, (a,), "m", results, "vmmv", in_place=False)
     else:
         results = (value, value, vectors, vectors, info)
-        re, im, _, v, info = call(w, "geev", (a,), "m", results, "vvmmv", in_place=False)
+        re, im, _, v, info = call(w, routine, (a,), "m", results, "vvmmv", in_place=False)
         values = w.op("complex", re, im, result=spec(wide, *batch, n))
+    if not op.vectors:
+        return (or_nan(w, info, values),)
     return or_nan(w, info, values), or_nan(w, info, v)
 
 

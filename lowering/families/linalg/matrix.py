@@ -156,14 +156,16 @@ def triangular(
 def qr_by(reflectors: Callable[..., Any], product: Callable[..., Value]) -> Callable[..., Any]:
     """QR by packed Householder reflectors, and their product on as many columns as Q has."""
 
-    def qr(op: Any, w: Writer, a: Value) -> tuple[Value, Value]:
+    def qr(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
         batch, m, n = parts(a)
         k = min(m, n)
         width = m if op.full else k
         packed, tau = reflectors(w, a, spec(a.dtype, *batch, k))
+        r = triangle(w, cut(w, packed, width, n), lower=False)
+        if not op.vectors:
+            return (r,)
         leading = cut(w, packed, m, min(n, width))
-        q = product(w, widened(w, leading, width) if width > n else leading, tau)
-        return q, triangle(w, cut(w, packed, width, n), lower=False)
+        return product(w, widened(w, leading, width) if width > n else leading, tau), r
 
     return qr
 

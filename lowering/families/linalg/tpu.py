@@ -50,14 +50,14 @@ def product(w: Writer, packed: Value, tau: Value) -> Value:
     return q
 
 
-def eigh(op: Any, w: Writer, a: Value) -> tuple[Value, Value]:
+def eigh(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
     """Lower, sorted, at most 100 sweeps to 1e-6; in double precision by our own Jacobi sweeps."""
     if a.dtype not in SINGLE:
         return inline.eigh(op, w, a)
     batch, n, _ = parts(a)
     results = (a.spec, spec(REAL.get(a.dtype, a.dtype), *batch, n))
     v, values = call(w, "Eigh", (hermitian(w, a),), results, "1,1,100,1e-6")
-    return values, v
+    return (values, v) if op.vectors else (values,)
 
 
 def lu(op: Any, w: Writer, a: Value) -> tuple[Value, Value]:

@@ -24,7 +24,7 @@ from tenferro.ad.algebra import (
     transpose,
 )
 from tenferro.ad.rule import AdRows, AdRule, Tangents, Values, jointly_linear, linear
-from tenferro.dims import is_static
+from tenferro.dims import DimExpr, is_exact, is_static
 from tenferro.errors import ADRuleUnsupportedError
 from tenferro.ops import StdTensorOp
 from tenferro.ops import structural as ops
@@ -69,7 +69,16 @@ def broadcast_transpose(op: ops.BroadcastInDim, x: Value, y_bar: Value) -> Value
     unstretched = [dim for axis, dim in enumerate(op.dims) if axis not in stretched]
     x_bar = reduce_sum(y_bar, [axis for axis in range(len(shape)) if axis not in unstretched])
     x_bar = transpose(x_bar, [sorted(unstretched).index(dim) for dim in unstretched])
-    return reshape(x_bar, x.shape) if stretched else x_bar
+    if not stretched:
+        return x_bar
+    if all(map(is_exact, x.shape)):
+        return reshape(x_bar, x.shape)
+    # Extents that the data decide are no shape, and x_bar has them.
+    own = [axis for axis in range(x.rank) if axis not in stretched]
+    extents = [
+        1 if axis in stretched else DimExpr.input_axis(0, own.index(axis)) for axis in range(x.rank)
+    ]
+    return apply_one(ops.BroadcastInDim(tuple(extents), tuple(own)), x_bar)
 
 
 def _is_one(op: ops.BroadcastInDim, x: Value, axis: int, extent: Any) -> bool:

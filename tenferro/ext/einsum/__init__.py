@@ -6,6 +6,7 @@ from tenferro.ext.einsum.families import Einsum
 from tenferro.ext.einsum.notation import NOTATIONS, Notation, interleaved, read
 from tenferro.ext.einsum.plan import (
     PLANS,
+    TYPICAL_EXTENT,
     checked_optimize,
     plan,
     plan_info,
@@ -19,6 +20,7 @@ __all__ = [
     "FAMILIES",
     "NOTATIONS",
     "PLANS",
+    "TYPICAL_EXTENT",
     "Einsum",
     "Notation",
     "checked_optimize",

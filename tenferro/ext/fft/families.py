@@ -5,12 +5,13 @@ Source: StableHLO spec #fft, whose four kinds these are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.extension import ExtensionOp, extension_family
-from tenferro.extension.fields import as_choice, as_dims
+from tenferro.extension.fields import as_choice, as_dims, as_tuple
 from tenferro.types import DType
 
 __all__ = ["Fft"]
@@ -28,18 +29,31 @@ class Fft(ExtensionOp):
 
     kind "fft": y[k] = sum_j x[j] exp(-2 pi i jk / n), complex to complex; "ifft": its inverse; "rfft":
     of real x, the first n / 2 + 1 elements along the last axis; "irfft": real, from those elements.
-    `lengths` are the real side's extents.
+    `lengths` are the real side's extents; None, of "fft" and "ifft", is the operand's own.
     """
 
     kind: str
-    lengths: tuple[int, ...]
+    lengths: tuple[int | None, ...]
 
     def __post_init__(self) -> None:
         as_choice("Fft", "kind", self.kind, KINDS)
-        if not 1 <= len(as_dims("Fft", "lengths", self.lengths)) <= 3:
+        known = [
+            length for length in as_tuple("Fft", "lengths", self.lengths) if length is not None
+        ]
+        as_dims("Fft", "lengths", known)
+        if not 1 <= len(self.lengths) <= 3:
             raise InvalidConfigError(
                 f"Fft: lengths are of one to three axes, got {len(self.lengths)}"
             )
+        if self.kind in ("rfft", "irfft") and len(known) < len(self.lengths):
+            raise InvalidConfigError(f"Fft: {self.kind} needs its lengths, got {self.lengths}")
+
+    def lengths_of(self, shape: Sequence[Any]) -> tuple[Any, ...]:
+        """The lengths, for an operand of this shape."""
+        own = shape[len(shape) - len(self.lengths) :]
+        return tuple(
+            [n if length is None else length for length, n in zip(self.lengths, own, strict=True)]
+        )
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         dtype, shape = input_dtypes[0], input_shapes[0]
@@ -47,14 +61,17 @@ class Fft(ExtensionOp):
         if dtype not in wanted:
             raise DTypeError(f"Fft: {self.kind} takes {' or '.join(map(str, wanted))}, got {dtype}")
         rank = len(self.lengths)
-        extents = list(self.lengths)
+        if len(shape) < rank:
+            raise ShapeError(f"Fft: {self.kind} of {self.lengths} takes {rank} axes, got {shape}")
+        lengths = self.lengths_of(shape)
+        extents = list(lengths)
         if self.kind == "irfft":
             extents[-1] = extents[-1] // 2 + 1
-        if len(shape) < rank or shape[len(shape) - rank :] != tuple(extents):
+        if shape[len(shape) - rank :] != tuple(extents):
             raise ShapeError(
                 f"Fft: {self.kind} of {self.lengths} takes [.., {extents}], got {shape}"
             )
-        result = list(self.lengths)
+        result = list(lengths)
         if self.kind == "rfft":
             result[-1] = result[-1] // 2 + 1
         dtype = wanted[dtype] if self.kind in ("rfft", "irfft") else dtype

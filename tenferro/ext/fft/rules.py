@@ -20,11 +20,12 @@ from tenferro.extension.algebra import (
     broadcast,
     complex_,
     constant_like,
+    convert,
     real,
     scalar,
     zeros,
 )
-from tenferro.extension.ops import Pad
+from tenferro.extension.ops import Pad, ShapeOf
 
 __all__ = [
     "FftRule",
@@ -41,6 +42,8 @@ class FftRule(ExtensionAdRule):
         self, op: Any, builder: Any, inputs: Any, linear: Any, cotangents: Any
     ) -> Any:
         (y_bar,) = cotangents
+        if None in op.lengths:
+            return of_own_lengths(op, builder, y_bar)
         count = math.prod(op.lengths)
         if op.kind == "fft":
             return builder.apply(Fft("ifft", op.lengths), y_bar) * count
@@ -59,6 +62,16 @@ class FftRule(ExtensionAdRule):
 
     def batch_rule(self, op: Any, builder: Any, inputs: Any, batched: Any) -> Any:
         return builder.apply(op, inputs[0])
+
+
+def of_own_lengths(op: Fft, builder: Any, y_bar: Value) -> Value:
+    """The adjoint of "fft" or "ifft", with the number of elements measured when the program runs."""
+    x_bar = builder.apply(Fft("ifft" if op.kind == "fft" else "fft", op.lengths), y_bar)
+    axes = range(y_bar.rank - len(op.lengths), y_bar.rank)
+    for axis in axes:
+        count = broadcast(convert(apply_one(ShapeOf(axis), y_bar), y_bar.dtype), y_bar, ())
+        x_bar = x_bar * count if op.kind == "fft" else x_bar / count
+    return x_bar
 
 
 def mirrored(length: int, like: Value, count: int) -> Value:

@@ -25,4 +25,4 @@ class FftRuntime(ExtensionRuntime):
         (x,) = inputs
         axes = tuple(range(-len(op.lengths), 0))
         function = {"fft": fft.fftn, "ifft": fft.ifftn, "rfft": fft.rfftn, "irfft": fft.irfftn}
-        return function[op.kind](x, op.lengths, axes)
+        return function[op.kind](x, op.lengths_of(x.shape), axes)

@@ -6,7 +6,7 @@ Source: LAPACK Users' Guide.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tenferro.dims import dim_min, is_exact
@@ -96,24 +96,34 @@ class Cholesky(ExtensionOp):
 @extension_family("tenferro", "qr", version=1)
 @dataclass(frozen=True)
 class Qr(ExtensionOp):
-    """Q and R with A = Q R; Q is square with `full`."""
+    """Q and R with A = Q R; Q is square with `full`. R alone without `vectors`."""
 
     full: bool = False
-    output_count = 2
+    vectors: bool = True
 
     def __post_init__(self) -> None:
         as_bool("Qr", "full", self.full)
+        as_bool("Qr", "vectors", self.vectors)
+
+    @property
+    def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it varies
+        """Two with `vectors`."""
+        return 2 if self.vectors else 1
+
+    def prune_outputs(self, used: Sequence[bool]) -> Qr | None:
+        return replace(self, vectors=False) if tuple(used) == (False, True) else None
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         dtype, batch, m, n = matrix(self, input_dtypes, input_shapes)
         k = m if self.full else smaller(m, n)
-        return [(dtype, (*batch, m, k)), (dtype, (*batch, k, n))]
+        return [(dtype, (*batch, m, k)), (dtype, (*batch, k, n))][not self.vectors :]
 
 
 @extension_family("tenferro", "svd", version=1)
 @dataclass(frozen=True)
 class Svd(ExtensionOp):
-    """U, s and V^H with A = U diag(s) V^H, s descending; U and V^H are square with `full`.
+    """U, s and V^H with A = U diag(s) V^H, s descending; U and V^H are square with `full`. s alone without
+    `vectors`.
 
     `degenerate` selects the derivative of the vectors where singular values coincide: "zero" omits
     the rotation within the subspace, which is right for functions of the values, and of projectors on
@@ -122,52 +132,84 @@ class Svd(ExtensionOp):
 
     full: bool = False
     degenerate: str = "zero"
-    output_count = 3
+    vectors: bool = True
 
     def __post_init__(self) -> None:
         as_bool("Svd", "full", self.full)
         as_choice("Svd", "degenerate", self.degenerate, DEGENERATE)
+        as_bool("Svd", "vectors", self.vectors)
+
+    @property
+    def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it varies
+        """Three with `vectors`."""
+        return 3 if self.vectors else 1
+
+    def prune_outputs(self, used: Sequence[bool]) -> Svd | None:
+        return replace(self, vectors=False) if tuple(used) == (False, True, False) else None
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         dtype, batch, m, n = matrix(self, input_dtypes, input_shapes)
         k = smaller(m, n)
         rows, columns = (m, n) if self.full else (k, k)
-        return [
-            (dtype, (*batch, m, rows)),
-            (REAL.get(dtype, dtype), (*batch, k)),
-            (dtype, (*batch, columns, n)),
-        ]
+        values = (REAL.get(dtype, dtype), (*batch, k))
+        if not self.vectors:
+            return [values]
+        return [(dtype, (*batch, m, rows)), values, (dtype, (*batch, columns, n))]
 
 
 @extension_family("tenferro", "eigh", version=1)
 @dataclass(frozen=True)
 class Eigh(ExtensionOp):
     """Eigenvalues ascending, and eigenvectors as columns, of the Hermitian part of a matrix.
-    `degenerate` as in `Svd`.
+    `degenerate` and `vectors` as in `Svd`.
     """
 
     degenerate: str = "zero"
-    output_count = 2
+    vectors: bool = True
 
     def __post_init__(self) -> None:
         as_choice("Eigh", "degenerate", self.degenerate, DEGENERATE)
+        as_bool("Eigh", "vectors", self.vectors)
+
+    @property
+    def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it varies
+        """Two with `vectors`."""
+        return 2 if self.vectors else 1
+
+    def prune_outputs(self, used: Sequence[bool]) -> Eigh | None:
+        return replace(self, vectors=False) if tuple(used) == (True, False) else None
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         dtype, batch, n = square(self, input_dtypes, input_shapes)
-        return [(REAL.get(dtype, dtype), (*batch, n)), (dtype, (*batch, n, n))]
+        values = (REAL.get(dtype, dtype), (*batch, n))
+        return [values, (dtype, (*batch, n, n))] if self.vectors else [values]
 
 
 @extension_family("tenferro", "eig", version=1)
 @dataclass(frozen=True)
 class Eig(ExtensionOp):
-    """Eigenvalues, and eigenvectors of unit length as columns, of a general matrix; both complex."""
+    """Eigenvalues, and eigenvectors of unit length as columns, of a general matrix; both complex.
+    `vectors` as in `Svd`.
+    """
 
-    output_count = 2
+    vectors: bool = True
+
+    def __post_init__(self) -> None:
+        as_bool("Eig", "vectors", self.vectors)
+
+    @property
+    def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it varies
+        """Two with `vectors`."""
+        return 2 if self.vectors else 1
+
+    def prune_outputs(self, used: Sequence[bool]) -> Eig | None:
+        return replace(self, vectors=False) if tuple(used) == (True, False) else None
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         dtype, batch, n = square(self, input_dtypes, input_shapes)
         dtype = COMPLEX.get(dtype, dtype)
-        return [(dtype, (*batch, n)), (dtype, (*batch, n, n))]
+        values = (dtype, (*batch, n))
+        return [values, (dtype, (*batch, n, n))] if self.vectors else [values]
 
 
 @extension_family("tenferro", "lu", version=1)

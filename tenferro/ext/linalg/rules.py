@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.dims import at_least
+from tenferro.dims import UpperBound, at_least
 from tenferro.ext.linalg import families as fam
 from tenferro.extension import ExtensionAdRule, RuleBuilder
 from tenferro.extension.algebra import (
@@ -30,7 +30,7 @@ from tenferro.extension.algebra import (
     conj,
     convert,
     imag,
-    iota_along,
+    iota,
     is_zero,
     lead_all,
     logical_or,
@@ -114,8 +114,7 @@ def as_dtype(x: Value, like: Value) -> Value:
 
 def identity_of(x: Value) -> Value:
     """Unit matrices in the shape and dtype of x."""
-    i = iota_along(x, x.shape, x.rank - 2)
-    j = iota_along(x, x.shape, x.rank - 1)
+    i, j = iota(x, x.rank - 2), iota(x, x.rank - 1)
     return convert(compare(i, "EQ", j), x.dtype)
 
 
@@ -126,7 +125,7 @@ def cut(x: Value, axis: int, start: Any, limit: Any) -> Value:
 
 def may_exceed(lhs: Any, rhs: Any) -> bool:
     """Whether one extent is, or may be, larger than another: slices beyond the smaller may be empty."""
-    return at_least(rhs, lhs) is not True
+    return at_least(rhs, lhs.dim if isinstance(lhs, UpperBound) else lhs) is not True
 
 
 def joined(x: Value, y: Value, axis: int) -> Value:
@@ -189,6 +188,27 @@ class MatrixRule(ExtensionAdRule):
         return builder.apply(op, *lead_all(inputs, batched))
 
 
+class FactorisationRule(MatrixRule):
+    """Base of the rules of factorisations, which need the vectors also where the op omits them.
+
+    Attributes:
+        position: of the output that an op without vectors has.
+    """
+
+    position: int
+
+    def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
+        if op.vectors:
+            return self.tangents(op, builder, primals, outputs, tangents)
+        whole = replace(op, vectors=True)
+        outputs = builder.apply(whole, *primals)
+        return self.tangents(whole, builder, primals, outputs, tangents)[self.position]
+
+    def tangents(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
+        """The tangents of all factors."""
+        raise NotImplementedError
+
+
 class CholeskyRule(MatrixRule):
     """L_dot = L P(L^-1 A_dot L^-H), P being the lower triangle with half the diagonal."""
 
@@ -200,7 +220,7 @@ class CholeskyRule(MatrixRule):
         return matmul(low, half)
 
 
-class QrRule(MatrixRule):
+class QrRule(FactorisationRule):
     """With W = A_dot R^-1 and G = Q^H W: Q_dot = W - Q U, R_dot = U R, where U is upper triangular with a
     real diagonal, and G - U is skew.
 
@@ -208,7 +228,9 @@ class QrRule(MatrixRule):
     turn so as to stay orthogonal, and not among themselves.
     """
 
-    def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
+    position = 1
+
+    def tangents(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (a,), (q, r), (a_dot,) = primals, outputs, tangents
         m, n = a.shape[-2:]
         k = fam.smaller(m, n)
@@ -240,20 +262,24 @@ class QrRule(MatrixRule):
         return joined(q1_dot, q2_dot, -1), joined(r1_dot, zero, -2)
 
 
-class EighRule(MatrixRule):
+class EighRule(FactorisationRule):
     """With G = V^H A_dot V: w_dot = Re diag G, V_dot = V (F o G), F[i, j] = 1 / (w_j - w_i)."""
 
-    def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
+    position = 0
+
+    def tangents(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (w, v), (a_dot,) = outputs, tangents
         g = matmul(adjoint(v), matmul(hermitian(a_dot), v))
         f = as_dtype(reciprocal_differences(distinct(builder, op, w), v, op.degenerate), v)
         return real(diagonal(g)), matmul(v, f * g)
 
 
-class EigRule(MatrixRule):
+class EigRule(FactorisationRule):
     """With G = V^-1 A_dot V: w_dot = diag G, V_dot = V (F o G), without changes of a column's length."""
 
-    def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
+    position = 0
+
+    def tangents(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (w, v), (a_dot,) = outputs, tangents
         g = builder.apply(fam.Solve(), v, matmul(as_dtype(a_dot, v), v))
         v_dot = matmul(v, reciprocal_differences(w, v, "zero") * g)
@@ -261,7 +287,7 @@ class EigRule(MatrixRule):
         return diagonal(g), v_dot - columns(v, as_dtype(along, v))
 
 
-class SvdRule(MatrixRule):
+class SvdRule(FactorisationRule):
     """With G = U^H A_dot V: s_dot = Re diag G, and U_dot = U X, V_dot = V Y with skew X and Y that
     solve X S - S Y = G - S_dot off the diagonal, plus terms orthogonal to the spans.
 
@@ -269,7 +295,9 @@ class SvdRule(MatrixRule):
     The phase of complex vectors is fixed by giving the diagonal's imaginary part to U.
     """
 
-    def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
+    position = 1
+
+    def tangents(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (a,), (u, s, vh), (a_dot,) = primals, outputs, tangents
         m, n = a.shape[-2:]
         k = fam.smaller(m, n)

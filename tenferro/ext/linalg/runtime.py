@@ -88,11 +88,16 @@ def _cholesky_of_large(a: Array) -> tuple[Array]:
 def qr(op: fam.Qr, a: Array) -> Any:
     """QR by Householder reflections."""
     if min(a.shape[-2:]) >= LARGE and a.size:
-        return each_matrix(partial(_qr_of_large, op.full), a)
+        return each_matrix(partial(_qr_of_large, op), a)
+    if not op.vectors:
+        rows = a.shape[-2] if op.full else min(a.shape[-2:])
+        r: Any = np.linalg.qr(a, "r")
+        below = [(0, 0)] * (a.ndim - 2) + [(0, rows - r.shape[-2]), (0, 0)]
+        return np.pad(r, below) if rows > r.shape[-2] else r
     return tuple(np.linalg.qr(a, "complete" if op.full else "reduced"))
 
 
-def _qr_of_large(full: bool, a: Array) -> tuple[Array, Array]:
+def _qr_of_large(op: fam.Qr, a: Array) -> tuple[Array, ...]:
     """QR by geqrf and orgqr on column-major matrices: NumPy would transpose them there and back."""
     from scipy.linalg import lapack
 
@@ -100,8 +105,10 @@ def _qr_of_large(full: bool, a: Array) -> tuple[Array, Array]:
     names = ("geqrf", "ungqr" if np.iscomplexobj(a) else "orgqr")
     geqrf, orgqr = lapack.get_lapack_funcs(names, (a,))
     packed, factors, _, _ = geqrf(a, lwork=WORK * n)
-    k = m if full else min(m, n)
+    k = m if op.full else min(m, n)
     r = np.triu(packed[:k])
+    if not op.vectors:
+        return (r,)
     if k > n:
         packed = np.concatenate([packed.T, np.zeros((k - n, m), a.dtype)]).T
     q, _, _ = orgqr(packed[:, :k], factors, lwork=WORK * k, overwrite_a=1)
@@ -110,17 +117,23 @@ def _qr_of_large(full: bool, a: Array) -> tuple[Array, Array]:
 
 def svd(op: fam.Svd, a: Array) -> Any:
     """The singular value decomposition by divide and conquer."""
+    if not op.vectors:
+        return or_nan(lambda x: (np.linalg.svd(x, compute_uv=False),), a)
     return or_nan(lambda x: tuple(np.linalg.svd(x, full_matrices=op.full)), a)
 
 
 def eigh(op: fam.Eigh, a: Array) -> Any:
     """Eigenvalues and eigenvectors of the Hermitian part by divide and conquer."""
+    if not op.vectors:
+        return or_nan(lambda x: (np.linalg.eigvalsh(x),), hermitian(a))
     return or_nan(lambda x: tuple(np.linalg.eigh(x)), hermitian(a))
 
 
 def eig(op: fam.Eig, a: Array) -> Any:
     """Complex throughout."""
     kind = np.complex64 if a.dtype in (np.float32, np.complex64) else np.complex128
+    if not op.vectors:
+        return or_nan(lambda x: (np.linalg.eigvals(x).astype(kind),), a)
     return or_nan(lambda x: tuple(y.astype(kind) for y in np.linalg.eig(x)), a)
 
 

@@ -46,7 +46,7 @@ def _transformed(operands: Operands) -> Sequence[Any]:
     op, (x,), (radius,), (result,) = (
         operands.op.op, operands.values, operands.radii, operands.results,
     )  # fmt: skip
-    axes, count = tuple(range(-len(op.lengths), 0)), math.prod(op.lengths)
+    axes, count = tuple(range(-len(op.lengths), 0)), math.prod(op.lengths_of(x.shape))
     scale = 1.0 / count if op.kind in ("ifft", "irfft") else 1.0
     if op.kind == "irfft":
         scale *= 2.0  # because the other half of the spectrum is conjugate
@@ -164,11 +164,13 @@ def _factored(operands: Operands) -> Sequence[Any]:
 
 def _eigenvalues(operands: Operands) -> Sequence[Any]:
     """Radii of Hermitian eigenvalues by Weyl's theorem; vectors have no bound."""
-    values, vectors = operands.results
-    return (_spectral(operands, values), _unbounded(vectors))
+    values, *vectors = operands.results
+    return (_spectral(operands, values), *map(_unbounded, vectors))
 
 
 def _singular_values(operands: Operands) -> Sequence[Any]:
+    if not operands.op.op.vectors:
+        return (_spectral(operands, operands.results[0]),)
     left, values, right = operands.results
     return (_unbounded(left), _spectral(operands, values), _unbounded(right))
 

@@ -33,7 +33,7 @@ __all__ = ["as_dtype_of", "householder", "identity", "largest", "qr"]
 def qr(op: Any, w: Writer, a: Any) -> Any:
     """Q and R with A = Q R; all of Q when `op.full`."""
     (x,) = values_of(w, a)
-    return written(householder(x, op.full))
+    return written(householder(x, op.full)[not op.vectors :])
 
 
 def householder(a: Value, full: bool) -> tuple[Value, Value]:

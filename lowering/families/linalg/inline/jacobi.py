@@ -55,17 +55,18 @@ EPSILON = {DType.F32: 2.0**-23, DType.F64: 2.0**-52}
 def eigh(op: Any, w: Writer, a: Any) -> Any:
     """Eigenvalues ascending, and eigenvectors as columns."""
     (x,) = values_of(w, hermitian(w, a))
-    return written(hermitian_eigen(x))
+    values, vectors = hermitian_eigen(x)
+    return written((values, vectors) if op.vectors else (values,))
 
 
 def svd(op: Any, w: Writer, a: Any) -> Any:
     """U, s and V^H, s descending; all of both when `op.full`."""
     (x,) = values_of(w, a)
-    if x.shape[-2] >= x.shape[-1]:
-        u, s, v = tall_svd(x, op.full)
-        return written((u, s, flipped(v)))
-    u, s, v = tall_svd(flipped(x), op.full)
-    return written((v, s, flipped(u)))
+    is_tall = x.shape[-2] >= x.shape[-1]
+    u, s, v = tall_svd(x if is_tall else flipped(x), op.full)
+    if not op.vectors:
+        return written((s,))
+    return written((u, s, flipped(v)) if is_tall else (v, s, flipped(u)))
 
 
 # ---- rotations ---------------------------------------------------------------------------------------

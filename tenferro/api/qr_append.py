@@ -1,0 +1,69 @@
+"""QR factorisations of matrices with appended rows or columns, from the factors of the matrices.
+
+Source: Barlow and Smoktunowicz, "Reorthogonalized block classical Gram-Schmidt", 2013; Golub and Van Loan, Matrix
+Computations, 4th ed., section 6.5.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenferro.api.control import cond
+from tenferro.api.creation import zeros
+from tenferro.api.determinant import adjoint
+from tenferro.api.elementwise import abs, add, less, subtract
+from tenferro.api.linear import matmul
+from tenferro.api.manipulation import concatenate
+from tenferro.api.reductions import all, sum
+from tenferro.door import spec_of
+from tenferro.ext.linalg import families as fam
+from tenferro.extension import apply
+from tenferro.types import Tensor
+
+__all__ = ["with_columns", "with_rows"]
+
+NEARLY_ORTHOGONAL = 0.25
+"""The largest squared length of Q^H X, for X with orthonormal columns, from which one more projection makes X orthogonal
+to Q up to rounding: the singular values of X - Q Q^H X are at least sqrt(3/4) then."""
+
+
+def with_rows(q: Tensor, r: Tensor, b: Tensor) -> tuple[Any, Any]:
+    """The factors of [A; B]: with [R; B] = P S, they are [Q P1; P2] and S."""
+    k = r.shape[-2]
+    turned, r = apply(fam.Qr(), concatenate([r, b], axis=-2))
+    return concatenate([matmul(q, turned[..., :k, :]), turned[..., k:, :]], axis=-2), r
+
+
+def with_columns(q: Tensor, r: Tensor, b: Tensor) -> tuple[Any, Any]:
+    """The factors of [A, B]: Q keeps its columns, and gets those of the part of B that is orthogonal to them.
+
+    It is orthogonalised twice, or by reflections where B is nearly in the span of Q: there the direction of what
+    remains is rounding.
+    """
+    *batch, m, k = q.shape
+    count = min(b.shape[-1], m - k)
+    if count == 0:
+        return q, concatenate([r, matmul(adjoint(q), b)], axis=-1)
+    left, rest = b[..., :count], b[..., count:]
+    along = matmul(adjoint(q), left)
+    x, s = apply(fam.Qr(), subtract(left, matmul(q, along)))
+    again = matmul(adjoint(q), x)
+    is_apart = all(less(sum(abs(again) ** 2, axis=(-2, -1)), NEARLY_ORTHOGONAL))
+
+    def projected() -> Any:
+        fresh, t = apply(fam.Qr(), subtract(x, matmul(q, again)))
+        return fresh, add(along, matmul(again, s)), matmul(t, s)
+
+    def reflected() -> Any:
+        whole, t = apply(fam.Qr(), concatenate([q, left], axis=-1))
+        return whole[..., k:], along, t[..., k:, k:]
+
+    fresh, above, below = cond(is_apart, projected, reflected)
+    basis = concatenate([q, fresh], axis=-1)
+    below_r = zeros((*batch, count, r.shape[-1]), dtype=spec_of(q).dtype)
+    r = concatenate(
+        [concatenate([r, below_r], axis=-2), concatenate([above, below], axis=-2)], axis=-1
+    )
+    if rest.shape[-1] == 0:
+        return basis, r
+    return basis, concatenate([r, matmul(adjoint(basis), rest)], axis=-1)

@@ -1,0 +1,79 @@
+"""Prune outputs: extension ops with several outputs as ops that compute only those that are read.
+
+Law: the result computes the same, to rounding; instructions stay in order.
+
+Source: docs/specification/schedule.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tenferro.errors import InvalidConfigError
+from tenferro.graph import Instruction
+from tenferro.ops.control import ControlOp
+from tenferro.ops.extension import Extension
+from tenferro.program.instructions import renumber
+from tenferro.program.subprogram import Subprogram
+
+if TYPE_CHECKING:
+    from tenferro.program.program import GraphProgram
+
+__all__ = ["prune_outputs"]
+
+
+def prune_outputs(program: GraphProgram) -> GraphProgram:
+    """The program with `op.prune_outputs(used)` in place of each extension op with unused outputs, in loops and
+    branches too.
+
+    Raises:
+        InvalidConfigError: an op in the place of another that has another family, other inputs, or outputs
+            other than the used ones.
+    """
+    read = {slot for instruction in program.instructions for slot in instruction.inputs}
+    read.update(program.output_slots)
+    instructions = [_pruned(program, one, read) for one in program.instructions]
+    if all(a is b for a, b in zip(instructions, program.instructions, strict=True)):
+        return program
+    code, slots, outputs = renumber(instructions, program.input_slots, program.output_slots)
+    types = tuple([program.types[slot] for slot in slots])
+    return replace(program, instructions=code, types=types, output_slots=outputs)
+
+
+def _pruned(program: GraphProgram, instruction: Instruction, read: Collection[int]) -> Instruction:
+    op = instruction.op
+    if isinstance(op, ControlOp):
+        programs = [part.program for part in op.parts]
+        parts = [prune_outputs(part) for part in programs]
+        if all(a is b for a, b in zip(parts, programs, strict=True)):
+            return instruction
+        return instruction._replace(op=op.with_parts(*map(Subprogram.of_program, parts)))
+    if not isinstance(op, Extension) or len(instruction.outputs) < 2 or op.has_effects:
+        return instruction
+    used = tuple([slot in read for slot in instruction.outputs])
+    prune = getattr(op.op, "prune_outputs", None)
+    smaller = None if all(used) or prune is None else prune(used)
+    if smaller is None:
+        return instruction
+    outputs = tuple([slot for slot in instruction.outputs if slot in read])
+    _check(program, op, Extension(smaller), instruction.inputs, outputs)
+    return instruction._replace(op=Extension(smaller), outputs=outputs)
+
+
+def _check(
+    program: GraphProgram,
+    op: Extension,
+    smaller: Extension,
+    inputs: tuple[int, ...],
+    outputs: tuple[int, ...],
+) -> None:
+    declared = tuple([program.types[slot] for slot in outputs])
+    types = smaller.infer(*[program.types[slot] for slot in inputs])
+    if smaller.family_id != op.family_id or types != declared:
+        raise InvalidConfigError(
+            f"extension: family_id={op.family_id}: prune_outputs gives {smaller.name} with "
+            f"({', '.join(map(str, types))}); an op of the family with the used outputs, "
+            f"({', '.join(map(str, declared))}), takes the place of another"
+        )
