@@ -55,7 +55,7 @@ def _operand_error(operands: Operands, x: Any) -> Any:
     """Backward error of both implementations."""
     row, dtype = operands.rounding, operands.specs[0].dtype
     size = np.where(np.isfinite(modulus(x)), modulus(x), 0.0)
-    ulps = row.operand(operands.op, operands.specs)
+    ulps = row.operand(operands.op, operands.specs) + row.argument
     if type(operands.op) is an.Exp:
         # Because XLA takes e^a e^b for e^(a + b), which rounds a + b.
         return unit(dtype) * size
