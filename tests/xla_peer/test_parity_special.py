@@ -79,3 +79,15 @@ def test_a_run_that_leaves_an_element_alone_is_no_side_of_a_decision() -> None:
     tipped = explained(native, [native, native, native, native, native + 1e-3], drawn=4)
     assert tipped.limit[0] < 1e-9
     assert tipped.alternatives.values.tolist() == [1e-6 + 1e-3]
+
+
+def test_nothing_is_left_of_what_a_whole_number_was_rounded_from() -> None:
+    """atanh is infinite at 1, and rounding before a `round` does not reach beyond."""
+    x = np.array([0.97, 0.3])
+
+    def fn(x: Any) -> Any:
+        return tnf.atanh(tnf.round(tnf.sin(x * 1.5)))
+
+    assert check_parity(fn, x, interpreter=False).ok
+    wrong = check_parity(fn, x, against=lambda x: np.array([np.nan, 0.0]), interpreter=False)
+    assert wrong.outputs[0].outside == 1

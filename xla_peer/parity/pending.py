@@ -42,6 +42,8 @@ DISCRETE = (
     el.ReducePrecision, re.ArgMax, re.ArgMin, re.Sort, re.TopK,
 )  # fmt: skip
 """Ops that may jump where an operand moves a little; `Convert` to integers is another."""
+WHOLE = (el.Floor, el.Ceil, el.RoundNearestEven, el.RoundNearestAfz, el.Sign)
+"""Ops that give whole numbers of real ones, in which no rounding of the operand is left."""
 
 
 def unit(dtype: DType) -> float:
@@ -121,6 +123,8 @@ def _result(
     if isinstance(op, CHOICES):
         # No compiler takes a sum apart across a choice, which compares what has been rounded.
         return Pending(product, differs or any(before), is_constant, product)
+    if isinstance(op, WHOLE) and not spec.dtype.is_complex:
+        return Pending(0.0, differs or any(before), is_constant)
     if not rounding.rounds or combines_one(op, rounding, specs):
         return Pending(max(before, default=0.0), differs, is_constant, product)
     if isinstance(op, ADDITIVE):
