@@ -73,12 +73,38 @@ def test_expansions_are_within_the_proven_bound(name: str) -> None:
 def test_a_run_that_leaves_an_element_alone_is_no_side_of_a_decision() -> None:
     """Four runs that move the element alike, and one that changes other ops only: it moved, and nothing tipped."""
     native = np.array([1e-6])
-    drawn = [native + away for away in (1e-7, -1e-7, 2e-7, -1.5e-7)]
+    drawn = [native + away for away in (1e-11, -1e-11, 2e-11, -1.5e-11)]
     limit = explained(native, [native, *drawn, native], drawn=4).limit
-    assert limit[0] >= 2e-7
+    assert limit[0] >= 2e-11
     tipped = explained(native, [native, native, native, native, native + 1e-3], drawn=4)
-    assert tipped.limit[0] < 1e-9
+    assert tipped.limit[0] < 1e-12
     assert tipped.alternatives.values.tolist() == [1e-6 + 1e-3]
+
+
+def test_a_decision_that_tips_in_every_random_run_is_one_where_there_are_any() -> None:
+    native = np.array([1.0])
+    runs = [native, *[native + away for away in (0.3, -0.2, 0.4, -0.1)], native]
+    assert explained(native, runs, drawn=4).limit[0] < 1e-9
+    assert explained(native, runs, drawn=4, tips=False).limit[0] >= 0.4
+
+
+def test_a_term_left_out_behind_a_tie_is_wrong() -> None:
+    """Points are shared among the nearest centres by comparing distances with the least, which rounding tips."""
+    rng = np.random.default_rng(0)
+    points, centres = rng.standard_normal((20, 2)), rng.standard_normal((3, 2))
+
+    def counts(x: Any, c: Any, both: bool) -> Any:
+        far = tnf.sum(x * x, axis=1, keepdims=True) + tnf.sum(c * c, axis=1) - 2 * x @ c.T
+        near = tnf.astype(far == tnf.min(far, axis=1, keepdims=True), "float64")
+        number = tnf.sum(near, axis=0)
+        return (near.T @ x) / tnf.expand_dims(number + number if both else number, 1)
+
+    right, wrong = (
+        tnf.compile(lambda x, c, both=both: counts(x, c, both), points, centres)
+        for both in (True, False)
+    )
+    report = check_parity(right, points, centres, against=wrong, interpreter=False)
+    assert report.outputs[0].verdict == "wrong: program"
 
 
 def test_nothing_is_left_of_what_a_whole_number_was_rounded_from() -> None:

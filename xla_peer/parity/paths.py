@@ -26,7 +26,7 @@ from xla_peer.parity.comparison import (
 from xla_peer.parity.confidence import CONFIDENCE, decision_runs, in_words, rounding_runs
 from xla_peer.parity.divergence import prefix
 from xla_peer.parity.opinion import Opinion, opinion
-from xla_peer.parity.pending import pending_roundings
+from xla_peer.parity.pending import may_tip, pending_roundings
 from xla_peer.parity.proven import proven_limits
 from xla_peer.parity.sensitivity import moved_outputs
 from xla_peer.parity.turns import native_outputs
@@ -115,10 +115,13 @@ def limits(
     static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
     chosen = choices(static)
     slots = [*static.output_slots, *[choice.operand for choice in chosen]]
+    tips = may_tip(static)
     runs_of, pending = _runs(static, leaves, slots, confidence), pending_roundings(static)
     results = [*arrays, *[runs.values[0] for runs in runs_of[len(arrays) :]]]
     allowed = [
-        explained(y, runs.values, pending[slot].least_ulps(static.types[slot].dtype), runs.drawn)
+        explained(
+            y, runs.values, pending[slot].least_ulps(static.types[slot].dtype), runs.drawn, tips
+        )
         for y, runs, slot in zip(results, runs_of, slots, strict=True)
     ]
     for number, choice in enumerate(chosen, len(arrays)):
