@@ -194,6 +194,12 @@ def test_a_subnormal_number_that_is_chosen_may_be_flushed() -> None:
         assert np.asarray(bound.radii)[1] < 1e-13 * np.asarray(bound.values)[1]
 
 
+def test_a_complex_logarithm_of_nearly_nothing_has_no_bound() -> None:
+    """XLA gives -inf, because the square of what is left underflows."""
+    x = np.array([complex(-1.0, 1.1754944e-38)], np.complex64)
+    assert np.isinf(np.asarray(holds(lambda x: tnf.log1p(x), x).radii)).all()
+
+
 def test_a_subnormal_part_and_a_subnormal_divisor_may_be_flushed() -> None:
     z = np.array([1.2e-38 + 5.9e-39j, 1.0 + 1.0j], np.complex64)
     bound = error_bound(lambda z: z * 1.0, z)
