@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import select
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +13,8 @@ import pytest
 
 import tenferro as tnf
 from lowering import import_stablehlo, lower_to_stablehlo
+from tools.parity_score import __main__ as score
+from tools.parity_score import trials
 from tools.parity_score.faults import KINDS, faults
 from tools.parity_score.page import write_page
 from tools.parity_score.programs import Subject
@@ -69,6 +75,42 @@ def test_the_places_of_a_line_in_a_loop() -> None:
     (inside,) = [n for n, line in enumerate(lines, 1) if "stablehlo.sine" in line]
     (loop,) = [n for n, line in enumerate(lines, 1) if '"stablehlo.while"' in line]
     assert {inside, loop} <= places_of(SUBJECT.text, inside)
+
+
+def test_a_region_that_is_one_op_is_a_place_of_its_lines() -> None:
+    text = lower_to_stablehlo(tnf.compile(lambda x: tnf.argmax(tnf.sin(x)), X[0])).plain_text
+    lines = text.splitlines()
+    (head,) = [n for n, line in enumerate(lines, 1) if '"stablehlo.reduce"' in line]
+    (inside,) = [n for n, line in enumerate(lines, 1) if "%first = " in line]
+    (before,) = [n for n, line in enumerate(lines, 1) if "stablehlo.sine" in line]
+    assert head in places_of(text, inside)
+    assert head not in places_of(text, before)
+
+
+def test_the_reference_keeps_what_is_given_by_its_bits() -> None:
+    text = """func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+      %y = stablehlo.constant dense<[0x7FC00000, 0xFF800000]> : tensor<2xf32>
+      %z = stablehlo.add %x, %y : tensor<2xf32>
+      return %z : tensor<2xf32>
+    }"""
+    (result,) = trials._reference(text, [np.ones(2, np.float32)])
+    assert result.dtype == np.float64
+    assert np.isnan(result[0])
+    assert result[1] == -np.inf
+
+
+def test_silence_is_told_from_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(score, "SILENCE", 0.2)
+    for seconds, silent in ((30, True), (0, False)):
+        script = f"import time; print('{{}}', flush=True); time.sleep({seconds})"
+        with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as process:
+            if not silent:
+                process.wait()
+            else:
+                assert process.stdout is not None
+                select.select([process.stdout], [], [])
+            assert score._noted(process, tmp_path / "outcomes") == (1, silent)
+            process.kill()
 
 
 def test_the_page_says_what_is_on_record() -> None:

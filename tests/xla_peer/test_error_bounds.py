@@ -17,9 +17,11 @@ import pytest
 import tenferro as tnf
 import xla_peer
 from lowering import import_stablehlo
+from tenferro.door import apply_one
 from tenferro.errors import InvalidConfigError
 from tenferro.ops import STD_OPS
 from tenferro.ops import control as cf
+from tenferro.ops import elementwise as el
 from tenferro.types import DType, flatten, unflatten
 from tests.ops.test_parity import program_of
 from tests.samples import SAMPLES
@@ -176,6 +178,26 @@ def test_flushed_subnormal_numbers_are_inside() -> None:
     bound = error_bound(lambda x: (x * 0.5, x + 0.0), x)
     assert not any(outside(bound, [np.array([0.0, 0.0, 0.5]), np.array([0.0, 3e-308, 1.0])]))
     assert bound.radii[1][2] == 0
+
+
+def test_a_subnormal_number_that_is_chosen_may_be_flushed() -> None:
+    bits = np.array([3, 1 << 60], np.int64)
+    number = lambda n: apply_one(el.BitcastConvert(tnf.DType.F64), n)
+    for choice in (
+        lambda n: tnf.maximum(number(n), -1.0),
+        lambda n: tnf.minimum(number(n), 1.0),
+        lambda n: tnf.clip(number(n), -1.0, 1.0),
+        lambda n: tnf.sqrt(number(n)) * 1e-100,
+    ):
+        bound = holds(choice, bits)
+        assert 0 < np.asarray(bound.radii)[0] < 1e-250
+        assert np.asarray(bound.radii)[1] < 1e-13 * np.asarray(bound.values)[1]
+
+
+def test_a_complex_logarithm_of_nearly_nothing_has_no_bound() -> None:
+    """XLA gives -inf, because the square of what is left underflows."""
+    x = np.array([complex(-1.0, 1.1754944e-38)], np.complex64)
+    assert np.isinf(np.asarray(holds(lambda x: tnf.log1p(x), x).radii)).all()
 
 
 def test_a_subnormal_part_and_a_subnormal_divisor_may_be_flushed() -> None:

@@ -219,6 +219,54 @@ def test_a_wrong_result_has_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
+    ("fn", "x", "right", "wrong"),
+    [
+        (tnf.sum, [1e308, -1e308] * 128, np.nan, 3.0),
+        (tnf.prod, [1e200, 1e-200] * 8, np.inf, 3.0),
+        (tnf.sum, [1.0, 2.0, 3.0], None, np.nan),
+        (tnf.sum, [np.inf, 2.0, 3.0], None, np.nan),
+        (tnf.prod, [2.0, 0.5, 0.0], None, np.inf),
+    ],
+)
+def test_partial_results_overflow_where_terms_are_that_large(
+    fn: Any, x: list[float], right: float | None, wrong: float
+) -> None:
+    """An infinite or NaN result of terms that do not overflow in any order has no reason."""
+    array = np.array(x)
+    program = tnf.compile(fn, array)
+    native = np.asarray(program.run(array) if right is None else right)
+    output = compare(program.output_names[0], native, np.array(wrong), np.zeros(()))
+    known = explain(Divergence("Sum", "", output, "", program, (array,)))
+    assert (known.name if known else "") == (
+        "" if right is None else "partial results that overflow"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fn", "result", "is_explained"),
+    [
+        (tnf.sin, 0.0, True),
+        (tnf.sin, 1.0, False),
+        (tnf.sin, np.nan, False),
+        (lambda x: tnf.sqrt(-x), np.nan, True),
+        (lambda x: 1.0 / x, np.inf, True),
+        (lambda x: 1.0 / x, 3.0, False),
+        (lambda x: x > 0.0, False, True),
+        (tnf.exp, 1.1, False),
+    ],
+)
+def test_a_subnormal_argument_explains_only_what_it_reaches(
+    fn: Any, result: Any, is_explained: bool
+) -> None:
+    x = np.array([4e-310])
+    program = tnf.compile(fn, x)
+    native = np.asarray(program.run(x))
+    output = compare(program.output_names[0], native, np.array([result], native.dtype), np.zeros(1))
+    known = explain(Divergence("", "", output, "", program, (x,)))
+    assert (known is not None and known.name == "subnormal numbers on the way") == is_explained
+
+
+@pytest.mark.parametrize(
     ("other", "reason"),
     [
         (complex(1.7e308, -1.7e308), "branch cuts of complex functions"),

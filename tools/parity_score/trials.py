@@ -55,7 +55,8 @@ def fault_trial(subject: Subject, edit: Edit, peer: XlaExecutor) -> dict[str, An
 def places_of(text: str, line: int) -> set[int]:
     """The line, and the statements that call the function that it is in, up to `main`."""
     lines = text.splitlines()
-    places, waiting = {line}, [line]
+    places = {line, *statement_of(lines, line)}
+    waiting = list(places)
     constant = re.match(r"\s*(%\w+) = stablehlo\.constant", lines[line - 1])
     if constant:
         # A constant is part of what reads it, such as the count of a loop.
@@ -76,6 +77,22 @@ def places_of(text: str, line: int) -> set[int]:
                 waiting += {start} - places
                 places |= {start, call}
     return places
+
+
+REGION = re.compile(r'"stablehlo\.(?:reduce|sort|scatter|reduce_window|select_and_scatter)"\(')
+"""Operations with a region that is one op as a whole."""
+
+
+def statement_of(lines: Sequence[str], line: int) -> set[int]:
+    """The number of the operation with the region that the line is in, where that is imported as one op."""
+    for number in range(line, 0, -1):
+        text = lines[number - 1]
+        if REGION.search(text):
+            end = next(n for n in range(number, len(lines) + 1) if "})" in lines[n - 1])
+            return {number} if end >= line else set()
+        if text.lstrip().startswith("func.func"):
+            break
+    return set()
 
 
 def rewrite_trial(subject: Subject, text: str, peer: XlaExecutor) -> dict[str, Any]:
@@ -155,10 +172,24 @@ def _eps(dtype: Any) -> float:
     )
 
 
+BITS = re.compile(r"0x([0-9A-Fa-f]{8})(?=.*: tensor<[\dx]*f32>)")
+"""Of a float32 in a constant, such as NaN and infinities."""
+
+
+def _widened(text: str) -> str:
+    """The module in float64, with numbers that are given by their bits."""
+
+    def wide(match: re.Match[str]) -> str:
+        number = np.array(int(match[1], 16), np.uint32).view(np.float32).astype(np.float64)
+        return f"0x{int(number.view(np.uint64)):016X}"
+
+    return BITS.sub(wide, text).replace("f32>", "f64>")
+
+
 def _reference(text: str, leaves: Sequence[Any]) -> list[Any]:
     wide = [x.astype(np.float64) if x.dtype == np.float32 else x for x in leaves]
     try:
-        program = import_stablehlo(text.replace("f32>", "f64>"), trusted=True)
+        program = import_stablehlo(_widened(text), trusted=True)
         return [np.asarray(y) for y in flatten(program.run(*wide))[0]]
     except TenferroError:  # because bits of float32 are not those of float64
         return _plain(text, leaves)

@@ -19,6 +19,7 @@ from xla_peer.parity.comparison import Allowance, OutputParity, Tolerance, compa
 from xla_peer.parity.confidence import CONFIDENCE, required_confidence
 from xla_peer.parity.contenders import Contender, original_outputs
 from xla_peer.parity.decisions import decisions
+from xla_peer.parity.definitions import by_definition
 from xla_peer.parity.divergence import Divergence, alone, first_divergence, shown, values_of
 from xla_peer.parity.explanations import explain
 from xla_peer.parity.interpreter import interpreted
@@ -133,11 +134,14 @@ class Check:
         is_asked = self.interpreter if self.interpreter is not None else not agree
         third = opinion(program, leaves, native, peer, allowed) if is_asked else Opinion("")
         parted = self._located(agree, locate)
-        side = {NATIVE: NATIVE, PEER: self.platform}.get(third.alone, "")
+        defined = None if parted is None else by_definition(parted)
+        alone = defined.alone if defined is not None and defined.alone else third.alone
+        side = {NATIVE: NATIVE, PEER: self.platform}.get(alone, "")
         outputs = tuple([blamed(output, side) for output in outputs])
-        notes: tuple[str, ...] = ()
+        notes = () if defined is None else (defined.words,)
         if parted is not None:
-            outputs, notes = departing(outputs, parted)
+            outputs, reason = departing(outputs, parted)
+            notes = (*notes, *reason)
         outputs, words = self._with_original(outputs, native, peer, allowed)
         return ParityReport(
             program=program.name,

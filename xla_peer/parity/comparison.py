@@ -265,18 +265,26 @@ def _wide(x: Any) -> Any:
 
 
 @np.errstate(all="ignore")
-def explained(native: Any, moved: Sequence[Any], least_ulps: float = 0.0) -> Allowance:
+def explained(
+    native: Any,
+    moved: Sequence[Any],
+    least_ulps: float = 0.0,
+    drawn: int | None = None,
+    tips: bool = True,
+) -> Allowance:
     """Values that rounding allows for each element.
 
     Args:
         moved: the same output of a run op by op, and of runs that rounded differently; see
             `sensitivity`.
+        drawn: how many of those runs rounded every op at random, the first ones; all by default.
+        tips: a decision on the way may tip.
         least_ulps: apart as far as this is no disagreement; 0 where nothing on the way rounds in more
             than one way.
     """
     if native.dtype.kind in "biu":
         return Allowance(np.zeros(native.shape), _alternatives(native, moved))
-    spread, size = _spread(native, moved), _finite_size(native, moved)
+    spread, size = _spread(native, moved, drawn, tips), _finite_size(native, moved)
     alternatives = _alternatives(native, moved, spread)
     shares = (spread / size)[np.isfinite(modulus(native)) & (size > 0)]
     usual = np.median(shares) if shares.size else 0.0
@@ -298,11 +306,12 @@ def _finite_size(native: Any, moved: Sequence[Any]) -> Any:
     return size
 
 
-def _spread(native: Any, moved: Sequence[Any]) -> Any:
+def _spread(native: Any, moved: Sequence[Any], drawn: int | None, tips: bool) -> Any:
     """How far each element moved among the runs that left it finite: from the first of them.
 
     Where some runs lie `GAP` times farther away than all others, a decision has tipped in them: these are
-    alternatives, and no part of the spread.
+    alternatives, and no part of the spread. A run that changes one kind of op alone, and leaves an element where it
+    was, says that the decisions of all others tipped only where there are any, and they go far.
     """
     first = _wide(moved[0])
     distances: list[Any] = []
@@ -312,14 +321,23 @@ def _spread(native: Any, moved: Sequence[Any]) -> Any:
         distances.append(np.where(np.isfinite(away), away, 0.0))
     if not distances:
         return np.zeros(native.shape)
-    ordered = np.sort(np.stack(distances), axis=0)
+    ordered = np.sort(np.stack(distances[:drawn]), axis=0)
     spread = ordered[-1]
+    eps = float(ml_dtypes.finfo(native.real.dtype).eps)
+    least = 8 * eps * modulus(first)
+    decides = np.isfinite(modulus(native))
     if len(ordered) > 1:
-        least = 8 * float(ml_dtypes.finfo(native.real.dtype).eps) * modulus(first)
         gaps = ordered[1:] > GAP * np.maximum(ordered[:-1], least)
         below = np.take_along_axis(ordered, gaps.argmax(axis=0)[None], axis=0)[0]
-        spread = np.where(gaps.any(axis=0) & np.isfinite(modulus(native)), below, spread)
-    return spread
+        spread = np.where(gaps.any(axis=0) & decides, below, spread)
+    calm = np.zeros(native.shape)
+    for away in distances[len(ordered) :]:
+        is_far = (away > GAP * np.maximum(spread, least)) & decides
+        calm = np.where(is_far, calm, np.maximum(calm, away))
+    if tips and len(distances) > len(ordered):
+        far = np.maximum(GAP * np.maximum(calm, least), eps**0.25 * modulus(first))
+        return np.where((ordered[0] > far) & decides, calm, np.maximum(spread, calm))
+    return np.maximum(spread, calm)
 
 
 def _alternatives(native: Any, moved: Sequence[Any], spread: Any = None) -> Alternatives:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,12 +15,13 @@ from tenferro.ops import contraction as co
 from tenferro.ops import elementwise as el
 from tenferro.ops import indexing as ix
 from tenferro.ops import reduction as re
-from tenferro.program import Instruction
+from tenferro.program import GraphProgram, Instruction
 from xla_peer.executor import XlaExecutor
 from xla_peer.parity.confidence import CONFIDENCE, decision_runs
-from xla_peer.parity.divergence import Divergence, maker, prefix, values_of
+from xla_peer.parity.divergence import Divergence, alone, maker, prefix, values_of
 from xla_peer.parity.paths import NativeAndPeer
 from xla_peer.parity.sensitivity import moved_outputs, subnormal
+from xla_peer.parity.turns import native_outputs
 from xla_peer.parity.ulps import modulus
 
 __all__ = ["EXPLANATIONS", "Explanation", "Parting", "explain"]
@@ -133,16 +134,19 @@ def _size(y: Any) -> float:
 
 def _meets_subnormals(parting: Parting) -> bool:
     """An operand, or an argument that leads to it, is subnormal at the worst element, or for complex
-    numbers, whose parts are halved and squared on the way, about as small; or the sides are apart by no
-    more than a subnormal number, as by one term of a product; or one side is zero there, and the other
-    within a few powers of two of the smallest normal number, or a complex power, whose factors may be
-    subnormal.
+    numbers, whose parts are halved and squared on the way, about as small, and numbers as small in its place reach
+    as far as the other path; or the sides are apart by no more than a subnormal number, as by one term of a product;
+    or one side is zero there, and the other within a few powers of two of the smallest normal number, or a complex
+    power, whose factors may be subnormal.
     """
-    index, spec = parting.divergence.output.worst, parting.divergence.output.spec
-    for x in (*parting.operands, *map(np.asarray, parting.divergence.leaves)):
-        if x.shape == spec.shape and subnormal(x[index] / (4 if parting.is_complex else 1)).any():
-            return True
-    dtype = parting.divergence.output.spec.dtype
+    divergence = parting.divergence
+    program, leaves = divergence.program, list(map(np.asarray, divergence.leaves))
+    if _reached_from_subnormals(parting, program, leaves):
+        return True
+    number = program.instructions.index(parting.step)
+    if _reached_from_subnormals(parting, *alone(program, number, leaves)):
+        return True
+    dtype = divergence.output.spec.dtype
     if not dtype.is_inexact:
         return False
     smallest = float(ml_dtypes.finfo(dtype.real.dtype).smallest_normal)
@@ -152,6 +156,88 @@ def _meets_subnormals(parting: Parting) -> bool:
     sizes = sorted(map(_size, parting.results))
     may_meet = sizes[1] < 64 * smallest or (isinstance(parting.op, el.Power) and parting.is_complex)
     return sizes[0] == 0 and may_meet
+
+
+def _reached_from_subnormals(
+    parting: Parting, program: GraphProgram, leaves: Sequence[Any]
+) -> bool:
+    """PJRT's worst element is among those that numbers of the smallest size, or zeros of either sign, give in place of
+    subnormal ones.
+    """
+    index, spec = parting.divergence.output.worst, parting.divergence.output.spec
+    scale = 4 if parting.is_complex else 1
+    if not any(x.shape == spec.shape and subnormal(x[index] / scale).any() for x in leaves):
+        return False
+    slot = parting.step.outputs.index(_slot(parting.divergence))
+    position = slot if len(program.instructions) == 1 else _position(parting.divergence)
+    native, peer = parting.results
+    for factors, others in (((0.0, 1.0), [native]), ((-0.0, -1.0), [])):
+        reached = list(others)
+        for factor in factors:
+            replaced = [_with_smallest(x, factor, scale) for x in leaves]
+            reached.append(native_outputs(program, replaced)[position][index])
+        if _lies_among(peer, np.array(reached)):
+            return True
+    return False
+
+
+def _position(divergence: Divergence) -> int:
+    return divergence.program.output_names.index(divergence.output.name)
+
+
+def _slot(divergence: Divergence) -> int:
+    return divergence.program.output_slots[_position(divergence)]
+
+
+@np.errstate(all="ignore")
+def _with_smallest(x: Any, factor: float, scale: int) -> Any:
+    """The array with that multiple of the smallest normal number in place of subnormal parts."""
+    if x.dtype.kind in "biu":
+        return x
+    if x.dtype.kind == "c":
+        return _with_smallest(x.real, factor, scale) + 1j * _with_smallest(x.imag, factor, scale)
+    smallest = np.float64(ml_dtypes.finfo(x.dtype).smallest_normal) * factor
+    return np.where(subnormal(x / scale), smallest.astype(x.dtype), x)
+
+
+def _lies_among(y: Any, values: Any) -> bool:
+    """One of the values, or between the least and the largest, up to rounding; of complex numbers, in each part."""
+    if values.dtype.kind == "c":
+        return _lies_among(y.real, values.real) and _lies_among(y.imag, values.imag)
+    if values.dtype.kind in "biu":
+        return bool((values == y).any())
+    number, wide = float(y), values.astype(np.float64)
+    if np.isnan(number):
+        return bool(np.isnan(wide).any())
+    wide = wide[~np.isnan(wide)]
+    smallest = float(ml_dtypes.finfo(values.dtype).smallest_normal)
+    slack = 1e-2 * np.abs(wide[np.isfinite(wide)]).max(initial=0.0) + smallest
+    return bool(wide.size) and wide.min() - slack <= number <= wide.max() + slack
+
+
+@np.errstate(all="ignore")
+def _may_overflow(parting: Parting) -> bool:
+    """One side is NaN or infinite, and the sum of all finite terms without their signs overflows, or the product of
+    those above 1: then a partial one may, in some order.
+    """
+    if not isinstance(parting.op, SUMS) or not parting.has_special_result:
+        return False
+    multiplies = isinstance(parting.op, re.ReduceProd | re.CumProd)
+    multiplies |= isinstance(parting.op, ix.Scatter) and parting.op.combiner == "mul"
+    number = parting.divergence.program.instructions.index(parting.step)
+    program, operands = alone(parting.divergence.program, number, parting.divergence.leaves)
+    position = parting.step.outputs.index(_slot(parting.divergence))
+    largest = native_outputs(program, [_largest_term(x, multiplies) for x in operands])[position]
+    return not np.isfinite(largest[parting.divergence.output.worst].astype(complex))
+
+
+def _largest_term(x: Any, multiplies: bool) -> Any:
+    """|x| where that is finite, and 0 elsewhere; as a factor, at least 1."""
+    if x.dtype.kind in "biu":
+        return x
+    size = np.abs(x)
+    size = np.where(np.isfinite(size), size, 0)
+    return (np.maximum(size, 1) if multiplies else size).astype(x.dtype)
 
 
 def _leaves_a_range(parting: Parting) -> bool:
@@ -196,7 +282,7 @@ EXPLANATIONS = (
         "partial results that overflow",
         "A sum or product in another order may overflow on the way where this one does not, and then "
         "meet the opposite infinity or a zero.",
-        lambda p: isinstance(p.op, SUMS) and p.has_special_result,
+        _may_overflow,
     ),
     Explanation(
         "subnormal numbers on the way",

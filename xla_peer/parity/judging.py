@@ -13,8 +13,10 @@ from xla_peer.parity.check import departing, tolerance_of
 from xla_peer.parity.comparison import Allowance, OutputParity, compare
 from xla_peer.parity.contenders import checked_outputs, original_outputs, program_of_module
 from xla_peer.parity.decisions import decisions
+from xla_peer.parity.definitions import by_definition
 from xla_peer.parity.divergence import Divergence, first_divergence
 from xla_peer.parity.interpreter import interpreted
+from xla_peer.parity.opinion import PEER
 from xla_peer.parity.paths import NativeAndPeer
 from xla_peer.parity.report import ParityReport
 from xla_peer.parity.turns import native_outputs
@@ -90,6 +92,8 @@ def judge(
     if locate and any([output.outside for output in outputs]):
         parted = _located(static, leaves, paths, witnesses, outputs, one, other, allowed)
     if parted is not None:
+        outputs, words = _defined(parted, outputs, witnesses, (one, other), allowed)
+        notes += words
         named, reason = departing(tuple(outputs), parted)
         outputs, notes = list(named), [*notes, *reason]
     return ParityReport(
@@ -221,6 +225,30 @@ def _by_witnesses(
     ]
 
 
+def _defined(
+    parted: Divergence,
+    outputs: Sequence[OutputParity],
+    witnesses: Witnesses,
+    sides: tuple[Sequence[Any], Sequence[Any]],
+    allowed: Sequence[Allowance],
+) -> tuple[list[OutputParity], list[str]]:
+    """The outputs with the side that is wrong by the definition of the op on which PJRT parts; and what that says."""
+    defined = by_definition(parted)
+    if defined is None:
+        return list(outputs), []
+    blames: list[OutputParity] = []
+    for number, output in enumerate(outputs):
+        agree = [
+            not compare("", witnesses.peer[number], y[number], *allowed[number]).outside
+            for y in sides
+        ]
+        if output.outside and defined.alone and agree[0] != agree[1]:
+            of_peer, of_native = ("a", "b") if agree[0] else ("b", "a")
+            output = replace(output, alone=of_peer if defined.alone == PEER else of_native)
+        blames.append(output)
+    return blames, [defined.words]
+
+
 def _located(
     program: GraphProgram,
     leaves: Sequence[Any],
@@ -233,9 +261,12 @@ def _located(
 ) -> Divergence | None:
     """The first op on which PJRT parts from the native run, where it gives the wrong output here too."""
     for number, output in enumerate(outputs):
-        wrong = {"a": one, "b": other}.get(output.alone)
-        if output.outside and wrong is not None:
-            limit = allowed[number]
-            if not compare("", witnesses.peer[number], wrong[number], *limit).outside:
-                return first_divergence(program, leaves, paths)
+        wrong = {"a": (one,), "b": (other,), "": (one, other)}.get(output.alone, ())
+        if output.outside and any(
+            [
+                not compare("", witnesses.peer[number], y[number], *allowed[number]).outside
+                for y in wrong
+            ]
+        ):
+            return first_divergence(program, leaves, paths)
     return None

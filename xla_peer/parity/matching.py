@@ -1,9 +1,9 @@
 """The first op in which two programs differ that should compute the same, by the values in their middle.
 
 Both run natively on the same arguments, and every value is kept. Instructions with the same op on the same operands
-are partners; of the others those whose values are equal, up to rounding, whatever op computes them. Backward from an
-output that parts, through values without a partner, the first instruction whose operands all have one is where the
-programs begin to differ.
+are partners; of the others those whose values are equal, up to rounding, whatever op computes them. From an output that
+parts both programs are followed backward side by side, as long as they apply the same op; where they do not, backward
+through values without a partner, the first instruction whose operands all have one is where the programs begin to differ.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 from tenferro.ops.control import ControlOp
 from tenferro.ops.source import Constant
 from tenferro.program import GraphProgram, Instruction
+from xla_peer.parity.alignment import Side, aligned
 from xla_peer.parity.divergence import maker_numbers, values_of
 from xla_peer.parity.turns import native_outputs, turns_of
 
@@ -124,27 +125,34 @@ def _difference(
     same, other_same = (
         {slot for slot, number in each.items() if number in common} for each in classes
     )
+    walk = aligned(
+        Side(program, classes[0], same),
+        Side(other, classes[1], other_same),
+        list(zip(slots, other_slots, strict=False)),
+        lambda x, y: _are_close(values.by_slot[x], other_values.by_slot[y]),
+    )
+    if walk.places:
+        numbers, other_numbers = maker_numbers(program), maker_numbers(other)
+        slot, other_slot = min(walk.places, key=lambda place: numbers[place[0]])
+        there = None if other_slot is None else other_numbers[other_slot]
+        return Difference(program, numbers[slot], leaves, turns, other, there, other_leaves)
+    slots = [slot for slot, _ in walk.open]
+    other_slots = [slot for _, slot in walk.open if slot not in other_same]
     strict = (
         _partnered(values, other_values, same, other_same),
         _partnered(other_values, values, other_same, same),
     )
-    begins, other_begins = (
-        _begins(program, strict[0], slots),
-        _begins(other, strict[1], other_slots),
-    )
+    begins, other_begins = _beginnings(program, other, strict, slots, other_slots)
     if not begins or len(begins) > FEW:
         loose = (
             _partnered(values, other_values, same, set()),
             _partnered(other_values, values, other_same, set()),
         )
-        by_value = _begins(program, loose[0], slots)
-        if by_value:
-            begins, other_begins = by_value, _begins(other, loose[1], other_slots)
+        by_value = _beginnings(program, other, loose, slots, other_slots)
+        if by_value[0]:
+            begins, other_begins = by_value
     number = min(begins, default=None)
     other_number = None if number is None else _counterpart(program, number, other, other_begins)
-    if number is not None and other_number is not None:
-        left_out = _left_out(program, other, classes, other_number)
-        number = number if left_out is None else left_out
     if number is None:
         number, other_number = _swapped(program, other, values, other_values, outputs)
     if number is None:
@@ -183,33 +191,6 @@ def _classes(values: _Values, others: _Values) -> tuple[dict[int, int], dict[int
     return one, other
 
 
-def _left_out(
-    program: GraphProgram,
-    other: GraphProgram,
-    classes: tuple[dict[int, int], dict[int, int]],
-    other_number: int,
-) -> int | None:
-    """The instruction that is left out in the other program, which reads its operand in its place."""
-    class_of, other_class_of = classes
-    reader = other.instructions[other_number]
-    numbers = maker_numbers(program)
-    for step in program.instructions:
-        if type(step.op) is not type(reader.op) or len(step.inputs) != len(reader.inputs):
-            continue
-        apart = [
-            (here, there)
-            for here, there in zip(step.inputs, reader.inputs, strict=True)
-            if class_of[here] != other_class_of[there]
-        ]
-        if len(apart) == 1 and apart[0][0] in numbers:
-            here, there = apart[0]
-            if other_class_of[there] in [
-                class_of[x] for x in program.instructions[numbers[here]].inputs
-            ]:
-                return numbers[here]
-    return None
-
-
 def _swapped(
     program: GraphProgram,
     other: GraphProgram,
@@ -234,19 +215,43 @@ def _partnered(values: _Values, others: _Values, same: set[int], others_same: se
     """
     exact: set[Any] = set()
     by_type: dict[Any, list[Any]] = defaultdict(list)
+    ops, other_ops = _ops_by_slot(values.program), _ops_by_slot(others.program)
     for slot, x in others.by_slot.items():
-        if slot not in others_same:
+        if slot in others_same:
+            continue
+        if _says_little(x):
+            exact.add((other_ops.get(slot), _key(x)))
+        else:
             exact.add(_key(x))
             by_type[x.dtype, x.shape].append(x)
-    return same | {
-        slot
-        for slot, x in values.by_slot.items()
-        if slot not in same
-        and (
-            _key(x) in exact
-            or any([_are_close(x, y) for y in by_type[x.dtype, x.shape][-MOST_COMPARED:]])
-        )
-    }
+    partners = set(same)
+    for slot, x in values.by_slot.items():
+        if slot in same:
+            continue
+        if _says_little(x):
+            is_partner = (ops.get(slot), _key(x)) in exact
+        else:
+            alike = by_type[x.dtype, x.shape][-MOST_COMPARED:]
+            is_partner = _key(x) in exact or any([_are_close(x, y) for y in alike])
+        if is_partner:
+            partners.add(slot)
+    return partners
+
+
+def _ops_by_slot(program: GraphProgram) -> dict[int, type]:
+    return {slot: type(step.op) for step in program.instructions for slot in step.outputs}
+
+
+def _says_little(x: Any) -> bool:
+    """Values that many ops give: bools, and numbers that are all 0, 1, -1, infinite or NaN alike."""
+    if x.dtype.kind == "b" or not x.size:
+        return True
+    first = x.reshape(-1)[:1]
+    if not (
+        np.isin(np.abs(first.astype(np.complex128)), (0.0, 1.0, np.inf)) | (first != first)
+    ).all():
+        return False
+    return bool(((x == first) | ((x != x) & (first != first))).all())
 
 
 def _key(x: Any) -> Any:
@@ -267,16 +272,56 @@ def _are_close(x: Any, y: Any) -> bool:
         np.where(finite, 0, x_wide), np.where(finite, 0, y_wide), equal_nan=True
     ):
         return False
-    near = float(ml_dtypes.finfo(x.real.dtype).eps) ** 0.75
+    eps = float(ml_dtypes.finfo(x.real.dtype).eps)
     apart = np.abs(np.where(finite, x_wide - y_wide, 0))
-    largest = float(np.abs(np.where(finite, x_wide, 0)).max(initial=0.0))
-    return bool((apart <= near * largest).all())
+    size = np.abs(np.where(finite, x_wide, 0))
+    if not (apart <= eps**0.75 * float(size.max(initial=0.0))).all():
+        return False
+    # Beside a huge element any others are near; but cancellation takes half of the digits of a few only.
+    return int(np.count_nonzero(apart > eps**0.5 * size)) <= x.size // 4
+
+
+def _beginnings(
+    program: GraphProgram,
+    other: GraphProgram,
+    partners: tuple[set[int], set[int]],
+    slots: Sequence[int],
+    other_slots: Sequence[int],
+) -> tuple[list[int], list[int]]:
+    """Where both programs begin to differ. A constant is such a place where both have one, of the same type; else what
+    reads it.
+    """
+    begins, other_begins = (
+        _begins(program, partners[0], slots),
+        _begins(other, partners[1], other_slots),
+    )
+    constants, other_constants = (
+        {str(part.types[part.instructions[n].outputs[0]]) for n in numbers if _is_constant(part, n)}
+        for part, numbers in ((program, begins), (other, other_begins))
+    )
+    if constants & other_constants or not constants | other_constants:
+        return begins, other_begins
+    readers = (
+        _begins(program, partners[0] | _constants(program), slots),
+        _begins(other, partners[1] | _constants(other), other_slots),
+    )
+    return readers[0] or begins, readers[1] or other_begins
+
+
+def _is_constant(program: GraphProgram, number: int) -> bool:
+    return isinstance(program.instructions[number].op, Constant)
+
+
+def _constants(program: GraphProgram) -> set[int]:
+    return {step.outputs[0] for step in program.instructions if isinstance(step.op, Constant)}
 
 
 def _begins(program: GraphProgram, partners: set[int], slots: Sequence[int]) -> list[int]:
-    """The first instructions with partners for all operands, backward from these slots through values without one."""
+    """The first instructions with partners for all operands, backward from these slots, which part, through values
+    without one.
+    """
     numbers = maker_numbers(program)
-    waiting = [slot for slot in slots if slot not in partners and slot in numbers]
+    waiting = [slot for slot in slots if slot in numbers]
     seen: set[int] = set(waiting)
     begins: list[int] = []
     while waiting:

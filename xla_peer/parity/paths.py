@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -26,7 +26,7 @@ from xla_peer.parity.comparison import (
 from xla_peer.parity.confidence import CONFIDENCE, decision_runs, in_words, rounding_runs
 from xla_peer.parity.divergence import prefix
 from xla_peer.parity.opinion import Opinion, opinion
-from xla_peer.parity.pending import pending_roundings
+from xla_peer.parity.pending import may_tip, pending_roundings
 from xla_peer.parity.proven import proven_limits
 from xla_peer.parity.sensitivity import moved_outputs
 from xla_peer.parity.turns import native_outputs
@@ -115,35 +115,46 @@ def limits(
     static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
     chosen = choices(static)
     slots = [*static.output_slots, *[choice.operand for choice in chosen]]
+    tips = may_tip(static)
     runs_of, pending = _runs(static, leaves, slots, confidence), pending_roundings(static)
-    results = [*arrays, *[runs[0] for runs in runs_of[len(arrays) :]]]
+    results = [*arrays, *[runs.values[0] for runs in runs_of[len(arrays) :]]]
     allowed = [
-        explained(y, runs, pending[slot].least_ulps(static.types[slot].dtype))
+        explained(
+            y, runs.values, pending[slot].least_ulps(static.types[slot].dtype), runs.drawn, tips
+        )
         for y, runs, slot in zip(results, runs_of, slots, strict=True)
     ]
     for number, choice in enumerate(chosen, len(arrays)):
         y, (limit, seen, *_) = arrays[choice.output], allowed[choice.output]
         if isinstance(choice.op, ArgReduction):
-            others = rivals(choice, runs_of[number][0], allowed[number].limit, y)
+            others = rivals(choice, runs_of[number].values[0], allowed[number].limit, y)
         else:
-            others = counts_between(choice, runs_of[number], y)
+            others = counts_between(choice, runs_of[number].values, y)
         allowed[choice.output] = Allowance(limit, _joined(seen, others))
     return allowed[: len(arrays)]
 
 
+class _Runs(NamedTuple):
+    """The values of one slot: of a run as it is, of `drawn` runs that round at random, and of others."""
+
+    values: list[Any]
+    drawn: int
+
+
 def _runs(
     program: GraphProgram, leaves: Sequence[Any], slots: Sequence[int], confidence: float
-) -> list[list[Any]]:
+) -> list[_Runs]:
     """Of each slot, its values in runs that round differently; in more runs where these tip it over."""
-    moved = moved_outputs(prefix(program, slots), leaves, rounding_runs(confidence))
-    runs_of = [list(runs) for runs in zip(*moved, strict=True)]
+    drawn = rounding_runs(confidence)
+    moved = moved_outputs(prefix(program, slots), leaves, drawn)
+    runs_of = [_Runs(list(runs), drawn) for runs in zip(*moved, strict=True)]
     jumps = any(isinstance(step.op, JUMPS) for step in program.instructions)
-    tipping = [number for number, runs in enumerate(runs_of) if _tips_over(runs, jumps)]
+    tipping = [number for number, runs in enumerate(runs_of) if _tips_over(runs.values, jumps)]
     if tipping:
-        among = prefix(program, [slots[number] for number in tipping])
-        moved = moved_outputs(among, leaves, decision_runs(confidence))
+        drawn = decision_runs(confidence)
+        moved = moved_outputs(prefix(program, [slots[n] for n in tipping]), leaves, drawn)
         for number, runs in zip(tipping, zip(*moved, strict=True), strict=True):
-            runs_of[number] = list(runs)
+            runs_of[number] = _Runs(list(runs), drawn)
     return runs_of
 
 

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 import ml_dtypes
 
 from tenferro.ops import StdTensorOp
+from tenferro.ops import analytic as an
 from tenferro.ops import elementwise as el
 from tenferro.ops import reduction as re
 from tenferro.ops.control import ControlOp
+from tenferro.ops.extension import Extension
 from tenferro.program import GraphProgram, Instruction
 from tenferro.types import DType, TensorSpec
 from xla_peer.parity.rounding import Rounding, rounding_of
@@ -26,6 +28,7 @@ __all__ = [
     "DISCRETE",
     "Pending",
     "divides_by_constant",
+    "may_tip",
     "nested_instructions",
     "pending_roundings",
     "unit",
@@ -42,6 +45,10 @@ DISCRETE = (
     el.ReducePrecision, re.ArgMax, re.ArgMin, re.Sort, re.TopK,
 )  # fmt: skip
 """Ops that may jump where an operand moves a little; `Convert` to integers is another."""
+WHOLE = (el.Floor, el.Ceil, el.RoundNearestEven, el.RoundNearestAfz, el.Sign)
+"""Ops that give whole numbers of real ones, in which no rounding of the operand is left."""
+
+JUMPING = (ControlOp, Extension, an.Atan2, el.BitcastConvert)
 
 
 def unit(dtype: DType) -> float:
@@ -121,6 +128,8 @@ def _result(
     if isinstance(op, CHOICES):
         # No compiler takes a sum apart across a choice, which compares what has been rounded.
         return Pending(product, differs or any(before), is_constant, product)
+    if isinstance(op, WHOLE) and not spec.dtype.is_complex:
+        return Pending(0.0, differs or any(before), is_constant)
     if not rounding.rounds or combines_one(op, rounding, specs):
         return Pending(max(before, default=0.0), differs, is_constant, product)
     if isinstance(op, ADDITIVE):
@@ -134,6 +143,19 @@ def _result(
     # What is computed in a wider dtype, a little differently, may be rounded to the next number.
     is_narrow = spec.dtype.accumulator is not spec.dtype
     return Pending(2 * own if is_narrow else own, True, is_constant)
+
+
+def may_tip(program: GraphProgram) -> bool:
+    """An op jumps somewhere: it chooses, counts, cuts to whole numbers, or goes around a branch point."""
+    for step in program.instructions:
+        if isinstance(step.op, (*JUMPING, *DISCRETE)):
+            return True
+        types = [program.types[slot] for slot in (*step.inputs, *step.outputs)]
+        if isinstance(step.op, (*an.CARDS, el.Power)) and any(x.dtype.is_complex for x in types):
+            return True
+        if isinstance(step.op, el.Convert) and not step.op.to.is_inexact:
+            return True
+    return False
 
 
 def combines_one(op: StdTensorOp, rounding: Rounding, specs: tuple[TensorSpec, ...]) -> bool:

@@ -45,6 +45,7 @@ class Rounding:
         combined: of ops that add or multiply terms up in an order of their own, how many.
         intermediate: of functions that add up terms as large as the argument, how many: what is lost
             there is relative to the operands.
+        argument: ulps of each operand, of functions that round a sum or product of it before they go on.
     """
 
     rounds: bool = True
@@ -52,6 +53,7 @@ class Rounding:
     complex: float = 0
     combined: Terms | None = None
     intermediate: Terms | None = None
+    argument: float = 0
 
     def output(self, is_complex: bool) -> float:
         """Ulps of the result."""
@@ -68,8 +70,16 @@ EXACT = Rounding(rounds=False)
 CORRECT = Rounding()
 ARITHMETIC = Rounding(complex=12)
 TRANSCENDENTAL = Rounding(real=8, complex=80)
+# XLA computes cosh(x) as e^(x + log(1/2)) + e^(-x + log(1/2)), and sinh(x) so where |x| > 1: the sum is rounded by up
+# to half a unit in the last place of x, which is |x|/2 units of the result.
+HYPERBOLIC = Rounding(real=8, complex=80, argument=0.25)
+# XLA's polynomial for its inverse is in log1p(-x x), and x x is rounded.
+ERROR_FUNCTION = Rounding(real=8, complex=80, argument=0.25)
 # Sums of terms as large as the argument, which cancel near the zeros of the function.
-SPECIAL = Rounding(real=512, complex=512, intermediate=lambda op, specs: 64)
+GAMMA = Rounding(real=32, complex=512, intermediate=lambda op, specs: 64)
+ZETA = Rounding(real=512, complex=512, intermediate=lambda op, specs: 64)
+# XLA's polynomial for log(1 + x) in float64 is 119 units off near x = -0.41.
+LOG1P_OF_FLOAT64 = Rounding(real=60, complex=80)
 
 
 def _reduced(op: Any, specs: Specs) -> int:
@@ -134,9 +144,12 @@ ROUNDING: Column[Rounding] = Column(
         _all(an.CARDS, TRANSCENDENTAL),
         {
             an.Sqrt: Rounding(complex=80),
-            an.Lgamma: SPECIAL,
-            an.Digamma: SPECIAL,
-            an.Polygamma: SPECIAL,
+            an.Sinh: HYPERBOLIC,
+            an.Cosh: HYPERBOLIC,
+            an.ErfInv: ERROR_FUNCTION,
+            an.Lgamma: GAMMA,
+            an.Digamma: GAMMA,
+            an.Polygamma: ZETA,
         },
     ),
     _all(st.CARDS, EXACT),
@@ -174,6 +187,8 @@ def rounding_of(op: StdTensorOp, specs: Specs) -> Rounding:
         return EXACT
     if isinstance(op, ix.Scatter) and op.combiner in ("set", "min", "max"):
         return EXACT
+    if isinstance(op, an.Log1p | an.Atanh) and dtypes[0] is DType.F64:
+        return LOG1P_OF_FLOAT64
     if isinstance(op, el.Abs | el.Sign) and not any(dtype.is_complex for dtype in dtypes):
         return EXACT
     return row

@@ -158,12 +158,32 @@ class Moved(Plain):
                 x = self._moved(x.astype(work.dtype, copy=False), share)
             arrays.append(x)
         results: list[Any] = []
-        for y, dtype in zip(_all_of(op, kernel(op, *arrays)), operands.dtypes, strict=True):
+        values = _all_of(op, kernel(op, *arrays))
+        if rounding.argument:
+            values = self._of_rounded_argument(op, kernel, arrays, values, rounding.argument)
+        for y, dtype in zip(values, operands.dtypes, strict=True):
             if dtype.is_inexact:
                 share = 2 * unit(dtype.accumulator) * rounding.output(operands.is_complex)
                 y = self._moved(y, share)
             results.append(y.astype(dtype.dtype, copy=False))
         return results
+
+    def _of_rounded_argument(
+        self,
+        op: StdTensorOp,
+        kernel: Kernel,
+        arrays: Sequence[Any],
+        values: Sequence[Any],
+        ulps: float,
+    ) -> list[Any]:
+        """The values where each operand moves by a part of a unit in its last place, which no float can: that part of
+        the way to the values of the next floats.
+        """
+        beside = [self._moved(x, float(ml_dtypes.finfo(x.dtype).eps)) for x in arrays]
+        return [
+            np.where(np.isfinite(z), y + ulps * (z - y), z).astype(y.dtype)
+            for y, z in zip(values, _all_of(op, kernel(op, *beside)), strict=True)
+        ]
 
     def _sum(self, op: StdTensorOp, arrays: Sequence[Any], before: Sequence[float]) -> Any:
         """A sum or difference of terms, their last roundings left out in part, rounded once."""

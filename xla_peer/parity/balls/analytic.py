@@ -18,6 +18,7 @@ from xla_peer.parity.balls.operands import (
     EPSILON,
     Operands,
     Rule,
+    flushed,
     outward,
     rounded,
     underflow,
@@ -37,7 +38,7 @@ def _analytic(real: Continuity | None, complex_: Continuity | None = None) -> Ru
 
     def rule(operands: Operands) -> Sequence[Any]:
         (x,), (radius,), (result,) = operands.values, operands.radii, operands.results
-        reach = radius + _operand_error(operands, x)
+        reach = radius + _operand_error(operands, x) + flushed(x, operands.specs[0].dtype)
         continuity = complex_ if operands.is_complex else real
         if continuity is None:
             spread = np.full(np.shape(result), np.inf)
@@ -55,7 +56,7 @@ def _operand_error(operands: Operands, x: Any) -> Any:
     """Backward error of both implementations."""
     row, dtype = operands.rounding, operands.specs[0].dtype
     size = np.where(np.isfinite(modulus(x)), modulus(x), 0.0)
-    ulps = row.operand(operands.op, operands.specs)
+    ulps = row.operand(operands.op, operands.specs) + row.argument
     if type(operands.op) is an.Exp:
         # Because XLA takes e^a e^b for e^(a + b), which rounds a + b.
         return unit(dtype) * size

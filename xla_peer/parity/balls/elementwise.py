@@ -15,6 +15,7 @@ from xla_peer.parity.balls.operands import (
     Ball,
     Operands,
     Rule,
+    flushed,
     outward,
     rounded,
     underflow,
@@ -240,12 +241,15 @@ def larger_radius(x: Any, y: Any, a: Any, b: Any) -> Any:
 
 
 def _maximum(operands: Operands) -> Sequence[Any]:
-    return (larger_radius(*operands.values, *operands.radii),)
+    return (
+        larger_radius(*operands.values, *operands.radii)
+        + flushed(operands.results[0], operands.dtype),
+    )
 
 
 def _minimum(operands: Operands) -> Sequence[Any]:
     x, y = (-x.astype(np.float64) for x in operands.values)
-    return (larger_radius(x, y, *operands.radii),)
+    return (larger_radius(x, y, *operands.radii) + flushed(operands.results[0], operands.dtype),)
 
 
 def clipped_radius(operands: Operands) -> Any:
@@ -257,7 +261,7 @@ def clipped_radius(operands: Operands) -> Any:
 
 
 def _clamp(operands: Operands) -> Sequence[Any]:
-    return (clipped_radius(operands),)
+    return (clipped_radius(operands) + flushed(operands.results[0], operands.dtype),)
 
 
 def _compare(operands: Operands) -> Sequence[Any]:

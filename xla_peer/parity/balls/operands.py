@@ -27,6 +27,7 @@ __all__ = [
     "Operands",
     "Rule",
     "are_integers",
+    "flushed",
     "integer_limit",
     "outward",
     "overflow",
@@ -162,6 +163,18 @@ def underflow(operands: Operands) -> Any:
     for x in operands.values:
         from_nonzero = from_nonzero & (x != 0) & np.isfinite(wide(x))
     return np.where(from_nonzero, 2.0 * least, 0.0)
+
+
+def flushed(x: Any, dtype: DType) -> Any:
+    """Distance of subnormal elements from zero, for which they may be taken; of complex numbers, whose parts are halved
+    and squared on the way, in each part that is nearly subnormal.
+    """
+    if not dtype.is_inexact:
+        return np.zeros(np.shape(x))
+    parts = (x.real, x.imag) if dtype.is_complex else (x,)
+    sizes = [np.abs(part.astype(np.float64, copy=False)) for part in parts]
+    least = (NEAR_ZERO if dtype.is_complex else 1.0) * tiny(dtype)
+    return sum([np.where(size < least, size, 0.0) for size in sizes])
 
 
 def integer_limit(dtype: DType) -> float:

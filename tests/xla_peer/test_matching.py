@@ -1,0 +1,101 @@
+"""The op in which a program with a planted fault begins to differ is named."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from xla_peer import check_parity
+
+X = np.array([[0.3, -1.2, 3e38, 0.7], [1.5, 2.5, -0.4, -2.0]])
+
+
+def chosen(x: Any, fault: bool) -> Any:
+    """The wrong branch of a choice, whose right one is a value of the program with the fault too."""
+    y = tnf.sin(x) * 2.0
+    nothing = x * 0.0 + 3.25
+    here = tnf.abs(x) < 1.0
+    return tnf.exp(tnf.where(here, nothing, y) if fault else tnf.where(here, y, nothing))
+
+
+def counted(x: Any, fault: bool) -> Any:
+    """An index that is 0 throughout, as other values are."""
+    zeros = tnf.astype(x * 0.0, "int64")
+    y = tnf.cos(x) + np.array([[3.0], [0.0]])
+    return (tnf.argmin(y, axis=0) if fault else tnf.argmax(y, axis=0)) + zeros[0]
+
+
+def huge(x: Any, fault: bool) -> Any:
+    """One element beside which all others are small."""
+    y = tnf.cbrt(x) * x
+    return y - tnf.floor(x) if fault else y + tnf.floor(x)
+
+
+def dropped(x: Any, fault: bool) -> Any:
+    """A term that is left out, with all that led to it."""
+    term = tnf.tanh(tnf.sin(x) + 0.5) * 3.0
+    return tnf.exp(tnf.cos(x) if fault else tnf.cos(x) + term)
+
+
+def in_a_chain(x: Any, fault: bool) -> Any:
+    """A term out of a chain of sums."""
+    y = tnf.sin(x) + tnf.cos(x)
+    return (y if fault else y + tnf.floor(x)) + tnf.tanh(x)
+
+
+def swapped(x: Any, fault: bool) -> Any:
+    """Operands in the wrong order."""
+    y, z = tnf.sin(x), tnf.cos(x) + 2.0
+    return tnf.exp(z / y if fault else y / z)
+
+
+def compared(x: Any, fault: bool) -> Any:
+    """A comparison whose value another comparison has too."""
+    y = tnf.sin(x)
+    both = tnf.logical_and(x < 100.0, x > 0.0)
+    return tnf.where(both, y, 0.0) + tnf.where(y <= 0.5 if fault else y > 0.5, 1.0, 2.0)
+
+
+def rounded(x: Any, fault: bool) -> Any:
+    """A rounding behind a value that others read as it is."""
+    y = tnf.sin(x) @ tnf.cos(x).T  # which is rounded where there is a fault else not
+    z = tnf.lax.reduce_precision(y, exponent_bits=5, mantissa_bits=5) if fault else y
+    return tnf.exp(z) + y
+
+
+def constant(x: Any, fault: bool) -> Any:
+    """A factor that is a little off."""
+    return tnf.exp(tnf.sin(x) * (0.7507 if fault else 0.75)) + 1.0
+
+
+FAULTS: dict[Callable[..., Any], str] = {
+    chosen: "Select",
+    counted: "Arg",
+    huge: "Add",
+    dropped: "Add",
+    in_a_chain: "Add",
+    swapped: "Divide",
+    rounded: "DotGeneral",
+    compared: "Compare",
+    constant: "Constant",
+}
+
+
+@pytest.mark.parametrize("fn", FAULTS, ids=lambda fn: fn.__name__)
+def test_the_changed_op_is_named(fn: Callable[..., Any]) -> None:
+    right, wrong = (tnf.compile(lambda x, f=f: fn(x, f), X) for f in (False, True))
+    report = check_parity(right, X, against=wrong, interpreter=False)
+    divergence = report.first_divergence
+    assert not report.ok
+    assert divergence is not None
+    assert divergence.op.startswith(FAULTS[fn]), divergence
+    body, start = inspect.getsourcelines(fn)
+    lines = [number for number, text in enumerate(body, start) if "fault else" in text]
+    (line,) = re.findall(r"test_matching\.py:(\d+)", divergence.line)
+    assert int(line) in lines, divergence

@@ -1,0 +1,119 @@
+"""Bounds of special functions where XLA's expansions lose digits: near zeros, poles and overflow."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import mpmath
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro.door import apply_one
+from tenferro.ops import analytic as an
+from xla_peer import XlaExecutor, check_parity, error_bound
+from xla_peer.parity.comparison import explained
+
+
+class Point(NamedTuple):
+    """An op where an expansion is off, its exact function, and a relative error that is a fault there."""
+
+    op: Any
+    exact: Any
+    at: tuple[float, ...]
+    fault: float
+
+
+def log_gamma(x: Any) -> Any:
+    return mpmath.log(abs(mpmath.gamma(x)))
+
+
+POINTS = {
+    "sinh near overflow": Point(an.Sinh(), mpmath.sinh, (-709.74, 700.3, 710.4), 1e-11),
+    "cosh near overflow": Point(an.Cosh(), mpmath.cosh, (-709.74, 700.3, 710.4), 1e-11),
+    "sinh in the middle": Point(an.Sinh(), mpmath.sinh, (0.5, 1.5, -3.0), 1e-12),
+    "log gamma near zeros": Point(an.Lgamma(), log_gamma, (2.0000001594694616, -2.457024739763317), 1e-3),
+    "log gamma elsewhere": Point(an.Lgamma(), log_gamma, (0.4, 5.5, 40.0), 1e-11),
+    "digamma near its zero": Point(an.Digamma(), mpmath.digamma, (1.4616321443460218,), 1e-2),
+    "digamma near a pole": Point(an.Digamma(), mpmath.digamma, (-26.999999980145514,), 1e-2),
+    "log1p near -0.41": Point(an.Log1p(), mpmath.log1p, (-0.4130055701845059, -0.4083030459), 1e-12),
+    "atanh near 0.41": Point(an.Atanh(), mpmath.atanh, (0.4130103497, -0.4137067276943609), 1e-12),
+    "the inverse of erf near 1": Point(an.ErfInv(), mpmath.erfinv, (0.9999999922, 0.99999983930), 1e-6),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", POINTS)
+def test_expansions_are_within_the_bound_and_faults_are_not(name: str) -> None:
+    op, exact, at, fault = POINTS[name]
+    x = np.array(at)
+
+    def fn(x: Any) -> Any:
+        return apply_one(op, x)
+
+    assert check_parity(fn, x, interpreter=False).ok
+    with mpmath.workdps(40):
+        truth = np.array([float(exact(mpmath.mpf(v))) for v in at])
+    assert check_parity(fn, x, against=lambda x: truth, interpreter=False).ok
+    wrong = check_parity(fn, x, against=lambda x: truth * (1 + fault), interpreter=False)
+    assert wrong.outputs[0].outside == len(at)
+
+
+@pytest.mark.parametrize("name", POINTS)
+def test_expansions_are_within_the_proven_bound(name: str) -> None:
+    op, exact, at, _ = POINTS[name]
+    x = np.array(at)
+    program = tnf.compile(lambda x: apply_one(op, x), x)
+    bound = error_bound(program, x)
+    with mpmath.workdps(40):
+        truth = np.array([float(exact(mpmath.mpf(v))) for v in at])
+    for results in (truth, np.asarray(XlaExecutor().run(program, x))):
+        assert (np.abs(results - np.asarray(bound.values)) <= np.asarray(bound.radii)).all()
+
+
+def test_a_run_that_leaves_an_element_alone_is_no_side_of_a_decision() -> None:
+    """Four runs that move the element alike, and one that changes other ops only: it moved, and nothing tipped."""
+    native = np.array([1e-6])
+    drawn = [native + away for away in (1e-11, -1e-11, 2e-11, -1.5e-11)]
+    limit = explained(native, [native, *drawn, native], drawn=4).limit
+    assert limit[0] >= 2e-11
+    tipped = explained(native, [native, native, native, native, native + 1e-3], drawn=4)
+    assert tipped.limit[0] < 1e-12
+    assert tipped.alternatives.values.tolist() == [1e-6 + 1e-3]
+
+
+def test_a_decision_that_tips_in_every_random_run_is_one_where_there_are_any() -> None:
+    native = np.array([1.0])
+    runs = [native, *[native + away for away in (0.3, -0.2, 0.4, -0.1)], native]
+    assert explained(native, runs, drawn=4).limit[0] < 1e-9
+    assert explained(native, runs, drawn=4, tips=False).limit[0] >= 0.4
+
+
+def test_a_term_left_out_behind_a_tie_is_wrong() -> None:
+    """Points are shared among the nearest centres by comparing distances with the least, which rounding tips."""
+    rng = np.random.default_rng(0)
+    points, centres = rng.standard_normal((20, 2)), rng.standard_normal((3, 2))
+
+    def counts(x: Any, c: Any, both: bool) -> Any:
+        far = tnf.sum(x * x, axis=1, keepdims=True) + tnf.sum(c * c, axis=1) - 2 * x @ c.T
+        near = tnf.astype(far == tnf.min(far, axis=1, keepdims=True), "float64")
+        number = tnf.sum(near, axis=0)
+        return (near.T @ x) / tnf.expand_dims(number + number if both else number, 1)
+
+    right, wrong = (
+        tnf.compile(lambda x, c, both=both: counts(x, c, both), points, centres)
+        for both in (True, False)
+    )
+    report = check_parity(right, points, centres, against=wrong, interpreter=False)
+    assert report.outputs[0].verdict == "wrong: program"
+
+
+def test_nothing_is_left_of_what_a_whole_number_was_rounded_from() -> None:
+    """atanh is infinite at 1, and rounding before a `round` does not reach beyond."""
+    x = np.array([0.97, 0.3])
+
+    def fn(x: Any) -> Any:
+        return tnf.atanh(tnf.round(tnf.sin(x * 1.5)))
+
+    assert check_parity(fn, x, interpreter=False).ok
+    wrong = check_parity(fn, x, against=lambda x: np.array([np.nan, 0.0]), interpreter=False)
+    assert wrong.outputs[0].outside == 1

@@ -1,0 +1,118 @@
+"""Two programs side by side, backward from an output that parts: down to where what they read is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tenferro.ops import elementwise as el
+from tenferro.program import GraphProgram, Instruction, makers
+
+__all__ = ["Alignment", "Side", "aligned"]
+
+COMMUTATIVE = (el.Add, el.Multiply, el.Maximum, el.Minimum, el.And, el.Or, el.Xor)
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of both programs.
+
+    Attributes:
+        class_of: a number for each slot, equal in both programs where slots stand for the same.
+        common: slots that stand for a slot of the other program.
+    """
+
+    program: GraphProgram
+    class_of: Mapping[int, int]
+    common: Set[int]
+
+
+class Alignment(NamedTuple):
+    """Where the walk ends.
+
+    Attributes:
+        places: slots whose makers differ while they read the same, with the other program's; None where the other
+            program leaves the op out.
+        open: slots that part, of makers that cannot be compared operand by operand.
+    """
+
+    places: list[tuple[int, int | None]]
+    open: list[Pair]
+
+
+def aligned(
+    side: Side, other: Side, pairs: Sequence[Pair], are_close: Callable[[int, int], bool]
+) -> Alignment:
+    """Go from slots that part to operands that part, as long as both programs apply the same op.
+
+    Args:
+        pairs: slots that part, of one program and of the other.
+        are_close: whether a slot and one of the other program have the same value, up to rounding.
+    """
+    maker_of, other_maker_of = makers(side.program.instructions), makers(other.program.instructions)
+    alignment = Alignment([], [])
+    waiting = list(dict.fromkeys(pairs))
+    seen = set(waiting)
+
+    def is_same(x: int, y: int) -> bool:
+        return side.class_of[x] == other.class_of[y] or are_close(x, y)
+
+    def is_behind(x: int, y: int) -> bool:
+        there = other_maker_of.get(y)
+        return x in maker_of and there is not None and _reads(other, there, side.class_of[x])
+
+    while waiting:
+        slot, other_slot = waiting.pop()
+        step, there = maker_of.get(slot), other_maker_of.get(other_slot)
+        if step is not None and _reads(side, step, other.class_of[other_slot]):
+            alignment.places.append((slot, None))
+            continue
+        if is_behind(slot, other_slot):
+            alignment.places.append((slot, other_slot))  # an op that was put in behind it
+            continue
+        if (
+            step is None
+            or there is None
+            or other_slot in other.common
+            or not _are_alike(step, there, slot, other_slot)
+        ):
+            alignment.open.append((slot, other_slot))
+            continue
+        parted = _parted(step, there, is_same)
+        crosses = any(is_same(x, y) for x, _ in parted for _, y in parted)
+        is_reader = any(x in side.common and not is_behind(x, y) for x, y in parted)
+        if not parted or crosses or is_reader:
+            alignment.places.append((slot, other_slot))
+            continue
+        fresh = [pair for pair in parted if pair not in seen]
+        seen.update(fresh)
+        waiting += fresh
+    return alignment
+
+
+def _reads(side: Side, step: Instruction, number: int) -> bool:
+    """An operand is of that class."""
+    return number in [side.class_of[slot] for slot in step.inputs]
+
+
+def _are_alike(step: Instruction, there: Instruction, slot: int, other_slot: int) -> bool:
+    """The same op on as many operands, and the same of its results."""
+    return (
+        type(step.op) is type(there.op)
+        and len(step.inputs) == len(there.inputs)
+        and step.outputs.index(slot) == there.outputs.index(other_slot)
+    )
+
+
+def _parted(
+    step: Instruction, there: Instruction, is_same: Callable[[int, int], bool]
+) -> list[Pair]:
+    """Operands that are not the same, in pairs."""
+    pairs = list(zip(step.inputs, there.inputs, strict=True))
+    parted = [(x, y) for x, y in pairs if not is_same(x, y)]
+    if isinstance(step.op, COMMUTATIVE) and parted:
+        turned = list(zip(step.inputs, there.inputs[::-1], strict=True))
+        parted = min(parted, [(x, y) for x, y in turned if not is_same(x, y)], key=len)
+    return parted

@@ -1,0 +1,145 @@
+"""Values of functions by their definitions, in mpmath: the side that is wrong at one element.
+
+Both paths have the same operands there, so that neither owes its error to what came before.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tenferro.ops import StdTensorOp
+from tenferro.ops import analytic as an
+from tenferro.ops import elementwise as el
+from xla_peer.parity.divergence import Divergence, maker, values_of
+from xla_peer.parity.opinion import NATIVE, PEER, Opinion
+from xla_peer.parity.ulps import spacing
+
+__all__ = ["DEFINITIONS", "by_definition"]
+
+DIGITS = 60
+CLEAR = 4.0
+"""One side is wrong where its error is this many times the other's."""
+Definition = Callable[..., Any]
+"""Of mpmath, the op, and the operands as mpmath's numbers."""
+
+
+def _of(name: str) -> Definition:
+    return lambda m, op, *xs: getattr(m, name)(*xs)
+
+
+DEFINITIONS: Mapping[type[StdTensorOp], Definition] = {
+    an.Exp: _of("exp"),
+    an.Expm1: _of("expm1"),
+    an.Log: _of("log"),
+    an.Log1p: _of("log1p"),
+    an.Sqrt: _of("sqrt"),
+    an.Rsqrt: lambda m, op, x: 1 / m.sqrt(x),
+    an.Cbrt: lambda m, op, x: m.sign(x) * m.cbrt(abs(x)),
+    an.Sin: _of("sin"),
+    an.Cos: _of("cos"),
+    an.Tan: _of("tan"),
+    an.Tanh: _of("tanh"),
+    an.Logistic: lambda m, op, x: 1 / (1 + m.exp(-x)),
+    an.Asin: _of("asin"),
+    an.Acos: _of("acos"),
+    an.Atan: _of("atan"),
+    an.Sinh: _of("sinh"),
+    an.Cosh: _of("cosh"),
+    an.Asinh: _of("asinh"),
+    an.Acosh: _of("acosh"),
+    an.Atanh: _of("atanh"),
+    an.Erf: _of("erf"),
+    an.Erfc: _of("erfc"),
+    an.ErfInv: _of("erfinv"),
+    an.Lgamma: lambda m, op, x: m.re(m.loggamma(x)),
+    an.Digamma: _of("digamma"),
+    an.Polygamma: lambda m, op, x: m.polygamma(op.order, x),
+    an.Atan2: _of("atan2"),
+    el.Power: _of("power"),
+}
+"""Of real numbers, inside of the domain."""
+
+
+class _Element(NamedTuple):
+    """One element of an op, as both paths have it, and its operands."""
+
+    op: StdTensorOp
+    operands: list[float]
+    native: Any
+    peer: Any
+
+
+def by_definition(divergence: Divergence) -> Opinion | None:
+    """The opinion of the function's definition on the op that parts, at the worst element; None where it has none: for
+    other ops, complex or infinite operands, poles, and an op that parts only where others lead to it.
+    """
+    element = _element(divergence)
+    if element is None:
+        return None
+    try:
+        mpmath = importlib.import_module("mpmath")
+    except ImportError:
+        return Opinion(
+            f"the definition of {element.op.name} has no opinion: mpmath is not installed"
+        )
+    errors = _errors(mpmath, element)
+    if errors is None:
+        return None
+    words = (
+        f"by its definition {element.op.name} at {', '.join(map(repr, element.operands))} is "
+        f"{errors.exact}: native is {errors.native:.3g} units in the last place off, PJRT {errors.peer:.3g}"
+    )
+    near, far = sorted((errors.native, errors.peer))
+    if not far > CLEAR * max(near, 0.5):
+        return Opinion(words)
+    return Opinion(words, NATIVE if errors.native > errors.peer else PEER)
+
+
+def _element(divergence: Divergence) -> _Element | None:
+    step, output = maker(divergence.program, divergence.output), divergence.output
+    is_alone = len(divergence.program.instructions) == 1 and output.worst is not None
+    if step is None or not is_alone or type(step.op) not in DEFINITIONS:
+        return None
+    arrays = values_of(divergence.program, step.inputs, divergence.leaves)
+    if any(x.dtype.kind in "biuc" for x in arrays) or output.spec.dtype.is_complex:
+        return None
+    operands = [float(x[output.worst]) for x in arrays]
+    if not np.isfinite(operands).all():
+        return None
+    return _Element(step.op, operands, output.native, output.xla)
+
+
+class _Errors(NamedTuple):
+    """The exact value in words, and how far both paths are from it, in units in the last place."""
+
+    exact: str
+    native: float
+    peer: float
+
+
+def _errors(mpmath: Any, element: _Element) -> _Errors | None:
+    with mpmath.workdps(DIGITS):
+        try:
+            exact = DEFINITIONS[type(element.op)](
+                mpmath, element.op, *map(mpmath.mpf, element.operands)
+            )
+        except (ValueError, ZeroDivisionError, NotImplementedError):
+            return None  # because it is a pole
+        if isinstance(exact, mpmath.mpc) or not mpmath.isfinite(exact):
+            return None
+        native, peer = (_error(mpmath, exact, y) for y in (element.native, element.peer))
+        return _Errors(mpmath.nstr(exact, 20), native, peer)
+
+
+@np.errstate(all="ignore")
+def _error(mpmath: Any, exact: Any, y: Any) -> float:
+    array = np.asarray(y)
+    rounded = np.asarray(float(exact)).astype(array.dtype)
+    if not np.isfinite(array.astype(np.float64)):
+        return 0.0 if rounded == array else float("inf")
+    unit = float(spacing(rounded if np.isfinite(rounded.astype(np.float64)) else array))
+    return float(abs(mpmath.mpf(float(array)) - exact) / mpmath.mpf(unit))
