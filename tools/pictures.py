@@ -1,18 +1,23 @@
-"""Draw docs/images: the pages of docs/seeing.md's program and a parity report, as a browser shows them.
+"""Draw docs/images: the pages of docs/seeing.md's program, a parity report, and the first screens of README and site, as
+a browser shows them.
 
-python tools/pictures.py
+python tools/pictures.py             all; the site is build/docs, of `make docs`
+python tools/pictures.py --screens   the first screens alone
 """
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from browser import BROWSER, shown
+from browser import BROWSER, FLAGS, shown
+from markdown_it import MarkdownIt
 
 import tenferro as tnf
 from lowering import lower_to_stablehlo
@@ -31,6 +36,46 @@ def shot(page: str, name: str, width: int, height: int) -> None:
         size, target = f"--window-size={width},{height}", f"--screenshot={IMAGES / name}"
         shown(page, Path(folder), size, target)
     print(f"{name}: {(IMAGES / name).stat().st_size} bytes")
+
+
+SCREENS = {1280: 800, 390: 844}
+"""Widths of a desk and of a telephone, and heights, in pixels."""
+STYLE = """body { font: 16px/1.5 -apple-system, Segoe UI, Helvetica, Arial, sans-serif; margin: 0 auto; max-width: 900px;
+padding: 16px; } pre { background: #f6f8fa; padding: 16px; overflow: auto; font-size: 85%; } code { font-size: 85%; }
+img { max-width: 100%; } table { border-collapse: collapse; display: block; overflow: auto; }
+td, th { border: 1px solid #d1d9e0; padding: 6px 13px; }"""
+"""Like that of sites that show README files: tables and code scroll by themselves."""
+
+
+def screens() -> None:
+    """The first screens of README.md and of the site, at both widths."""
+    site = ROOT / "build" / "docs" / "index.html"
+    text = MarkdownIt("commonmark").enable("table").render((ROOT / "README.md").read_text())
+    meta = "<meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
+    with tempfile.TemporaryDirectory() as folder:
+        readme = Path(folder) / "readme.html"
+        readme.write_text(f"{meta}<base href='{ROOT.as_uri()}/'><style>{STYLE}</style>{text}")
+        for name, page in (("readme", readme), ("site", site)):
+            for width, height in SCREENS.items():
+                # A frame, because a window of the browser is never so narrow.
+                frame = Path(folder) / "frame.html"
+                frame.write_text(
+                    f"<body style='margin:0'><iframe src='{page.as_uri()}' width={width} height={height}"
+                    " style='border:0'></iframe>"
+                )
+                target = IMAGES / "screens" / f"{name}-{width}.png"
+                target.parent.mkdir(exist_ok=True)
+                options = [f"--window-size={width},{height}", f"--screenshot={target}"]
+                profile = f"--user-data-dir={folder}/profile"
+                command = [
+                    str(BROWSER),
+                    *FLAGS,
+                    "--allow-file-access-from-files",
+                    profile,
+                    *options,
+                ]
+                subprocess.run([*command, str(frame)], capture_output=True, timeout=120, check=True)
+                print(f"{target.name}: {target.stat().st_size} bytes")
 
 
 class FaultyCompiler:
@@ -69,6 +114,9 @@ def verdict() -> ParityReport:
 
 def main() -> None:
     IMAGES.mkdir(exist_ok=True)
+    screens()
+    if "--screens" in sys.argv:
+        return
     code = re.findall(r"```python\n(.*?)```", (ROOT / "docs/seeing.md").read_text(), re.DOTALL)
     names: dict[str, Any] = {}
     for block in code[:1]:
