@@ -398,15 +398,15 @@ class _Bench:
     def held(self, executor: GraphExecutor) -> str:
         """The first output that something else refers to; no variable here does."""
         _, outputs = self.called(executor, self.inputs)
-        addresses = [outputs[i].ctypes.data for i in range(len(outputs))]
-        sizes = [outputs[i].size for i in range(len(outputs))]
+        addresses = [y.ctypes.data if _is_owned(y) else None for y in list(outputs)]
         take_ownership(outputs)
-        for position, (address, size) in enumerate(zip(addresses, sizes, strict=True)):
+        for position, address in enumerate(addresses):
             is_alias = position in getattr(self.op, "aliases", {})
-            if size and not is_alias and outputs[position].ctypes.data != address:
+            is_empty = not outputs[position].size
+            if not (is_alias or is_empty) and address not in (None, outputs[position].ctypes.data):
                 return (
-                    f"output {position} is referred to elsewhere after the call, or is memory that NumPy does not "
-                    "own, and is copied at each call; give a fresh array"
+                    f"output {position} is referred to elsewhere after the call, and is copied at each call; give a "
+                    "fresh array"
                 )
         return ""
 
@@ -720,6 +720,13 @@ class _Bench:
             if finding:
                 return finding
         return ""
+
+
+def _is_owned(array: Any) -> bool:
+    """Whether its memory is NumPy's, and not that of another library."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array.base is None and bool(array.flags.owndata)
 
 
 COPIES = 16

@@ -482,6 +482,14 @@ def test_each_fault_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     assert "BREAKS" in str(report)
 
 
+def test_memory_of_another_library_is_no_fault() -> None:
+    def foreign(x: Any, w: Any) -> Any:
+        return np.frombuffer(bytearray((x * w * 2.0).tobytes())).reshape(x.shape)
+
+    report = check_extension(Product(), [X, W], runtime=Runtime(foreign))
+    assert report.ok, str(report)
+
+
 def test_a_smaller_form_is_no_fault() -> None:
     report = check_extension(TwoProducts(), [X, W])
     assert report.ok, str(report)
