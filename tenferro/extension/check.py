@@ -8,6 +8,7 @@ of the rules, the way through a file, and another executor's results.
 from __future__ import annotations
 
 import copy
+import decimal
 import gc
 import os
 import random
@@ -15,7 +16,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from itertools import compress, count
 from typing import Any
 
@@ -35,6 +36,7 @@ from tenferro.exec.extensions import (
     lent,
     outputs_of,
 )
+from tenferro.exec.ownership import take_ownership
 from tenferro.extension.extension_op import check_family_id
 from tenferro.extension.saving import load, save
 from tenferro.graph import Graph
@@ -213,6 +215,7 @@ class _Bench:
         self.executors = executors
         self.tolerance = tolerance
         self.analytic = analytic
+        self.at_start = _process_state()
 
     def tried(self, law: str) -> str:
         """The finding of a law; an exception is a finding, too."""
@@ -270,7 +273,28 @@ class _Bench:
             return "a copy of the op is not equal to it"
         if hash(self.carrier) != hash(twin) or hash(self.carrier) != hash(self.carrier):
             return "equal ops have different hashes"
-        return "payload_eq takes another object for equal" if self.op.payload_eq(object()) else ""
+        if self.op.payload_eq(object()):
+            return "payload_eq takes another object for equal"
+        for name in self.payload_names():
+            other = copy.copy(self.op)
+            vars(other).pop("_normal", None)
+            object.__setattr__(other, name, object())
+            try:
+                is_equal = self.op.payload_eq(other)
+            except (AttributeError, TypeError, ValueError):
+                continue  # because payload_eq reads what this value does not have
+            if is_equal:
+                return f"payload_eq takes an op with another {name} for equal"
+        return ""
+
+    def payload_names(self) -> list[str]:
+        """The fields of a dataclass that tell its ops apart."""
+        op: Any = self.op
+        if not is_dataclass(op) or not hasattr(op, "__dict__"):
+            return []
+        compared = {field.name for field in fields(op) if field.compare}
+        names: Any = getattr(op, "payload_fields", dict)()
+        return [name for name in names if name in compared]
 
     def arity(self) -> str:
         for name in ("input_count", "output_count"):
@@ -369,6 +393,21 @@ class _Bench:
                     f"output {position} lies where a result of an earlier call lies, such as in a workspace, "
                     "and is copied at each call; give a fresh array"
                 )
+        return self.held(executor)
+
+    def held(self, executor: GraphExecutor) -> str:
+        """The first output that something else refers to; no variable here does."""
+        _, outputs = self.called(executor, self.inputs)
+        addresses = [y.ctypes.data if _is_owned(y) else None for y in list(outputs)]
+        take_ownership(outputs)
+        for position, address in enumerate(addresses):
+            is_alias = position in getattr(self.op, "aliases", {})
+            is_empty = not outputs[position].size
+            if not (is_alias or is_empty) and address not in (None, outputs[position].ctypes.data):
+                return (
+                    f"output {position} is referred to elsewhere after the call, and is copied at each call; give a "
+                    "fresh array"
+                )
         return ""
 
     def order(self) -> str:
@@ -408,10 +447,14 @@ class _Bench:
         registry = self.native().extensions
         runtime, caches = registry.runtime_of(self.carrier), registry.caches
         inputs = lent(runtime, self.op, self.inputs)
-        with np.errstate():  # because what is changed is put back
+        # What is changed is put back, and a filter that is there already moves to the front.
+        with np.errstate(), warnings.catch_warnings():
+            warnings.simplefilter("default", category=_OfThisCheck)
             before = _process_state()
             runtime.execute(self.op, inputs, caches)
             after = _process_state()
+        # An earlier call may have left these as this one does; imports, which come with one, leave them alone.
+        before |= {name: self.at_start[name] for name in LEFT_ALONE_BY_IMPORTS}
         changed = [name for name in before if before[name] != after[name]]
         return f"a call changes {', '.join(changed)}" if changed else ""
 
@@ -679,6 +722,13 @@ class _Bench:
         return ""
 
 
+def _is_owned(array: Any) -> bool:
+    """Whether its memory is NumPy's, and not that of another library."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array.base is None and bool(array.flags.owndata)
+
+
 COPIES = 16
 BATCH_SCALES = (1.0, 0.75, 0.5)
 """Factors of the inexact inputs, one for each slice of a batch."""
@@ -702,10 +752,19 @@ def _spread(x: Any) -> Any:
     return view
 
 
+class _OfThisCheck(UserWarning):
+    """A category that nobody else filters."""
+
+
+LEFT_ALONE_BY_IMPORTS = ("NumPy's print options", "the working directory", "the collector")
+
+
 def _process_state() -> dict[str, Any]:
     """State that a process has once, and that kernels must not change."""
     return {
         "NumPy's handling of errors": np.geterr(),
+        "NumPy's print options": repr(np.get_printoptions()),
+        "the decimal context": repr(decimal.getcontext()),
         "NumPy's global random state": repr(np.random.get_state(legacy=False)),
         "Python's global random state": random.getstate(),
         "the working directory": os.getcwd(),

@@ -32,6 +32,8 @@ def prune_outputs(program: GraphProgram) -> GraphProgram:
         InvalidConfigError: an op in the place of another that has another family, other inputs, or outputs
             other than the used ones.
     """
+    if not any([_may_prune(instruction) for instruction in program.instructions]):
+        return program
     read = {slot for instruction in program.instructions for slot in instruction.inputs}
     read.update(program.output_slots)
     instructions = [_pruned(program, one, read) for one in program.instructions]
@@ -40,6 +42,11 @@ def prune_outputs(program: GraphProgram) -> GraphProgram:
     code, slots, outputs = renumber(instructions, program.input_slots, program.output_slots)
     types = tuple([program.types[slot] for slot in slots])
     return replace(program, instructions=code, types=types, output_slots=outputs)
+
+
+def _may_prune(instruction: Instruction) -> bool:
+    op = instruction.op
+    return isinstance(op, ControlOp) or (isinstance(op, Extension) and len(instruction.outputs) > 1)
 
 
 def _pruned(program: GraphProgram, instruction: Instruction, read: Collection[int]) -> Instruction:

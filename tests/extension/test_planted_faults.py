@@ -5,10 +5,13 @@ The kit must name the law that each of them breaks.
 
 from __future__ import annotations
 
+import gc
 import os
 import random
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -120,6 +123,14 @@ class EqualToAnything(Product):
         return True
 
 
+class EqualOfItsClass(Product):
+    def payload_eq(self, other: Any) -> bool:
+        return isinstance(other, Product)
+
+    def payload_hash(self) -> int:
+        return 0
+
+
 class HashOfTheObject(Product):
     def payload_hash(self) -> int:
         return id(self)
@@ -173,6 +184,7 @@ class UndeclaredEffects(Product):
 WORKSPACE = np.zeros_like(X)
 BY_PLACE: dict[int, Any] = {}
 CALLS = [0]
+KEPT: list[Any] = []
 
 
 def writes_to_an_input(x: Any, w: Any) -> Any:
@@ -198,6 +210,11 @@ def remembers_by_place(x: Any, w: Any) -> Any:
     if place not in BY_PLACE:
         BY_PLACE[place] = x * w * 2.0
     return BY_PLACE[place].copy()
+
+
+def keeps_its_result(x: Any, w: Any) -> Any:
+    KEPT.append(x * w * 2.0)
+    return KEPT[-1]
 
 
 def counts_its_calls(x: Any, w: Any) -> Any:
@@ -372,6 +389,7 @@ FAULTS: dict[str, Fault] = {
     "malformed id": Fault("well-formed", MalformedId()),
     "no payload equals its copy": Fault("equal payloads", NeverEqual()),
     "a payload equal to anything": Fault("equal payloads", EqualToAnything()),
+    "a payload of which a field is not compared": Fault("equal payloads", EqualOfItsClass()),
     "equal payloads of unequal hash": Fault("equal payloads", HashOfTheObject()),
     "fewer inputs declared": Fault("counts", OneInput()),
     "a count that is a function": Fault("counts", CountIsAFunction()),
@@ -396,6 +414,20 @@ FAULTS: dict[str, Fault] = {
     "a view of an input": Fault("memory", Same(), Runtime(lambda x, w: (x.copy(), x[:]))),
     "one array twice": Fault("memory", Same(), Runtime(once_given_twice)),
     "a workspace": Fault("memory", runtime=Runtime(in_a_workspace)),
+    "keeps its result": Fault("memory", runtime=Runtime(keeps_its_result)),
+    "changes the directory": Fault(
+        "process", runtime=Runtime(of_a_draw(lambda: os.chdir(os.path.dirname(os.getcwd()) or "/")))
+    ),
+    "goes to the root directory": Fault(
+        "process", runtime=Runtime(of_a_draw(lambda: os.chdir("/")))
+    ),
+    "ends the collector": Fault("process", runtime=Runtime(of_a_draw(gc.disable))),
+    "silences warnings": Fault(
+        "process", runtime=Runtime(of_a_draw(lambda: warnings.simplefilter("ignore")))
+    ),
+    "prints fewer digits": Fault(
+        "process", runtime=Runtime(of_a_draw(lambda: np.set_printoptions(precision=3)))
+    ),
     "reads memory in its order": Fault("how the inputs lie", runtime=Runtime(by_memory_order, "K")),
     "remembers by address": Fault("earlier calls", runtime=Runtime(remembers_by_place)),
     "advances NumPy's generator": Fault(
@@ -429,9 +461,14 @@ FAULTS: dict[str, Fault] = {
 
 
 @pytest.fixture(autouse=True)
-def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.delenv("TENFERRO_PLANTED", raising=False)
+    monkeypatch.chdir(Path(__file__).parent)
     BY_PLACE.clear()
+    KEPT.clear()
+    with np.printoptions(), warnings.catch_warnings():
+        yield
+    gc.enable()
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -443,6 +480,14 @@ def test_each_fault_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     failed = [check for check in report.checks if check.ok is False]
     assert any(fault.law in check.law for check in failed), str(report)
     assert "BREAKS" in str(report)
+
+
+def test_memory_of_another_library_is_no_fault() -> None:
+    def foreign(x: Any, w: Any) -> Any:
+        return np.frombuffer(bytearray((x * w * 2.0).tobytes())).reshape(x.shape)
+
+    report = check_extension(Product(), [X, W], runtime=Runtime(foreign))
+    assert report.ok, str(report)
 
 
 def test_a_smaller_form_is_no_fault() -> None:

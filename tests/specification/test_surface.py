@@ -225,3 +225,26 @@ def test_second_decomposition() -> None:
 
     u, _, vh = np.linalg.svd(A)
     np.testing.assert_allclose(tnf.grad(loss)(A), u[:, :2] @ vh[:2], rtol=1e-10)
+
+
+@chapter.works(
+    37,
+    "The factors of a QR decomposition take appended columns and rows, without a decomposition of the whole.",
+)
+def test_appended_factors() -> None:
+    q, r = tnf.linalg.qr(A[:, :1])
+    for axis, b in ((-1, A[:, 1:]), (-2, A[:1, :1])):
+        wider, taller = tnf.linalg.qr_append(q, r, b, axis=axis)
+        whole = np.concatenate([A[:, :1], b], axis)
+        np.testing.assert_allclose(wider @ taller, whole, atol=1e-14)
+        np.testing.assert_allclose(wider.T @ wider, np.eye(wider.shape[1]), atol=1e-14)
+
+
+@chapter.works(
+    38, "A contraction is planned once, with integers as labels, printed, and called with tensors."
+)
+def test_planned_contractions() -> None:
+    plan = tnf.einsum_plan((3, 3), [0, 1], (3, 3), [1, 2], [0, 2])
+    assert "27 multiplications" in str(plan)
+    np.testing.assert_allclose(plan(A, A), A @ A, rtol=1e-15)
+    np.testing.assert_allclose(tnf.jit(plan)(A, A), A @ A, rtol=1e-15)
