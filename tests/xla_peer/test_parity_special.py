@@ -11,6 +11,7 @@ import pytest
 import tenferro as tnf
 from tenferro.door import apply_one
 from tenferro.ops import analytic as an
+from tenferro.ops import elementwise as el
 from xla_peer import XlaExecutor, check_parity, error_bound
 from xla_peer.parity.comparison import explained
 
@@ -117,3 +118,17 @@ def test_nothing_is_left_of_what_a_whole_number_was_rounded_from() -> None:
     assert check_parity(fn, x, interpreter=False).ok
     wrong = check_parity(fn, x, against=lambda x: np.array([np.nan, 0.0]), interpreter=False)
     assert wrong.outputs[0].outside == 1
+
+
+def test_bits_of_an_integer_are_not_flushed() -> None:
+    """1 and 0 as bits of a float64 are a subnormal number and zero, and no computation is between."""
+    n = np.array([1, 0, 3], np.int64)
+
+    def fn(n: Any) -> Any:
+        return tnf.reshape(apply_one(el.BitcastConvert(tnf.DType.F64), n), (3, 1))
+
+    assert check_parity(fn, n, interpreter=False).outputs[0].verdict == "equal"
+    wrong = check_parity(fn, n, against=lambda n: fn(n * 0), interpreter=False)
+    assert wrong.outputs[0].outside == 2
+    flushed = check_parity(lambda n: fn(n) * 1.5, n, interpreter=False)
+    assert flushed.outputs[0].verdict == "peer departs"

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from tenferro.ops import structural as st
-from tenferro.ops.elementwise import Convert
+from tenferro.ops.elementwise import BitcastConvert, Convert
 from tenferro.ops.reduction import ArgMax, ArgReduction, ReduceSum
-from tenferro.program import GraphProgram, Instruction, native_executor
+from tenferro.program import GraphProgram, Instruction, makers, native_executor
 from xla_peer.parity.comparison import Alternatives
 
-__all__ = ["Choice", "choices", "counts_between", "rivals"]
+__all__ = ["CARRIERS", "Choice", "bit_patterns", "choices", "counts_between", "rivals"]
 
 CARRIERS = (st.Reshape, st.Transpose, st.BroadcastInDim)
 
@@ -40,16 +40,14 @@ class Choice:
 
 def choices(program: GraphProgram) -> list[Choice]:
     """The outputs of a program that are such indices and counts."""
-    makers: dict[int, Instruction] = {
-        slot: step for step in program.instructions for slot in step.outputs
-    }
+    maker_of = makers(program.instructions)
     chosen: list[Choice] = []
     for number, slot in enumerate(program.output_slots):
         carried: list[Any] = []
-        step = makers.get(slot)
+        step = maker_of.get(slot)
         while step is not None and _carries(step, program):
             carried.append(step.op)
-            step = makers.get(step.inputs[0])
+            step = maker_of.get(step.inputs[0])
         if step is None or not isinstance(step.op, ArgReduction | ReduceSum):
             continue
         if program.types[step.outputs[0]].dtype.is_integer:
@@ -62,6 +60,22 @@ def _carries(step: Instruction, program: GraphProgram) -> bool:
         dtypes = (program.types[step.inputs[0]].dtype, step.op.to)
         return all(dtype.is_integer for dtype in dtypes)
     return isinstance(step.op, CARRIERS)
+
+
+def bit_patterns(program: GraphProgram) -> list[bool]:
+    """Of each output, whether it is a copy of bits that were an integer."""
+    maker_of = makers(program.instructions)
+    patterns: list[bool] = []
+    for slot in program.output_slots:
+        step = maker_of.get(slot)
+        while step is not None and isinstance(step.op, CARRIERS):
+            step = maker_of.get(step.inputs[0])
+        patterns.append(
+            step is not None
+            and isinstance(step.op, BitcastConvert)
+            and not program.types[step.inputs[0]].dtype.is_inexact
+        )
+    return patterns
 
 
 def rivals(choice: Choice, keys: Any, limit: Any, output: Any) -> Alternatives:

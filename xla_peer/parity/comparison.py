@@ -53,12 +53,14 @@ class Allowance(NamedTuple):
     Attributes:
         is_granted: the user said so: then no limit is too wide to decide anything.
         unbounded: elements of which nothing is said, whatever they are; None for none.
+        are_bits: they are copies of bit patterns, of which none is flushed to zero.
     """
 
     limit: Any
     alternatives: Alternatives = NO_ALTERNATIVES
     is_granted: bool = False
     unbounded: Any = None
+    are_bits: bool = False
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,7 @@ def compare(
     alternatives: Alternatives = NO_ALTERNATIVES,
     is_granted: bool = False,
     unbounded: Any = None,
+    are_bits: bool = False,
 ) -> OutputParity:
     """One output, native against another.
 
@@ -171,11 +174,12 @@ def compare(
         alternatives: what some elements may be besides, each within the limit there.
         is_granted: the limit decides, however wide it is.
         unbounded: elements that are undecided wherever they differ.
+        are_bits: a subnormal number is not the same as zero.
     """
     native, xla = np.asarray(native), np.asarray(xla)
     dtype = DType.of(native.dtype)
     apart = np.array(ulps_apart(xla, native))
-    flushed = _flushed(native, xla)
+    flushed = np.zeros(native.shape, bool) if are_bits else _flushed(native, xla)
     apart[flushed] = 0.0
     distance = _distance(native, xla)
     limit = np.where(np.isfinite(limit), limit, 0.0)

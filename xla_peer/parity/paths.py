@@ -13,7 +13,7 @@ from tenferro.ops import elementwise as el
 from tenferro.ops.reduction import ArgReduction
 from tenferro.program import GraphProgram
 from tenferro.types import flatten, unflatten
-from xla_peer.parity.candidates import choices, counts_between, rivals
+from xla_peer.parity.candidates import bit_patterns, choices, counts_between, rivals
 from xla_peer.parity.comparison import (
     Allowance,
     Alternatives,
@@ -131,7 +131,10 @@ def limits(
         else:
             others = counts_between(choice, runs_of[number].values, y)
         allowed[choice.output] = Allowance(limit, _joined(seen, others))
-    return allowed[: len(arrays)]
+    return [
+        allowance._replace(are_bits=are_bits)
+        for allowance, are_bits in zip(allowed, bit_patterns(static), strict=False)
+    ]
 
 
 class _Runs(NamedTuple):

@@ -33,6 +33,7 @@ from tenferro.ops.control import ControlOp
 from tenferro.program import GraphProgram, Instruction, native_executor
 from tenferro.types import DType, TensorSpec
 from xla_peer.parity.accumulation import accumulated_error
+from xla_peer.parity.candidates import CARRIERS
 from xla_peer.parity.pending import (
     ADDITIVE,
     DISCRETE,
@@ -255,10 +256,16 @@ class Together(Moved):
 
 
 class Flushed(Plain):
-    """Subnormal values to zeros of their sign."""
+    """Subnormal values to zeros of their sign, where something is computed with them; copies of bits stay."""
 
     def leaf(self, x: Any) -> Any:
         return _by_part(lambda a: np.where(subnormal(a), np.copysign(0 * a, a), a), x)
+
+    def results(self, op: StdTensorOp, kernel: Kernel, operands: Operands) -> list[Any]:
+        if isinstance(op, (el.BitcastConvert, *CARRIERS)):
+            return _all_of(op, kernel(op, *operands.arrays))
+        values = _all_of(op, kernel(op, *map(self.leaf, operands.arrays)))
+        return list(map(self.leaf, values))
 
 
 class Turned(Plain):
