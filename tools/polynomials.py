@@ -111,6 +111,12 @@ def rest_of_erf(z: Any) -> Any:
     return mpmath.erf(mpmath.sqrt(z)) / mpmath.sqrt(z) - 1
 
 
+def inverse_erf(w: Any) -> Any:
+    """y / erf(y) with 1 - erf(y)^2 = e^-w."""
+    x = mpmath.sqrt(-mpmath.expm1(-w))
+    return mpmath.erfinv(x) / x
+
+
 def scaled_erfc(centre: Any) -> Callable[[Any], Any]:
     """(1 + 2 x) exp(x^2) erfc(x) of q = (x - k) / (x + k)."""
 
@@ -143,6 +149,8 @@ POLYNOMIALS = [
     Polynomial("ERF_SINGLE", "the same, for float32", rest_of_erf, mpmath.mpf(0), mpmath.mpf(1), 8),
     Polynomial("ERFC", "(1 + 2 x) exp(x^2) erfc(x) in (x - k) / (x + k), k = 3.75, 0 <= x <= 28", scaled_erfc(CENTRE), mpmath.mpf(-1), quotient(CENTRE, mpmath.mpf(28)), 22),
     Polynomial("ERFC_SINGLE", "the same with k = 3, for float32, 0 <= x <= 10.5", scaled_erfc(CENTRE_SINGLE), mpmath.mpf(-1), quotient(CENTRE_SINGLE, mpmath.mpf("10.5")), 12),
+    Polynomial("ERFINV", "y / erf(y) in w = -log(1 - erf(y)^2), w <= 6.25, to seven digits", inverse_erf, mpmath.mpf(0), mpmath.mpf("6.25"), 8),
+    Polynomial("ERFINV_FAR", "the same in sqrt(w) - 4, 2.5 <= sqrt(w) <= 6.2", lambda s: inverse_erf((s + 4) ** 2), mpmath.mpf("-1.5"), mpmath.mpf("2.2"), 10),
     Polynomial("LOG_TAIL", "(2 atanh(s) / s - 2 - 2/3 s^2) / s^4 in s^2, |s| <= 3 - sqrt(8)", tail_of_log, mpmath.mpf(0), LARGEST_S2, 7),
     Polynomial("CBRT", "the cube root of 1 .. 2", mpmath.cbrt, mpmath.mpf(1), mpmath.mpf(2), 4),
 ]  # fmt: skip

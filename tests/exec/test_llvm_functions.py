@@ -37,6 +37,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "atan2": tnf.arctan2,
     "erf": tnf.special.erf,
     "erfc": tnf.special.erfc,
+    "erfinv": tnf.special.erfinv,
     "cbrt": tnf.cbrt,
     "hypot": lambda x, y: tnf.abs(tnf.lax.complex(x, y)),
     "pow": tnf.power,
@@ -122,6 +123,7 @@ def _numbers(name: str) -> np.ndarray:
         "cbrt": [*usual, *positive],
     }
     several["acos"] = several["asin"]
+    several["erfinv"] = several["atanh"]
     return np.concatenate([POINTS, *several.get(name, usual)])
 
 
@@ -146,6 +148,7 @@ UNDEFINED: dict[str, Callable[[float], bool]] = {
     "asin": lambda x: abs(x) > 1,
     "acos": lambda x: abs(x) > 1,
     "atanh": lambda x: abs(x) > 1,
+    "erfinv": lambda x: abs(x) > 1,
     "acosh": lambda x: x < 1,
 }
 
@@ -154,7 +157,7 @@ def exactly(name: str, x: float) -> Any:
     """The value in many digits, infinities and NaN included."""
     if name in UNDEFINED and UNDEFINED[name](x):
         return mpmath.nan
-    if name == "atanh" and abs(x) == 1:
+    if name in ("atanh", "erfinv") and abs(x) == 1:
         return math.copysign(math.inf, x)
     if name == "cbrt" and np.isfinite(x):
         return mpmath.sign(x) * mpmath.cbrt(abs(x))

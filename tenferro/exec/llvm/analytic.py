@@ -83,5 +83,6 @@ ROWS: Rows = {
     an.Atanh: vectorised("atanh"),
     an.Erf: vectorised("erf"),
     an.Erfc: vectorised("erfc"),
+    an.ErfInv: vectorised("erfinv"),
     an.Atan2: vectorised("atan2"),
 }

@@ -361,6 +361,18 @@ class Code:
         """A float32 rounded to a number of a dtype; what is no float16 or bfloat16 stays."""
         return self._widened(self._narrowed(value, dtype), dtype) if dtype in LOW else value
 
+    def bits(self, value: str, dtype: DType) -> str:
+        """A real number's bits, as an integer of its width."""
+        if not dtype.is_inexact:
+            return value
+        return self.value(f"bitcast {llvm_type(dtype)} {value} to i{8 * dtype.itemsize}")
+
+    def of_bits(self, bits: str, dtype: DType) -> str:
+        """The real number of these bits."""
+        if not dtype.is_inexact:
+            return bits
+        return self.value(f"bitcast i{8 * dtype.itemsize} {bits} to {llvm_type(dtype)}")
+
     def _widened(self, bits: str, dtype: DType) -> str:
         """The float32 of the bits of a number."""
         if dtype is DType.F16:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tenferro.exec.llvm.code import LOW, Code, Element, literal, llvm_type
+from tenferro.exec.llvm.code import LOW, Code, Element, Index, literal, llvm_type
 from tenferro.exec.llvm.scalar import kind_of, suffix_of
+from tenferro.exec.llvm.tensor import Body, Tensor, same_place
 from tenferro.ops.elementwise import Convert
-from tenferro.types import DType
+from tenferro.types import DType, TensorSpec
 
-__all__ = ["convert", "number_of"]
+__all__ = ["bitcast", "bitcast_refusal", "convert", "number_of"]
 
 
 def convert(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
@@ -69,6 +70,51 @@ def _odd(code: Code, x: str) -> str:
     is_other = code.value(f"fcmp une double {back}, {x}")
     cut = code.value(f"or i32 {cut}, {code.value(f'zext i1 {is_other} to i32')}")
     return code.value(f"bitcast i32 {cut} to float")
+
+
+def bitcast(
+    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+) -> Sequence[Tensor]:
+    """The bits as another dtype, low bits first where widths differ."""
+    (x,), (y,), code = operands, types, body.code
+    old, new = x.spec.dtype, y.dtype
+    ratio = max(old.itemsize, new.itemsize) // min(old.itemsize, new.itemsize)
+    bits = f"i{8 * new.itemsize}"
+    if old is new:
+        return [x]
+    if ratio == 1:
+        same = same_place(
+            y, lambda index: code.of_bits(code.bits(body.at(x, index), old), new), [x]
+        )
+        return [same]
+
+    def narrower(index: tuple[Index, ...]) -> Element:
+        wide, kind = code.bits(body.at(x, index[:-1]), old), f"i{8 * old.itemsize}"
+        number: Any = index[-1]
+        if not isinstance(number, int) and kind != "i64":
+            number = code.value(f"trunc i64 {number} to {kind}")
+        amount = code.value(f"mul {kind} {number}, {8 * new.itemsize}")
+        part = code.value(f"lshr {kind} {wide}, {amount}")
+        return code.of_bits(code.value(f"trunc {kind} {part} to {bits}"), new)
+
+    def wider(index: tuple[Index, ...]) -> Element:
+        total = "0"
+        for number in range(ratio):
+            part = code.bits(body.at(x, (*index, number)), old)
+            part = code.value(f"zext i{8 * old.itemsize} {part} to {bits}")
+            part = code.value(f"shl {bits} {part}, {8 * old.itemsize * number}")
+            total = code.value(f"or {bits} {total}, {part}")
+        return code.of_bits(total, new)
+
+    return [Tensor(y, narrower if old.itemsize > new.itemsize else wider, x.reads)]
+
+
+def bitcast_refusal(op: Any, operands: Sequence[TensorSpec]) -> str:
+    """Complex numbers, and floats that registers hold as others, in which a NaN has not its bits."""
+    for dtype in (operands[0].dtype, op.to):
+        if dtype.is_complex or dtype in LOW:
+            return f"bits of {dtype.value} are not compiled"
+    return ""
 
 
 def number_of(code: Code, i: str, dtype: DType) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tenferro.exec.llvm import functions
 from tenferro.exec.llvm.code import Code, Element, literal, llvm_type
-from tenferro.exec.llvm.conversion import convert
+from tenferro.exec.llvm.conversion import bitcast, bitcast_refusal, convert
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
 from tenferro.exec.llvm.scalar import Scalar, is_real, kind_of, refused, suffix_of
 from tenferro.exec.llvm.tensor import Body, Tensor, same_place
@@ -402,7 +402,7 @@ ROWS: Rows = {
     el.RoundNearestAfz: elementwise(intrinsic("round")),
     el.IsFinite: elementwise(is_finite),
     el.Convert: elementwise(convert),
-    el.BitcastConvert: not_compiled("bits are not compiled"),
+    el.BitcastConvert: Row(bitcast, moves=True, settles=True, refusal=bitcast_refusal),
     el.Conj: elementwise(conj),
     el.Real: elementwise(real),
     el.Imag: elementwise(imag),

@@ -2,18 +2,21 @@
 
 The quotient q = (x - k) / (x + k) takes what is positive to -1 .. 1, where Q is nearly flat.
 
-Source: Shepherd and Laframboise, Chebyshev approximation of (1 + 2 x) exp(x^2) erfc(x), Math. Comp. 36 (1981).
+The inverse is a polynomial of seven digits in w = -ln(1 - x^2), or in its root, and a step of Halley's.
+
+Sources: Giles, Approximating the erfinv function, GPU Computing Gems (2012), for w; Shepherd and Laframboise, Chebyshev approximation of (1 + 2 x) exp(x^2) erfc(x), Math. Comp. 36 (1981).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
 from tenferro.exec.llvm import coefficients
-from tenferro.exec.llvm.exponential import one_and, reduced, scaled
+from tenferro.exec.llvm.exponential import exp_single, log_single, one_and, reduced, scaled
 from tenferro.exec.llvm.formula import Formula
 
-__all__ = ["erf", "erf_single", "erfc", "erfc_single"]
+__all__ = ["erf", "erf_single", "erfc", "erfc_single", "erfinv", "erfinv_single"]
 
 CENTRE, CENTRE_SINGLE = 3.75, 3.0
 """k of the quotients; `tools/polynomials.py` has the same."""
@@ -86,3 +89,41 @@ def erfc_single(f: Formula, x: str) -> str:
     """The same."""
     complement = _complement_single(f, _at_most(f, x, 10.5))
     return _erfc(f, x, _near(f, x, coefficients.ERF_SINGLE), complement)
+
+
+NEAR_W = 6.25
+"""From where on the root of w is the argument."""
+NEAR_Y = 0.8
+"""Up to where a step is made with erf, and from where on with its complement."""
+
+
+def _erfinv(
+    f: Formula, x: str, terms: Sequence[float], complement: Callable[[Formula, str], str]
+) -> str:
+    a, one = f.magnitude(x), f.number(1.0)
+    below = f.subtract(one, a)
+    w = f.negate(log_single(f, f.multiply(below, f.add(one, a))))
+    far = f.polynomial(f.subtract(f.intrinsic("sqrt", w), f.number(4.0)), coefficients.ERFINV_FAR)
+    near = f.polynomial(w, coefficients.ERFINV)
+    y = f.multiply(a, f.select("olt", w, f.number(NEAR_W), near, far))
+    rest = f.select(
+        "olt",
+        y,
+        f.number(NEAR_Y),
+        f.subtract(_near(f, y, terms), a),
+        f.subtract(below, complement(f, y)),
+    )
+    slope = exp_single(f, f.negate(f.multiply(y, y)))
+    step = f.divide(f.multiply(f.number(math.sqrt(math.pi) / 2), rest), slope)
+    y = f.subtract(y, f.divide(step, f.multiply_add(y, step, one)))
+    return f.with_sign(f.select("oeq", a, one, f.number(math.inf), y), x)
+
+
+def erfinv(f: Formula, x: str) -> str:
+    """The inverse of the error function."""
+    return _erfinv(f, x, coefficients.ERF, _complement)
+
+
+def erfinv_single(f: Formula, x: str) -> str:
+    """The same."""
+    return _erfinv(f, x, coefficients.ERF_SINGLE, _complement_single)

@@ -65,6 +65,7 @@ FUNCTIONS = {
     "atan2": Function(arc.atan2, arc.atan2_single, 1.0, arity=2),
     "erf": Function(err.erf, err.erf_single, 1.5),
     "erfc": Function(err.erfc, err.erfc_single, 5.0),
+    "erfinv": Function(err.erfinv, err.erfinv_single, 3.0),
     "cbrt": Function(power.cbrt, power.cbrt_single, 1.0),
     "hypot": Function(power.hypot, power.hypot_single, 1.5, arity=2),
     "pow": Function(power.pow_, power.pow_single, 1.0, arity=2),
