@@ -119,7 +119,7 @@ class GraphEmitter(GraphBuilder):
         return self.apply(BroadcastInDim(spec.shape, ()), zero)[0] if spec.rank else zero
 
     def witness(self, value: int) -> int:
-        """The value itself, or for a tangent its primal; what rules compute of tangents is computed of the primals."""
+        """The value itself, or the primal of a tangent: rules compute with primals."""
         instructions = self.graph.instructions
         for index in range(max(self.first, self._indexed), len(instructions)):
             self._makers.update(dict.fromkeys(instructions[index].outputs, index))

@@ -452,7 +452,7 @@ def truncated_svd(
 
 
 def _at_most(x: Tensor, count: int, axis: int) -> Any:
-    """At most `count` elements along an axis, whose extent the data may decide."""
+    """At most `count` elements along an axis of static or data-dependent extent."""
     if not is_exact(x.shape[axis]):
         return dynamic_truncate(x, count, axis=axis)
     return x[..., :count] if axis == -1 else x[..., :count, :]

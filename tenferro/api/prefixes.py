@@ -107,7 +107,7 @@ class _Turns:
         }
 
     def rows(self, of_turn: Callable[[dict[int, Any]], Sequence[Any]]) -> list[Any]:
-        """What `of_turn` makes of the operands of each turn, by their numbers, stacked."""
+        """Stacked results of `of_turn` on the operands of each turn, by their numbers."""
         numbers, slices = list(self._slices), list(self._slices.values())
 
         def one(_: Any, *slices: Any) -> list[Any]:

@@ -289,12 +289,12 @@ def _smallest(divergence: Divergence, peer: Any) -> Divergence:
     """The divergence on a smaller program and plainer arrays."""
 
     def parting(case: Case) -> Divergence | None:
-        found = check_parity(case.program, *case.leaves, executor=peer, interpreter=False)
-        return found.first_divergence
+        report = check_parity(case.program, *case.leaves, executor=peer, interpreter=False)
+        return report.first_divergence
 
     def parts(case: Case) -> bool:
-        found = parting(case)
-        return found is not None and explain(found) is None
+        first = parting(case)
+        return first is not None and explain(first) is None
 
     try:
         case = shrunk(Case(divergence.program, divergence.leaves), parts)

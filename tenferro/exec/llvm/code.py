@@ -358,7 +358,7 @@ class Code:
     # ---- float16 and bfloat16 ----------------------------------------------------------------------
 
     def rounded(self, value: str, dtype: DType) -> str:
-        """A float32 rounded to a number of a dtype; what is no float16 or bfloat16 stays."""
+        """A float32 rounded to float16 or bfloat16; unchanged for other dtypes."""
         return self._widened(self._narrowed(value, dtype), dtype) if dtype in LOW else value
 
     def bits(self, value: str, dtype: DType) -> str:

@@ -38,7 +38,7 @@ def _complement(f: Formula, a: str) -> str:
 
 
 def _complement_single(f: Formula, a: str) -> str:
-    """The same of a widened float32, whose square is exact."""
+    """The same for a widened float32; its square is exact."""
     square = f.negate(f.multiply(a, a))
     part = reduced(f, square, -120.0, 0.0, coefficients.EXP_SINGLE)
     below = f.multiply_add(f.number(2.0), a, f.number(1.0))

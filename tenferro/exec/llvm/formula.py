@@ -125,13 +125,13 @@ class Formula:
         return high, self.add(lost, self.multiply(b, d))
 
     def _halves(self, x: str) -> tuple[str, str]:
-        """Two numbers of 26 bits whose sum is x."""
+        """The upper and lower 26 bits of x, as two numbers."""
         scaled = self.multiply(x, self.number(2.0**27 + 1))
         high = self.subtract(scaled, self.subtract(scaled, x))
         return high, self.subtract(x, high)
 
     def quotient(self, x: str, y: str, x_low: str | None, y_low: str | None) -> tuple[str, str]:
-        """(x + x_low) / (y + y_low), rounded, and what is left of it."""
+        """(x + x_low) / (y + y_low), rounded, and the remainder."""
         high = self.divide(x, y)
         product, lost = self.product(high, y)
         rest = self.subtract(self.subtract(x, product), lost)

@@ -110,7 +110,7 @@ class LoopCompiler:
         return CompiledLoop(op, inputs, prepare, kernels, self.linker)
 
     def pays(self, op: Scan | While, kernels: Kernels) -> bool:
-        """Whether the loop is one to compile, by what is known before it is."""
+        """Whether the loop is worth compiling, by its estimated cost."""
         try:
             self._require_gain(op, kernels)
         except NotCompiledError:

@@ -160,7 +160,7 @@ def hypot(f: Formula, x: str, y: str) -> str:
 
 
 def hypot_single(f: Formula, x: str, y: str) -> str:
-    """The same of widened float32, whose squares neither overflow nor vanish."""
+    """The same for widened float32; squares neither overflow nor vanish."""
     square = f.multiply_add(x, x, f.multiply(y, y))
     return _or_infinity(f, f.magnitude(x), f.magnitude(y), f.intrinsic("sqrt", square))
 

@@ -37,15 +37,15 @@ class Fft(ExtensionOp):
 
     def __post_init__(self) -> None:
         as_choice("Fft", "kind", self.kind, KINDS)
-        known = [
+        numbers = [
             length for length in as_tuple("Fft", "lengths", self.lengths) if length is not None
         ]
-        as_dims("Fft", "lengths", known)
+        as_dims("Fft", "lengths", numbers)
         if not 1 <= len(self.lengths) <= 3:
             raise InvalidConfigError(
                 f"Fft: lengths are of one to three axes, got {len(self.lengths)}"
             )
-        if self.kind in ("rfft", "irfft") and len(known) < len(self.lengths):
+        if self.kind in ("rfft", "irfft") and len(numbers) < len(self.lengths):
             raise InvalidConfigError(f"Fft: {self.kind} needs its lengths, got {self.lengths}")
 
     def lengths_of(self, shape: Sequence[Any]) -> tuple[Any, ...]:
