@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
+from typing import Any
 
-from tenferro.graph import Graph
+from tenferro.graph import Graph, Mark, Opaque
+from tenferro.ops.control import ControlOp
 from tenferro.ops.indexing import DynamicUpdateSlice, Scatter
 from tenferro.ops.structural import Pad
 from tenferro.passes import join_pieces
@@ -31,7 +33,8 @@ def joined(graph: Graph, start: int, cotangents: Sequence[int | None]) -> list[i
     nodes = list(needed(graph.instructions, values, start=start).values())
     slots = chain.from_iterable([(*node.inputs, *node.outputs) for node in nodes])
     has_pieces = any([isinstance(node.op, PIECES) for node in nodes])
-    if not has_pieces or not all([graph.types[slot].is_static for slot in slots]):
+    is_static = all([graph.types[slot].is_static for slot in slots])
+    if not has_pieces or not is_static or any([_has_rules_of_its_own(node.op) for node in nodes]):
         return list(cotangents)
     computed = {slot for node in nodes for slot in node.outputs}
     read = dict.fromkeys([slot for node in nodes for slot in node.inputs if slot not in computed])
@@ -43,3 +46,10 @@ def joined(graph: Graph, start: int, cotangents: Sequence[int | None]) -> list[i
     outputs = Subprogram.of_program(rewritten).emit(graph, operands)
     replacement = dict(zip(values, outputs, strict=True))
     return [None if bar is None else replacement[bar] for bar in cotangents]
+
+
+def _has_rules_of_its_own(op: Any) -> bool:
+    """Whether an op, or one in its bodies, is a mark of a custom derivative, which a rewritten program would lose."""
+    if isinstance(op, ControlOp):
+        return any([_has_rules_of_its_own(i.op) for part in op.parts for i in part.instructions])
+    return isinstance(op, Mark | Opaque)

@@ -86,3 +86,32 @@ def test_symbolic_extents_stay_as_the_rules_write_them() -> None:
     )
     x = RNG.standard_normal(9)
     assert np.allclose(program.run(x), tnf.grad(lambda x: tnf.sum(three_points(x) ** 2))(x))
+
+
+@pytest.mark.parametrize("in_loop", [False, True])
+def test_rules_of_ones_own_stay_in_the_second_derivative(in_loop: bool) -> None:
+    """What `bwd` calls has a derivative of its own, which putting pieces together must not lose."""
+
+    @tnf.custom_jvp
+    def seven(x: Any) -> Any:
+        return tnf.sin(x)
+
+    seven.defjvp(lambda primals, tangents: (tnf.sin(primals[0]), 7.0 * tangents[0]))
+
+    @tnf.custom_vjp
+    def fn(x: Any) -> Any:
+        return x * x
+
+    def slope(x: Any) -> Any:
+        return tnf.fori_loop(0, 1, lambda _, c: seven(x), x) if in_loop else seven(x)
+
+    fn.defvjp(lambda x: (x * x, x), lambda x, y_bar: (y_bar * slope(x),))
+
+    def loss(x: Any) -> Any:
+        return tnf.sum(fn(x[2:] + x[1:-1] + x[:-2]))
+
+    x = np.array([0.5, 1.0, 2.0, -1.0])
+    spread = np.array([[1.0, 1.0, 1.0, 0.0], [0.0, 1.0, 1.0, 1.0]])
+    assert np.allclose(tnf.grad(loss)(x), np.sin(spread @ x) @ spread)
+    second = tnf.grad(lambda x: tnf.sum(tnf.grad(loss)(x)))(x)
+    assert np.allclose(second, 7 * spread.T @ spread @ np.ones(4))
