@@ -90,6 +90,13 @@ class ExtensionRuntime:
         """The routine that `op` is, if compiled loops may call that in the place of `execute`."""
         return None
 
+    def compiles_expansion(self, op: Any) -> bool:
+        """Whether compiled loops may run the standard ops of the family's expansion in the place of `execute`.
+
+        The results of both must be the same to the last bit.
+        """
+        return False
+
 
 class HostReferenceRuntime(ExtensionRuntime):
     """Executes a family by its ops' own `eager_execute`, on the host: an explicit choice.

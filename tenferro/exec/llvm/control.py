@@ -29,7 +29,7 @@ from tenferro.ops.structural import BroadcastInDim
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
 
-__all__ = ["COMPILED", "ROWS", "Emitter"]
+__all__ = ["COMPILED", "ROWS", "Emitter", "row_of_program"]
 
 WRITERS = (Scatter, DynamicUpdateSlice)
 """Ops that write into their first operand's memory, where it dies."""
@@ -258,6 +258,17 @@ class Emitter:
 
         branch(0)
         return [body.stored(memory) for memory in memories]
+
+
+def row_of_program(program: GraphProgram) -> Row:
+    """An op as the instructions of a program."""
+
+    def write(
+        body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+    ) -> Sequence[Tensor]:
+        return Emitter(body, lambda each: each).emit(program, operands)
+
+    return Row(write, moves=True, settles=True)
 
 
 def _settled_slots(program: GraphProgram) -> set[int]:

@@ -13,6 +13,7 @@ from tenferro.exec.backend import NUMPY, Backend
 from tenferro.exec.extensions import ExtensionRegistry
 from tenferro.exec.kernels import bound
 from tenferro.exec.llvm.code import NotCompiledError
+from tenferro.exec.llvm.control import row_of_program
 from tenferro.exec.llvm.lapack import row_of
 from tenferro.exec.llvm.loop import LoopCompiler
 from tenferro.exec.runner import Runner
@@ -23,7 +24,7 @@ from tenferro.ops import StdTensorOp
 from tenferro.ops.control import Alternatives, ControlOp, Scan, While
 from tenferro.ops.extension import Extension
 from tenferro.passes import choose_alternatives
-from tenferro.program import GraphProgram
+from tenferro.program import GraphProgram, expansion_of
 from tenferro.types import TensorSpec
 
 __all__ = ["Binder", "Pass", "PlanStep"]
@@ -144,8 +145,13 @@ class Binder:
         """How an extension's runtime has its op compiled, if it does."""
         if not isinstance(op, Extension) or self.backend is not NUMPY:
             return None
-        routine = self.extensions.runtime_of(op).compiled_routine(op.op)
-        return None if routine is None else row_of(routine, inputs)
+        runtime = self.extensions.runtime_of(op)
+        routine = runtime.compiled_routine(op.op)
+        if routine is not None:
+            return row_of(routine, inputs)
+        if not runtime.compiles_expansion(op.op) or op.has_effects:
+            return None
+        return row_of_program(self.prepared(expansion_of(op, inputs, keep=lambda family: False)))
 
     def alternative(self, op: Alternatives) -> Any:
         """The sequential program where its loops are compiled, and the interpreter would not turn them."""
