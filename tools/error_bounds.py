@@ -9,7 +9,7 @@ products, other algorithms) run natively and by XLA, and for float32 a run in fl
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -61,8 +61,13 @@ class Outcome:
 
 def main() -> int:
     """Measure, and write the table; 1 if anything right is outside of a bound."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--print", action="store_true", help="a line for each output; no table")
+    prints = parser.parse_args().print
     outcomes = sorted([*_samples(), *_modules()], key=lambda outcome: outcome.kind)
-    if "--print" in sys.argv:
+    if prints:
         for outcome in outcomes:
             ratio = "none" if outcome.is_unbounded else f"{outcome.ratio:.3g}"
             print(f"{outcome.kind:9} {ratio:>10} {outcome.left:4} {outcome.name}")
@@ -71,7 +76,7 @@ def main() -> int:
         table.append(_row(f"{kind}s", list(group)))
     table.append(_row("all", outcomes))
     print("\n".join(table))
-    if "--print" not in sys.argv:
+    if not prints:
         text = PAGE.read_text()
         start = text.index(HEAD)
         PAGE.write_text(text[:start] + "\n".join(table) + text[text.index("\n\n", start) :])

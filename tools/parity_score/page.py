@@ -79,10 +79,12 @@ def _rewrites(records: Records) -> str:
     judged = [record for record in records if record["outcome"] in ("accepted", "accused")]
     accused = [record for record in judged if record["outcome"] == "accused"]
     rest = Counter(record["outcome"] for record in records)
+    options = {record["options"] for record in records} - {""}
+    flags = ", ".join(f"`{flag}`" for name, flag in FLAGS.items() if name in options)
+    of_xla = f", or other options of XLA ({flags})" if flags else ""
     lines = [
         "## Rewrites\n",
-        f"{len(records)} modules with the same meaning: a line rewritten, or other options of XLA "
-        f"({', '.join(f'`{flag}`' for flag in FLAGS.values())}), each run through PJRT against the native run of the original.",
+        f"{len(records)} modules with the same meaning: a line rewritten{of_xla}, each run through PJRT against the native run of the original.",
         f"{share(len(accused), len(judged))} were accused. {rest['invalid']} gave no valid module, {rest['ended']} ended the process of XLA.",
         "\n| rewrite | judged | accused |",
         "| --- | --- | --- |",
