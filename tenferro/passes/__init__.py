@@ -10,6 +10,7 @@ from tenferro.passes.choose_alternatives import choose_alternatives
 from tenferro.passes.clean_up import clean_up
 from tenferro.passes.decompose_dots import decompose_dots
 from tenferro.passes.fold_transposes import fold_transposes
+from tenferro.passes.fuse_scans import fuse_scans
 from tenferro.passes.join_pieces import join_pieces
 from tenferro.passes.shrink_dots import shrink_dots
 from tenferro.passes.sort_dot_dimensions import sort_dot_dimensions
@@ -22,6 +23,7 @@ __all__ = [
     "clean_up",
     "decompose_dots",
     "fold_transposes",
+    "fuse_scans",
     "join_pieces",
     "prune_outputs",
     "shrink_dots",
@@ -31,6 +33,7 @@ __all__ = [
 
 NATIVE_PASSES: tuple[Callable[[GraphProgram], GraphProgram], ...] = (
     prune_outputs,
+    fuse_scans,
     stop_early,
     clean_up,
     join_pieces,

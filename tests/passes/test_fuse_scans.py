@@ -1,0 +1,116 @@
+"""Two scans that take the same turns are one: the same bits, without stacks between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro.ops.control import Scan
+from tenferro.passes import NATIVE_PASSES, fuse_scans
+from tenferro.types import flatten
+
+X = np.linspace(0.1, 1.0, 3)
+XS = np.random.default_rng(1).standard_normal((7, 3))
+
+
+def turns(x: Any, xs: Any) -> Any:
+    return tnf.scan(lambda c, u: (tnf.tanh(c * x + u), (c, u * c)), x, xs)
+
+
+def total(x: Any, xs: Any) -> Any:
+    last, (first, second) = turns(x, xs)
+    return tnf.sum(last * x) + tnf.sum(first * second)
+
+
+def two(
+    second: Callable[..., Any], length: int = 7, reverse: bool = False
+) -> Callable[[Any, Any], Any]:
+    """A scan, and one over what `second` makes of its results."""
+
+    def fn(x: Any, xs: Any) -> Any:
+        last, (states, _) = turns(x, xs)
+        start, slices = second(last, states, x, xs)
+        step = lambda c, u: (c * u + 1, c)
+        return last, tnf.scan(step, start, slices, length=length, reverse=reverse)
+
+    return fn
+
+
+def scans(program: Any) -> list[Scan]:
+    return [step.op for step in program.instructions if isinstance(step.op, Scan)]
+
+
+def require_same_bits(program: Any, fused: Any, *arrays: Any) -> None:
+    executor = tnf.GraphExecutor("K", compiled=False, passes=())
+    sides = [flatten(executor.run(each, *arrays))[0] for each in (program, fused)]
+    for one, other in zip(*sides, strict=True):
+        assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("fn", "before", "after"),
+    [
+        (lambda x, xs: tnf.jvp(turns, (x, xs), (x, xs)), 2, 1),
+        (lambda x, xs: tnf.jvp(tnf.grad(total), (x, xs), (x, xs)), 4, 2),
+        (two(lambda last, states, x, xs: (x, states)), 2, 1),
+        (two(lambda last, states, x, xs: (x * 2, states)), 2, 1),
+        # What is in between stays on its side.
+        (two(lambda last, states, x, xs: (tnf.sum(xs) + x, states)), 2, 1),
+        (two(lambda last, states, x, xs: (last, states)), 2, 2),
+        (two(lambda last, states, x, xs: (x, states * 2)), 2, 2),
+        (two(lambda last, states, x, xs: (x, tnf.flip(states, axis=0))), 2, 2),
+        (two(lambda last, states, x, xs: (x, xs)), 2, 2),
+        (two(lambda last, states, x, xs: (x, states), reverse=True), 2, 2),
+        (two(lambda last, states, x, xs: (x, states[:4]), length=4), 2, 2),
+    ],
+)
+def test_the_same_bits_by_fewer_scans(fn: Any, before: int, after: int) -> None:
+    program = tnf.compile(fn, X, XS)
+    fused = fuse_scans(program)
+    assert (len(scans(program)), len(scans(fused))) == (before, after)
+    assert fused is program if before == after else fused is not program
+    require_same_bits(program, fused, X, XS)
+
+
+def test_nothing_is_stacked_between_them() -> None:
+    fn = lambda x: tnf.jvp(
+        lambda x: tnf.fori_loop(0, 9, lambda _, c: tnf.sin(c) * x, x), (x,), (x,)
+    )
+    program = tnf.compile(fn, X)
+    (fused,) = scans(fuse_scans(program))
+    assert len(scans(program)[0].body.output_specs) > scans(program)[0].num_carry
+    assert len(fused.body.output_specs) == fused.num_carry
+
+
+def test_loops_that_print_stay_apart() -> None:
+    def fn(x: Any, xs: Any) -> Any:
+        def step(c: Any, u: Any) -> Any:
+            tnf.debug_print("{}", c)
+            return c + u, c
+
+        _, states = tnf.scan(step, x, xs)
+        return tnf.scan(lambda c, u: (c * u, c), x, states)
+
+    program = tnf.compile(fn, X, XS)
+    assert fuse_scans(program) is program
+
+
+def test_three_in_a_row_are_one() -> None:
+    def fn(x: Any, xs: Any) -> Any:
+        step = lambda c, u: (c * 0.5 + u, c)
+        _, ys = tnf.scan(step, x, xs)
+        _, zs = tnf.scan(step, x, ys)
+        return tnf.scan(step, x, zs)
+
+    program = tnf.compile(fn, X, XS)
+    fused = fuse_scans(program)
+    assert len(scans(fused)) == 1
+    require_same_bits(program, fused, X, XS)
+
+
+def test_it_is_a_native_pass() -> None:
+    assert fuse_scans in NATIVE_PASSES
