@@ -33,8 +33,8 @@ __all__ = [
 
 NATIVE_PASSES: tuple[Callable[[GraphProgram], GraphProgram], ...] = (
     prune_outputs,
-    fuse_scans,
     stop_early,
+    fuse_scans,
     clean_up,
     join_pieces,
     sort_dot_dimensions,

@@ -10,7 +10,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro.ops.control import Scan
-from tenferro.passes import NATIVE_PASSES, fuse_scans
+from tenferro.passes import NATIVE_PASSES, fuse_scans, stop_early
 from tenferro.types import flatten
 
 X = np.linspace(0.1, 1.0, 3)
@@ -112,5 +112,6 @@ def test_three_in_a_row_are_one() -> None:
     require_same_bits(program, fused, X, XS)
 
 
-def test_it_is_a_native_pass() -> None:
-    assert fuse_scans in NATIVE_PASSES
+def test_bounded_loops_end_early_first() -> None:
+    """One loop with two choices would take all turns."""
+    assert NATIVE_PASSES.index(fuse_scans) > NATIVE_PASSES.index(stop_early)
