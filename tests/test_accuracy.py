@@ -55,6 +55,9 @@ def test_a_sample_is_within_the_bound(name: str, dtype: str) -> None:
         ("erfc", 26.5),
         ("lgamma", -5.30498948e-315),  # 1 / x is infinite
         ("lgamma", 5e-324),
+        ("digamma", -26.99999998),  # beside a pole
+        ("digamma", -3.0000000001),
+        ("digamma", -60.25),
     ],
 )
 def test_arguments_that_were_wrong(name: str, x: float) -> None:

@@ -64,9 +64,9 @@ def error_of(function: Function, xs: Sequence[float], y: float, dtype: Any) -> f
         try:
             exact = function.definition(*map(mpmath.mpf, xs))
         except (ArithmeticError, ValueError, mpmath.libmp.NoConvergence):
-            exact = (
-                mpmath.nan
-            )  # at poles, and where it is an infinity or zero in any number of digits
+            # At poles, and where the value has no digit that a float holds: zero or an infinity.
+            reference = float(function.reference(*map(np.float64, xs)))
+            exact = mpmath.mpf(0) if reference == 0 else mpmath.nan
         if isinstance(exact, mpmath.mpc):
             exact = exact.real if not exact.imag else mpmath.nan
         if mpmath.isnan(exact) or mpmath.isinf(exact):

@@ -127,10 +127,12 @@ def erfc(x: Array) -> Array:
 
 
 def digamma(x: Array) -> Array:
-    """SciPy's digamma, but NaN at 0 as at the other poles, where the two one-sided limits differ."""
+    """SciPy's digamma; below 0 psi(1 - x) - pi cot(pi x), as its own loses digits near the poles, which are NaN."""
     from scipy import special as functions  # because importing scipy takes long
 
-    return np.where(x == 0, np.nan, functions.digamma(x)).astype(x.dtype)
+    r = x - np.round(x)
+    y = np.where((r == 0) & (x <= 0), np.nan, functions.digamma(np.where(x < 0, 1 - x, x)))
+    return np.where(x < 0, y - np.pi / np.tan(np.pi * r), y).astype(x.dtype)
 
 
 def polygamma(op: Polygamma, x: Array) -> Array:
