@@ -6,13 +6,14 @@ going forward both take them in the same order, so that one loop can hand each v
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from tenferro.graph import Graph, Instruction
 from tenferro.ops.control import Scan
-from tenferro.program import GraphProgram, Subprogram
-from tenferro.program.instructions import copy_into, makers
+from tenferro.program import GraphProgram, Subprogram, dependents, makers
+from tenferro.program.instructions import copy_into
+from tenferro.program.rewrite import fresh_arena, written_again
 
 __all__ = ["fuse_scans"]
 
@@ -24,8 +25,8 @@ def fuse_scans(program: GraphProgram) -> GraphProgram:
     return program
 
 
-def _pairs(program: GraphProgram) -> Iterator[tuple[int, int]]:
-    """The numbers of two scans that can be one."""
+def _pairs(program: GraphProgram) -> Iterator[tuple[int, int, set[int]]]:
+    """The numbers of two scans that can be one, and the values in between that depend on the first."""
     instructions = program.instructions
     scans = {id(step): number for number, step in enumerate(instructions) if _is_plain(step)}
     if len(scans) < 2:
@@ -38,8 +39,12 @@ def _pairs(program: GraphProgram) -> Iterator[tuple[int, int]]:
         for slot in step.inputs[step.op.first_xs :]:
             source = maker_of.get(slot)
             first = None if source is None else scans.get(id(source))
-            if first is not None and _takes_the_same_turns(instructions, first, second):
-                yield first, second
+            if first is None:
+                continue
+            a = instructions[first]
+            later = dependents(instructions[first + 1 : second], a.outputs)
+            if _takes_the_same_turns(a, step, later):
+                yield first, second, later
                 break
 
 
@@ -48,40 +53,24 @@ def _is_plain(step: Instruction) -> bool:
     return isinstance(op, Scan) and isinstance(op.length, int) and not op.has_effects
 
 
-def _takes_the_same_turns(instructions: Sequence[Instruction], first: int, second: int) -> bool:
+def _takes_the_same_turns(a: Any, b: Any, later: set[int]) -> bool:
     """Whether the second scan depends on the first turn by turn, and in no other way."""
-    a: Any = instructions[first]
-    b: Any = instructions[second]
     if (a.op.length, a.op.reverse) != (b.op.length, b.op.reverse):
         return False
     stacks = set(a.outputs[a.op.num_carry :])
-    later = _dependents(instructions, first, second)
     return not any([
         slot in later and not (slot in stacks and position >= b.op.first_xs)
         for position, slot in enumerate(b.inputs)
     ])  # fmt: skip
 
 
-def _dependents(instructions: Sequence[Instruction], first: int, stop: int) -> set[int]:
-    """Values that depend on an instruction, of those before another."""
-    values = set(instructions[first].outputs)
-    for step in instructions[first + 1 : stop]:
-        if not values.isdisjoint(step.inputs):
-            values.update(step.outputs)
-    return values
-
-
-def _fused(program: GraphProgram, first: int, second: int) -> GraphProgram:
+def _fused(program: GraphProgram, first: int, second: int, later: set[int]) -> GraphProgram:
     """The program with one scan for two: what the second needs goes before it, what needs the first behind it."""
     instructions = program.instructions
     a: Any = instructions[first]
     b: Any = instructions[second]
-    later = _dependents(instructions, first, second)
     between = instructions[first + 1 : second]
-    graph = Graph()
-    graph.trusted = program.trusted
-    values = [graph.add_input(spec) for spec in program.input_specs]
-    values += [-1] * (program.n_slots - len(values))
+    graph, values = fresh_arena(program)
     copy_into(graph, instructions[:first], values)
     copy_into(graph, [step for step in between if later.isdisjoint(step.inputs)], values)
     op, operands = _both(a, b)
@@ -95,29 +84,20 @@ def _fused(program: GraphProgram, first: int, second: int) -> GraphProgram:
             values[slot] = value
     copy_into(graph, [step for step in between if not later.isdisjoint(step.inputs)], values)
     copy_into(graph, instructions[second + 1 :], values)
-    return type(program).from_graph(
-        graph,
-        [values[slot] for slot in program.output_slots],
-        name=program.name,
-        in_tree=program.in_tree,
-        out_tree=program.out_tree,
-        input_names=program.input_names,
-        output_names=program.output_names,
-        guards=program.guards,
-    )
+    return written_again(program, graph, values)
 
 
 def _both(a: Any, b: Any) -> tuple[Scan, list[int]]:
     """One scan with the constants, the carries and the xs of both, and its operands."""
     position = {slot: index for index, slot in enumerate(a.outputs)}
-    handed_on = [slot in position for slot in b.inputs[b.op.first_xs :]]
+    first = b.op.first_xs
     operands = [
         *a.inputs[: a.op.num_consts],
         *b.inputs[: b.op.num_consts],
         *a.inputs[a.op.num_consts : a.op.first_xs],
         *b.inputs[b.op.num_consts : b.op.first_xs],
         *a.inputs[a.op.first_xs :],
-        *[slot for slot in b.inputs[b.op.first_xs :] if slot not in position],
+        *[slot for slot in b.inputs[first:] if slot not in position],
     ]
     graph = Graph()
 
@@ -128,14 +108,13 @@ def _both(a: Any, b: Any) -> tuple[Scan, list[int]]:
     carries = [inputs_of(step, step.op.num_consts, step.op.first_xs) for step in (a, b)]
     slices = inputs_of(a, a.op.first_xs, len(a.inputs))
     ours = a.op.body.emit(graph, [*consts[0], *carries[0], *slices])
-    own: list[int] = []
-    reads: list[int] = []
-    for index, (slot, is_handed_on) in enumerate(
-        zip(b.inputs[b.op.first_xs :], handed_on, strict=True)
-    ):
-        if not is_handed_on:
-            own += inputs_of(b, b.op.first_xs + index, b.op.first_xs + index + 1)
-        reads.append(ours[position[slot]] if is_handed_on else own[-1])
+    reads = [
+        ours[position[slot]] if slot in position else graph.add_input(spec)
+        for slot, spec in zip(b.inputs[first:], b.op.body.input_specs[first:], strict=True)
+    ]
+    own = [
+        value for value, slot in zip(reads, b.inputs[first:], strict=True) if slot not in position
+    ]
     theirs = b.op.body.emit(graph, [*consts[1], *carries[1], *reads])
     m, n = a.op.num_carry, b.op.num_carry
     body = Subprogram.of(

@@ -18,7 +18,15 @@ from tenferro.types import TensorSpec
 if TYPE_CHECKING:
     from tenferro.program.program import GraphProgram
 
-__all__ = ["Producers", "Rule", "Values", "emit_again", "rewrite"]
+__all__ = [
+    "Producers",
+    "Rule",
+    "Values",
+    "emit_again",
+    "fresh_arena",
+    "rewrite",
+    "written_again",
+]
 
 Values = tuple[int, ...]
 
@@ -99,13 +107,23 @@ def emit_again(program: GraphProgram, rule: Rule, start: int = 0) -> GraphProgra
 
     The fresh arena is hash-consed, so equal instructions become one on the way.
     """
+    graph, values = fresh_arena(program)
+    copy_into(graph, program.instructions[:start], values)
+    written = functools.partial(rule, Producers(graph))
+    copy_into(graph, program.instructions[start:], values, written)
+    return written_again(program, graph, values)
+
+
+def fresh_arena(program: GraphProgram) -> tuple[Graph, list[int]]:
+    """An arena with the program's inputs, and the value of each slot: -1 for those that have to be written."""
     graph = Graph()
     graph.trusted = program.trusted
-    emitter = Producers(graph)
     values = [graph.add_input(spec) for spec in program.input_specs]
-    values += [-1] * (program.n_slots - len(values))
-    copy_into(graph, program.instructions[:start], values)
-    copy_into(graph, program.instructions[start:], values, functools.partial(rule, emitter))
+    return graph, values + [-1] * (program.n_slots - len(values))
+
+
+def written_again(program: GraphProgram, graph: Graph, values: Sequence[int]) -> GraphProgram:
+    """The program with the instructions of an arena in which its slots have these values."""
     return type(program).from_graph(
         graph,
         [values[slot] for slot in program.output_slots],
