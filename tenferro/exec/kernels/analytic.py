@@ -130,9 +130,12 @@ def digamma(x: Array) -> Array:
     """SciPy's digamma; below 0 psi(1 - x) - pi cot(pi x), as its own loses digits near the poles, which are NaN."""
     from scipy import special as functions  # because importing scipy takes long
 
+    if not np.fmin.reduce(x, axis=None, initial=1) <= 0:
+        return functions.digamma(x)
+    is_negative = x < 0
     r = x - np.round(x)
-    y = np.where((r == 0) & (x <= 0), np.nan, functions.digamma(np.where(x < 0, 1 - x, x)))
-    return np.where(x < 0, y - np.pi / np.tan(np.pi * r), y).astype(x.dtype)
+    y = np.where((r == 0) & (x <= 0), np.nan, functions.digamma(np.where(is_negative, 1 - x, x)))
+    return np.where(is_negative, y - np.pi / np.tan(np.pi * r), y).astype(x.dtype)
 
 
 def polygamma(op: Polygamma, x: Array) -> Array:

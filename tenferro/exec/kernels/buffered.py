@@ -28,6 +28,8 @@ __all__ = [
     "select_into",
 ]
 
+OVERFLOWS = {"f": -87.0, "d": -708.0}
+"""By the code of a dtype, a number below which e^-x may be infinite: at -88.7 and -709.8."""
 INTEGERS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 """By the bytes of an element."""
 
@@ -93,10 +95,9 @@ def logistic(x: Array) -> Array:
 
 def _overflows(x: Any) -> Any:
     """Where e^-x may be infinite, for real x; None if nowhere."""
-    if x.dtype.kind == "c":
-        return None
-    lowest = -np.log(np.finfo(x.dtype).max)
-    return x < lowest + 1 if np.fmin.reduce(x, axis=None, initial=0) < lowest + 1 else None
+    bound = OVERFLOWS.get(x.dtype.char)
+    is_near = bound is None or np.fmin.reduce(x, axis=None, initial=0) >= bound
+    return None if is_near else x < bound
 
 
 def select_into(pred: Any, on_true: Any, on_false: Any, out: Any) -> Any:
