@@ -18,7 +18,7 @@ import numpy as np
 from tenferro.exec.runtime.resources import CALLER, Resources
 from tenferro.exec.runtime.threads import ALONE, Workers
 
-__all__ = ["Copy", "Dense", "copy_into", "fastest_axis"]
+__all__ = ["Copy", "Dense", "fastest_axis"]
 
 SMALLEST = 1 << 22
 """Bytes below which the caches hold both arrays, and any order is as good."""
@@ -77,11 +77,6 @@ class Dense:
             copy = self._copies[layout] = Copy(out, x)
         copy(out, x, workers)
         return out
-
-
-def copy_into(out: Any, x: Any, workers: Workers = ALONE) -> None:
-    """Write x into an array of the same shape and dtype that shares no memory with it."""
-    Copy(out, x)(out, x, workers)
 
 
 class Copy:
