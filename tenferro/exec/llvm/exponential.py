@@ -127,6 +127,14 @@ class NearOne:
     lost: str
 
 
+def exponent_and_significand(f: Formula, a: str, offset: int) -> tuple[str, str]:
+    """a = 2^e m of a positive normal number, m from the number whose bits are those of 1 less an offset."""
+    biased = f.integer("add", f.bits(a), offset)
+    exponent = f.of_bits(f.integer("or", f.integer("lshr", biased, 52), 0x433 << 52))
+    e = f.subtract(exponent, f.number(2.0**52 + BIAS))
+    return e, f.of_bits(f.integer("add", f.integer("and", biased, SIGNIFICAND), ONE - offset))
+
+
 def _logarithm(
     f: Formula, u: str, terms: Sequence[float], near: NearOne | None, halvings: str | None = None
 ) -> str:
@@ -141,13 +149,10 @@ def _logarithm(
         is_small = f.compare("olt", u, f.number(2.0**-1022))
         halvings = f.either(is_small, f.number(-54.0), halvings)
         u = f.either(is_small, f.multiply(u, f.number(2.0**54)), u)
-    biased = f.integer("add", f.bits(u), ONE - SQRT_HALF)
-    exponent = f.of_bits(f.integer("or", f.integer("lshr", biased, 52), 0x433 << 52))
-    e = f.subtract(exponent, f.number(2.0**52 + BIAS))
+    e, m = exponent_and_significand(f, u, ONE - SQRT_HALF)
     if halvings is not None:
         e = f.add(e, halvings)
-    g = f.of_bits(f.integer("add", f.integer("and", biased, SIGNIFICAND), SQRT_HALF))
-    g = f.subtract(g, f.number(1.0))
+    g = f.subtract(m, f.number(1.0))
     low = f.multiply(e, f.number(LN2_LOW))
     if near is not None:
         is_near = f.compare("oeq", e, f.number(0.0))

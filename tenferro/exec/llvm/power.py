@@ -15,15 +15,15 @@ from tenferro.exec.llvm.exponential import (
     LN2_HIGH,
     LN2_LOW,
     ONE,
-    SIGNIFICAND,
     SQRT_HALF,
     exp_single,
+    exponent_and_significand,
     log,
     one_and,
     reduced,
     scaled,
 )
-from tenferro.exec.llvm.formula import BIAS, Formula
+from tenferro.exec.llvm.formula import Formula
 
 __all__ = ["cbrt", "cbrt_single", "hypot", "hypot_single", "pow_", "pow_single"]
 
@@ -33,14 +33,11 @@ TWO_THIRDS_LOW = float.fromhex("0x1.5555555555555p-55")
 
 
 def _parts(f: Formula, a: str, offset: int) -> tuple[str, str]:
-    """a = 2^e m of a positive number, m from the number whose bits are those of 1 less an offset."""
+    """The same of a positive number that may be subnormal."""
     is_small = f.compare("olt", a, f.number(2.0**-1022))
     a = f.either(is_small, f.multiply(a, f.number(2.0**54)), a)
-    biased = f.integer("add", f.bits(a), offset)
-    exponent = f.of_bits(f.integer("or", f.integer("lshr", biased, 52), 0x433 << 52))
-    e = f.subtract(exponent, f.number(2.0**52 + BIAS))
-    e = f.either(is_small, f.subtract(e, f.number(54.0)), e)
-    return e, f.of_bits(f.integer("add", f.integer("and", biased, SIGNIFICAND), ONE - offset))
+    e, m = exponent_and_significand(f, a, offset)
+    return f.either(is_small, f.subtract(e, f.number(54.0)), e), m
 
 
 def _logarithm(f: Formula, a: str) -> tuple[str, str]:
