@@ -64,7 +64,7 @@ from tenferro.door import apply_one, as_operand, is_traced, spec_of, stop_gradie
 from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError
 from tenferro.ext.lapack.families import Geqp3
 from tenferro.ext.linalg import families as fam
-from tenferro.extension import apply
+from tenferro.extension import ExtensionOp, apply
 from tenferro.ops.source import Iota
 from tenferro.types import ArrayLike, Axis, DType, DTypeLike, Tensor
 
@@ -188,6 +188,13 @@ def _matrix(name: str, x: ArrayLike) -> Any:
     return as_inexact(x)
 
 
+def _output(op: ExtensionOp, index: int, x: Any) -> Any:
+    """One output: of an array computed alone, while what is traced shares the others with its derivative."""
+    used = [i == index for i in range(op.output_count)]
+    alone = op.prune_outputs(used) if isinstance(x, np.ndarray) else None
+    return apply(op, x)[index] if alone is None else apply(alone, x)
+
+
 def _square(name: str, x: Any) -> Any:
     x = _matrix(name, x)
     _require_square(name, x)
@@ -245,10 +252,9 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     if mode not in ("reduced", "complete", "r"):
         raise InvalidConfigError(f'qr: mode is "reduced", "complete" or "r", got {mode!r}')
     x = _matrix("qr", a)
-    if mode == "r" and isinstance(x, np.ndarray):
-        return apply(fam.Qr(vectors=False), x)
-    q, r = apply(fam.Qr(full=mode == "complete"), x)
-    return r if mode == "r" else QRResult(q, r)
+    if mode == "r":
+        return _output(fam.Qr(), 1, x)
+    return QRResult(*apply(fam.Qr(full=mode == "complete"), x))
 
 
 def qr_append(q: ArrayLike, r: ArrayLike, b: ArrayLike, /, *, axis: int = -1) -> QRResult:
@@ -329,10 +335,7 @@ def svd(
 
 def svdvals(x: ArrayLike, /) -> Any:
     """Singular values, descending."""
-    x = _matrix("svdvals", x)
-    if isinstance(x, np.ndarray):  # because what is traced shares the vectors with its derivative
-        return apply(fam.Svd(vectors=False), x)
-    return apply(fam.Svd(), x)[1]
+    return _output(fam.Svd(), 1, _matrix("svdvals", x))
 
 
 def eigh(a: ArrayLike, UPLO: str | None = None, *, degenerate: str = "zero") -> EighResult:  # noqa: N803  # because NumPy calls it so
@@ -355,9 +358,7 @@ def eigh(a: ArrayLike, UPLO: str | None = None, *, degenerate: str = "zero") -> 
 def eigvalsh(a: ArrayLike, UPLO: str | None = None) -> Any:  # noqa: N803  # because NumPy calls it so
     """Eigenvalues of a Hermitian matrix, ascending; see `eigh`."""
     x = hermitian_of(_square("eigvalsh", a), UPLO)
-    return (
-        apply(fam.Eigh(vectors=False), x) if isinstance(x, np.ndarray) else apply(fam.Eigh(), x)[0]
-    )
+    return _output(fam.Eigh(), 0, x)
 
 
 def hermitian_of(a: ArrayLike, triangle: str | None) -> Any:
@@ -382,8 +383,7 @@ def eig(a: ArrayLike) -> EigResult:
 
 def eigvals(a: ArrayLike) -> Any:
     """Eigenvalues of a general matrix, complex."""
-    x = _square("eigvals", a)
-    return apply(fam.Eig(vectors=False), x) if isinstance(x, np.ndarray) else apply(fam.Eig(), x)[0]
+    return _output(fam.Eig(), 0, _square("eigvals", a))
 
 
 def lu_factor(x: ArrayLike, /) -> tuple[Any, Any]:
