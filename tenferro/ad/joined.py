@@ -7,7 +7,7 @@ peers run what stands here; without it only the native passes would join the pie
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from tenferro.graph import Graph, Mark, Opaque
@@ -29,6 +29,8 @@ def joined(graph: Graph, start: int, cotangents: Sequence[int | None]) -> list[i
     Args:
         start: the number of nodes there were before the first of the cotangents.
     """
+    if not any([isinstance(node.op, PIECES) for node in islice(graph.instructions, start, None)]):
+        return list(cotangents)
     values = list(dict.fromkeys([bar for bar in cotangents if bar is not None]))
     nodes = list(needed(graph.instructions, values, start=start).values())
     slots = chain.from_iterable([(*node.inputs, *node.outputs) for node in nodes])
