@@ -52,11 +52,11 @@ def test_any_permutation_is_copied(shape: tuple[int, ...], order: str) -> None:
             view = x.transpose(perm)
             if view.ndim and rng.random() < 0.5:
                 view = np.flip(view, rng.integers(view.ndim))
-            found = dense(view)
-            assert found.flags.c_contiguous if order == "C" else found.flags.f_contiguous
-            assert found.dtype == view.dtype
-            assert not np.may_share_memory(found, x)
-            assert np.array_equal(found, view)
+            copy = dense(view)
+            assert copy.flags.c_contiguous if order == "C" else copy.flags.f_contiguous
+            assert copy.dtype == view.dtype
+            assert not np.may_share_memory(copy, x)
+            assert np.array_equal(copy, view)
 
 
 @pytest.mark.usefixtures("small_caches")

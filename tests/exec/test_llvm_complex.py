@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import cmath
 import math
-from collections.abc import Callable
 from typing import Any
 
 import mpmath
@@ -13,22 +12,10 @@ import pytest
 
 import tenferro as tnf
 from tenferro.exec.llvm.link import is_installed
-from tenferro.ops.control import ControlOp
+from tests.exec.compiled_loops import in_a_loop
 
 pytestmark = pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
 PARTS = [0.0, -0.0, 1.0, -2.5, math.inf, -math.inf, math.nan, 1e-300, 3e200]
-
-
-def in_a_loop(function: Callable[..., Any], *arrays: Any) -> list[Any]:
-    """What a compiled loop gives of arrays."""
-    program = tnf.compile(
-        lambda *xs: tnf.scan(lambda n, x: (n + 1, function(*x)), 0, xs)[1], *arrays
-    )
-    executor = tnf.GraphExecutor("K", compiled=True)
-    steps = executor.compile(program, *arrays).instructions
-    (remark,) = [step.remark for step in steps if isinstance(step.op, ControlOp)]
-    assert remark == "compiled"
-    return executor.run(program, *arrays)
 
 
 def numbers(count: int, dtype: Any) -> np.ndarray:
@@ -73,13 +60,13 @@ def test_quotients(dtype: Any) -> None:
 def test_sums_and_products(dtype: Any) -> None:
     rng = np.random.default_rng(2)
     x = (rng.standard_normal((3, 25, 40)) + 1j * rng.standard_normal((3, 25, 40))).astype(dtype)
-    found = in_a_loop(
+    values = in_a_loop(
         lambda x: [tnf.sum(x), tnf.sum(x, axis=0), tnf.sum(x, axis=1), tnf.prod(x, axis=0), tnf.cumsum(x, axis=1)],
         x,
     )  # fmt: skip
     z = x.astype(complex)
     exact = [z.sum((1, 2)), z.sum(1), z.sum(2), z.prod(1), z.cumsum(2)]
-    for value, wanted in zip(found, exact, strict=True):
+    for value, wanted in zip(values, exact, strict=True):
         size = np.abs(wanted).max()
         np.testing.assert_allclose(value, wanted, rtol=0, atol=200 * np.finfo(dtype).eps * size)
 
@@ -116,5 +103,5 @@ def test_exponentials(dtype: Any) -> None:
 def test_functions_that_are_not_compiled_are_called() -> None:
     """One function for which no form of complex numbers is written does not keep a loop from being compiled."""
     x = numbers(50, np.complex128)[:50].reshape(2, 25)
-    found = in_a_loop(lambda x: [tnf.log(x * x + 1.0 - x / (x + 2.0) * 0.5) + x * 3.0 - 1.0], x)
-    np.testing.assert_allclose(found[0], np.log(x * x + 1.0 - x / (x + 2.0) * 0.5) + x * 3.0 - 1.0)
+    values = in_a_loop(lambda x: [tnf.log(x * x + 1.0 - x / (x + 2.0) * 0.5) + x * 3.0 - 1.0], x)
+    np.testing.assert_allclose(values[0], np.log(x * x + 1.0 - x / (x + 2.0) * 0.5) + x * 3.0 - 1.0)

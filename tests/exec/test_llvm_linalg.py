@@ -24,7 +24,7 @@ def matrices(rng: Any, dtype: Any, *shape: int) -> Any:
     return x.astype(dtype)
 
 
-def in_a_loop(f: Any, *arrays: Any) -> Any:
+def in_two_turns(f: Any, *arrays: Any) -> Any:
     """`f` of every turn's arrays, by a loop that is compiled whole."""
     stacked = [np.stack([x, x]) for x in arrays]
     executor = tnf.GraphExecutor("K", compiled=True)
@@ -52,14 +52,14 @@ def test_solutions(dtype: Any, batch: tuple[int, ...], transpose: str) -> None:
     a, b = matrices(rng, dtype, *batch, 4, 4), matrices(rng, dtype, *batch, 4, 3)
     a += 4 * np.eye(4, dtype=dtype)
     turned = {"N": a, "T": np.swapaxes(a, -1, -2), "C": np.swapaxes(a, -1, -2).conj()}[transpose]
-    x = in_a_loop(lambda a, b: apply(fam.Solve(transpose=transpose), a, b), a, b)
+    x = in_two_turns(lambda a, b: apply(fam.Solve(transpose=transpose), a, b), a, b)
     near(turned @ x, b)
 
     def by_factors(a: Any, b: Any) -> Any:
         packed, perm = apply(fam.Lu(), a)
         return apply(fam.LuSolve(transpose=transpose), a, packed, perm, b)
 
-    near(turned @ in_a_loop(by_factors, a, b), b)
+    near(turned @ in_two_turns(by_factors, a, b), b)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -76,14 +76,14 @@ def test_triangles(dtype: Any, lower: bool, unit: bool, transpose: str) -> None:
         triangle[..., range(5), range(5)] = 1
     turned = {"N": triangle, "T": triangle.mT, "C": triangle.mT.conj()}[transpose]
     op = fam.TriangularSolve(lower=lower, unit_diagonal=unit, transpose=transpose)
-    near(turned @ in_a_loop(lambda a, b: apply(op, a, b), a, b), b)
+    near(turned @ in_two_turns(lambda a, b: apply(op, a, b), a, b), b)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(4, 4), (2, 3, 5), (2, 5, 3), (1, 1)])
 def test_factors(dtype: Any, shape: tuple[int, ...]) -> None:
     a = matrices(np.random.default_rng(9), dtype, *shape)
-    packed, perm = in_a_loop(lambda a: apply(fam.Lu(), a), a)
+    packed, perm = in_two_turns(lambda a: apply(fam.Lu(), a), a)
     k = min(shape[-2:])
     low = np.tril(packed[..., :k], -1) + np.eye(shape[-2], k, dtype=dtype)
     near(low @ np.triu(packed[..., :k, :]), np.take_along_axis(a, perm[..., None], -2))
@@ -96,17 +96,17 @@ def test_cholesky(dtype: Any, batch: tuple[int, ...]) -> None:
     a = matrices(np.random.default_rng(10), dtype, *batch, 4, 4)
     part = (a + np.swapaxes(a, -1, -2).conj()) / 2
     shift = 20 * np.eye(4, dtype=dtype)
-    low = in_a_loop(tnf.linalg.cholesky, a + shift)
+    low = in_two_turns(tnf.linalg.cholesky, a + shift)
     near(low @ np.swapaxes(low, -1, -2).conj(), part + shift)
     np.testing.assert_array_equal(low, np.tril(low))
-    both = in_a_loop(tnf.linalg.cholesky, np.stack([a + shift, a - shift]))
+    both = in_two_turns(tnf.linalg.cholesky, np.stack([a + shift, a - shift]))
     np.testing.assert_array_equal(both[0], low)
     np.testing.assert_array_equal(np.isnan(both[1]), np.broadcast_to(np.tri(4) > 0, a.shape))
 
 
 def test_singular_matrices_alone_are_nan() -> None:
     a = np.stack([np.eye(3), np.zeros((3, 3)), 2 * np.eye(3)])
-    x = in_a_loop(tnf.linalg.solve, a, np.ones((3, 3, 2)))
+    x = in_two_turns(tnf.linalg.solve, a, np.ones((3, 3, 2)))
     np.testing.assert_array_equal(x[[0, 2]], [np.ones((3, 2)), 0.5 * np.ones((3, 2))])
     assert np.isnan(x[1]).all()
 

@@ -11,24 +11,12 @@ from scipy import special
 
 import tenferro as tnf
 from tenferro.exec.llvm.link import converts_halves, is_installed
-from tenferro.ops.control import ControlOp
 from tenferro.types import DType
+from tests.exec.compiled_loops import in_a_loop
 
 pytestmark = pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
 SMALL = [DType.F16, DType.BF16]
 BITS = np.arange(1 << 16, dtype=np.uint16)
-
-
-def in_a_loop(function: Callable[..., Any], *arrays: Any) -> list[Any]:
-    """What a compiled loop gives of arrays."""
-    program = tnf.compile(
-        lambda *xs: tnf.scan(lambda n, x: (n + 1, function(*x)), 0, xs)[1], *arrays
-    )
-    executor = tnf.GraphExecutor("K", compiled=True)
-    steps = executor.compile(program, *arrays).instructions
-    (remark,) = [step.remark for step in steps if isinstance(step.op, ControlOp)]
-    assert remark == "compiled"
-    return executor.run(program, *arrays)
 
 
 def every(dtype: DType) -> np.ndarray:
@@ -52,12 +40,12 @@ def test_arithmetic(dtype: DType) -> None:
     x = every(dtype)
     y = np.random.default_rng(0).permutation(x.reshape(-1)).reshape(x.shape)
     a, b = x.astype(np.float32), y.astype(np.float32)
-    found = in_a_loop(
+    values = in_a_loop(
         lambda x, y: [x + y, x - y, x * y, x / y, -x, tnf.sqrt(x), tnf.maximum(x, y)], x, y
     )
     with np.errstate(all="ignore"):
         exact = [a + b, a - b, a * b, a / b, -a, np.sqrt(a), np.maximum(a, b)]
-        for value, wanted in zip(found, exact, strict=True):
+        for value, wanted in zip(values, exact, strict=True):
             require_equal(value, wanted.astype(dtype.dtype))
 
 
@@ -66,7 +54,7 @@ def test_each_step_is_rounded(dtype: DType) -> None:
     """What a register holds in the middle of a formula is a number of the dtype too."""
     x = every(dtype)
     y = np.random.default_rng(1).permutation(x.reshape(-1)).reshape(x.shape)
-    found = in_a_loop(lambda x, y: [x + y - y, x * y + x, x / y * y, tnf.sqrt(x) * x], x, y)
+    values = in_a_loop(lambda x, y: [x + y - y, x * y + x, x / y * y, tnf.sqrt(x) * x], x, y)
 
     def rounded(z: np.ndarray) -> np.ndarray:
         return z.astype(dtype.dtype).astype(np.float32)
@@ -79,7 +67,7 @@ def test_each_step_is_rounded(dtype: DType) -> None:
             rounded(a / b) * b,
             rounded(np.sqrt(a)) * a,
         ]
-        for value, wanted in zip(found, exact, strict=True):
+        for value, wanted in zip(values, exact, strict=True):
             require_equal(value, wanted.astype(dtype.dtype))
 
 
@@ -134,8 +122,8 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Any]] = {
 def test_functions(dtype: DType) -> None:
     """Of float32, and rounded: at most 0.501 units from the value in float64."""
     x = every(dtype)
-    found = in_a_loop(lambda x: [ours(x) for ours, _ in FUNCTIONS.values()], x)
-    for name, y in zip(FUNCTIONS, found, strict=True):
+    values = in_a_loop(lambda x: [ours(x) for ours, _ in FUNCTIONS.values()], x)
+    for name, y in zip(FUNCTIONS, values, strict=True):
         with np.errstate(all="ignore"):
             exact = FUNCTIONS[name][1](x.astype(np.float64))
             nearest = exact.astype(np.float32).astype(dtype.dtype)
@@ -154,7 +142,7 @@ def test_sums_and_products_of_matrices(dtype: DType) -> None:
         pytest.skip("this processor has no conversions of float16")
     rng = np.random.default_rng(0)
     x, y = (rng.standard_normal(shape).astype(dtype.dtype) for shape in ((3, 20, 30), (3, 30, 17)))
-    found = in_a_loop(
+    values = in_a_loop(
         lambda x, y: [
             x @ y,
             tnf.sum(x, axis=0),
@@ -167,7 +155,7 @@ def test_sums_and_products_of_matrices(dtype: DType) -> None:
     )
     a, b = x.astype(np.float64), y.astype(np.float64)
     exact = [a @ b, a.sum(1), a.sum(2), a.sum((1, 2)), a.cumsum(2)]
-    for value, wanted in zip(found, exact, strict=True):
+    for value, wanted in zip(values, exact, strict=True):
         assert value.dtype == dtype.dtype
         epsilon = float(np.spacing(np.ones((), dtype.dtype)))
         difference = np.abs(value.astype(np.float64) - wanted)

@@ -132,8 +132,8 @@ def reason_of(fn: Any, *arrays: Any) -> str:
     report = check_parity(fn, *arrays, interpreter=False)
     assert not report.ok
     assert report.first_divergence is not None
-    known = explain(report.first_divergence)
-    return known.name if known else ""
+    explanation = explain(report.first_divergence)
+    return explanation.name if explanation else ""
 
 
 def test_each_reason_has_an_example() -> None:
@@ -236,8 +236,8 @@ def test_partial_results_overflow_where_terms_are_that_large(
     program = tnf.compile(fn, array)
     native = np.asarray(program.run(array) if right is None else right)
     output = compare(program.output_names[0], native, np.array(wrong), np.zeros(()))
-    known = explain(Divergence("Sum", "", output, "", program, (array,)))
-    assert (known.name if known else "") == (
+    explanation = explain(Divergence("Sum", "", output, "", program, (array,)))
+    assert (explanation.name if explanation else "") == (
         "" if right is None else "partial results that overflow"
     )
 
@@ -262,8 +262,10 @@ def test_a_subnormal_argument_explains_only_what_it_reaches(
     program = tnf.compile(fn, x)
     native = np.asarray(program.run(x))
     output = compare(program.output_names[0], native, np.array([result], native.dtype), np.zeros(1))
-    known = explain(Divergence("", "", output, "", program, (x,)))
-    assert (known is not None and known.name == "subnormal numbers on the way") == is_explained
+    explanation = explain(Divergence("", "", output, "", program, (x,)))
+    assert (
+        explanation is not None and explanation.name == "subnormal numbers on the way"
+    ) == is_explained
 
 
 @pytest.mark.parametrize(
@@ -279,14 +281,14 @@ def test_complex_numbers_whose_modulus_overflows(other: complex, reason: str) ->
     program = tnf.compile(lambda z: tnf.exp(z), z)
     native, xla = np.array([complex(1.7e308, 1.7e308)]), np.array([other])
     output = compare(program.output_names[0], native, xla, np.zeros(1))
-    known = explain(Divergence("Exp", "", output, "", program, (z,)))
-    assert (known.name if known else "") == reason
+    explanation = explain(Divergence("Exp", "", output, "", program, (z,)))
+    assert (explanation.name if explanation else "") == reason
 
 
 def test_the_reasons_are_told_in_the_documents() -> None:
     page = (Path(__file__).parents[2] / "docs" / "numerics.md").read_text()
-    for known in EXPLANATIONS:
-        assert known.reason in page, known.name
+    for explanation in EXPLANATIONS:
+        assert explanation.reason in page, explanation.name
 
 
 # ---- misuse ----------------------------------------------------------------------------------------
