@@ -16,7 +16,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tests.specification.statements import (
     CHAPTERS,
     DIFFERS,
-    NOT_YET,
     WORKS,
     Chapter,
     Statement,
@@ -30,10 +29,10 @@ Each sentence has a test that shows it, in `tests/specification/`, and these pag
 
 A sentence *works*, or it *differs on purpose* from the documents that the project began with, and then says what a user has of that.
 
-| chapter | works | differs on purpose | not yet |
-| --- | --- | --- | --- |
+| chapter | works | differs on purpose |
+| --- | --- | --- |
 {rows}
-{not_yet}
+
 ```{{toctree}}
 :hidden:
 
@@ -71,7 +70,7 @@ def pages() -> dict[str, str]:
 def page(chapter: Chapter) -> str:
     """A chapter's statements, in the order of their numbers."""
     statements = sorted(chapter.statements.values(), key=lambda statement: statement.number)
-    rows = [row(chapter, statement) for statement in statements if statement.verdict != NOT_YET]
+    rows = [row(chapter, statement) for statement in statements]
     return PAGE.format(
         title=chapter.title,
         introduction=chapter.introduction.replace(". ", ".\n"),
@@ -90,24 +89,18 @@ def cell(text: str) -> str:
 
 
 def index(book: Iterable[Chapter]) -> str:
-    """How many statements of each verdict a chapter has, and those that are not kept yet."""
-    rows, open_statements, total = [], [], Counter[str]()
+    """How many statements of each verdict a chapter has."""
+    rows, total = [], Counter[str]()
     for chapter in book:
         counts = Counter(statement.verdict for statement in chapter.statements.values())
         total += counts
         rows.append(f"| [{chapter.title}]({chapter.name}.md) | {counted(counts)} |")
-        open_statements += [
-            f"- {chapter.name}.{statement.number}: {statement.text} Here {statement.because}."
-            for statement in chapter.statements.values()
-            if statement.verdict == NOT_YET
-        ]
     rows.append(f"| all | {counted(total)} |")
-    not_yet = "\nNot yet:\n\n" + "\n".join(open_statements) + "\n" if open_statements else ""
-    return INDEX.format(rows="\n".join(rows), not_yet=not_yet, chapters="\n".join(CHAPTERS))
+    return INDEX.format(rows="\n".join(rows), chapters="\n".join(CHAPTERS))
 
 
 def counted(counts: Counter[str]) -> str:
-    return " | ".join(str(counts[verdict]) for verdict in (WORKS, DIFFERS, NOT_YET))
+    return " | ".join(str(counts[verdict]) for verdict in (WORKS, DIFFERS))
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-__all__ = ["CHAPTERS", "DIFFERS", "NOT_YET", "WORKS", "Chapter", "Row", "Statement"]
+__all__ = ["CHAPTERS", "DIFFERS", "WORKS", "Chapter", "Row", "Statement"]
 
 CHAPTERS = (
     "identity",
@@ -29,7 +29,7 @@ CHAPTERS = (
     "surface",
 )
 """Modules of this package, in the order of the pages: `test_<name>.py` has a `chapter`."""
-WORKS, DIFFERS, NOT_YET = "works", "differs on purpose", "not yet"
+WORKS, DIFFERS = "works", "differs on purpose"
 Test = TypeVar("Test", bound=Callable[..., Any])
 
 
@@ -38,7 +38,7 @@ class Statement:
     """One sentence of the contract, and what became of it.
 
     Attributes:
-        because: of one that differs, what a user has of it; of one that is not there yet, what is missing.
+        because: of one that differs, what a user has of it.
         test: the function that shows it.
     """
 
@@ -70,15 +70,6 @@ class Chapter:
     def differs(self, number: int, text: str, because: str) -> Callable[[Test], Test]:
         """The test shows what is done instead of what the statement's source asked for, and why."""
         return self._of_function(number, text, DIFFERS, because)
-
-    def not_yet(self, number: int, text: str, because: str) -> Callable[[Test], Test]:
-        """The test shows what is missing: it fails, and once it passes the verdict must change."""
-
-        def decorate(test: Test) -> Test:
-            self._add(number, text, NOT_YET, because, test)
-            return pytest.mark.xfail(strict=True, reason=because)(test)
-
-        return decorate
 
     def table(self, names: str, rows: Mapping[int, Row]) -> Callable[[Test], Test]:
         """One test for many statements, given each row's values."""
