@@ -8,7 +8,6 @@ python tools/pictures.py --screens   the first screens alone
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import tempfile
 from dataclasses import replace
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from browser import BROWSER, FLAGS, shown
+from browser import BROWSER, shown
 from markdown_it import MarkdownIt
 
 import tenferro as tnf
@@ -28,13 +27,13 @@ ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
 
 
-def shot(page: str, name: str, width: int, height: int) -> None:
-    """Write one picture."""
+def shot(page: str, name: str, width: int, height: int, *options: str) -> None:
+    """Write one picture of a page, with options of the browser beyond the usual ones."""
     if BROWSER is None:
         raise SystemExit("pictures: chromium is not installed")
     with tempfile.TemporaryDirectory() as folder:
         size, target = f"--window-size={width},{height}", f"--screenshot={IMAGES / name}"
-        shown(page, Path(folder), size, target)
+        shown(page, Path(folder), size, target, *options)
     print(f"{name}: {(IMAGES / name).stat().st_size} bytes")
 
 
@@ -52,30 +51,19 @@ def screens() -> None:
     site = ROOT / "build" / "docs" / "index.html"
     text = MarkdownIt("commonmark").enable("table").render((ROOT / "README.md").read_text())
     meta = "<meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
+    (IMAGES / "screens").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         readme = Path(folder) / "readme.html"
         readme.write_text(f"{meta}<base href='{ROOT.as_uri()}/'><style>{STYLE}</style>{text}")
         for name, page in (("readme", readme), ("site", site)):
             for width, height in SCREENS.items():
                 # A frame, because a window of the browser is never so narrow.
-                frame = Path(folder) / "frame.html"
-                frame.write_text(
+                frame = (
                     f"<body style='margin:0'><iframe src='{page.as_uri()}' width={width} height={height}"
                     " style='border:0'></iframe>"
                 )
-                target = IMAGES / "screens" / f"{name}-{width}.png"
-                target.parent.mkdir(exist_ok=True)
-                options = [f"--window-size={width},{height}", f"--screenshot={target}"]
-                profile = f"--user-data-dir={folder}/profile"
-                command = [
-                    str(BROWSER),
-                    *FLAGS,
-                    "--allow-file-access-from-files",
-                    profile,
-                    *options,
-                ]
-                subprocess.run([*command, str(frame)], capture_output=True, timeout=120, check=True)
-                print(f"{target.name}: {target.stat().st_size} bytes")
+                files = "--allow-file-access-from-files"
+                shot(frame, f"screens/{name}-{width}.png", width, height, files)
 
 
 class FaultyCompiler:

@@ -17,12 +17,11 @@ from typing import Any
 from tools.accuracy.engines import ENGINES
 from tools.accuracy.functions import FUNCTIONS
 from tools.accuracy.measure import environment, measured
-from tools.accuracy.page import written
+from tools.accuracy.page import DTYPES, written
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = ROOT / "build" / "accuracy"
 PAGE = ROOT / "docs" / "accuracy.md"
-DTYPES = ("float16", "bfloat16", "float32", "float64")
 
 
 def main() -> None:
@@ -48,7 +47,7 @@ def main() -> None:
 def record(name: str, dtype: str, engine: str, count: int) -> None:
     """Measure one cell, unless as much of it has been measured in the same environment."""
     path = RECORDS / f"{name}, {dtype}, {engine}.json"
-    where = environment()
+    where = environment(engine)
     if path.exists():
         before: dict[str, Any] = json.loads(path.read_text())
         if before["environment"] == where and before["asked"] >= count:

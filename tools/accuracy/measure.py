@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import platform
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from tools.accuracy.arguments import CHUNK, chunks, dtype_of
@@ -18,6 +20,13 @@ from tools.accuracy.functions import Function
 
 __all__ = ["Cell", "environment", "measured"]
 
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = {
+    "NumPy": ("tenferro/exec/kernels",),
+    "compiled": ("tenferro/exec/kernels", "tenferro/exec/llvm"),
+    "PJRT": ("lowering/emit",),
+}
+"""Folders with the code of each way of running, beyond that of the public functions."""
 Judged = tuple[float, tuple[float, ...], float]
 """The estimate of an error, the arguments, and the value."""
 
@@ -52,15 +61,24 @@ class Cell:
         return asdict(self)
 
 
-def environment() -> dict[str, str]:
-    """What results may depend on."""
-    versions = {}
+def environment(engine: str) -> dict[str, str]:
+    """What results of an engine may depend on: packages, the processor, and our code."""
+    versions = {"code": _code(engine)}
     for name in ("numpy", "scipy", "jaxlib", "llvmlite"):
         try:
             versions[name] = version(name)
         except PackageNotFoundError:
             versions[name] = "none"
     return {**versions, "processor": _processor()}
+
+
+def _code(engine: str) -> str:
+    """A hash of the sources that compute by this engine."""
+    digest = sha256()
+    for folder in ("tenferro/special", *SOURCES[engine]):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _processor() -> str:
@@ -75,8 +93,7 @@ def measured(function: Function, dtype: str, engine: str, count: int) -> Cell | 
     run = run_of(function, engine, dtype)
     if run is None:
         return None
-    tiny = float(np.finfo(np.float32).tiny) if dtype != "float64" else float(np.finfo(float).tiny)
-    tiny = float(np.finfo(np.float16).tiny) if dtype == "float16" else tiny
+    tiny = float(ml_dtypes.finfo(dtype_of(dtype)).tiny)
     looked_at = 0
     rng = np.random.default_rng(0)
     worst: list[Judged] = []
@@ -85,9 +102,8 @@ def measured(function: Function, dtype: str, engine: str, count: int) -> Cell | 
         y = run(xs)
         error = estimates(function, xs, y)
         small = [np.abs(x.astype(np.float64)) < tiny for x in (*xs, y)]
-        is_left_out = np.any(small, axis=0) & (
-            engine == "PJRT"
-        )  # it takes subnormal numbers for zero
+        # XLA takes subnormal numbers for zero.
+        is_left_out = np.any(small, axis=0) & (engine == "PJRT")
         error[is_left_out] = 0.0
         worst += [_entry(error, xs, y, i) for i in np.argsort(-error)[:EACH] if error[i] > 0]
         if dtype == "float64" and len(sample) < SAMPLE:

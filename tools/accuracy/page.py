@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tools.accuracy.engines import ENGINES
 from tools.accuracy.functions import FUNCTIONS
 
-__all__ = ["written"]
+__all__ = ["DTYPES", "written"]
 
 HEAD = """# Accuracy
 
@@ -20,14 +21,16 @@ A dash: there is no such way, compiled loops call NumPy's kernel.
 `make accuracy` writes this page; it goes on where it was ended. {counts}
 
 """
-ENGINES = ("NumPy", "compiled", "PJRT")
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 
 
 def written(records: list[dict[str, Any]]) -> str:
     """The page: a table for each dtype, and where the largest errors are."""
     cells = {(r["function"], r["dtype"], r["engine"]): r for r in records}
-    wheres = {tuple(sorted(r["environment"].items())) for r in records}
+    wheres = {
+        tuple([(name, v) for name, v in sorted(r["environment"].items()) if name != "code"])
+        for r in records
+    }
     measured = [r for r in records if r["cell"] is not None]
     most = {
         dtype: max([r["cell"]["count"] for r in measured if r["dtype"] == dtype], default=0)
