@@ -380,7 +380,7 @@ def test_kernels_are_called_from_loops() -> None:
         def turn(c: Any, r: Any) -> Any:
             c = tnf.sort(c * 1.5 - r)
             inner = tnf.fori_loop(0, 2, lambda i, y: tnf.linalg.solve(a, y) + i, c)
-            return inner, tnf.special.digamma(tnf.abs(c[0]) + 1.0)
+            return inner, tnf.polygamma(1, tnf.abs(c[0]) + 1.0)
 
         return tnf.scan(turn, x[0], x)
 

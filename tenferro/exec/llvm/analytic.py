@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tenferro.exec.llvm import functions
+from tenferro.exec.llvm import functions, gamma
 from tenferro.exec.llvm.code import Code, Element, NotCompiledError, literal, llvm_type
 from tenferro.exec.llvm.complex_functions import complex_exponential
 from tenferro.exec.llvm.elementwise import elementwise
@@ -85,4 +85,6 @@ ROWS: Rows = {
     an.Erfc: vectorised("erfc"),
     an.ErfInv: vectorised("erfinv"),
     an.Atan2: vectorised("atan2"),
+    an.Lgamma: elementwise(gamma.lgamma, is_exact=False, rounds=True, dtypes=is_real),
+    an.Digamma: elementwise(gamma.digamma, is_exact=False, rounds=True, dtypes=is_real),
 }

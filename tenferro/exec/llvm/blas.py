@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
-from importlib import import_module
-from importlib.util import module_from_spec
 from math import prod
 from typing import Any
 
-from tenferro.blas import extension_spec
+from tenferro.exec.llvm import capsules
 from tenferro.exec.llvm.code import Code, Index, literal, memory_type
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.types import DType, TensorSpec
@@ -29,25 +26,12 @@ FEW_ROWS = 16
 
 def addresses() -> dict[str, int]:
     """Functions by the names that texts have for them."""
-    name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
-    name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
-    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     functions: dict[str, int] = {}
-    for module, names in FUNCTIONS.items():
-        capsules: dict[str, Any] = _scipys(module).__pyx_capi__
-        for name in [initial + name for initial in LETTERS.values() for name in names]:
-            functions[PREFIX + name] = pointer_of(capsules[name], name_of(capsules[name]))
+    for module, stems in FUNCTIONS.items():
+        names = [initial + stem for initial in LETTERS.values() for stem in stems]
+        places = capsules.addresses(f"scipy.linalg.{module}", names)
+        functions |= {PREFIX + name: place for name, place in zip(names, places, strict=True)}
     return functions
-
-
-def _scipys(name: str) -> Any:
-    """A module of `scipy.linalg`, without the package around it, which takes 20 times as long to import."""
-    spec = extension_spec(f"scipy.linalg.{name}")
-    if spec is None or spec.loader is None:
-        return import_module(f"scipy.linalg.{name}")
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def product(body: Body, op: Any, lhs: Tensor, rhs: Tensor, y: TensorSpec) -> Memory:

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from tenferro.compile_cache import CompileCache
-from tenferro.exec.llvm import blas, python_calls
+from tenferro.exec.llvm import blas, gamma, python_calls
 from tenferro.program import BoundedCache
 
 __all__ = ["Linker", "converts_halves", "is_installed", "lanes", "multiplies_and_adds"]
@@ -18,6 +18,8 @@ __all__ = ["Linker", "converts_halves", "is_installed", "lanes", "multiplies_and
 
 VERSION = 1
 """Of how texts become machine code: options and passes."""
+SCIPYS = (blas, gamma)
+"""Modules that call SciPy, which is imported for the first text with their prefix."""
 
 
 def is_installed() -> bool:
@@ -64,7 +66,7 @@ class Linker:
         self.functions: BoundedCache[Callable[..., int]] = BoundedCache(capacity)
         self.cache = cache
         self._target: Any = None
-        self._knows_blas = False
+        self._modules: set[Any] = set()
 
     def function(
         self, text: str, pointers: int, numbers: int = 0, has_lock: bool = False
@@ -85,10 +87,11 @@ class Linker:
             for name, address in python_calls.addresses().items():
                 llvm.add_symbol(name, address)
             self._target = llvm.Target.from_default_triple()
-        if blas.PREFIX in text and not self._knows_blas:
-            for name, address in blas.addresses().items():
-                llvm.add_symbol(name, address)
-            self._knows_blas = True
+        for module in SCIPYS:
+            if module.PREFIX in text and module not in self._modules:
+                for name, address in module.addresses().items():
+                    llvm.add_symbol(name, address)
+                self._modules.add(module)
         cpu, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
         machine = self._target.create_target_machine(opt=3, cpu=cpu, features=features)
         code = self._machine_code(text, machine, f"{cpu} {features}")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.exec.llvm import elementwise as el
+from tenferro.exec.llvm import sorting
 from tenferro.exec.llvm.code import (
     UNROLLED,
     Code,
@@ -22,7 +23,7 @@ from tenferro.exec.llvm.code import (
     llvm_type,
     memory_type,
 )
-from tenferro.exec.llvm.rows import Row, Rows, not_compiled
+from tenferro.exec.llvm.rows import Row, Rows
 from tenferro.exec.llvm.tensor import Body, Tensor, in_float32
 from tenferro.ops import reduction as re
 from tenferro.types import DType, TensorSpec
@@ -264,7 +265,6 @@ TOTALS: dict[type, tuple[str, Combine]] = {
     re.ReduceOr: ("or", el.logical("or")),
 }
 """The name of a reduction over rows, and what combines two parts of it."""
-_SORTS = not_compiled("sorts are not compiled")
 ROWS: Rows = {
     re.ReduceSum: reduction("sum", el.add, is_exact=False),
     re.ReduceProd: reduction("prod", el.multiply, is_exact=False),
@@ -278,6 +278,5 @@ ROWS: Rows = {
     re.CumProd: cumulative(el.multiply, is_exact=False),
     re.CumMax: cumulative(el.maximum),
     re.CumMin: cumulative(el.minimum),
-    re.Sort: _SORTS,
-    re.TopK: _SORTS,
+    **sorting.ROWS,
 }

@@ -1,0 +1,69 @@
+"""The logarithm of the gamma function and its derivative: SciPy's, called from machine code, number by number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf, nan, pi
+from typing import Any
+
+from tenferro.exec.llvm import capsules, functions
+from tenferro.exec.llvm.code import Code, Element, llvm_type
+from tenferro.exec.llvm.formula import Formula
+from tenferro.exec.llvm.scalar import refused
+from tenferro.types import DType
+
+__all__ = ["PREFIX", "addresses", "digamma", "lgamma"]
+
+PREFIX = "tenferro_special_"
+FUNCTIONS = {"gammaln": "gammaln", "psi": "__pyx_fuse_1psi"}
+"""Of `scipy.special.cython_special`, by the names that texts have for them."""
+SMALLEST_NORMAL = 2.0**-1022
+
+
+def addresses() -> dict[str, int]:
+    """Functions by the names that texts have for them."""
+    places = capsules.addresses("scipy.special.cython_special", [*FUNCTIONS.values()])
+    return {PREFIX + name: place for name, place in zip(FUNCTIONS, places, strict=True)}
+
+
+def _in_float64(
+    write: Callable[[Code, Formula, str], str],
+) -> Callable[[Code, Any, DType, Sequence[Element]], Element]:
+    """A function of float64; smaller floats are converted, and its value rounded once."""
+
+    def scalar(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
+        if not dtype.is_float:
+            raise refused(op, dtype)
+        is_double, x = llvm_type(dtype) == "double", xs[0]
+        y = write(code, Formula(code), x if is_double else code.value(f"fpext float {x} to double"))
+        return y if is_double else code.value(f"fptrunc double {y} to float")
+
+    return scalar
+
+
+def _called(code: Code, name: str, x: str) -> str:
+    return code.call(PREFIX + name, "double", [("double", x), ("i32", "0")])
+
+
+@_in_float64
+def lgamma(code: Code, f: Formula, x: str) -> str:
+    """Infinite at both infinities; -log |x| of subnormal numbers, for which 1 / x is infinite."""
+    size = f.magnitude(x)
+    y = f.select("oeq", size, f.number(inf), size, _called(code, "gammaln", x))
+    is_tiny = f.compare("olt", size, f.number(SMALLEST_NORMAL))
+    logarithm = functions.call(code, "log", DType.F64, size)
+    return f.either(is_tiny, f.negate(logarithm), y)
+
+
+@_in_float64
+def digamma(code: Code, f: Formula, x: str) -> str:
+    """Below 0 psi(1 - x) - pi cot(pi r), with the distance r to the nearest pole, which is NaN."""
+    zero = f.number(0.0)
+    is_negative = f.compare("olt", x, zero)
+    y = _called(code, "psi", f.either(is_negative, f.subtract(f.number(1.0), x), x))
+    r = f.subtract(x, f.intrinsic("rint", x))
+    tangent = functions.call(code, "tan", DType.F64, f.multiply(f.number(pi), r))
+    reflected = f.subtract(y, f.divide(f.number(pi), tangent))
+    y = f.either(is_negative, reflected, y)
+    is_pole = code.value(f"and i1 {f.compare('oeq', r, zero)}, {f.compare('ole', x, zero)}")
+    return f.either(is_pole, f.number(nan), y)
