@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,21 @@ from tests.samples.each import each_card
 from xla_peer.fuzz.program import random_case
 
 RNG = np.random.default_rng(7)
-EXECUTORS: dict[str, Callable[[], tnf.GraphExecutor]] = {
-    "F": lambda: tnf.GraphExecutor("F", threads=1),
-    "C": lambda: tnf.GraphExecutor("C", threads=2),
-    "K": lambda: tnf.GraphExecutor("K", threads=2),
-    "F, interpreted": lambda: tnf.GraphExecutor("F", threads=2, segmented=False),
-    "K, interpreted": lambda: tnf.GraphExecutor("K", threads=1, segmented=False),
+OPTIONS: dict[str, dict[str, Any]] = {
+    "F": {"order": "F", "threads": 1},
+    "C": {"order": "C", "threads": 2},
+    "K": {"order": "K", "threads": 2},
+    "F, interpreted": {"order": "F", "threads": 2, "segmented": False},
+    "K, interpreted": {"order": "K", "threads": 1, "segmented": False},
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _machine_code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Share loops that are compiled: executors have the same text for them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TENFERRO_CACHE_DIR", str(tmp_path_factory.mktemp("machine_code")))
+        yield
 
 
 def bits(outputs: Any) -> list[bytes]:
@@ -32,8 +40,8 @@ def bits(outputs: Any) -> list[bytes]:
 
 def require_same_bits(program: GraphProgram, *arrays: Any, runs: int = 3) -> None:
     wanted = bits(tnf.GraphExecutor("K", threads=1, segmented=False).run(program, *arrays))
-    for name, make in EXECUTORS.items():
-        executor = make()
+    for name, options in OPTIONS.items():
+        executor = tnf.GraphExecutor(**options)
         for run in range(runs):
             assert bits(executor.run(program, *arrays)) == wanted, f"order {name}, run {run + 1}"
 
@@ -58,9 +66,10 @@ def in_while(program: GraphProgram) -> Callable[..., Any]:
     return fn
 
 
+@pytest.mark.parametrize("count", [40, pytest.param(125, marks=pytest.mark.sweep)])
 @pytest.mark.parametrize("kind", [None, in_scan, in_choice, in_while])
-def test_random_programs(kind: Any) -> None:
-    for number in range(125):
+def test_random_programs(kind: Any, count: int) -> None:
+    for number in range(count):
         case = random_case(11, number, most_ops=10)
         program = case.program
         if kind is not None:
