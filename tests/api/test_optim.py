@@ -12,6 +12,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro import optim
+from tests.pairs import in_turn
 from xla_peer import XlaExecutor
 
 STEPS = 20
@@ -97,8 +98,7 @@ def assert_close(actual: Any, expected: Any, rtol: float) -> None:
         np.testing.assert_allclose(np.asarray(mine), np.asarray(other), rtol=rtol, atol=rtol * 1e-2)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", CASES)
+@in_turn("name", CASES, "dtype", ["float32", "float64"])
 def test_steps_are_those_of_optax(name: str, dtype: str) -> None:
     with jax.enable_x64(True):
         expected = descent(optax, CASES[name](optax), dtype)

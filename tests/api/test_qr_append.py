@@ -9,6 +9,7 @@ import pytest
 
 import tenferro as tnf
 import xla_peer
+from tests.pairs import in_turn
 
 la = tnf.linalg
 XLA = xla_peer.XlaExecutor()
@@ -52,8 +53,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("case", CASES)
+@in_turn("case", CASES, "dtype", DTYPES)
 def test_factors(case: str, dtype: str) -> None:
     shape, more, axis = CASES[case]
     a, b = matrix(*shape, dtype=dtype), matrix(*more, dtype=dtype)

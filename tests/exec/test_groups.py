@@ -14,6 +14,7 @@ from tenferro.exec.plan import group
 from tenferro.ops.elementwise import Conj, Imag, Real
 from tenferro.types import flatten
 from tests.exec.unplanned import run_unplanned
+from tests.pairs import in_turn
 
 needs_llvmlite = pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
 RNG = np.random.default_rng(0)
@@ -72,8 +73,7 @@ CASES |= {f"{name}, gradient": (loss(fn), args) for name, (fn, args) in CASES.it
 
 
 @pytest.mark.parametrize("is_compiled", [False, pytest.param(True, marks=needs_llvmlite)])
-@pytest.mark.parametrize("tile", [64, 1024, 1 << 18])
-@pytest.mark.parametrize("name", CASES)
+@in_turn("name", CASES, "tile", [64, 1024, 1 << 18])
 def test_groups_of_rows(
     name: str, tile: int, is_compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

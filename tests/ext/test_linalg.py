@@ -13,6 +13,7 @@ import tenferro as tnf
 from tenferro import errors
 from tenferro.api import linalg as surface
 from tests.levels import LEVELS
+from tests.pairs import in_turn
 from xla_peer import XlaExecutor
 
 la = tnf.linalg
@@ -125,7 +126,7 @@ CASES: dict[str, tuple[Fn, tuple[tuple[int, ...], ...]]] = {
     "trace": (la.trace, (SQUARE,)),
 }
 
-each_case = pytest.mark.parametrize("name", CASES)
+
 both_kinds = pytest.mark.parametrize("dtype", ["f8", "c16"])
 
 
@@ -134,8 +135,7 @@ def arguments(name: str, dtype: str) -> tuple[Fn, tuple[Any, ...]]:
     return fn, tuple(random(*shape, dtype=dtype, seed=i) for i, shape in enumerate(shapes))
 
 
-@each_case
-@both_kinds
+@in_turn("name", CASES, "dtype", ["f8", "c16"])
 def test_derivatives_to_second_order(name: str, dtype: str) -> None:
     fn, args = arguments(name, dtype)
     tnf.check_grads(fn, args, order=2, rtol=1e-7)
@@ -146,10 +146,7 @@ def xla(request: pytest.FixtureRequest) -> XlaExecutor:
     return XlaExecutor("cpu", optimization_level=request.param)
 
 
-@each_case
-@pytest.mark.parametrize(
-    "dtype", ["f8", "c8", *[pytest.param(d, marks=pytest.mark.sweep) for d in ("f4", "c16")]]
-)
+@in_turn("name", CASES, "dtype", ["f8", "c8", "f4", "c16"])
 def test_values_and_cotangents_through_pjrt(name: str, dtype: str, xla: XlaExecutor) -> None:
     if name.startswith("eig") and "h" not in name and dtype in ("f4", "c8"):
         pytest.skip("close eigenvalues come in either order in single precision")

@@ -16,6 +16,7 @@ import tenferro as tnf
 import xla_peer
 from lowering import import_stablehlo, lower_to_stablehlo
 from tenferro import errors
+from tests.pairs import in_turn
 from tests.samples.matrices import DTYPES, adjoint, general
 
 ll = jax.lax.linalg
@@ -52,8 +53,7 @@ CALLS: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", CALLS)
+@in_turn("name", CALLS, "dtype", DTYPES)
 def test_what_jax_calls(name: str, dtype: str) -> None:
     for shape in [(5, 5), (2, 5, 5)]:
         x = general(*shape, dtype=dtype)
@@ -138,8 +138,7 @@ def definite_by(x: Any, m: Any) -> Any:
     return x @ m.conj(x).T + 3 * m.eye(x.shape[0])
 
 
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
-@pytest.mark.parametrize("name", SCALARS)
+@in_turn("name", SCALARS, "dtype", ["float64", "complex128"])
 def test_gradients_of_what_was_read(name: str, dtype: str) -> None:
     x = general(4, 4, dtype=dtype)
 
