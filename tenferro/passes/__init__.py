@@ -11,6 +11,7 @@ from tenferro.passes.clean_up import clean_up
 from tenferro.passes.decompose_dots import decompose_dots
 from tenferro.passes.fold_transposes import fold_transposes
 from tenferro.passes.fuse_scans import fuse_scans
+from tenferro.passes.hoist_invariants import hoist_invariants
 from tenferro.passes.join_pieces import join_pieces
 from tenferro.passes.shrink_dots import shrink_dots
 from tenferro.passes.sort_dot_dimensions import sort_dot_dimensions
@@ -24,6 +25,7 @@ __all__ = [
     "decompose_dots",
     "fold_transposes",
     "fuse_scans",
+    "hoist_invariants",
     "join_pieces",
     "prune_outputs",
     "shrink_dots",
@@ -35,6 +37,7 @@ NATIVE_PASSES: tuple[Callable[[GraphProgram], GraphProgram], ...] = (
     prune_outputs,
     stop_early,
     fuse_scans,
+    hoist_invariants,
     clean_up,
     join_pieces,
     sort_dot_dimensions,
