@@ -40,24 +40,44 @@ __all__ = [
 ]
 
 
-ROUTINES = ("cholesky", "lu", "lu_solve", "solve", "triangular_solve")
-"""What compiled loops can call, in the order of `tenferro/exec/llvm/lapack.py`'s column."""
+ROUTINES = (
+    "cholesky",
+    "lu",
+    "lu_solve",
+    "solve",
+    "triangular_solve",
+    "getrf",
+    "geqrf",
+    "householder_product",
+    "qr",
+    "eigh",
+    "svd",
+    "fft",
+)
+"""What compiled loops can call, in the order of `tenferro/exec/llvm/routines.py`'s column."""
 
 
 @dataclass(frozen=True)
 class Routine:
-    """A routine of linear algebra on matrices, which compiled loops call where these are small.
+    """A routine on matrices, or a Fourier transform, which is compiled in loops where its operands are small.
 
     Attributes:
         name: one of `ROUTINES`, with the operands and results of the family of that name.
         transpose: "N", "T" or "C", of solutions.
         lower, unit_diagonal: which triangle is read, and whether its diagonal is one.
+        full: whether the factors of QR and SVD are square.
+        vectors: whether QR has Q, and the decompositions have vectors.
+        kind, lengths: of a Fourier transform, as `tenferro.ext.fft.Fft` has them.
     """
 
     name: str
     transpose: str = "N"
     lower: bool = True
     unit_diagonal: bool = False
+    full: bool = False
+    vectors: bool = True
+    kind: str = "fft"
+    lengths: tuple[int | None, ...] = ()
 
     def __post_init__(self) -> None:
         if self.name not in ROUTINES:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro.exec.llvm.lapack import row_of
+from tenferro.exec.llvm.routines import row_of
 from tenferro.ext.linalg import families as fam
 from tenferro.extension import ExtensionRuntime, Routine
 from tenferro.extension.application import apply

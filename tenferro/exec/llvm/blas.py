@@ -16,8 +16,15 @@ __all__ = ["LETTERS", "PREFIX", "addresses", "call", "integer", "letter", "numbe
 LETTERS = {DType.F32: "s", DType.F64: "d", DType.C32: "c", DType.C64: "z"}
 """Of BLAS's names, for the dtypes that it has."""
 PREFIX = "tenferro_blas_"
-FUNCTIONS = {"cython_blas": ("gemm", "gemv", "trsm"), "cython_lapack": ("gesv", "getrf", "potrf")}
-"""By the modules that have them."""
+FUNCTIONS = {
+    "cython_blas": {"sdcz": ("gemm", "gemv", "trsm")},
+    "cython_lapack": {
+        "sdcz": ("gesv", "getrf", "potrf", "geqrf", "gesdd"),
+        "sd": ("orgqr", "syevd"),
+        "cz": ("ungqr", "heevd"),
+    },
+}
+"""By the modules that have them, and the letters of the dtypes for which there is one."""
 FEW_TERMS = 64
 """Terms up to which OpenBLAS takes up to twice as long where both matrices have them in their rows."""
 FEW_ROWS = 16
@@ -27,8 +34,13 @@ FEW_ROWS = 16
 def addresses() -> dict[str, int]:
     """Functions by the names that texts have for them."""
     functions: dict[str, int] = {}
-    for module, stems in FUNCTIONS.items():
-        names = [initial + stem for initial in LETTERS.values() for stem in stems]
+    for module, of_letters in FUNCTIONS.items():
+        names = [
+            letter + stem
+            for letters, stems in of_letters.items()
+            for letter in letters
+            for stem in stems
+        ]
         places = capsules.addresses(f"scipy.linalg.{module}", names)
         functions |= {PREFIX + name: place for name, place in zip(names, places, strict=True)}
     return functions

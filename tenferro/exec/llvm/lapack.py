@@ -6,42 +6,17 @@ read alone, ours is taken for the transpose of what LAPACK sees.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from math import nan, prod
-from typing import Any
+from collections.abc import Sequence
+from math import prod
 
-from tenferro.exec.extensions import ROUTINES, Routine
+from tenferro.exec.extensions import Routine
 from tenferro.exec.llvm import blas
-from tenferro.exec.llvm.code import Code, Element, Index, literal, llvm_type
-from tenferro.exec.llvm.rows import Row
+from tenferro.exec.llvm.code import Element, Index, literal
+from tenferro.exec.llvm.columns import either, failed, hermitian, in_columns, or_nan, part
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["row_of"]
-
-LARGEST = 64
-"""Extent up to which a call from Python costs more than the matrix is worth."""
-Write = Callable[[Body, Any, Sequence[Tensor], Sequence[TensorSpec]], Sequence[Tensor]]
-
-
-def row_of(routine: Routine, inputs: Sequence[TensorSpec]) -> Row | None:
-    """How a routine is compiled for inputs of these types; None where the interpreter's kernel is called.
-
-    >>> row_of(Routine("lu"), [TensorSpec.of((65, 65), DType.F64)])
-    """
-    write = _WRITERS[routine.name]
-    matrices = [x for x in inputs if x.dtype in blas.LETTERS]
-    if any([not 0 < n <= LARGEST for x in matrices for n in x.shape[-2:]]):
-        return None
-    if any([0 in x.shape for x in inputs]):
-        return None
-
-    def row(
-        body: Body, _: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-    ) -> Sequence[Tensor]:
-        return write(body, routine, operands, types)
-
-    return Row(row, moves=True, settles=True, is_exact=False)
+__all__ = ["cholesky", "lu", "lu_solve", "solve", "triangular_solve"]
 
 
 def solve(
@@ -50,23 +25,23 @@ def solve(
     """By gesv; NaN where a matrix is singular."""
     (a, b), (y,), code = operands, types, body.code
     *batch, n, columns = y.shape
-    matrices, rights = _columns(body, a, op.transpose), _columns(body, b)
+    matrices, rights = in_columns(body, a, op.transpose), in_columns(body, b)
     pivots, info, x = code.cell("i32", n), code.cell("i32"), body.memory(y)
 
     def one(number: Index) -> None:
         arguments = [
-            blas.integer(code, n), blas.integer(code, columns), _part(code, matrices, number),
-            blas.integer(code, n), pivots, _part(code, rights, number), blas.integer(code, n), info,
+            blas.integer(code, n), blas.integer(code, columns), part(code, matrices, number),
+            blas.integer(code, n), pivots, part(code, rights, number), blas.integer(code, n), info,
         ]  # fmt: skip
         blas.call(code, f"{blas.LETTERS[y.dtype]}gesv", arguments, n * n * (n + columns))
-        failed = _failed(code, info)
+        is_missing = failed(code, info)
 
         def element(index: tuple[Index, ...]) -> None:
             i, j = index
             offset = code.linear((number, j, i), rights.spec.shape)
             value = code.load(rights.pointer, offset, y.dtype)
             offset = code.linear((number, i, j), (prod(batch), n, columns))
-            code.store(_or_nan(code, y.dtype, failed, value), x.pointer, offset, y.dtype)
+            code.store(or_nan(code, y.dtype, is_missing, value), x.pointer, offset, y.dtype)
 
         code.loops((n, columns), element)
 
@@ -80,12 +55,12 @@ def lu(
     """By getrf; pivots as a permutation."""
     (a,), (y, order), code = operands, types, body.code
     *batch, m, n = y.shape
-    packed, perm = _columns(body, a), body.memory(order)
+    packed, perm = in_columns(body, a), body.memory(order)
     pivots, info = code.cell("i32", min(m, n)), code.cell("i32")
 
     def one(number: Index) -> None:
         arguments = [
-            blas.integer(code, m), blas.integer(code, n), _part(code, packed, number),
+            blas.integer(code, m), blas.integer(code, n), part(code, packed, number),
             blas.integer(code, m), pivots, info,
         ]  # fmt: skip
         blas.call(code, f"{blas.LETTERS[y.dtype]}getrf", arguments, m * n * n)
@@ -160,22 +135,22 @@ def cholesky(
     (a,), (y,), code = operands, types, body.code
     *batch, n, _ = y.shape
     info = code.cell("i32")
-    x = body.copy(Tensor(y, lambda index: _hermitian(body, a, index), a.reads))
+    x = body.copy(Tensor(y, lambda index: hermitian(body, a, index), a.reads))
 
     def one(number: Index) -> None:
         arguments = [
-            blas.letter(code, "U"), blas.integer(code, n), _part(code, x, number),
+            blas.letter(code, "U"), blas.integer(code, n), part(code, x, number),
             blas.integer(code, n), info,
         ]  # fmt: skip
         blas.call(code, f"{blas.LETTERS[y.dtype]}potrf", arguments, n**3)
-        failed = _failed(code, info)
+        is_missing = failed(code, info)
 
         def element(index: tuple[Index, ...]) -> None:
             i, j = index
             offset = code.linear((number, i, j), (prod(batch), n, n))
-            value = _or_nan(code, y.dtype, failed, code.load(x.pointer, offset, y.dtype))
+            value = or_nan(code, y.dtype, is_missing, code.load(x.pointer, offset, y.dtype))
             above = code.value(f"icmp ugt i64 {j}, {i}")
-            value = _either(code, y.dtype, above, literal(0, y.dtype), value)
+            value = either(code, y.dtype, above, literal(0, y.dtype), value)
             code.store(value, x.pointer, offset, y.dtype)
 
         code.loops((n, n), element)
@@ -197,7 +172,7 @@ def _solve_in_place(body: Body, op: Routine, a: Memory, x: Memory) -> None:
             blas.letter(code, "R"), blas.letter(code, "U" if op.lower else "L"),
             blas.letter(code, op.transpose), blas.letter(code, "U" if op.unit_diagonal else "N"),
             blas.integer(code, columns), blas.integer(code, n), blas.number(code, 1, dtype),
-            _part(code, a, number), blas.integer(code, n), _part(code, x, number),
+            part(code, a, number), blas.integer(code, n), part(code, x, number),
             blas.integer(code, columns),
         ]  # fmt: skip
         blas.call(code, f"{blas.LETTERS[dtype]}trsm", arguments, n * n * columns)
@@ -207,73 +182,3 @@ def _solve_in_place(body: Body, op: Routine, a: Memory, x: Memory) -> None:
 
 def _matrices(body: Body, x: Tensor) -> Memory:
     return x.memory or body.copy(x)
-
-
-def _columns(body: Body, x: Tensor, transpose: str = "N") -> Memory:
-    """A copy of op(X) for every matrix, column after column."""
-    *batch, m, n = x.spec.shape
-    rows, columns = (m, n) if transpose == "N" else (n, m)
-    spec = TensorSpec.of((prod(batch), columns, rows), x.spec.dtype)
-
-    def element(index: tuple[Index, ...]) -> Element:
-        number, j, i = index
-        outer: list[Index] = []
-        for extent in reversed(batch):
-            number, remainder = body.code.divided(number, extent)
-            outer.insert(0, remainder)
-        value = body.at(x, (*outer, i, j) if transpose == "N" else (*outer, j, i))
-        return _conjugate(body.code, spec.dtype, value) if transpose == "C" else value
-
-    return body.copy(Tensor(spec, element, x.reads))
-
-
-def _part(code: Code, memory: Memory, number: Index) -> str:
-    """Where a matrix of a batch begins."""
-    dtype, size = memory.spec.dtype, prod(memory.spec.shape[-2:])
-    return code.address(
-        memory.pointer, code.scaled(number, size * (2 if dtype.is_complex else 1)), dtype
-    )
-
-
-def _hermitian(body: Body, a: Tensor, index: tuple[Index, ...]) -> Element:
-    """An element of (A + A^H) / 2."""
-    *batch, i, j = index
-    code, dtype = body.code, a.spec.dtype
-    kind, half = llvm_type(dtype), literal(0.5, dtype.real)
-    value = body.at(a, index)
-    transposed = _conjugate(code, dtype, body.at(a, (*batch, j, i)))
-    pairs = zip(value, transposed, strict=True) if dtype.is_complex else [(value, transposed)]
-    parts = [
-        code.value(f"fmul {kind} {code.value(f'fadd {kind} {x}, {y}')}, {half}") for x, y in pairs
-    ]
-    return tuple(parts) if dtype.is_complex else parts[0]
-
-
-def _conjugate(code: Code, dtype: DType, value: Element) -> Element:
-    if not dtype.is_complex:
-        return value
-    return value[0], code.value(f"fneg {llvm_type(dtype)} {value[1]}")
-
-
-def _failed(code: Code, info: str) -> str:
-    return code.value(f"icmp ne i32 {code.value(f'load i32, ptr {info}')}, 0")
-
-
-def _or_nan(code: Code, dtype: DType, failed: str, value: Element) -> Element:
-    missing = complex(nan, nan) if dtype.is_complex else nan
-    return _either(code, dtype, failed, literal(missing, dtype), value)
-
-
-def _either(code: Code, dtype: DType, condition: str, x: Element, y: Element) -> Element:
-    kind = llvm_type(dtype)
-    if not dtype.is_complex:
-        return code.value(f"select i1 {condition}, {kind} {x}, {kind} {y}")
-    return tuple([
-        code.value(f"select i1 {condition}, {kind} {a}, {kind} {b}")
-        for a, b in zip(x, y, strict=True)
-    ])  # fmt: skip
-
-
-_WRITERS: Mapping[str, Write] = dict(
-    zip(ROUTINES, (cholesky, lu, lu_solve, solve, triangular_solve), strict=True)
-)

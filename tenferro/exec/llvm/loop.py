@@ -16,17 +16,30 @@ from tenferro.exec.llvm.control import COMPILED, Emitter
 from tenferro.exec.llvm.host import HostCalls, Kernels
 from tenferro.exec.llvm.link import Linker, converts_halves, lanes, multiplies_and_adds
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.control import Alternatives, Cond, ControlOp, Scan, While
+from tenferro.ops.extension import Extension
+from tenferro.ops.indexing import Gather, Scatter
+from tenferro.ops.reduction import Sort, TopK
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
 
 __all__ = ["CompiledLoop", "LoopCompiler"]
 
-WORTH = 1 << 12
-"""Microseconds of the interpreter, by estimate, that are worth compiling: LLVM needs half a millisecond for each
-instruction that it compiles, and programs run again."""
+WORTH = 500
+"""Microseconds of the interpreter, by estimate, that are worth compiling, which takes from ten milliseconds to some
+hundred: after as many runs it is paid for, and a loop in a program that is kept is run more often."""
 PER_MICROSECOND = 500
 """Elements that the interpreter computes in a microsecond, beside one for each instruction."""
+HEAVY: dict[type, float] = {
+    Extension: 20.0,
+    DotGeneral: 2.0,
+    Sort: 5.0,
+    TopK: 10.0,
+    Gather: 5.0,
+    Scatter: 5.0,
+}
+"""Microseconds of an instruction of these, which are several calls of NumPy, or of SciPy from a runtime."""
 TURNS = 16
 """Of a while loop, which nothing tells."""
 
@@ -47,7 +60,7 @@ def cost_of(program: GraphProgram) -> float:
         for step in program.instructions:
             sizes = [program.types[slot] for slot in step.outputs]
             elements = sum([spec.size for spec in sizes if spec.is_static])
-            cost += times * (1.0 + elements / PER_MICROSECOND)
+            cost += times * (HEAVY.get(type(step.op), 1.0) + elements / PER_MICROSECOND)
             if isinstance(step.op, ControlOp):
                 turns = step.op.length if isinstance(step.op, Scan) else TURNS
                 often = turns if isinstance(turns, int) else TURNS

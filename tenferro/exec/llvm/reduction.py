@@ -278,5 +278,6 @@ ROWS: Rows = {
     re.CumProd: cumulative(el.multiply, is_exact=False),
     re.CumMax: cumulative(el.maximum),
     re.CumMin: cumulative(el.minimum),
-    **sorting.ROWS,
+    re.Sort: sorting.SORT,
+    re.TopK: sorting.TOP_K,
 }

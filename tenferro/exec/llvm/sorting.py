@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tenferro.exec.llvm.code import Code, Element, Index, llvm_type
-from tenferro.exec.llvm.rows import Row, Rows
+from tenferro.exec.llvm.rows import Row
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.ops import reduction as re
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["ROWS"]
+__all__ = ["SORT", "TOP_K"]
 
 LONGEST = 128
 """Extent up to which counting costs less than a call of NumPy's sort from compiled code."""
@@ -146,7 +146,5 @@ def _refusal(op: re.Sort | re.TopK, operands: Sequence[TensorSpec]) -> str:
     return f"{extent} elements are more than {LONGEST}" if extent > LONGEST else ""
 
 
-ROWS: Rows = {
-    re.Sort: Row(sort, moves=True, settles=(0,), refusal=_refusal),
-    re.TopK: Row(top_k, moves=True, settles=(0,), refusal=_refusal),
-}
+SORT = Row(sort, moves=True, settles=(0,), refusal=_refusal)
+TOP_K = Row(top_k, moves=True, settles=(0,), refusal=_refusal)

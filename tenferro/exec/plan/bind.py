@@ -14,8 +14,8 @@ from tenferro.exec.extensions import ExtensionRegistry
 from tenferro.exec.kernels import bound
 from tenferro.exec.llvm.code import NotCompiledError
 from tenferro.exec.llvm.control import row_of_program
-from tenferro.exec.llvm.lapack import row_of
 from tenferro.exec.llvm.loop import LoopCompiler
+from tenferro.exec.llvm.routines import row_of
 from tenferro.exec.runner import Runner
 from tenferro.exec.runtime.resources import CALLER, Resources
 from tenferro.exec.schedule import ExecInstruction, ExecProgram

@@ -9,7 +9,7 @@ import numpy as np
 
 from tenferro.ext.lapack import families as fam
 from tenferro.ext.linalg.runtime import blas_threads_for
-from tenferro.extension import ExtensionCaches, ExtensionRuntime
+from tenferro.extension import ExtensionCaches, ExtensionRuntime, Routine
 from tenferro.types import DType
 
 __all__ = ["LapackRuntime"]
@@ -128,6 +128,13 @@ KERNELS: dict[type[Any], tuple[Callable[..., Any], tuple[int, ...]]] = {
 """For each family the kernel of one matrix, and the number of its axes in each input."""
 
 
+ROUTINES: dict[type[Any], str] = {
+    fam.Getrf: "getrf",
+    fam.Geqrf: "geqrf",
+    fam.HouseholderProduct: "householder_product",
+}
+
+
 class LapackRuntime(ExtensionRuntime):
     """One family of this package, matrix by matrix."""
 
@@ -135,6 +142,11 @@ class LapackRuntime(ExtensionRuntime):
 
     def __init__(self, family_id: str) -> None:
         self.family_id = family_id
+
+    def compiled_routine(self, op: Any) -> Routine | None:
+        """LAPACK's, of those that loops call."""
+        name = ROUTINES.get(type(op))
+        return None if name is None else Routine(name)
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
         """Run the routine; outputs without elements need no call."""

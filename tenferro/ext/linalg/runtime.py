@@ -271,8 +271,11 @@ ROUTINES: dict[type[Any], str] = {
     fam.TriangularSolve: "triangular_solve",
     fam.Solve: "solve",
     fam.LuSolve: "lu_solve",
+    fam.Qr: "qr",
+    fam.Eigh: "eigh",
+    fam.Svd: "svd",
 }
-OPTIONS = ("transpose", "lower", "unit_diagonal")
+OPTIONS = ("transpose", "lower", "unit_diagonal", "full", "vectors")
 
 
 class LinalgRuntime(ExtensionRuntime):

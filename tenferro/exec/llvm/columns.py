@@ -1,0 +1,110 @@
+"""Matrices of small extents as LAPACK has them in memory: a batch, each column after column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import nan, prod
+
+from tenferro.exec.llvm.code import Code, Element, Index, literal, llvm_type
+from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.types import DType, TensorSpec
+
+__all__ = [
+    "conjugate",
+    "either",
+    "failed",
+    "hermitian",
+    "in_columns",
+    "of_columns",
+    "or_nan",
+    "part",
+    "unraveled",
+]
+
+
+def in_columns(body: Body, x: Tensor, transpose: str = "N") -> Memory:
+    """A copy of op(X) for every matrix, column after column."""
+    *batch, m, n = x.spec.shape
+    if transpose != "N":
+        m, n = n, m
+    spec = TensorSpec.of((prod(batch), n, m), x.spec.dtype)
+
+    def element(index: tuple[Index, ...]) -> Element:
+        number, j, i = index
+        outer = unraveled(body.code, number, batch)
+        value = body.at(x, (*outer, i, j) if transpose == "N" else (*outer, j, i))
+        return conjugate(body.code, spec.dtype, value) if transpose == "C" else value
+
+    return body.copy(Tensor(spec, element, x.reads))
+
+
+def part(code: Code, memory: Memory, number: Index) -> str:
+    """Where a matrix of a batch begins."""
+    dtype, size = memory.spec.dtype, prod(memory.spec.shape[-2:])
+    return code.address(
+        memory.pointer, code.scaled(number, size * (2 if dtype.is_complex else 1)), dtype
+    )
+
+
+def hermitian(body: Body, a: Tensor, index: tuple[Index, ...]) -> Element:
+    """An element of (A + A^H) / 2."""
+    *batch, i, j = index
+    code, dtype = body.code, a.spec.dtype
+    kind, half = llvm_type(dtype), literal(0.5, dtype.real)
+    value = body.at(a, index)
+    transposed = conjugate(code, dtype, body.at(a, (*batch, j, i)))
+    pairs = zip(value, transposed, strict=True) if dtype.is_complex else [(value, transposed)]
+    parts = [
+        code.value(f"fmul {kind} {code.value(f'fadd {kind} {x}, {y}')}, {half}") for x, y in pairs
+    ]
+    return tuple(parts) if dtype.is_complex else parts[0]
+
+
+def conjugate(code: Code, dtype: DType, value: Element) -> Element:
+    """A complex number's; a real number is its own."""
+    if not dtype.is_complex:
+        return value
+    return value[0], code.value(f"fneg {llvm_type(dtype)} {value[1]}")
+
+
+def failed(code: Code, info: str) -> str:
+    """Whether a routine says so."""
+    return code.value(f"icmp ne i32 {code.value(f'load i32, ptr {info}')}, 0")
+
+
+def or_nan(code: Code, dtype: DType, is_missing: str, value: Element) -> Element:
+    """A value, or NaN in its place."""
+    missing = complex(nan, nan) if dtype.is_complex else nan
+    return either(code, dtype, is_missing, literal(missing, dtype), value)
+
+
+def either(code: Code, dtype: DType, condition: str, x: Element, y: Element) -> Element:
+    """One of two elements."""
+    kind = llvm_type(dtype)
+    if not dtype.is_complex:
+        return code.value(f"select i1 {condition}, {kind} {x}, {kind} {y}")
+    return tuple([
+        code.value(f"select i1 {condition}, {kind} {a}, {kind} {b}")
+        for a, b in zip(x, y, strict=True)
+    ])  # fmt: skip
+
+
+def of_columns(body: Body, memory: Memory, y: TensorSpec) -> Tensor:
+    """The matrices whose columns lie in memory, or as many of their rows and columns as the result has."""
+    *batch, _, _ = y.shape
+
+    def element(index: tuple[Index, ...]) -> Element:
+        *outer, i, j = index
+        offset = body.code.linear((body.code.linear(outer, batch), j, i), memory.spec.shape)
+        return body.code.load(memory.pointer, offset, y.dtype)
+
+    return Tensor(y, element, frozenset([memory]))
+
+
+def unraveled(code: Code, number: Index, batch: Sequence[int]) -> tuple[Index, ...]:
+    """The index of a matrix in its batch."""
+    index: list[Index] = []
+    for extent in reversed(batch):
+        number, remainder = code.divided(number, extent)
+        index.insert(0, remainder)
+    return tuple(index)

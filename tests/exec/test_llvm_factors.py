@@ -1,0 +1,116 @@
+"""Factorisations in compiled loops, by what defines them: products, unitary factors, triangles, NaN of what is not finite."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro.exec.llvm.link import is_installed
+from tenferro.ext.lapack import families as raw
+from tenferro.ext.linalg import families as fam
+from tenferro.extension import apply
+from tests.exec.test_llvm_linalg import DTYPES, in_two_turns, matrices, near
+from tests.pairs import in_turn
+
+pytestmark = pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
+SHAPES = [(4, 4), (2, 3, 5), (2, 5, 3), (1, 1), (6, 1), (1, 6), (3, 2, 40, 33)]
+
+
+def adjoint(x: Any) -> Any:
+    return np.swapaxes(x, -1, -2).conj()
+
+
+def require_unitary(q: Any) -> None:
+    near(
+        adjoint(q) @ q, np.broadcast_to(np.eye(q.shape[-1], dtype=q.dtype), (adjoint(q) @ q).shape)
+    )
+
+
+@in_turn("shape", SHAPES, "dtype", DTYPES)
+@pytest.mark.parametrize("full", [False, True])
+def test_qr(shape: tuple[int, ...], dtype: Any, full: bool) -> None:
+    a = matrices(np.random.default_rng(1), dtype, *shape)
+    q, r = in_two_turns(lambda a: apply(fam.Qr(full=full), a), a)
+    m, n = shape[-2:]
+    assert q.shape[-2:] == (m, m if full else min(m, n))
+    near(q @ r, a)
+    require_unitary(q)
+    np.testing.assert_array_equal(r, np.triu(r))
+    alone = in_two_turns(lambda a: apply(fam.Qr(full=full, vectors=False), a), a)
+    np.testing.assert_array_equal(alone, r)
+
+
+@in_turn("shape", SHAPES, "dtype", DTYPES)
+def test_reflections(shape: tuple[int, ...], dtype: Any) -> None:
+    a = matrices(np.random.default_rng(2), dtype, *shape)
+    few = min(shape[-2:])
+
+    def product(a: Any) -> Any:
+        packed, factors = apply(raw.Geqrf(), a)
+        return packed, apply(raw.HouseholderProduct(), packed[..., :few], factors)
+
+    packed, q = in_two_turns(product, a)
+    require_unitary(q)
+    near(q @ np.triu(packed[..., :few, :]), a)
+
+
+@in_turn("shape", SHAPES, "dtype", DTYPES)
+def test_row_swaps(shape: tuple[int, ...], dtype: Any) -> None:
+    a = matrices(np.random.default_rng(3), dtype, *shape)
+    packed, pivots, info = in_two_turns(lambda a: apply(raw.Getrf(), a), a)
+    k = min(shape[-2:])
+    assert (pivots.dtype, pivots.shape) == (np.int32, (*shape[:-2], k))
+    assert not np.any(info)
+    for index in np.ndindex(*shape[:-2]):
+        rows = np.arange(shape[-2])
+        for i, pivot in enumerate(pivots[index]):
+            rows[[i, pivot - 1]] = rows[[pivot - 1, i]]
+        low = np.tril(packed[index][:, :k], -1) + np.eye(shape[-2], k)
+        near((low @ np.triu(packed[index][:k])).astype(dtype), a[index][rows])
+
+
+def test_a_zero_pivot_is_told() -> None:
+    info = in_two_turns(lambda a: apply(raw.Getrf(), a), np.stack([np.eye(3), np.diag([1.0, 0.0, 2.0])]))[2]  # fmt: skip
+    np.testing.assert_array_equal(info, [0, 2])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1, 1), (5, 5), (2, 3, 4, 4), (40, 40)])
+def test_eigh(shape: tuple[int, ...], dtype: Any) -> None:
+    a = matrices(np.random.default_rng(4), dtype, *shape)
+    part = (a + adjoint(a)) / 2
+    values, vectors = in_two_turns(lambda a: apply(fam.Eigh(), a), a)
+    require_unitary(vectors)
+    near((vectors * values[..., None, :]) @ adjoint(vectors), part)
+    assert (np.diff(values) >= 0).all()
+    near(in_two_turns(lambda a: apply(fam.Eigh(vectors=False), a), a), values)
+
+
+@in_turn("shape", SHAPES, "dtype", DTYPES)
+@pytest.mark.parametrize("full", [False, True])
+def test_svd(shape: tuple[int, ...], dtype: Any, full: bool) -> None:
+    a = matrices(np.random.default_rng(5), dtype, *shape)
+    few = min(shape[-2:])
+    u, s, v = in_two_turns(lambda a: apply(fam.Svd(full=full), a), a)
+    assert (u.shape[-1], v.shape[-2]) == (shape[-2:] if full else (few, few))
+    require_unitary(u)
+    require_unitary(adjoint(v))
+    near((u[..., :few] * s[..., None, :]) @ v[..., :few, :], a)
+    assert (np.diff(s) <= 0).all()
+    near(in_two_turns(lambda a: apply(fam.Svd(vectors=False), a), a), s)
+
+
+@pytest.mark.parametrize("op", [fam.Eigh(), fam.Eigh(vectors=False), fam.Svd(), fam.Svd(vectors=False)], ids=str)  # fmt: skip
+def test_what_is_not_finite_spoils_its_own_matrix(op: Any) -> None:
+    a = np.stack([np.eye(3), np.full((3, 3), np.nan), 2 * np.eye(3)])
+    program = tnf.compile(lambda a: apply(op, a), a)
+    expected = tnf.tree.leaves(tnf.GraphExecutor(compiled=False).run(program, a))
+    executor = tnf.GraphExecutor("K", compiled=True)
+    loop = tnf.compile(lambda a: tnf.scan(lambda c, x: (c, apply(op, x)), 0.0, a[None])[1], a)
+    assert "# compiled" in str(executor.compile(loop))
+    for y, z in zip(tnf.tree.leaves(executor.run(loop, a)), expected, strict=True):
+        np.testing.assert_array_equal(np.isnan(y[0]), np.isnan(z))
+        np.testing.assert_allclose(np.abs(y[0]), np.abs(z), atol=1e-14)
