@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.exec.extensions import Routine
-from tenferro.exec.llvm.code import Element, Index, literal, llvm_type
+from tenferro.exec.llvm.code import Code, Element, Index, literal, llvm_type
 from tenferro.exec.llvm.rows import Row
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.types import DType, TensorSpec
@@ -25,8 +25,8 @@ LONGEST = 4096
 """Length up to which a call from Python costs more than a transform."""
 RADICES = (4, 2, 3, 5, 7)
 Parts = tuple[str, str]
-Line = tuple[Memory, Memory]
-"""Real and imaginary parts of a line, while it is transformed."""
+Pointers = tuple[str, str]
+"""Where the real and the imaginary parts of numbers lie."""
 
 
 def row_of(routine: Routine, inputs: Sequence[TensorSpec]) -> Row | None:
@@ -88,22 +88,22 @@ def _along(body: Body, kind: str, x: Tensor, axis: int, n: int, y: TensorSpec) -
     """The transform of every line along an axis."""
     code, real = body.code, y.dtype.real
     result = body.memory(y)
-    stages = _Stages(body, n, real, is_inverse=kind in ("ifft", "irfft"))
+    scratch = _Line(body, n, real, is_inverse=kind in ("ifft", "irfft"))
 
     def line(index: tuple[Index, ...]) -> None:
         def at(i: Index) -> tuple[Index, ...]:
             return (*index[:axis], i, *index[axis:])
 
         if kind == "irfft":
-            stages.load_half(lambda i: body.at(x, at(i)))
+            scratch.load_half(lambda i: body.at(x, at(i)))
         else:
-            stages.load(lambda i: body.at(x, at(i)), is_real=kind == "rfft")
-        re, im = stages.run()
+            scratch.load(lambda i: body.at(x, at(i)), is_real=kind == "rfft")
+        re, im = scratch.run()
         scale = literal(real.dtype.type(1.0 / n), real)
 
         def put(i: Index) -> None:
             parts = [code.load(memory.pointer, i, real) for memory in (re, im)]
-            if stages.is_inverse:
+            if scratch.is_inverse:
                 parts = [code.value(f"fmul {llvm_type(real)} {part}, {scale}") for part in parts]
             value: Element = tuple(parts) if y.dtype.is_complex else parts[0]
             code.store(value, result.pointer, code.linear(at(i), y.shape), y.dtype)
@@ -114,19 +114,24 @@ def _along(body: Body, kind: str, x: Tensor, axis: int, n: int, y: TensorSpec) -
     return body.stored(result)
 
 
-class _Stages:
-    """The stages of the transform of one line of n elements."""
+class _Line:
+    """Memory of a line of n elements, and its transform, which is a function of the text.
+
+    Attributes:
+        is_inverse: whether the transform is the inverse one, but for its factor 1 / n.
+    """
 
     def __init__(self, body: Body, n: int, dtype: DType, is_inverse: bool) -> None:
-        self.body, self.n, self.dtype, self.is_inverse = body, n, dtype, is_inverse
-        self.factors = _factors(n) or []
+        self.code, self.n, self.dtype, self.is_inverse = body.code, n, dtype, is_inverse
+        self.stages = _Stages(n, dtype, is_inverse)
         spec = TensorSpec.of((n,), dtype)
-        self.lines = [(body.memory(spec), body.memory(spec)) for _ in range(2)]
+        self.parts = [body.memory(spec) for _ in range(4)]
+        self.table = body.outside(self.stages.table)
 
     def load(self, element: Callable[[Index], Element], is_real: bool) -> None:
         """Write a line's elements."""
         zero = literal(0.0, self.dtype)
-        self.body.code.loop(
+        self.code.loop(
             self.n, lambda i: self._put((element(i), zero) if is_real else element(i), i)
         )
 
@@ -135,7 +140,7 @@ class _Stages:
 
         The first element, and the middle one, are real: what is given of their imaginary parts has no meaning.
         """
-        code, n = self.body.code, self.n
+        code, n = self.code, self.n
         ends = [0] if n % 2 else [0, n // 2]
         for i in ends:
             self._put((element(i)[0], literal(0.0, self.dtype)), i)
@@ -144,62 +149,90 @@ class _Stages:
             i = code.add(k, 1)
             re, im = element(i)
             self._put((re, im), i)
-            self._put((re, self.negated(im)), code.add(code.scaled(i, -1), n))
+            negative = code.value(f"fneg {llvm_type(self.dtype)} {im}")
+            self._put((re, negative), code.add(code.scaled(i, -1), n))
 
         code.loop((n - 1) // 2, both)
 
     def _put(self, value: Element, i: Index) -> None:
-        for memory, part in zip(self.lines[0], value, strict=True):
-            self.body.code.store(part, memory.pointer, i, self.dtype)
+        for memory, part in zip(self.parts, value, strict=False):
+            self.code.store(part, memory.pointer, i, self.dtype)
 
-    def run(self) -> Line:
-        """Where the transform is."""
-        source, target = self.lines
-        n, stride = self.n, 1
+    def run(self) -> Sequence[Memory]:
+        """Transform; the memory with the real and imaginary parts of the result."""
+        code, stages = self.code, self.stages
+        name = f"fourier_{self.n}_{llvm_type(self.dtype)}{'_inverse' if self.is_inverse else ''}"
+        code.functions[name] = stages.text(name)
+        code.work += code.often * stages.work
+        pointers = [memory.pointer for memory in (*self.parts, self.table)]
+        code.line(f"call void @{name}({', '.join([f'ptr {each}' for each in pointers])})")
+        return self.parts[2:] if len(stages.factors) % 2 else self.parts[:2]
+
+
+class _Stages:
+    """The stages of the transform of n elements: a function of their parts, of room for as many, and of a table.
+
+    Attributes:
+        table: the roots of unity that stages multiply by, real parts before imaginary ones, by j and then p.
+        work: instructions that run, by estimate.
+    """
+
+    def __init__(self, n: int, dtype: DType, is_inverse: bool) -> None:
+        self.dtype, self.is_inverse = dtype, is_inverse
+        self.factors = _factors(n) or []
+        self.code = Code()
+        source, target = ("%a", "%b"), ("%c", "%d")
+        tables, offset, stride = [np.zeros(0)], 0, 1
         for radix in self.factors:
-            self.stage(radix, n // radix, stride, source, target)
-            n, stride = n // radix, stride * radix
+            n //= radix
+            self.stage(radix, n, stride, source, target, offset)
+            roots = self.roots(np.arange(1, radix)[:, None] * np.arange(n), radix * n)
+            tables += [roots.real.ravel(), roots.imag.ravel()]
+            offset, stride = offset + 2 * roots.size, stride * radix
             source, target = target, source
-        return source
+        self.table = np.concatenate(tables).astype(dtype.dtype)
+        self.work = self.code.work
 
-    def stage(self, radix: int, m: int, stride: int, source: Line, target: Line) -> None:
+    def text(self, name: str) -> str:
+        """The definition."""
+        pointers = ", ".join([f"ptr noalias {each}" for each in ("%a", "%b", "%c", "%d", "%table")])
+        head = f"define internal void @{name}({pointers}) noinline {{"
+        return "\n".join([head, "entry:", *self.code.lines, "  ret void", "}"])
+
+    def stage(
+        self, radix: int, m: int, stride: int, source: Pointers, target: Pointers, offset: int
+    ) -> None:
         """y[q + s (r p + j)] = w^(p j) sum_k x[q + s (p + m k)] e^(-2 pi i j k / r), w = e^(-2 pi i / (r m))."""
-        code, dtype = self.body.code, self.dtype
-        powers = np.arange(m)[:, None] * np.arange(1, radix)
-        roots = self.roots(powers, radix * m)
-        tables = [
-            self.body.outside(np.ascontiguousarray(part.astype(dtype.dtype)))
-            for part in (roots.real, roots.imag)
-        ]
+        code = self.code
 
         def column(p: Index) -> None:
-            twiddles = [
-                (
-                    code.load(tables[0].pointer, code.add(code.scaled(p, radix - 1), j), dtype),
-                    code.load(tables[1].pointer, code.add(code.scaled(p, radix - 1), j), dtype),
-                )
+            roots = [
+                self.load(("%table", "%table"), code.add(p, offset + j * m), (radix - 1) * m)
                 for j in range(radix - 1)
             ]
 
             def butterfly(q: Index) -> None:
                 inputs = [
-                    (
-                        code.load(source[0].pointer, place, dtype),
-                        code.load(source[1].pointer, place, dtype),
-                    )
+                    self.load(source, code.add(q, code.scaled(code.add(p, m * k), stride)))
                     for k in range(radix)
-                    for place in [code.add(q, code.scaled(code.add(p, m * k), stride))]
                 ]
-                outputs = self.small(inputs)
-                for j, value in enumerate(outputs):
-                    turned = value if not j or m == 1 else self.times(value, twiddles[j - 1])
+                for j, value in enumerate(self.small(inputs)):
+                    turned = value if not j or m == 1 else self.times(value, roots[j - 1])
                     place = code.add(q, code.scaled(code.add(code.scaled(p, radix), j), stride))
-                    for memory, part in zip(target, turned, strict=True):
-                        code.store(part, memory.pointer, place, dtype)
+                    for pointer, part in zip(target, turned, strict=True):
+                        code.store(part, pointer, place, self.dtype)
 
             code.loop(stride, butterfly)
 
         code.loop(m, column)
+
+    def load(self, pointers: Pointers, place: Index, beyond: int = 0) -> Parts:
+        """A complex number, whose imaginary part lies `beyond` in the other memory."""
+        re, im = (
+            self.code.load(pointer, self.code.add(place, more), self.dtype)
+            for pointer, more in zip(pointers, (0, beyond), strict=True)
+        )
+        return re, im
 
     def roots(self, powers: Any, n: int) -> Any:
         """e^(-2 pi i k / n) of each k, or the conjugate; computed with more digits than are kept, where there are."""
@@ -250,7 +283,7 @@ class _Stages:
 
     def instruction(self, name: str, x: str, y: str) -> str:
         """One of floats."""
-        return self.body.code.value(f"{name} {llvm_type(self.dtype)} {x}, {y}")
+        return self.code.value(f"{name} {llvm_type(self.dtype)} {x}, {y}")
 
     def plus(self, x: Parts, y: Parts) -> Parts:
         """A sum."""
@@ -262,7 +295,7 @@ class _Stages:
 
     def negated(self, x: str) -> str:
         """-x."""
-        return self.body.code.value(f"fneg {llvm_type(self.dtype)} {x}")
+        return self.code.value(f"fneg {llvm_type(self.dtype)} {x}")
 
     def scaled(self, x: Parts, factor: float) -> Parts:
         """A real multiple."""
