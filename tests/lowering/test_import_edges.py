@@ -1,0 +1,190 @@
+"""Readers at their edges: every form of a counted loop, random bits word by word, and pieces of regions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tenferro as tnf
+import xla_peer
+from lowering import import_stablehlo
+from tenferro.ops.control import ControlOp, Scan, While
+from xla_peer import XlaExecutor
+
+XLA = XlaExecutor()
+COUNTED = """
+func.func @main(%x: tensor<f64>) -> (tensor<{kind}>, tensor<f64>) {{
+  %start = stablehlo.constant dense<{start}> : tensor<{kind}>
+  %bound = stablehlo.constant dense<{bound}> : tensor<{kind}>
+  %r:2 = stablehlo.while(%i = %start, %y = %x) : tensor<{kind}>, tensor<f64>
+  cond {{
+    %p = stablehlo.compare {direction}, {operands} : (tensor<{kind}>, tensor<{kind}>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  }} do {{
+    %s = stablehlo.constant dense<{step}> : tensor<{kind}>
+    %j = stablehlo.{change} : tensor<{kind}>
+    %t = stablehlo.sine %y : tensor<f64>
+    %z = stablehlo.add %t, %x : tensor<f64>
+    stablehlo.return %j, %z : tensor<{kind}>, tensor<f64>
+  }}
+  return %r#0, %r#1 : tensor<{kind}>, tensor<f64>
+}}
+"""
+COMPARISONS = {
+    "LT": lambda i, n: i < n,
+    "LE": lambda i, n: i <= n,
+    "GT": lambda i, n: i > n,
+    "GE": lambda i, n: i >= n,
+    "NE": lambda i, n: i != n,
+}
+# direction, whether the bound comes first, start, bound, step, the turns
+LOOPS = [
+    ("LT", False, 0, 5, 1, 5),
+    ("LT", False, 0, 5, 2, 3),
+    ("LT", False, 0, 6, 2, 3),
+    ("LE", False, 1, 5, 2, 3),
+    ("LE", False, 1, 6, 2, 3),
+    ("GT", False, 5, 0, -1, 5),
+    ("GT", False, 5, 0, -2, 3),
+    ("GE", False, 6, 0, -2, 4),
+    ("NE", False, 2, 8, 3, 2),
+    ("NE", False, 8, 2, -3, 2),
+    ("GT", True, 0, 5, 1, 5),
+    ("GE", True, 1, 5, 2, 3),
+    ("LT", True, 5, 0, -1, 5),
+    ("LE", True, 6, 0, -2, 4),
+    ("NE", True, 0, 3, 1, 3),
+    ("LT", False, 5, 5, 1, 0),
+    ("LT", False, 7, 5, 1, 0),
+    ("LE", False, 5, 5, 1, 1),
+    ("NE", False, 4, 4, 1, 0),
+]
+
+
+def counted(direction: str, is_flipped: bool, start: int, bound: int, step: int, kind: str, change: str) -> str:  # fmt: skip
+    return COUNTED.format(
+        direction=direction,
+        operands="%bound, %i" if is_flipped else "%i, %bound",
+        start=start,
+        bound=bound,
+        step=abs(step) if change == "subtract %i, %s" else step,
+        kind=kind,
+        change=change,
+    )
+
+
+@pytest.mark.parametrize("kind", ["i32", "i64", "ui32", "i8"])
+@pytest.mark.parametrize("loop", LOOPS, ids=str)
+def test_counted_loops_are_scans(loop: Any, kind: str) -> None:
+    direction, is_flipped, start, bound, step, turns = loop
+    changes = ["add %i, %s", "add %s, %i"] if step > 0 else ["add %i, %s", "subtract %i, %s"]
+    if kind == "ui32" and start + turns * step < 0:
+        return  # the last count wraps around
+    if kind == "ui32" and step < 0:
+        changes = ["subtract %i, %s"]
+    for change in changes:
+        text = counted(direction, is_flipped, start, bound, step, kind, change)
+        program = import_stablehlo(text)
+        (op,) = [i.op for i in program.instructions if isinstance(i.op, ControlOp)] or [None]
+        assert op is None if not turns and op is None else isinstance(op, Scan)
+        assert op is None or op.length == turns
+        i, y = program.run(np.float64(0.4))
+        n, wanted = start, 0.4
+        for _ in range(turns):
+            n, wanted = n + step, math.sin(wanted) + 0.4
+        assert int(i) == n
+        assert abs(float(y) - wanted) < 1e-14
+
+
+def test_loops_that_data_end_or_that_wrap_around_are_while_loops() -> None:
+    forms = [
+        counted("EQ", False, 0, 0, 1, "i32", "add %i, %s"),
+        counted("LT", False, 0, 5, 0, "i32", "add %i, %s"),
+        counted("LT", False, 120, 127, 5, "i8", "add %i, %s"),
+        counted("NE", False, 0, 5, 2, "i32", "add %i, %s"),
+        counted("LT", False, 1, 40, 1, "i32", "multiply %i, %i").replace("%s = ", "%unused = "),
+    ]
+    for text in forms:
+        program = import_stablehlo(text)
+        (op,) = [i.op for i in program.instructions if isinstance(i.op, ControlOp)]
+        assert isinstance(op, While), text
+
+
+# ---- random bits -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", [[0, 0], [2**40 + 5, 7], [2**63 + 3, 2**64 - 2], [1, 2**32 - 1]])
+@pytest.mark.parametrize("shape", ["3xui32", "2x5xui32", "3xui64", "4x1x3xui64", "ui32"])
+def test_philox_is_xlas(state: list[int], shape: str) -> None:
+    text = f"""
+    func.func @main(%s: tensor<2xui64>) -> (tensor<2xui64>, tensor<{shape}>) {{
+      %t, %v = stablehlo.rng_bit_generator %s, algorithm = PHILOX : (tensor<2xui64>) -> (tensor<2xui64>, tensor<{shape}>)
+      return %t, %v : tensor<2xui64>, tensor<{shape}>
+    }}
+    """
+    program = import_stablehlo(text)
+    array = np.array(state, "u8")
+    after, bits = program.run(array)
+    on_peer = XLA.run(program, array)
+    np.testing.assert_array_equal(after, on_peer[0])
+    np.testing.assert_array_equal(bits, on_peer[1])
+    assert len(np.unique(bits)) == bits.size
+
+
+# ---- what JAX calls ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("name", ["approx_max_k", "approx_min_k"])
+def test_approximate_largest_elements_are_the_exact_ones(name: str, axis: int) -> None:
+    x = np.random.default_rng(1).permutation(42).reshape(6, 7).astype("f4")
+    call = lambda x: getattr(jax.lax, name)(x, 3, reduction_dimension=axis)
+    values, places = xla_peer.from_jax(call, x).run(x)
+    order = np.argsort(-x if name == "approx_max_k" else x, axis=axis, kind="stable")
+    first = np.take(order, range(3), axis=axis)
+    np.testing.assert_array_equal(places, first)
+    np.testing.assert_array_equal(values, np.take_along_axis(x, first, axis))
+
+
+@pytest.mark.parametrize("kind", ["bool", "int8", "uint16", "int64", "float16", "float32"])
+def test_products_of_other_kinds(kind: str) -> None:
+    """Whether any pair is true; integers wrap around; halves are added up in the kind that is asked for."""
+    rng = np.random.default_rng(2)
+    x, y = (
+        rng.integers(0, 2 if kind == "bool" else 9, shape).astype(kind)
+        for shape in ((3, 4), (4, 2))
+    )
+    with jax.enable_x64(True):
+        wanted = np.asarray(jnp.matmul(x, y))
+        program = xla_peer.from_jax(jnp.matmul, x, y)
+    result = program.run(x, y)
+    assert result.dtype == wanted.dtype
+    np.testing.assert_array_equal(result, wanted)
+    if kind == "bool":
+        np.testing.assert_array_equal(result, (x.astype(int) @ y.astype(int)) > 0)
+    wide = jax.lax.dot(x, y, preferred_element_type="float32") if kind == "float16" else None
+    if wide is not None:
+        program = xla_peer.from_jax(
+            lambda x, y: jax.lax.dot(x, y, preferred_element_type="float32"), x, y
+        )
+        assert program.run(x, y).dtype == np.float32
+        np.testing.assert_array_equal(program.run(x, y), np.asarray(wide))
+
+
+def test_pieces_of_two_scatters_at_once() -> None:
+    """One region that sets one operand and adds to the other is no known combiner; each alone is."""
+    x = np.arange(6.0)
+    places = np.array([[1], [1], [4]])
+    updates = np.array([10.0, 20.0, 30.0])
+    for name in ("add", "multiply", "min", "max", "set"):
+        f = lambda x, u, name=name: getattr(x.at[places[:, 0]], name)(u)
+        with jax.enable_x64(True):
+            wanted = np.asarray(f(jnp.asarray(x), jnp.asarray(updates)))
+        program = xla_peer.from_jax(f, x, updates)
+        np.testing.assert_array_equal(program.run(x, updates), wanted)
+        assert tnf.GraphExecutor(compiled=False).run(program, x, updates).dtype == wanted.dtype
