@@ -100,8 +100,6 @@ class _Plan:
 
 def _plan(op: Scan | While) -> _Plan | None:
     """None where nothing is hoisted, from inner loops neither."""
-    if op.has_effects:
-        return None
     programs = [hoist_invariants(part.program) for part in op.parts]
     stays = _stays(op, programs[-1])
     parts: list[_Part] = []

@@ -101,6 +101,38 @@ def test_counted_loops_are_scans(loop: Any, kind: str) -> None:
         assert abs(float(y) - wanted) < 1e-14
 
 
+CARRIED = """
+func.func @main(%x: tensor<f64>) -> (tensor<f64>, tensor<2xi64>) {
+  %zero = stablehlo.constant dense<0> : tensor<i64>
+  %end = stablehlo.constant dense<4> : tensor<i64>
+  %pair = stablehlo.constant dense<[3, 9]> : tensor<2xi64>
+  %half = stablehlo.constant dense<0.5> : tensor<f64>
+  %r:5 = stablehlo.while(%i = %zero, %n = %end, %a = %pair, %h = %half, %y = %x)
+      : tensor<i64>, tensor<i64>, tensor<2xi64>, tensor<f64>, tensor<f64>
+  cond {
+    %p = stablehlo.compare LT, %i, %n : (tensor<i64>, tensor<i64>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  } do {
+    %s = stablehlo.constant dense<1> : tensor<i64>
+    %j = stablehlo.add %i, %s : tensor<i64>
+    %z = stablehlo.multiply %y, %h : tensor<f64>
+    stablehlo.return %j, %n, %a, %h, %z : tensor<i64>, tensor<i64>, tensor<2xi64>, tensor<f64>, tensor<f64>
+  }
+  return %r#4, %r#2 : tensor<f64>, tensor<2xi64>
+}
+"""
+
+
+def test_a_bound_that_is_carried_unchanged_beside_other_constants() -> None:
+    program = import_stablehlo(CARRIED)
+    (op,) = [i.op for i in program.instructions if isinstance(i.op, ControlOp)]
+    assert isinstance(op, Scan)
+    assert op.length == 4
+    y, pair = program.run(np.float64(16.0))
+    assert float(y) == 1.0
+    np.testing.assert_array_equal(pair, [3, 9])
+
+
 def test_loops_that_data_end_or_that_wrap_around_are_while_loops() -> None:
     forms = [
         counted("EQ", False, 0, 0, 1, "i32", "add %i, %s"),
@@ -167,6 +199,8 @@ def test_products_of_other_kinds(kind: str) -> None:
     np.testing.assert_array_equal(result, wanted)
     if kind == "bool":
         np.testing.assert_array_equal(result, (x.astype(int) @ y.astype(int)) > 0)
+        many = xla_peer.from_jax(jnp.matmul, np.ones((1, 256), bool), np.ones((256, 1), bool))
+        assert many.run(np.ones((1, 256), bool), np.ones((256, 1), bool)).item() is True
     wide = jax.lax.dot(x, y, preferred_element_type="float32") if kind == "float16" else None
     if wide is not None:
         program = xla_peer.from_jax(

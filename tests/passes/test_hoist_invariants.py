@@ -40,6 +40,7 @@ TURNS: dict[str, tuple[Callable[..., Any], list[str]]] = {
         lambda c, x, w: c + tnf.sum((x[:, None] * x[None, :]) * c[:, None], axis=1),
         [],
     ),
+    "arithmetic on constants of one size": (lambda c, x, w: c + x * x, ["Add"]),
     "one output of two": (lambda c, x, w: c + tnf.linalg.qr(w)[1] @ x, ["Add"]),
 }
 
@@ -109,6 +110,16 @@ def test_a_while_loop_may_not_run() -> None:
     assert isinstance(loop, While)
     assert len(loops(loop.body.program)) == 1
     np.testing.assert_array_equal(tnf.GraphExecutor().run(program, X, W), X)
+
+
+def test_effects_happen_in_every_turn(capfd: pytest.CaptureFixture[str]) -> None:
+    def turn(c: Any, x: Any, w: Any) -> Any:
+        tnf.debug_print("here {}", tnf.sum(x))
+        return c + tnf.exp(x)
+
+    program = tnf.compile(scanned(turn, 3), X, W)
+    PLAIN.run(program, X, W)
+    assert capfd.readouterr().out.count("here 3") == 3
 
 
 @pytest.mark.parametrize("length", [0, 1, 5])

@@ -372,3 +372,15 @@ def stencil_of(stencil: Any, x: Any) -> Any:
     y = x.copy()
     y[1:-1, 1:-1] = 0.2 * (x[1:-1, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:] + x[2:, 1:-1] + x[:-2, 1:-1])
     return y
+
+
+@pytest.mark.parametrize(("start", "rows"), [((2, 1), [2]), ((9, 9), [3]), ((-4, 0), [0])])
+def test_one_window_without_its_axis_of_one_is_a_slice(start: Any, rows: Any) -> None:
+    """Of a place that is known, and clamped."""
+    x = np.arange(28.0).reshape(4, 7)
+    op = Gather((0,), (0,), (), (), (0, 1), 0, (1, 3))
+    program = tnf.compile(lambda x: apply_one(op, x, np.array(start)), x)
+    joined = passes.join_pieces(program)
+    assert "Gather" not in [step.op.name for step in joined.instructions]
+    first = min(max(start[1], 0), 4)
+    np.testing.assert_array_equal(joined.run(x), x[rows[0], first : first + 3])

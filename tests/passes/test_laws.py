@@ -89,6 +89,16 @@ SIMPLER: dict[str, tuple[Callable[[Any], Any], Any, list[str]]] = {
         ["Convert"],
     ),
     "arithmetic of splats": (lambda x: x * (splat(2.5, x) - splat(1.5, x)), CORNERS, []),
+    "a product of splats": (
+        lambda x: x * (splat(0.5, x) * splat(2.0, x)),
+        CORNERS,
+        [],
+    ),
+    "plus the complex zero": (
+        lambda x: apply_one(Add(), x, splat(complex(-0.0, -0.0), x)),
+        CORNERS + 0j,
+        [],
+    ),
     "a choice by a constant": (
         lambda x: tnf.where(splat(2.5, x) == splat(0.0, x), splat(7.0, x), x),
         CORNERS,
@@ -110,6 +120,10 @@ SIMPLER: dict[str, tuple[Callable[[Any], Any], Any, list[str]]] = {
 
 KEPT: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "plus zero turns -0.0 into 0.0": (lambda x: apply_one(Add(), x, splat(0.0, x)), CORNERS),
+    "plus a complex number that is none": (
+        lambda x: apply_one(Add(), x, splat(complex(-1.0, -0.0), x)),
+        CORNERS + 0j,
+    ),
     "minus -0.0 likewise": (lambda x: apply_one(Subtract(), x, splat(-0.0, x)), CORNERS),
     "complex times one spoils infinities": (
         lambda x: apply_one(Multiply(), x, splat(1.0, x)),
