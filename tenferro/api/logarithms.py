@@ -6,6 +6,7 @@ where the usual formulas give inf - inf.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any, Unpack
@@ -108,17 +109,43 @@ def logsumexp(x: ArrayLike, /, axis: Axis = None, keepdims: bool = False) -> Any
 
 
 def _logsumexp(name: str, x: Tensor, axis: Axis, keepdims: bool) -> Any:
-    top = largest(name, x, axis)
-    shift = stop_gradient(where(isfinite(top), top, 0.0))
-    # At an infinity the maximum is the value, and divides its derivative among its ties.
-    infinite = isinf(top)
-    finite = where(infinite, 0.0, x) if is_traced(x) else x
-    total = add(log(sum(exp(subtract(finite, shift)), axis=axis, keepdims=True)), shift)
-    total = where(infinite, top, total)
+    if spec_of(x).dtype.is_complex:
+        raise DTypeError(f"{name}: takes real numbers, got {spec_of(x)}")
     axes = normalize_axes(name, axis, len(x.shape))
+    total = _kept_logsumexp(x, axes)
     if keepdims:
         return total
     return reshape(total, tuple(n for i, n in enumerate(x.shape) if i not in axes))
+
+
+@functools.partial(custom_jvp, nondiff_argnums=(1,))
+def _kept_logsumexp(x: Tensor, axes: tuple[int, ...]) -> Any:
+    """Over axes that are kept with extent 1."""
+    top, shift, powers = _shifted_powers(x, axes)
+    total = add(log(sum(powers, axis=axes, keepdims=True)), shift)
+    return where(isinf(top), top, total)
+
+
+@_kept_logsumexp.defjvp
+def _kept_logsumexp_jvp(
+    axes: tuple[int, ...], primals: Sequence[Any], tangents: Sequence[Any]
+) -> Any:
+    """The sum of x_dot e^x, over that of e^x; at an infinity the maximum divides its tangent among its ties."""
+    (x,), (x_dot,) = primals, tangents
+    top, _, powers = _shifted_powers(x, axes)
+    shares = where(isinf(top), convert(equal(x, top), spec_of(x).dtype), powers)
+    y_dot = sum(multiply(shares, x_dot), axis=axes, keepdims=True)
+    if not any([is_static(x.shape[i]) and x.shape[i] == 0 for i in axes]):
+        y_dot = divide(y_dot, sum(shares, axis=axes, keepdims=True))
+    return _kept_logsumexp(x, axes), y_dot
+
+
+def _shifted_powers(x: Tensor, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
+    """The maximum over axes, the same where it is finite and 0 elsewhere, and e to the differences from that."""
+    top = stop_gradient(largest("logsumexp", x, axes))
+    shift = where(isfinite(top), top, 0.0)
+    finite = where(isinf(top), 0.0, x) if is_traced(x) else x
+    return top, shift, exp(subtract(finite, shift))
 
 
 def softmax(x: Any, /, axis: Axis = -1) -> Any:

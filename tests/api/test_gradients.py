@@ -179,3 +179,24 @@ def test_order_without_elements(shape: tuple[int, ...]) -> None:
         assert found.shape == shape
     last = min(1, shape[-1])
     assert tnf.grad(lambda x: tnf.sum(tnf.top_k(x, last)[0]))(x).shape == shape
+
+
+def test_logsumexp_without_elements() -> None:
+    x = np.zeros((3, 0))
+    y, y_dot = tnf.jvp(lambda x: tnf.logsumexp(x, axis=1), (x,), (x,))
+    np.testing.assert_array_equal(y, np.full(3, -np.inf))
+    np.testing.assert_array_equal(y_dot, np.zeros(3))
+    gradient = tnf.grad(lambda x: tnf.sum(tnf.exp(tnf.logsumexp(x, axis=1))))(x)
+    assert gradient.shape == x.shape
+
+
+def test_logsumexp_takes_its_exponentials_once() -> None:
+    x = np.linspace(-1.0, 2.0, 12).reshape(3, 4)
+    program = tnf.compile(tnf.value_and_grad(lambda x: tnf.sum(tnf.logsumexp(x, axis=1) ** 2)), x)
+    names = [step.op.name for step in program.instructions]
+    assert names.count("Exp") == names.count("ReduceMax") == 1
+    value, gradient = program.run(x)
+    e = np.exp(x)
+    y = np.log(e.sum(1, keepdims=True))
+    np.testing.assert_allclose(value, (y**2).sum(), rtol=1e-14)
+    np.testing.assert_allclose(gradient, 2 * y * e / e.sum(1, keepdims=True), rtol=1e-13)

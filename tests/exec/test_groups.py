@@ -43,6 +43,14 @@ def totals(x: Any, y: Any) -> Any:
     return z, tnf.sum(z), tnf.max(z, axis=0), tnf.sum(tnf.sin(z), axis=(0, 1)), tnf.prod(z, axis=1)
 
 
+def around_a_total(x: Any) -> Any:
+    """A number of a total, between what the total is made of and what needs the number."""
+    e = tnf.exp(x)
+    number = tnf.log(tnf.sum(e))
+    positive = tnf.where(x > 0, e, 0.0)
+    return positive * number, 2.0 * number, tnf.sum(positive), tnf.sum(x, axis=0) + number
+
+
 def repeated(x: Any) -> Any:
     """A repeated number that is needed outside, selected by, compared with and reduced again."""
     m = tnf.broadcast_to(tnf.sum(x, axis=-1, keepdims=True), x.shape)
@@ -67,6 +75,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "layer norm": (layer_norm, (normal(23, 17), normal(17), normal(17))),
     "layer norm of three axes": (layer_norm, (normal(5, 7, 11), normal(11), normal(7, 11))),
     "totals": (totals, (normal(9, 7, 5), normal(9, 7, 5))),
+    "around a total": (around_a_total, (normal(23, 17),)),
     "repeated": (repeated, (normal(23, 17),)),
 }
 CASES |= {f"{name}, gradient": (loss(fn), args) for name, (fn, args) in CASES.items()}
@@ -120,6 +129,34 @@ def test_a_softmax_is_one_group() -> None:
     (group,) = [step for step in executor.compile(program, x).instructions if step.origin]
     assert isinstance(group.op, tiles.Tiles)
     assert len(group.op.bodies[group.op.lead].instructions) <= 10
+
+
+def test_small_steps_wait_for_the_end_of_a_group() -> None:
+    x = normal(512, 256)
+
+    def fn(x: Any) -> Any:
+        e = tnf.exp(x)
+        number = tnf.log(tnf.sum(e))
+        return tnf.where(x > 0, e, 0.0), tnf.exp(number)
+
+    program = tnf.compile(fn, x)
+    steps = tnf.GraphExecutor().compile(program, x).instructions
+    assert sorted([type(step.op).__name__ for step in steps]) == ["Copies", "Exp", "Log", "Tiles"]
+    positive, total = program.run(x)
+    np.testing.assert_allclose(positive, np.where(x > 0, np.exp(x), 0.0), rtol=1e-14)
+    np.testing.assert_allclose(total, np.exp(x).sum(), rtol=1e-13)
+
+
+def test_effects_wait_for_no_group(capsys: pytest.CaptureFixture[str]) -> None:
+    x = normal(512, 256)
+
+    def fn(x: Any, y: Any) -> Any:
+        tnf.debug_print("total {}", tnf.sum(x * 0.0))
+        tnf.debug_print("number {}", y)
+        return x + 1.0
+
+    tnf.compile(fn, x, 2.0).run(x, 2.0)
+    assert capsys.readouterr().out.splitlines() == ["total 0.0", "number 2.0"]
 
 
 def test_results_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:

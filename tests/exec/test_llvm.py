@@ -276,6 +276,48 @@ def test_large_carries_are_written_in_place() -> None:
     assert min(running) < min(copying)
 
 
+CARRIES: dict[str, Any] = {
+    "swapped": lambda a, b: (b, a),
+    "of each other": lambda a, b: (a + b, a - b),
+    "of one that is shifted": lambda a, b: (a + tnf.roll(b, 1, 0), b + a),
+    "of both, shifted": lambda a, b: (tnf.roll(b, 1, 0) - a, tnf.roll(a, 1, 1) + b),
+    "transposed": lambda a, b: (tnf.swapaxes(b, 0, 1) + a, 2.0 * a),
+    "of one that is written in place": lambda a, b: (a.at[1, 2].set(0.5), b + a),
+    "of what is in place": lambda a, b: (a.at[0].set(b[1]), a.at[0].set(b[1]) + b),
+}
+
+
+@pytest.mark.parametrize("name", CARRIES)
+def test_carries_are_written_together(name: str) -> None:
+    def step(carry: Any, x: Any) -> Any:
+        a, b, c, count = carry
+        next_a, next_b = CARRIES[name](a, b)
+        next_c = c + a[:, 1] - b[2]
+        return (next_a, next_b, next_c, count + 1), (next_b, a * x, c - next_c, next_a + b, count)
+
+    x = np.arange(36.0).reshape(6, 6)
+    program = tnf.compile(
+        lambda a, b, c, xs: tnf.scan(step, (a, b, c, 0), xs), x, 3 * x.T - 5, x[3], x[1]
+    )
+    results, wanted, remarks = both(program, x, 3 * x.T - 5, x[3], x[1])
+    assert remarks == ["compiled"]
+    for y, z in zip(results, wanted, strict=True):
+        np.testing.assert_array_equal(y, z)
+
+
+def test_what_is_carried_and_stacked_is_computed_once() -> None:
+    def step(carry: Any, x: Any) -> Any:
+        h, c = carry
+        c = tnf.exp(x) * c + h
+        h = tnf.exp(c)
+        return (h, c), h
+
+    x = np.linspace(-1.0, 0.0, 200).reshape(2, 10, 10)
+    program = tnf.compile(lambda xs: tnf.scan(step, (xs[0] * 0.0, xs[1]), xs), x)
+    text = tnf.GraphExecutor(compiled=True).source(program, "llvm")
+    assert text.count("call double @tenferro_exp(") == 2
+
+
 def test_what_is_said_of_loops() -> None:
     def turned(x: Any) -> Any:
         return tnf.scan(lambda c, _: (tnf.polygamma(1, c), None), x, None, length=9000)[0]

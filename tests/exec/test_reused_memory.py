@@ -16,7 +16,10 @@ import pytest
 import tenferro as tnf
 from tenferro.exec import tiles
 from tenferro.exec.kernels import dot_general
+from tenferro.exec.llvm.link import is_installed
 from tenferro.exec.plan import group, place
+from tenferro.exec.schedule import Arena
+from tenferro.ops.control import Scan
 from tenferro.types import flatten
 from xla_peer.fuzz.program import random_case
 
@@ -95,9 +98,18 @@ def test_random_programs(order: Any) -> None:
         assert all(read() == before for read, before in kept)
 
 
+COMPILED = [
+    False,
+    pytest.param(
+        True, marks=pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
+    ),
+]
+
+
 @pytest.mark.usefixtures("everything_is_large")
-def test_writing_to_a_result_changes_no_other_run() -> None:
-    executor = tnf.GraphExecutor("K", threads=2)
+@pytest.mark.parametrize("is_compiled", COMPILED)
+def test_writing_to_a_result_changes_no_other_run(is_compiled: bool) -> None:
+    executor = tnf.GraphExecutor("K", threads=2, compiled=is_compiled)
 
     def fn(x: Any) -> Any:
         y = tnf.exp(x) @ x
@@ -112,3 +124,23 @@ def test_writing_to_a_result_changes_no_other_run() -> None:
             np.testing.assert_array_equal(y, z)
             y[...] = np.nan
     assert np.isfinite(x).all()
+
+
+@pytest.mark.parametrize("is_compiled", COMPILED)
+def test_tapes_of_loops_are_used_again(is_compiled: bool) -> None:
+    executor = tnf.GraphExecutor("K", compiled=is_compiled)
+
+    def loss(x: Any) -> Any:
+        return tnf.sum(tnf.scan(lambda c, _: (tnf.sin(c) * x,) * 2, x, None, length=40)[1])
+
+    x = np.linspace(0.0, 1.0, 1000)
+    program = tnf.compile(tnf.grad(loss), x)
+    first = executor.run(program, x)
+    copy = first.copy()
+    for _ in range(3):
+        other = executor.run(program, x + 1.0)
+    steps = executor.compile(program, x).instructions
+    places = [target for step in steps if isinstance(step.op, Scan) for target in step.places]
+    assert any([isinstance(target, Arena) for target in places]) == is_compiled
+    np.testing.assert_array_equal(first, copy)
+    assert not np.array_equal(first, other)

@@ -77,6 +77,8 @@ def is_float(dtype: DType) -> bool:
     return dtype.is_inexact
 
 
+UNASKED = 4
+"""Float64 of the vectors that LLVM takes unasked for any processor."""
 CALL_WORK = 16
 """Instructions that a call counts as."""
 
@@ -112,6 +114,8 @@ class Code:
         self._count = 0
         self._known: list[dict[Any, Any]] = [{}]
         self.work, self.often = 0, 1
+        self._is_innermost = True
+        self._vectors = dict.fromkeys(self.lanes, 0.0)
 
     def text(self, name: str, pointers: Sequence[str], numbers: Sequence[str] = ()) -> str:
         """The whole module: a function of pointers that lie apart from each other, and of numbers."""
@@ -131,13 +135,23 @@ class Code:
             *globals_,
             *self.declared.values(),
             *self.functions.values(),
-            f"define i64 @{name}({head}) {{",
+            f"define i64 @{name}({head}){self._width()} {{",
             "entry:",
             *self.entry,
             *self.lines,
             "}",
             "",
         ])  # fmt: skip
+
+    def _width(self) -> str:
+        """The attribute that says how wide vectors are, where the processor's are wider than LLVM takes them unasked:
+        whole or halves, whichever leave less to be done one by one.
+        """
+        if max(self.lanes, default=0) <= UNASKED:
+            return ""
+        # The first of those that are equal is the widest.
+        lanes = min(self._vectors, key=lambda each: self._vectors[each])
+        return f' "prefer-vector-width"="{64 * lanes}"'
 
     # ---- statements ------------------------------------------------------------------------------
 
@@ -237,13 +251,28 @@ class Code:
         self.lines.append(f"  {more} = icmp slt i64 {i}, {count}")
         self.line(f"br i1 {more}, label {inside}, label {end}")
         self.label(inside)
+        work, self._is_innermost = self.work, True
         with self.scope(), self.times(number_of_turns):
             body(i)
+        if self._is_innermost:
+            self._count_vectors(count, self.work - work)
+        self._is_innermost = False
         following = self.value(f"add nsw i64 {i}, 1")
         back = self.block
         self.line(f"br label {head}")
         self.lines[number] = f"  {i} = phi i64 [0, %{before}], [{following}, %{back}]"
         self.label(end)
+
+    def _count_vectors(self, count: Index, work: int) -> None:
+        """Add the work of a loop along lanes, and of the turns that fill no vector, for each width of them."""
+        for lanes in self._vectors:
+            whole, rest = divmod(count, lanes) if isinstance(count, int) else (1, 0)
+            turns = count if isinstance(count, int) else lanes
+            self._vectors[lanes] += work * (whole + rest) / turns
+
+    def calls_out(self) -> None:
+        """Say that the loop around calls what is no arithmetic, and does not go along lanes."""
+        self._is_innermost = False
 
     def loops(self, shape: Sequence[int], body: Callable[[tuple[Index, ...]], None]) -> None:
         """`body` of every index of a shape, the last axis fastest."""

@@ -19,9 +19,9 @@ from tenferro.exec.llvm import (
     source,
     structural,
 )
-from tenferro.exec.llvm.code import Index, NotCompiledError
+from tenferro.exec.llvm.code import Element, Index, NotCompiledError
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
-from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.exec.llvm.tensor import Body, Memory, Store, Tensor
 from tenferro.ops import ALL_OPS, Column
 from tenferro.ops.control import Alternatives, Cond, Scan, While
 from tenferro.ops.indexing import DynamicUpdateSlice, Scatter
@@ -142,22 +142,49 @@ class Emitter:
         x = self.body.stored(memory)
         return x if x.spec.shape else self.body.number(x.spec, self.body.at(x))
 
-    def handed_on(self, outputs: Sequence[Tensor], memories: Sequence[Memory]) -> None:
-        """The next carry into its memory, once nothing reads the one before."""
-        every = set(memories)
-        ready: list[Tensor | None] = []
-        for x, memory in zip(outputs, memories, strict=True):
-            if x.memory is memory:
-                ready.append(None)
-            elif not x.spec.shape:
-                ready.append(self.body.settled(x))
+    def handed_on(
+        self,
+        outputs: Sequence[Tensor],
+        memories: Sequence[Memory],
+        others: Sequence[tuple[Tensor, Store]] = (),
+    ) -> None:
+        """The next carry into its memory, once nothing reads the one before, and what else a turn writes.
+
+        Args:
+            others: values that are no carry, with what stores their elements.
+        """
+        body = self.body
+        pairs = [
+            (x, memory)
+            for x, memory in zip(outputs, memories, strict=True)
+            if x.memory is not memory
+        ]
+        written = {memory for _, memory in pairs}
+
+        def reads_others(x: Tensor) -> bool:
+            """Whether an element is made of what is written at another place, or at another time."""
+            beside = {memory for memory in x.aligned if memory.spec.shape == x.spec.shape}
+            return bool((written & x.reads) - beside)
+
+        together: list[tuple[Tensor, Store]] = []
+        copies: list[tuple[Tensor, Store]] = []
+
+        def add(x: Tensor, store: Store) -> None:
+            is_copy = x.memory is not None and x.memory not in written
+            (copies if is_copy else together).append((x, store))
+
+        for x, store in others:
+            if reads_others(x):
+                body.write_all([(x, store)])
             else:
-                # What reads its own elements alone is written over them, one by one.
-                others = (every & x.reads) - (x.aligned & {memory})
-                ready.append(self.body.copied(x) if others else x)
-        for x, memory in zip(ready, memories, strict=True):
-            if x is not None:
-                self.body.write(x, memory)
+                add(x, store)
+        for x, memory in pairs:
+            if x.spec.shape and reads_others(x):
+                x = body.copied(x)
+            add(x if x.spec.shape else body.settled(x), body.storing(memory))
+        body.write_all(together)
+        for x, store in copies:
+            body.write_all([(x, store)])
 
     def turn(
         self,
@@ -169,18 +196,23 @@ class Emitter:
         stacks: Sequence[Memory],
     ) -> None:
         """One turn of a scan."""
-        body, code = self.body, self.body.code
+        code = self.body.code
         slices = [self._slice(x, t) for x in xs]
         carry = [self.read(memory) for memory in memories]
         outputs = self.emitted_over(memories, op.body.program, [*consts, *carry, *slices])
-        for y, stack in zip(outputs[len(memories) :], stacks, strict=True):
 
-            def one(index: tuple[Index, ...], y: Tensor = y, stack: Memory = stack) -> None:
-                offset = code.add(code.scaled(t, y.spec.size), code.linear(index, y.spec.shape))
-                code.store(body.at(y, index), stack.pointer, offset, y.spec.dtype)
+        def stacking(y: TensorSpec, stack: Memory) -> Store:
+            def store(index: tuple[Index, ...], value: Element) -> None:
+                offset = code.add(code.scaled(t, y.size), code.linear(index, y.shape))
+                code.store(value, stack.pointer, offset, y.dtype)
 
-            body.each(y, one)
-        self.handed_on(outputs[: len(memories)], memories)
+            return store
+
+        count = len(memories)
+        stacked = [
+            (y, stacking(y.spec, stack)) for y, stack in zip(outputs[count:], stacks, strict=True)
+        ]
+        self.handed_on(outputs[:count], memories, stacked)
 
     def _slice(self, x: Tensor, t: Index) -> Tensor:
         spec = TensorSpec.of(x.spec.shape[1:], x.spec.dtype)
@@ -253,8 +285,8 @@ class Emitter:
 
         def write(number: int) -> None:
             outputs = self.emitted_over((), op.branches[number].program, ready)
-            for x, memory in zip(outputs, memories, strict=True):
-                body.write(x, memory)
+            stores = map(body.storing, memories)
+            body.write_all(list(zip(outputs, stores, strict=True)))
 
         branch(0)
         return [body.stored(memory) for memory in memories]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -12,12 +13,12 @@ from tenferro.exec.llvm.code import LOW, Code, Index, NotCompiledError, literal,
 from tenferro.exec.llvm.control import Emitter
 from tenferro.exec.llvm.link import Linker, converts_halves, lanes, multiplies_and_adds
 from tenferro.exec.llvm.reduction import BLOCK, TOTALS, identity
-from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.exec.llvm.tensor import Body, Memory, Store, Tensor
 from tenferro.exec.schedule import ExecInstruction, Tiles
 from tenferro.graph import Graph
 from tenferro.ops.structural import BroadcastInDim, Reshape
 from tenferro.program import GraphProgram
-from tenferro.types import TensorSpec
+from tenferro.types import DType, TensorSpec
 
 __all__ = ["CompiledGroup", "cost_of"]
 
@@ -219,7 +220,7 @@ class _Writer:
 
     def _row(self, index: tuple[Index, ...], shares: Sequence[Memory]) -> None:
         """One row, all of its results."""
-        code, body, rows = self.code, self.body, self.rows
+        body, rows = self.body, self.rows
         constants = self.op.bodies[self.op.lead].constants.values()
         count = len(rows.program.input_slots) - len(constants)
         views = [self._view(number, index) for number in range(len(self.walks))]
@@ -227,25 +228,22 @@ class _Writer:
         specs = rows.program.input_specs[count:]
         numbers = [body.filled(spec, x.item()) for spec, x in zip(specs, constants, strict=True)]
         outputs = self.emitter.emit(rows.program, [*inputs, *numbers])
-        for y, (offset, walk), pointer in zip(
-            outputs, views[count:], self.pointers[count:], strict=False
-        ):
+        stores = [
+            self._storing(view, pointer, y.spec.dtype)
+            for y, view, pointer in zip(outputs, views[count:], self.pointers[count:], strict=False)
+        ]
+        parts = zip(rows.totals, shares, strict=True)
+        stores += [partial(self._combine, op, share) for op, share in parts]
+        body.write_all(list(zip(outputs, stores, strict=True)), is_dense=False)
 
-            def store(
-                at: tuple[Index, ...], y: Tensor = y, offset: Index = offset, walk: Walk = walk,
-                pointer: str = pointer,
-            ) -> None:  # fmt: skip
-                code.store(body.at(y, at), pointer, self._at(offset, walk, at), y.spec.dtype)
+    def _storing(self, view: tuple[Index, Walk], pointer: str, dtype: DType) -> Store:
+        """What writes an element of a row."""
+        offset, walk = view
 
-            code.loops(y.spec.shape, store)
-        for op, share, y in zip(rows.totals, shares, outputs[len(self.op.results) :], strict=True):
+        def store(at: tuple[Index, ...], value: Any) -> None:
+            self.code.store(value, pointer, self._at(offset, walk, at), dtype)
 
-            def add(
-                at: tuple[Index, ...], op: Any = op, share: Memory = share, y: Tensor = y
-            ) -> None:
-                self._combine(op, share, at, body.at(y, at))
-
-            code.loops(share.spec.shape, add)
+        return store
 
     def _combine(self, op: Any, share: Memory, at: tuple[Index, ...], value: Any) -> None:
         code, spec = self.code, share.spec

@@ -15,6 +15,7 @@ from tenferro.exec.interpreter import failure
 from tenferro.exec.llvm import python_calls
 from tenferro.exec.llvm.rows import Row
 from tenferro.exec.llvm.tensor import Body, Tensor
+from tenferro.exec.runtime.resources import Resources
 from tenferro.interruption import is_interruption
 from tenferro.ops.extension import Extension
 from tenferro.types import TensorSpec
@@ -26,7 +27,12 @@ VIEWS = 256
 
 
 class Kernels(Protocol):
-    """The kernels of an executor, by op and types."""
+    """The kernels of an executor, by op and types, and the memory that it lends."""
+
+    @property
+    def resources(self) -> Resources:
+        """Threads and memory of the executor."""
+        ...
 
     def bound(self, op: Any, inputs: tuple[TensorSpec, ...], /) -> Callable[..., Any]:
         """The interpreter's kernel, bound to types."""

@@ -13,7 +13,7 @@ from tenferro.compile_cache import CompileCache
 from tenferro.exec.llvm import blas, gamma, python_calls
 from tenferro.program import BoundedCache
 
-__all__ = ["Linker", "converts_halves", "is_installed", "lanes", "multiplies_and_adds"]
+__all__ = ["Linker", "converts_halves", "is_installed", "lanes", "multiplies_and_adds", "optimised"]
 
 
 VERSION = 1
@@ -45,11 +45,14 @@ def converts_halves() -> bool:
 
 
 def lanes() -> tuple[int, ...]:
-    """How many float64 this processor's vectors hold; of the largest ones LLVM may choose the halves."""
+    """How many float64 this processor's vectors hold, and the halves of the largest ones.
+
+    Vectors of 512 bits are those of Ice Lake and later, because processors before lower their clocks for them.
+    """
     import llvmlite.binding as llvm  # because it is an extra
 
     features = llvm.get_host_cpu_features()
-    if features.get("avx512f"):
+    if features.get("avx512vbmi2"):
         return 8, 4
     return (4,) if features.get("avx") else (2,)
 
@@ -125,6 +128,11 @@ class Linker:
 
 def _compiled(text: str, machine: Any) -> bytes:
     """Machine code, as an object file in memory."""
+    return machine.emit_object(optimised(text, machine))
+
+
+def optimised(text: str, machine: Any) -> Any:
+    """LLVM's module of a text, after its passes."""
     import llvmlite.binding as llvm
 
     module = llvm.parse_assembly(text)
@@ -136,4 +144,4 @@ def _compiled(text: str, machine: Any) -> bytes:
     options.loop_unrolling = options.loop_interleaving = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
-    return machine.emit_object(module)
+    return module

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -150,11 +151,13 @@ class LoopCompiler:
 
 
 class CompiledLoop:
-    """A scan or while loop as a function of its operands.
+    """A scan or while loop as a function of its operands, which gives results in memory of their own.
 
     Raises:
         NotCompiledError: an op that is not compiled, with the user's line.
     """
+
+    takes_places = True
 
     def __init__(
         self,
@@ -165,6 +168,7 @@ class CompiledLoop:
         linker: Linker,
     ) -> None:
         self.op, self.inputs, self.linker = op, tuple(inputs), linker
+        self.memory = kernels.resources.memory
         self.host = HostCalls(kernels)
         self.text, self.pointers, self.constants, self.scratch = text_of(
             op, inputs, prepare, self.host
@@ -173,8 +177,12 @@ class CompiledLoop:
         # Threads of SciPy's BLAS would wait for the next turn by spinning.
         self._blas = SCIPYS if blas.PREFIX in self.text else nullcontext()
 
-    def __call__(self, *arrays: Any) -> Any:
-        """The last carry, then the stacked outputs of the iterations."""
+    def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
+        """The last carry, then the stacked outputs of the iterations.
+
+        Args:
+            into: for each result the bytes that it is written to, or None for memory of its own.
+        """
         function = self._function
         if function is None:
             function = self._function = self.linker.function(
@@ -183,18 +191,21 @@ class CompiledLoop:
         op = self.op
         operands = [np.ascontiguousarray(x).reshape(x.shape) for x in arrays]
         first = op.first_xs if isinstance(op, Scan) else len(operands)
-        carry = [np.array(x, order="C") for x in operands[op.num_consts : first]]
-        stacks: list[Any] = []
+        inits = operands[op.num_consts : first]
+        types = [(x.shape, x.dtype) for x in inits]
         if isinstance(op, Scan):
             specs = op.body.output_specs[op.num_carry :]
-            stacks = [np.empty((op.length, *spec.shape), spec.dtype.dtype) for spec in specs]
-        scratch = np.empty(self.scratch + 64, np.uint8)
+            types += [((op.length, *spec.shape), spec.dtype.dtype) for spec in specs]
+        results = [
+            np.empty(shape, dtype) if memory is None else np.ndarray(shape, dtype, memory)
+            for (shape, dtype), memory in zip(types, into or repeat(None), strict=False)
+        ]
+        for y, x in zip(results, inits, strict=False):
+            np.copyto(y, x)
+        carry, stacks = results[: len(inits)], results[len(inits) :]
         every = [*operands[: op.num_consts], *carry, *operands[first:], *stacks, *self.constants]
-        pointers = [x.ctypes.data for x in every]
-        pointers += [-(-scratch.ctypes.data // 64) * 64, self.host.address]
-        with self._blas:
-            function(*pointers)
-        results = [*carry, *stacks]
+        with self._blas, self.memory.scratch([self.scratch]) as (scratch,):
+            function(*[x.ctypes.data for x in [*every, scratch]], self.host.address)
         return results[0] if len(results) == 1 else tuple(results)
 
 

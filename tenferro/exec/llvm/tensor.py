@@ -23,7 +23,7 @@ from tenferro.types import DType, TensorSpec
 if TYPE_CHECKING:
     from tenferro.exec.llvm.host import HostCalls
 
-__all__ = ["Body", "Memory", "Tensor", "Writer", "in_float32", "same_place"]
+__all__ = ["Body", "Memory", "Store", "Tensor", "Writer", "in_float32", "same_place"]
 
 SMALL = 32
 """Elements of a value that lies in memory of the function's own, which becomes registers."""
@@ -34,6 +34,8 @@ Writer: TypeAlias = (
     "Callable[[Body, Any, Sequence[Tensor], Sequence[TensorSpec]], Sequence[Tensor]]"
 )
 """`write(body, op, operands, types)` gives the results of an op."""
+Store: TypeAlias = Callable[[tuple[Index, ...], Element], None]
+"""`store(index, value)` writes an element."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,21 +187,41 @@ class Body:
 
     def write(self, x: Tensor, memory: Memory) -> None:
         """All elements into memory, from which they are not read."""
-        code, spec = self.code, x.spec
+        self.write_all([(x, self.storing(memory))])
 
-        def one(index: tuple[Index, ...]) -> None:
-            offset = code.linear(index, spec.shape)
-            code.store(self.at(x, index), memory.pointer, offset, spec.dtype)
+    def storing(self, memory: Memory) -> Store:
+        """What writes an element into memory."""
+        code, spec = self.code, memory.spec
 
-        self.each(x, one)
+        def store(index: tuple[Index, ...], value: Element) -> None:
+            code.store(value, memory.pointer, code.linear(index, spec.shape), spec.dtype)
 
-    def each(self, x: Tensor, body: Callable[[tuple[Index, ...]], None]) -> None:
-        """`body` of every index of a value, or of the numbers of its elements."""
-        code, shape = self.code, x.spec.shape
-        if x.is_flat and len(shape) > 1:
-            code.loop(prod(shape), lambda i: body(Flat((i,))), unroll=True)
-        else:
-            code.loops(shape, body)
+        return store
+
+    def write_all(self, writes: Sequence[tuple[Tensor, Store]], is_dense: bool = True) -> None:
+        """All elements of each value, with what stores them; those of one shape go along together.
+
+        What several values are made of is computed once, and all elements at an index are computed before any is
+        stored, so that values may be written over what they read at their own places.
+
+        Args:
+            is_dense: whether they may be stored by the numbers of their elements.
+        """
+        code = self.code
+        together: dict[tuple[Any, ...], list[tuple[Tensor, Store]]] = {}
+        for x, store in writes:
+            together.setdefault(x.spec.shape, []).append((x, store))
+        for shape, group in together.items():
+
+            def one(index: tuple[Index, ...], group: Any = group) -> None:
+                elements = [self.at(x, index) for x, _ in group]
+                for (_, store), element in zip(group, elements, strict=True):
+                    store(index, element)
+
+            if is_dense and len(shape) > 1 and all([x.is_flat for x, _ in group]):
+                code.loop(prod(shape), lambda i, one=one: one(Flat((i,))), unroll=True)
+            else:
+                code.loops(shape, one)
 
     def settled(self, x: Tensor) -> Tensor:
         """The value in memory, or a number."""

@@ -22,6 +22,8 @@ __all__ = ["group"]
 
 SMALLEST = 1 << 16
 """Elements of a shape whose instructions are worth grouping."""
+MOST_WAITING = 32
+"""Small steps that a run goes on without."""
 LONGEST_ROW = 1 << 16
 """Elements of a row, where rows stay whole."""
 
@@ -29,8 +31,8 @@ LONGEST_ROW = 1 << 16
 def group(program: ExecProgram) -> ExecProgram:
     """The schedule with runs of steps that belong together as one step each.
 
-    What depends on what stays in order; a step that needs nothing of the run before it goes ahead of it, so that
-    runs are long.
+    What depends on what stays in order. So that runs are long, a step that needs nothing of the run before it goes
+    ahead of it, and a few small ones that do need something wait until it ends.
     """
     if not any(map(is_large, {id(spec): spec for spec in program.types}.values())):
         return program
@@ -43,7 +45,9 @@ def group(program: ExecProgram) -> ExecProgram:
     for number, step in enumerate(program.instructions):
         if run.take(number):
             continue
-        if not run.results.keys().isdisjoint(step.input_slots):
+        if run.is_needed_by(step):
+            if run.puts_off(step):
+                continue
             steps += run.finish()
             run = _Run(program, readers)
             if run.take(number):
@@ -71,6 +75,8 @@ class _Run:
     numbers: list[int] = field(default_factory=list)
     results: dict[int, None] = field(default_factory=dict)
     totals: set[int] = field(default_factory=set)
+    waiting: list[ExecInstruction] = field(default_factory=list)
+    late: set[int] = field(default_factory=set)
     shape: tuple[Any, ...] = ()
     lead: int = 0
 
@@ -83,6 +89,8 @@ class _Run:
         """Take the instruction in, if it fits."""
         step = self.program.instructions[index]
         if not _may_be_grouped(step) or not self.totals.isdisjoint(step.input_slots):
+            return False
+        if not self.late.isdisjoint(step.input_slots):
             return False
         if not self.numbers and not self._is_large(step):
             return False
@@ -98,6 +106,24 @@ class _Run:
         self.results[step.output_slots[0]] = None
         if _is_total(step):
             self.totals.add(step.output_slots[0])
+        return True
+
+    def is_needed_by(self, step: ExecInstruction) -> bool:
+        """Whether the step reads a result of the run, or of a step that waits for it."""
+        operands = step.input_slots
+        return not (self.results.keys().isdisjoint(operands) and self.late.isdisjoint(operands))
+
+    def puts_off(self, step: ExecInstruction) -> bool:
+        """Let the step wait for the end of the run, if it is small; effects stay in order."""
+        slots = (*step.input_slots, *step.output_slots)
+        if len(self.waiting) >= MOST_WAITING or getattr(step.op, "has_effects", False):
+            return False
+        if not all([self.types[slot].is_static for slot in slots]):
+            return False
+        if any([is_large(self.types[slot]) for slot in slots]):
+            return False
+        self.waiting.append(step)
+        self.late.update(step.output_slots)
         return True
 
     def _is_large(self, step: ExecInstruction) -> bool:
@@ -153,7 +179,7 @@ class _Run:
         return spec.rank >= self.lead and spec.shape[: self.lead] == self.shape[: self.lead]
 
     def finish(self) -> Iterator[ExecInstruction]:
-        """The group, and once more the views that are needed outside; a single reduction by itself."""
+        """The group, and once more the views that are needed outside, then what waited; a single reduction by itself."""
         steps = self.program.instructions
         mine, needed = set(self.numbers), set[int]()
         leaving: set[int] = set()
@@ -178,6 +204,7 @@ class _Run:
             yield tiles(self.program, Group(tuple([steps[number] for number in order]), self.shape,
                                             self.lead, leaving, self.totals))  # fmt: skip
         yield from [steps[number] for number in reversed(again)]
+        yield from self.waiting
 
 
 def _is_total(step: ExecInstruction) -> bool:

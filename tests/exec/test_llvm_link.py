@@ -1,0 +1,70 @@
+"""Machine code uses the vectors that a processor is fast with, as far as loops fill them."""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+import pytest
+
+from tenferro.exec.llvm import link
+from tenferro.exec.llvm.code import Code
+from tenferro.exec.llvm.tensor import Body, Memory
+from tenferro.types import DType, TensorSpec
+
+pytestmark = [
+    pytest.mark.skipif(not link.is_installed(), reason="llvmlite is not installed"),
+    pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="of x86"),
+]
+AVX2 = {"avx": True, "avx2": True}
+AVX512 = {**AVX2, "avx512f": True}
+ICE_LAKE = {**AVX512, "avx512vbmi2": True}
+
+
+def registers(processor: str, *counts: int) -> str:
+    """The kind of vectors that loops of these many additions are compiled to."""
+    import llvmlite.binding as llvm  # because it is an extra
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    code = Code(lanes=link.lanes())
+    body = Body(code)
+    for number, count in enumerate(counts):
+        spec = TensorSpec.of((count,), DType.F64)
+        x, y, z = (Memory(f"%{name}{number}", spec) for name in "xyz")
+
+        def one(i: int | str, x: Memory = x, y: Memory = y, z: Memory = z) -> None:
+            left, right = (body.stored(each).element((i,)) for each in (x, y))
+            code.store(code.value(f"fadd double {left}, {right}"), z.pointer, i, DType.F64)
+
+        code.loop(1000, lambda _, one=one, count=count: code.loop(count, one))
+    code.line("ret i64 0")
+    machine = llvm.Target.from_default_triple().create_target_machine(opt=3, cpu=processor)
+    pointers = [f"%{name}{number}" for number in range(len(counts)) for name in "xyz"]
+    module = link.optimised(code.text("f", pointers), machine)
+    adds = [line for line in machine.emit_assembly(module).splitlines() if "vaddpd" in line]
+    assert adds
+    return "zmm" if "zmm" in " ".join(adds) else "ymm"
+
+
+@pytest.mark.parametrize(
+    ("processor", "features", "counts", "kind"),
+    [
+        ("icelake-server", ICE_LAKE, (4096,), "zmm"),
+        ("icelake-server", ICE_LAKE, (20,), "ymm"),
+        ("icelake-server", ICE_LAKE, (24,), "zmm"),
+        ("icelake-server", ICE_LAKE, (20, 4096), "zmm"),
+        ("skylake-avx512", AVX512, (4096,), "ymm"),
+        ("haswell", AVX2, (4096,), "ymm"),
+    ],
+)
+def test_width_of_vectors(
+    processor: str,
+    features: dict[str, bool],
+    counts: tuple[int, ...],
+    kind: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    llvm: Any = pytest.importorskip("llvmlite.binding")
+    monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: features)
+    assert registers(processor, *counts) == kind
