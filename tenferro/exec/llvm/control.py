@@ -20,19 +20,17 @@ from tenferro.exec.llvm import (
     structural,
 )
 from tenferro.exec.llvm.code import Element, Index, NotCompiledError
+from tenferro.exec.llvm.order import WRITERS, updates_late
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
 from tenferro.exec.llvm.tensor import SMALL, Body, Memory, Store, Tensor
 from tenferro.ops import ALL_OPS, Column
 from tenferro.ops.control import Alternatives, Cond, Scan, While
-from tenferro.ops.indexing import DynamicUpdateSlice, Scatter
 from tenferro.ops.structural import BroadcastInDim
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
 
 __all__ = ["COMPILED", "ROWS", "Emitter", "row_of_program"]
 
-WRITERS = (Scatter, DynamicUpdateSlice)
-"""Ops that write into their first operand's memory, where it dies."""
 Prepare = Callable[[GraphProgram], GraphProgram]
 
 
@@ -66,7 +64,7 @@ class Emitter:
         targets = dict(
             zip(reversed(program.output_slots[: len(memories)]), reversed(memories), strict=True)
         )
-        for step in program.instructions:
+        for step in updates_late(program):
             dying = set(compress(step.inputs, step.last_use))
             types = [program.types[slot] for slot in step.outputs]
             try:
