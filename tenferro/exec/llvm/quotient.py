@@ -47,11 +47,12 @@ def divided_by(code: Code, x: str, divisor: str) -> str:
 
 
 def _defined(name: str, lanes: int, divisor: float) -> str:
-    """The text of the function of so many lanes; one number is divided, which takes less time than the correction."""
+    """The text of the function of so many lanes."""
     part = Code(contracts=True)
     f = Formula(part, lanes)
     c = f.number(divisor)
     if lanes == 1:
+        # One number is divided in less time than the correction takes.
         part.line(f"ret {f.kind} {f.divide('%x', c)}")
     else:
         size = f.magnitude("%x")
