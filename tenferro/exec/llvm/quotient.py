@@ -47,7 +47,7 @@ def divided_by(code: Code, x: str, divisor: str) -> str:
 
 
 def _defined(name: str, lanes: int, divisor: float) -> str:
-    """The text of the function of so many lanes."""
+    """The text of the function, of one number or of several lanes."""
     part = Code(contracts=True)
     f = Formula(part, lanes)
     c = f.number(divisor)
