@@ -276,6 +276,7 @@ def test_large_carries_are_written_in_place() -> None:
     assert min(running) < min(copying)
 
 
+REVERSED = np.eye(8)[::-1].copy()
 CARRIES: dict[str, Any] = {
     "swapped": lambda a, b: (b, a),
     "of each other": lambda a, b: (a + b, a - b),
@@ -283,6 +284,15 @@ CARRIES: dict[str, Any] = {
     "of both, shifted": lambda a, b: (tnf.roll(b, 1, 0) - a, tnf.roll(a, 1, 1) + b),
     "transposed": lambda a, b: (tnf.swapaxes(b, 0, 1) + a, 2.0 * a),
     "of one that is written in place": lambda a, b: (a.at[1, 2].set(0.5), b + a),
+    "joined with its own ends": lambda a, b: (tnf.concatenate([a[:1], b[1:-1], a[-1:]]), b + 1.0),
+    "joined with its own middle": lambda a, b: (tnf.concatenate([b[:1], a[:-1]]), b),
+    "joined while it is read": lambda a, b: (tnf.concatenate([b[:1], b[3:], b[1:3]]), b + a),
+    "joined and read": lambda a, b: ((c := tnf.concatenate([b[4:], b[:4]])), tnf.roll(c, 1, 1)),
+    "padded": lambda a, b: (tnf.pad(b[1:-1, 1:-1], 1), b + 1.0),
+    "products": lambda a, b: (b @ REVERSED, b + 1.0),
+    "products of itself": lambda a, b: (a @ REVERSED, REVERSED @ b),
+    "running sums": lambda a, b: (tnf.cumsum(b, 0), b - 1.0),
+    "sums": lambda a, b: (tnf.sum(tnf.stack([b, b, a]), 0), b),
     "of what is in place": lambda a, b: (a.at[0].set(b[1]), a.at[0].set(b[1]) + b),
 }
 
@@ -295,7 +305,7 @@ def test_carries_are_written_together(name: str) -> None:
         next_c = c + a[:, 1] - b[2]
         return (next_a, next_b, next_c, count + 1), (next_b, a * x, c - next_c, next_a + b, count)
 
-    x = np.arange(36.0).reshape(6, 6)
+    x = np.arange(64.0).reshape(8, 8)
     program = tnf.compile(
         lambda a, b, c, xs: tnf.scan(step, (a, b, c, 0), xs), x, 3 * x.T - 5, x[3], x[1]
     )

@@ -56,7 +56,7 @@ def product(body: Body, op: Any, lhs: Tensor, rhs: Tensor, y: TensorSpec) -> Mem
     columns = rhs.spec.size // (batches * terms)
     if columns > 1 and rows >= FEW_ROWS and terms <= FEW_TERMS and not (a_moved or b_moved):
         b, b_moved = _copied(body, rhs, op.rhs_batch, op.rhs_contracting, is_moved=True), True
-    result, code, parts = body.memory(y), body.code, 2 if y.dtype.is_complex else 1
+    result, code, parts = body.result(y), body.code, 2 if y.dtype.is_complex else 1
 
     def one(number: Index) -> None:
         left, right, to = (

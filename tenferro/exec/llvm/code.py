@@ -12,6 +12,7 @@ from tenferro.errors import UnsupportedError
 from tenferro.types import DType
 
 __all__ = [
+    "LATE",
     "LOW",
     "UNROLLED",
     "Code",
@@ -79,6 +80,8 @@ def is_float(dtype: DType) -> bool:
 
 UNASKED = 4
 """Float64 of the vectors that LLVM takes unasked for any processor."""
+LATE = "; functions that loops call along lanes, and that are written in their places once loops go along lanes"
+"""The line of a text after which a second module begins."""
 CALL_WORK = 16
 """Instructions that a call counts as."""
 
@@ -105,6 +108,7 @@ class Code:
         self.converts_halves = converts_halves
         self._not_called: list[str] = []
         self.functions: dict[str, str] = {}
+        self.late: dict[str, str] = {}
         self.lines: list[str] = []
         self.entry: list[str] = []
         self.globals: list[str] = []
@@ -118,7 +122,7 @@ class Code:
         self._vectors = dict.fromkeys(self.lanes, 0.0)
 
     def text(self, name: str, pointers: Sequence[str], numbers: Sequence[str] = ()) -> str:
-        """The whole module: a function of pointers that lie apart from each other, and of numbers."""
+        """The module: a function of pointers that lie apart from each other, and of numbers."""
         head = ", ".join([
             *[f"ptr noalias {pointer}" for pointer in pointers],
             *[f"i64 {number}" for number in numbers],
@@ -142,6 +146,14 @@ class Code:
             "}",
             "",
         ])  # fmt: skip
+
+    def late_text(self) -> str:
+        """The second module, of functions that loops call along lanes, if there are any; it ends the whole text."""
+        if not self.late:
+            return ""
+        lines = "\n".join(self.late.values()).splitlines()
+        declared = dict.fromkeys([line for line in lines if line.startswith("declare ")])
+        return "\n".join([LATE, *declared, *[line for line in lines if line not in declared], ""])
 
     def _width(self) -> str:
         """The attribute that says how wide vectors are, where the processor's are wider than LLVM takes them unasked:

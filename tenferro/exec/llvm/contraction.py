@@ -79,7 +79,7 @@ def _rows_added(
     body: Body, op: Any, y: TensorSpec, count: int, product: Callable[[Indices, Index], Element]
 ) -> Memory:
     """Each row of the result as a sum of rows, a few terms at a time, one after the other."""
-    code, memory = body.code, body.memory(y)
+    code, memory = body.code, body.result(y)
     *outer, width = y.shape
 
     def row(index: Indices) -> None:

@@ -20,19 +20,17 @@ from tenferro.exec.llvm import (
     structural,
 )
 from tenferro.exec.llvm.code import Element, Index, NotCompiledError
+from tenferro.exec.llvm.order import WRITERS, updates_late
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
-from tenferro.exec.llvm.tensor import Body, Memory, Store, Tensor
+from tenferro.exec.llvm.tensor import SMALL, Body, Memory, Store, Tensor
 from tenferro.ops import ALL_OPS, Column
 from tenferro.ops.control import Alternatives, Cond, Scan, While
-from tenferro.ops.indexing import DynamicUpdateSlice, Scatter
 from tenferro.ops.structural import BroadcastInDim
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
 
 __all__ = ["COMPILED", "ROWS", "Emitter", "row_of_program"]
 
-WRITERS = (Scatter, DynamicUpdateSlice)
-"""Ops that write into their first operand's memory, where it dies."""
 Prepare = Callable[[GraphProgram], GraphProgram]
 
 
@@ -46,21 +44,33 @@ class Emitter:
     def __init__(self, body: Body, prepare: Prepare) -> None:
         self.body, self.prepare = body, prepare
 
-    def emit(self, program: GraphProgram, inputs: Sequence[Tensor]) -> list[Tensor]:
+    def emit(
+        self,
+        program: GraphProgram,
+        inputs: Sequence[Tensor],
+        memories: Sequence[Memory] = (),
+    ) -> list[Tensor]:
         """The outputs of a program, lazily where nobody needs them in memory.
+
+        Args:
+            memories: where the first outputs go in the end; one that is written element after element goes there at
+                once, if nothing reads any more what lies there.
 
         Raises:
             NotCompiledError: an op that is not compiled, with the user's line.
         """
         values: dict[int, Tensor] = dict(zip(program.input_slots, inputs, strict=True))
         settled = _settled_slots(program)
-        for step in program.instructions:
+        targets = dict(
+            zip(reversed(program.output_slots[: len(memories)]), reversed(memories), strict=True)
+        )
+        for step in updates_late(program):
             dying = set(compress(step.inputs, step.last_use))
             types = [program.types[slot] for slot in step.outputs]
             try:
                 if not all([spec.is_static for spec in types]):
                     raise NotCompiledError(f"{step.op.name}: extents that wait are not compiled")
-                results = self._write(step, values, types, dying)
+                results = self._write(step, values, types, dying, targets.get(step.outputs[0]))
             except NotCompiledError as error:
                 error.at(str(step.source) if step.source else None)
                 raise
@@ -79,6 +89,7 @@ class Emitter:
         values: dict[int, Tensor],
         types: Sequence[TensorSpec],
         dying: set[int],
+        target: Memory | None,
     ) -> Sequence[Tensor]:
         op, body = step.op, self.body
         operands = [values[slot] for slot in step.inputs]
@@ -101,7 +112,24 @@ class Emitter:
                 operands[position] = body.settled(x)
         if isinstance(op, WRITERS):
             self._take(step, values, operands, dying)
-        return row.write(body, op, operands, types)
+        elif target is not None:
+            self._aim(target, values, operands, dying)
+        results = row.write(body, op, operands, types)
+        body.target = None
+        return results
+
+    def _aim(
+        self, target: Memory, values: dict[int, Tensor], operands: list[Tensor], dying: set[int]
+    ) -> None:
+        """Let the op write its result where it goes in the end, if at most a few numbers are still read from there."""
+        body = self.body
+        if any([slot not in dying and target in x.reads for slot, x in values.items()]):
+            return
+        readers = [position for position, x in enumerate(operands) if target in x.reads]
+        if all([operands[position].spec.size <= SMALL for position in readers]):
+            for position in readers:
+                operands[position] = body.copied(operands[position])
+            body.target = target
 
     def _take(
         self, step: Any, values: dict[int, Tensor], operands: list[Tensor], dying: set[int]
@@ -126,7 +154,7 @@ class Emitter:
     ) -> list[Tensor]:
         """The outputs of a body, which may overwrite its carry and its own values, but nothing around it."""
         around, self.body.writable = self.body.writable, set(memories)
-        outputs = self.emit(self.prepare(program), inputs)
+        outputs = self.emit(self.prepare(program), inputs, memories)
         self.body.writable |= around
         return outputs
 

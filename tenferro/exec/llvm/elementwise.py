@@ -8,6 +8,7 @@ from typing import Any
 from tenferro.exec.llvm import functions
 from tenferro.exec.llvm.code import Code, Element, literal, llvm_type
 from tenferro.exec.llvm.conversion import bitcast, bitcast_refusal, convert
+from tenferro.exec.llvm.quotient import divided_by
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
 from tenferro.exec.llvm.scalar import Scalar, is_real, kind_of, refused, suffix_of
 from tenferro.exec.llvm.tensor import Body, Tensor, same_place
@@ -92,6 +93,8 @@ def divide(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
     if kind == "complex":
         return _divide_complex(code, dtype, x, y)
     if kind == "float":
+        if dtype is DType.F64 and str(y).startswith("0x"):
+            return divided_by(code, x, y)
         return code.value(f"fdiv {llvm_type(dtype)} {x}, {y}")
     if dtype.is_bool:
         raise refused(op, dtype)

@@ -98,7 +98,8 @@ class CompiledGroup:
         writer = _Writer(self.op, self.rows, code, body, walks, lead)
         writer.write()
         names = [*writer.pointers, *writer.shares, "%scratch"]
-        return code.text("f", names, ("%start", "%stop")), body.scratch_bytes
+        text = code.text("f", names, ("%start", "%stop")) + code.late_text()
+        return text, body.scratch_bytes
 
 
 def _dense(spec: TensorSpec) -> Walk:

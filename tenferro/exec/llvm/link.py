@@ -11,12 +11,13 @@ from typing import Any
 
 from tenferro.compile_cache import CompileCache
 from tenferro.exec.llvm import blas, gamma, python_calls
+from tenferro.exec.llvm.code import LATE
 from tenferro.program import BoundedCache
 
 __all__ = ["Linker", "converts_halves", "is_installed", "lanes", "multiplies_and_adds", "optimised"]
 
 
-VERSION = 1
+VERSION = 2
 """Of how texts become machine code: options and passes."""
 SCIPYS = (blas, gamma)
 """Modules that call SciPy, which is imported for the first text with their prefix."""
@@ -135,7 +136,8 @@ def optimised(text: str, machine: Any) -> Any:
     """LLVM's module of a text, after its passes."""
     import llvmlite.binding as llvm
 
-    module = llvm.parse_assembly(text)
+    early, _, late = text.partition(LATE)
+    module = llvm.parse_assembly(early)
     module.triple = machine.triple
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=2)
@@ -144,4 +146,11 @@ def optimised(text: str, machine: Any) -> Any:
     options.loop_unrolling = options.loop_interleaving = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
+    if late:
+        functions = llvm.parse_assembly(late)
+        functions.triple = machine.triple
+        module.link_in(functions)
+        inliner = llvm.create_new_module_pass_manager()
+        inliner.add_always_inliner_pass()
+        inliner.run(module, builder)
     return module

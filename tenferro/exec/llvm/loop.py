@@ -261,7 +261,7 @@ def text_of(
         raise NotCompiledError(
             f"{op.name}: more than {MOST_POINTERS} operands and results are not compiled"
         )
-    text = code.text("loop", every) + python_calls.entry(every)
+    text = code.text("loop", every) + python_calls.entry(every) + code.late_text()
     return text, len(every), [array for _, array in body.constants], body.scratch_bytes
 
 

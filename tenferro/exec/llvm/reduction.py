@@ -142,7 +142,7 @@ def reduction(name: str, combine: Combine, is_exact: bool = True) -> Row:
             return body.at(x, tuple(position))
 
         if _is_by_rows(x.spec, op.axes):
-            memory = body.memory(y)
+            memory = body.result(y)
             body.write(body.filled(y, start), memory)
 
             def one(number: Index, index: Indices) -> None:
@@ -227,7 +227,7 @@ def cumulative(combine: Combine, is_exact: bool = True) -> Row:
         (x,), (y,), code = operands, types, body.code
         if y.dtype.is_bool:
             raise NotCompiledError(f"{op.name}: {y.dtype.value} is not compiled")
-        memory = body.memory(y)
+        memory = body.result(y)
         length = y.shape[op.axis]
         others = [n for axis, n in enumerate(y.shape) if axis != op.axis]
         cell = _cell(code, y.dtype)

@@ -89,7 +89,7 @@ def concatenate(
 ) -> Sequence[Tensor]:
     """Each operand into its part of the result's memory."""
     (y,) = types
-    memory, start = body.memory(y), 0
+    memory, start = body.result(y), 0
     for x in operands:
         _copy_into(body, x, memory, [start if axis == op.axis else 0 for axis in range(y.rank)])
         start += x.spec.shape[op.axis]
@@ -124,7 +124,7 @@ def pad(
 ) -> Sequence[Tensor]:
     """The padding value everywhere, then the elements that no negative edge cuts."""
     (x, value), (y,) = operands, types
-    memory = body.memory(y)
+    memory = body.result(y)
     body.write(body.number(y, body.at(value)), memory)
     ranges: list[tuple[int, int]] = []
     for n, low, gap, extent in zip(x.spec.shape, op.low, op.interior, y.shape, strict=True):
@@ -141,7 +141,7 @@ def embed_diag(
 ) -> Sequence[Tensor]:
     """Zeros, but on the diagonal."""
     (x,), (y,), code = operands, types, body.code
-    memory = body.memory(y)
+    memory = body.result(y)
     body.write(body.filled(y, 0), memory)
 
     def one(index: Indices) -> None:

@@ -23,7 +23,7 @@ from tenferro.types import DType, TensorSpec
 if TYPE_CHECKING:
     from tenferro.exec.llvm.host import HostCalls
 
-__all__ = ["Body", "Memory", "Store", "Tensor", "Writer", "in_float32", "same_place"]
+__all__ = ["SMALL", "Body", "Memory", "Store", "Tensor", "Writer", "in_float32", "same_place"]
 
 SMALL = 32
 """Elements of a value that lies in memory of the function's own, which becomes registers."""
@@ -123,6 +123,7 @@ class Body:
         self.constants: list[tuple[str, Any]] = []
         self.writable: set[Memory] = set()
         self.taken: Memory | None = None
+        self.target: Memory | None = None
 
     # ---- values ----------------------------------------------------------------------------------
 
@@ -171,6 +172,11 @@ class Body:
         memory = Memory(name, spec)
         self.writable.add(memory)
         return memory
+
+    def result(self, spec: TensorSpec) -> Memory:
+        """Memory for what an op writes element after element: where it goes in the end, or some in the middle."""
+        target, self.target = self.target, None
+        return target if target is not None and target.spec == spec else self.memory(spec)
 
     def outside(self, array: Any) -> Memory:
         """Memory of a constant, which the function is given."""

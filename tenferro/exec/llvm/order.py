@@ -1,0 +1,63 @@
+"""The order in which instructions of a body are written: updates of memory after what reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tenferro.graph import Instruction
+from tenferro.ops.indexing import DynamicUpdateSlice, Scatter
+from tenferro.program import GraphProgram, last_uses
+
+__all__ = ["WRITERS", "updates_late"]
+
+WRITERS = (Scatter, DynamicUpdateSlice)
+"""Ops that write into their first operand's memory, where it dies."""
+
+
+def updates_late(program: GraphProgram) -> Sequence[Instruction]:
+    """The instructions, with updates after the other readers of what they update, as far as these do not need them.
+
+    An update is in place where its operand dies: in the derivative of one, a slice of the cotangent is taken, and set
+    to zero, in either order.
+    """
+    if not any([isinstance(step.op, WRITERS) for step in program.instructions]):
+        return program.instructions
+    unread: dict[int, int] = {}
+    for step in program.instructions:
+        for slot in set(step.inputs):
+            unread[slot] = unread.get(slot, 0) + 1
+    outputs = set(program.output_slots)
+    order: list[Instruction] = []
+    waiting: dict[int, dict[int, Instruction]] = {}  # by what they update, and by their results
+    memory_of: dict[int, int] = {}
+
+    def emit(step: Instruction) -> None:
+        order.append(step)
+        for slot in set(step.inputs):
+            unread[slot] -= 1
+            updates = waiting.get(slot)
+            if updates and unread[slot] == len(updates):
+                del waiting[slot]
+                for update in updates.values():
+                    del memory_of[update.outputs[0]]
+                    order.append(update)
+                    for operand in set(update.inputs):
+                        unread[operand] -= 1
+
+    for step in program.instructions:
+        for slot in step.inputs:
+            if slot in memory_of:
+                emit(waiting[memory_of.pop(slot)].pop(slot))
+        memory = step.inputs[0] if step.inputs else -1
+        others = unread.get(memory, 0) - 1 - len(waiting.get(memory, ()))
+        if isinstance(step.op, WRITERS) and others > 0 and memory not in outputs:
+            waiting.setdefault(memory, {})[step.outputs[0]] = step
+            memory_of[step.outputs[0]] = memory
+        else:
+            emit(step)
+    for updates in waiting.values():
+        order += updates.values()
+    flags = last_uses([step.inputs for step in order], program.output_slots)
+    return [
+        step._replace(last_use=tuple(is_last)) for step, is_last in zip(order, flags, strict=True)
+    ]

@@ -1,0 +1,57 @@
+"""Updates of memory come after what reads it, unless that needs them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro.exec.llvm.link import is_installed
+from tenferro.exec.llvm.order import WRITERS, updates_late
+
+
+def test_an_update_waits_for_other_readers() -> None:
+    x = np.zeros((4, 5))
+
+    def fn(x: Any) -> Any:
+        y = x.at[1].set(0.0)
+        z = x.at[2].set(1.0)
+        return y, x[1] * 2.0, tnf.sum(y[0]), z, tnf.sum(x)
+
+    program = tnf.compile(fn, x)
+    (argument,) = program.input_slots
+    order = updates_late(program)
+    assert sorted([step.outputs for step in order]) == sorted(
+        [step.outputs for step in program.instructions]
+    )
+    written = set(program.input_slots)
+    for step in order:
+        assert written.issuperset(step.inputs)
+        written.update(step.outputs)
+    readers = [step for step in order if argument in step.inputs]
+    assert isinstance(readers[-1].op, WRITERS)
+    assert [argument in np.array(step.inputs)[list(step.last_use)] for step in readers] == [
+        *[False] * (len(readers) - 1),
+        True,
+    ]
+
+
+@pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
+def test_the_derivative_of_an_update_copies_nothing() -> None:
+    """The cotangent's row is read, then set to zero, in the memory of the carry."""
+    size = 300
+
+    def loss(x: Any) -> Any:
+        table = tnf.fori_loop(0, size, lambda i, y: y.at[i].set(tnf.sin(x)), tnf.ones((size, size)))
+        return tnf.sum(table * table)
+
+    x = np.linspace(0.5, 1.0, size)
+    executor = tnf.GraphExecutor("K", compiled=True)
+    program = tnf.compile(tnf.grad(loss), x)
+    np.testing.assert_allclose(
+        executor.run(program, x), 2 * size * np.sin(x) * np.cos(x), rtol=1e-12
+    )
+    text = executor.source(program, "llvm")
+    assert not [line for line in text.splitlines() if "icmp slt" in line and f", {size**2}" in line]
