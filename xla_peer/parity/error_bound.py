@@ -13,7 +13,7 @@ from tenferro.program import GraphProgram
 from tenferro.table import aligned
 from tenferro.types import DType, TensorSpec, unflatten
 from xla_peer.json_values import json_value
-from xla_peer.parity.balls.execution import enclosed
+from xla_peer.parity.balls.enclosure import enclosed
 from xla_peer.parity.balls.operands import Ball
 from xla_peer.parity.ulps import modulus, spacing
 
@@ -162,14 +162,17 @@ def _summary(name: str, ball: Ball) -> OutputBound:
     is_finite = np.isfinite(radius)
     finite: Any = radius[is_finite]
     units = np.ones(value.shape) if value.dtype.kind in "biu" else spacing(value)
-    with np.errstate(over="ignore"):
+    with np.errstate(
+        over="ignore"
+    ):  # beside a value of zero a radius is many units, and the mean of two infinite
         in_units = np.where(np.isfinite(modulus(value)), radius / units, 0.0)[is_finite]
+        median = float(np.median(in_units)) if in_units.size else 0.0
     return OutputBound(
         name,
         TensorSpec.of(value.shape, DType.of(value.dtype)),
         _largest(finite),
         _largest(in_units),
-        float(np.median(in_units)) if in_units.size else 0.0,
+        median,
         int(np.count_nonzero(~is_finite)),
     )
 

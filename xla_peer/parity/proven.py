@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.program import GraphProgram
-from xla_peer.parity.balls.execution import enclosed
+from xla_peer.parity.balls.enclosure import enclosed
 from xla_peer.parity.balls.operands import Ball, outward, wide
 from xla_peer.parity.comparison import NO_ALTERNATIVES, Allowance, Alternatives
 from xla_peer.parity.ulps import modulus

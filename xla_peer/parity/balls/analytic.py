@@ -27,7 +27,7 @@ from xla_peer.parity.balls.operands import (
 from xla_peer.parity.pending import unit
 from xla_peer.parity.ulps import modulus
 
-__all__ = ["ROWS"]
+__all__ = ["ROWS", "operand_error"]
 
 Continuity = Callable[[Any, Any, Any], Any]
 """Of x, a radius around it and f(x): how far f may be from f(x)."""
@@ -38,7 +38,7 @@ def _analytic(real: Continuity | None, complex_: Continuity | None = None) -> Ru
 
     def rule(operands: Operands) -> Sequence[Any]:
         (x,), (radius,), (result,) = operands.values, operands.radii, operands.results
-        reach = radius + _operand_error(operands, x) + flushed(x, operands.specs[0].dtype)
+        reach = radius + operand_error(operands, x)
         continuity = complex_ if operands.is_complex else real
         if continuity is None:
             spread = np.full(np.shape(result), np.inf)
@@ -52,15 +52,15 @@ def _analytic(real: Continuity | None, complex_: Continuity | None = None) -> Ru
     return rule
 
 
-def _operand_error(operands: Operands, x: Any) -> Any:
-    """Backward error of both implementations."""
+def operand_error(operands: Operands, x: Any) -> Any:
+    """Backward error of both implementations of a function, which may flush the operand x."""
     row, dtype = operands.rounding, operands.specs[0].dtype
     size = np.where(np.isfinite(modulus(x)), modulus(x), 0.0)
     ulps = row.operand(operands.op, operands.specs) + row.argument
     if type(operands.op) is an.Exp:
         # Because XLA takes e^a e^b for e^(a + b), which rounds a + b.
-        return unit(dtype) * size
-    return 4.0 * ulps * unit(dtype.accumulator) * size
+        return unit(dtype) * size + flushed(x, dtype)
+    return 4.0 * ulps * unit(dtype.accumulator) * size + flushed(x, dtype)
 
 
 def _own(operands: Operands, result: Any, spread: Any) -> Any:
@@ -94,7 +94,8 @@ def _where_positive(low: Any, value: Callable[[Any], Any]) -> Any:
 
 
 def _exp(x: Any, radius: Any, result: Any) -> Any:
-    return modulus(result) * 1.02 * np.expm1(radius)
+    """No more than twice the largest value, which is still 0 where x is -10^30 and the radius 10^14."""
+    return np.fmin(modulus(result) * 1.02 * np.expm1(radius), 2.04 * np.exp(x.real + radius))
 
 
 def _exp_rule(operands: Operands) -> Sequence[Any]:
@@ -105,7 +106,7 @@ def _exp_rule(operands: Operands) -> Sequence[Any]:
 
 
 def _expm1(x: Any, radius: Any, result: Any) -> Any:
-    return np.exp(x.real) * np.expm1(radius)
+    return np.fmin(np.exp(x.real) * np.expm1(radius), 2.04 * np.exp(x.real + radius))
 
 
 def _log(x: Any, radius: Any, result: Any) -> Any:

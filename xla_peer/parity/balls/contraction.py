@@ -33,7 +33,7 @@ def _bilinear(operands: Operands) -> Sequence[Any]:
     if not operands.dtype.is_inexact:
         return (integer_sum_radius(operands, spread),)
     size = operands.run(op, x, y)
-    error = sum_error(operands, terms, size, spread, products=True)
+    error = sum_error(operands, op, terms, size, spread, products=True)
     return (rounded(operands, result, spread, error, elementwise=False),)
 
 

@@ -11,6 +11,7 @@ from tenferro.ops import Column
 from tenferro.ops import control as cf
 from tenferro.types import TensorSpec
 from xla_peer.parity.balls.operands import Ball, outward, wide
+from xla_peer.parity.balls.tape import Tape
 from xla_peer.parity.ulps import modulus
 
 __all__ = ["LOOPS", "MOST_OPEN_TURNS", "Loop", "united"]
@@ -19,8 +20,8 @@ MOST_OPEN_TURNS = 16
 """Turns of a loop that are run while its condition is open; after these the result has no bound."""
 
 Part = Callable[[Sequence[Ball]], list[Ball]]
-Loop = Callable[[Any, Sequence[Part], Sequence[Ball]], list[Ball]]
-"""Of an op, its bodies and its operands, the results."""
+Loop = Callable[[Any, Sequence[Part], Sequence[Ball], Tape], list[Ball]]
+"""Of an op, its bodies, its operands and the tape, the results."""
 
 
 def united(ball: Ball, addition: Ball) -> Ball:
@@ -38,7 +39,7 @@ def _unbounded(ball: Ball) -> Ball:
     return Ball(ball.value, np.full(ball.value.shape, np.inf))
 
 
-def _choice(op: cf.Cond, parts: Sequence[Part], operands: Sequence[Ball]) -> list[Ball]:
+def _choice(op: cf.Cond, parts: Sequence[Part], operands: Sequence[Ball], tape: Tape) -> list[Ball]:
     """The chosen branch, or the union of those that may be chosen."""
     index, *rest = operands
     last = len(parts) - 1
@@ -52,7 +53,9 @@ def _choice(op: cf.Cond, parts: Sequence[Part], operands: Sequence[Ball]) -> lis
     return results
 
 
-def _either(op: cf.Alternatives, parts: Sequence[Part], operands: Sequence[Ball]) -> list[Ball]:
+def _either(
+    op: cf.Alternatives, parts: Sequence[Part], operands: Sequence[Ball], tape: Tape
+) -> list[Ball]:
     """The union of both programs, of which each executor runs one."""
     sequential, parallel = parts
     return _united(sequential(operands), parallel(operands))
@@ -64,7 +67,7 @@ def _may_exceed(index: Ball, last: int) -> bool:
     return low < 0 or high > last
 
 
-def _while(op: cf.While, parts: Sequence[Part], operands: Sequence[Ball]) -> list[Ball]:
+def _while(op: cf.While, parts: Sequence[Part], operands: Sequence[Ball], tape: Tape) -> list[Ball]:
     """The carries of all turns at which the condition may be false, around the one at which it is for the centres."""
     goes_on, body = parts
     consts, carry = list(operands[: op.num_consts]), list(operands[op.num_consts :])
@@ -86,34 +89,35 @@ def _while(op: cf.While, parts: Sequence[Part], operands: Sequence[Ball]) -> lis
             turns_after += 1
             if turns_after > MOST_OPEN_TURNS:
                 return [_unbounded(ball) for ball in last]
-        carry = body([*consts, *carry])
+        carry = tape.carry(body([*consts, *carry]))
 
 
 def _united(balls: Sequence[Ball], others: Sequence[Ball]) -> list[Ball]:
     return [united(ball, addition) for ball, addition in zip(balls, others, strict=True)]
 
 
-def _scan(op: cf.Scan, parts: Sequence[Part], operands: Sequence[Ball]) -> list[Ball]:
+def _scan(op: cf.Scan, parts: Sequence[Part], operands: Sequence[Ball], tape: Tape) -> list[Ball]:
     """The last carry, and the results of the turns side by side."""
     (body,) = parts
     n, first, m = op.num_consts, op.first_xs, op.num_carry
     consts, carry, xs = list(operands[:n]), list(operands[n:first]), operands[first:]
     rows: dict[int, list[Ball]] = {}
     for t in range(op.length)[:: -1 if op.reverse else 1]:
-        slices = [Ball(np.asarray(x.value[t]), np.asarray(x.radius[t])) for x in xs]
+        slices = [tape.row(x, t) for x in xs]
         results = body([*consts, *carry, *slices])
-        carry, rows[t] = results[:m], results[m:]
+        carry, rows[t] = tape.carry(results[:m]), results[m:]
     stacked = [
-        _stacked([rows[t][number] for t in range(op.length)], spec)
+        _stacked([rows[t][number] for t in range(op.length)], spec, tape)
         for number, spec in enumerate(op.body.output_specs[m:])
     ]
     return [*carry, *stacked]
 
 
-def _stacked(balls: Sequence[Ball], spec: TensorSpec) -> Ball:
+def _stacked(balls: Sequence[Ball], spec: TensorSpec, tape: Tape) -> Ball:
     if not balls:
         return Ball.exact(np.empty((0, *spec.shape), spec.dtype.dtype))
-    return Ball(np.stack([y.value for y in balls]), np.stack([y.radius for y in balls]))
+    whole = Ball(np.stack([y.value for y in balls]), np.stack([y.radius for y in balls]))
+    return tape.stack(balls, whole)
 
 
 LOOPS: Column[Loop] = Column(

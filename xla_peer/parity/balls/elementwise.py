@@ -10,6 +10,7 @@ import numpy as np
 from tenferro.ops import StdTensorOp
 from tenferro.ops import elementwise as el
 from tenferro.types import DType
+from xla_peer.parity.balls.measured import error_of_product, error_of_quotient, error_of_sum
 from xla_peer.parity.balls.operands import (
     EPSILON,
     Ball,
@@ -30,18 +31,19 @@ LARGEST_WHOLE = 2.0**53
 """Integers up to it are float64 numbers."""
 
 
-def _own(operands: Operands, spread: Any, roundings: float = 1.0) -> Any:
-    """Rounding errors of two implementations, each of that many units of the result."""
+def _own(operands: Operands, spread: Any, roundings: float = 1.0, native: Any = np.nan) -> Any:
+    """Rounding errors of two implementations: that many units of the result, and one or the native error if it is a number."""
     dtype = operands.dtype
     if operands.is_complex:
         roundings = max(roundings, 2.0 * operands.rounding.complex)
     size = modulus(operands.results[0])
-    return (1.0 + roundings) * unit(dtype) * (size + spread) * (1.0 + 4.0 * unit(dtype))
+    one = unit(dtype) * (1.0 + 4.0 * unit(dtype))
+    return roundings * one * (size + spread) + np.fmin(one * size, native)
 
 
 def _arithmetic(
     spread: Callable[..., Any],
-    exact: Callable[..., Any],
+    native_error: Callable[..., Any],
     roundings: float = 1.0,
     underflows: bool = False,
 ) -> Rule:
@@ -49,7 +51,7 @@ def _arithmetic(
 
     Args:
         spread: how far the exact result moves, given the operands and the radii.
-        exact: where the rounded result is the exact one, given operands and result.
+        native_error: how far the native result is from the exact one, or NaN, given real operands and the result.
         roundings: of the result, in units of half its last place, in the least exact implementation.
         underflows: a result may be 0 where the exact one is not.
     """
@@ -61,11 +63,12 @@ def _arithmetic(
         values = [wide(x) for x in operands.values]
         away = spread(values, operands.radii, wide(result))
         away = np.where(_all_zero(operands.radii), 0.0, away)
-        own = _own(operands, away, roundings)
-        if not operands.is_complex:
-            own = np.where(
-                _all_zero(operands.radii) & exact(values, wide(result), result.dtype), 0.0, own
-            )
+        if operands.is_complex:
+            own = _own(operands, away, roundings)
+        else:
+            native = native_error(values, wide(result))
+            own = _own(operands, away, roundings, native)
+            own = np.where(_all_zero(operands.radii) & (native == 0), 0.0, own)
         if underflows:
             own = own + underflow(operands)
         return (rounded(operands, result, away, own, elementwise=True),)
@@ -104,16 +107,8 @@ def _sum_spread(values: Sequence[Any], radii: Sequence[Any], result: Any) -> Any
     return radii[0] + radii[1]
 
 
-def _sum_is_exact(values: Sequence[Any], result: Any, dtype: Any) -> Any:
-    x, y = values
-    total = x + y
-    rest = total - x
-    left = (x - (total - rest)) + (y - rest)  # exactly what the rounded total leaves out
-    return (left == 0) & (total == result)
-
-
-def _difference_is_exact(values: Sequence[Any], result: Any, dtype: Any) -> Any:
-    return _sum_is_exact((values[0], -values[1]), result, dtype)
+def _error_of_difference(values: Sequence[Any], result: Any) -> Any:
+    return error_of_sum((values[0], -values[1]), result)
 
 
 def _product_spread(values: Sequence[Any], radii: Sequence[Any], result: Any) -> Any:
@@ -127,23 +122,6 @@ def _times(size: Any, radius: Any) -> Any:
     return np.where((size == 0) | (radius == 0), 0.0, size * radius)
 
 
-def _product_is_exact(values: Sequence[Any], result: Any, dtype: Any) -> Any:
-    """Exact products: factors of few bits, unless the product is subnormal."""
-    x, y = values
-    low = _bits(x) + _bits(y) <= np.finfo(np.float64).nmant + 1
-    return (low & (x * y == result) & (np.abs(result) > 1e-280)) | (x == 0) | (y == 0)
-
-
-def _bits(x: Any) -> Any:
-    """How many bits of the significand are in use, up to 26; 53 for more."""
-    mantissa, _ = np.frexp(np.where(np.isfinite(x), x, 0.1))
-    bits = np.full(np.shape(x), 53.0)
-    for count in (26, 16, 8, 4, 1):
-        scaled = mantissa * 2.0**count
-        bits = np.where(np.floor(scaled) == scaled, float(count), bits)
-    return bits
-
-
 def _quotient_spread(values: Sequence[Any], radii: Sequence[Any], result: Any) -> Any:
     least = (modulus(values[1]) - radii[1]) * (1.0 - 2.0 * EPSILON)
     size = modulus(result) * (1.0 + 2.0**-8)  # because the centre is rounded, to 8 bits at least
@@ -151,11 +129,12 @@ def _quotient_spread(values: Sequence[Any], radii: Sequence[Any], result: Any) -
     return np.where(least > 0, away / np.where(least > 0, least, 1.0), np.inf)
 
 
-def _quotient_is_exact(values: Sequence[Any], result: Any, dtype: Any) -> Any:
-    """Exact quotients: by a power of two, which has an exact reciprocal."""
+def _error_of_quotient(values: Sequence[Any], result: Any) -> Any:
+    """A quotient without an error, unless it is by a power of two, is rounded by its reciprocal."""
+    native = error_of_quotient(values, result)
     mantissa, _ = np.frexp(values[1])
-    exact = (np.abs(mantissa) == 0.5) & (result * values[1] == values[0])
-    return exact | ((values[0] == 0) & (values[1] != 0))
+    is_exact = (np.abs(mantissa) == 0.5) | (values[0] == 0)
+    return np.where(is_exact, native, np.maximum(native, np.finfo(np.float64).smallest_subnormal))
 
 
 def _divide(operands: Operands) -> Sequence[Any]:
@@ -166,7 +145,7 @@ def _divide(operands: Operands) -> Sequence[Any]:
     return (np.where((operands.values[1] == 0) & ~np.isnan(operands.results[0]), np.inf, radius),)
 
 
-QUOTIENT = _arithmetic(_quotient_spread, _quotient_is_exact, roundings=3.0, underflows=True)
+QUOTIENT = _arithmetic(_quotient_spread, _error_of_quotient, roundings=3.0, underflows=True)
 """XLA multiplies by the rounded reciprocal of a constant, which is another 2 roundings."""
 
 
@@ -397,7 +376,7 @@ def _convert(operands: Operands) -> Sequence[Any]:
     if not to.is_inexact:
         return (_to_integers(x, radius, result),)
     if not operands.rounding.rounds or bool((wide(x) == wide(result)).all() and not radius.any()):
-        return (radius,)
+        return (0.0 * radius if operands.is_local else radius,)
     own = 2.0 * unit(to) * (modulus(result) + radius) * (1.0 + 4.0 * unit(to))
     own = np.where((wide(x) == wide(result)) & (radius == 0) & source.is_inexact, 0.0, own)
     return (rounded(operands, result, radius, own, elementwise=True),)
@@ -419,9 +398,9 @@ def _complex(operands: Operands) -> Sequence[Any]:
 
 
 ROWS: Mapping[type[StdTensorOp], Rule] = {
-    el.Add: _bools_or(_arithmetic(_sum_spread, _sum_is_exact), _or),
-    el.Subtract: _arithmetic(_sum_spread, _difference_is_exact),
-    el.Multiply: _bools_or(_arithmetic(_product_spread, _product_is_exact, underflows=True), _and),
+    el.Add: _bools_or(_arithmetic(_sum_spread, error_of_sum), _or),
+    el.Subtract: _arithmetic(_sum_spread, _error_of_difference),
+    el.Multiply: _bools_or(_arithmetic(_product_spread, error_of_product, underflows=True), _and),
     el.Divide: _divide,
     el.Remainder: _remainder,
     el.Power: _power,

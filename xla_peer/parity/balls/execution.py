@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tenferro.exec.interpreter import located, results_of
-from tenferro.exec.runtime.numpy_state import numpy_state
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.ops.control import ControlOp
-from tenferro.program import GraphProgram, native_executor
 from tenferro.types import DType, TensorSpec
 from xla_peer.parity.balls import BALL_RULES
 from xla_peer.parity.balls.control import LOOPS
 from xla_peer.parity.balls.operands import Ball, Operands
 from xla_peer.parity.balls.relations import copies, sign_of_results
+from xla_peer.parity.balls.tape import Tape
 
-__all__ = ["Remarks", "enclosed"]
+__all__ = ["Remarks", "run_on_balls"]
 
 
 @dataclass
@@ -52,22 +51,14 @@ def _add(counts: dict[tuple[str, str], int], key: tuple[str, str], count: int) -
         counts[key] = counts.get(key, 0) + count
 
 
-def enclosed(program: GraphProgram, leaves: Sequence[Any]) -> tuple[list[Ball], Remarks]:
-    """Balls around the outputs of all right implementations on these arguments, with remarks.
+def run_on_balls(
+    program: ExecProgram, remarks: Remarks, tape: Tape, balls: Sequence[Ball]
+) -> list[Ball]:
+    """The outputs of one schedule.
 
     Raises:
         BackendFailureError: a kernel failed, with op and line.
     """
-    static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
-    schedule = replace(native_executor().binder, passes=(), plan=()).bind(static)
-    remarks = Remarks()
-    with numpy_state(), np.errstate(all="ignore"):
-        balls = _run(schedule, remarks, [Ball.exact(np.asarray(leaf)) for leaf in leaves])
-    return balls, remarks
-
-
-def _run(program: ExecProgram, remarks: Remarks, balls: Sequence[Ball]) -> list[Ball]:
-    """The outputs of one schedule."""
     slots: list[Ball] = [Ball.exact(np.zeros(()))] * program.n_slots
     for slot, ball in zip(program.input_slots, balls, strict=True):
         slots[slot] = ball
@@ -76,7 +67,7 @@ def _run(program: ExecProgram, remarks: Remarks, balls: Sequence[Ball]) -> list[
     for step in program.instructions:
         operands = [slots[slot] for slot in step.input_slots]
         try:
-            results = _step(step, remarks, operands)
+            results = _step(step, remarks, tape, operands)
         except Exception as error:
             cause = located(step, error)
             if cause is error:
@@ -88,11 +79,11 @@ def _run(program: ExecProgram, remarks: Remarks, balls: Sequence[Ball]) -> list[
     return [slots[slot] for slot in program.output_slots]
 
 
-def _step(step: ExecInstruction, remarks: Remarks, balls: Sequence[Ball]) -> list[Ball]:
+def _step(step: ExecInstruction, remarks: Remarks, tape: Tape, balls: Sequence[Ball]) -> list[Ball]:
     op: Any = step.op
     if isinstance(op, ControlOp):
-        parts = [partial(_run, part, remarks) for part in step.parts]
-        return LOOPS[type(op)](op, parts, balls)
+        parts = [partial(run_on_balls, part, remarks, tape) for part in step.parts]
+        return LOOPS[type(op)](op, parts, balls, tape)
     values = [ball.value for ball in balls]
     results = results_of(op, step.kernel(op, *values), len(step.output_slots))
     centres = tuple(map(np.asarray, results))
@@ -100,7 +91,9 @@ def _step(step: ExecInstruction, remarks: Remarks, balls: Sequence[Ball]) -> lis
     operands = Operands(op, tuple(balls), specs, centres)
     radii = BALL_RULES[type(op)](operands)
     copy, sign = copies(operands), sign_of_results(operands)
-    return [
+    enclosures = [
         Ball(y, np.asarray(radius, np.float64), copy, sign)
         for y, radius in zip(centres, radii, strict=True)
     ]
+    tape.step(op, balls, enclosures)
+    return enclosures

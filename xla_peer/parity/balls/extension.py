@@ -70,8 +70,9 @@ def _solved(operands: Operands) -> Sequence[Any]:
     (a, b), (moved, of_b) = operands.values, operands.radii
     order = a.shape[-1]
     largest = np.max(modulus(a), axis=(-2, -1), keepdims=True, initial=0.0)
-    moved = moved + 8.0 * order**2 * unit(operands.dtype) * largest
-    return _solution(operands, operands.op.op.transpose, wide(a), moved, wide(b), of_b)
+    most = largest + np.max(moved, axis=(-2, -1), keepdims=True, initial=0.0)
+    backward = np.broadcast_to(8.0 * order**2 * unit(operands.dtype) * most, moved.shape)
+    return _solution(operands, operands.op.op.transpose, wide(a), moved, backward, wide(b), of_b)
 
 
 def _substituted(operands: Operands) -> Sequence[Any]:
@@ -82,20 +83,21 @@ def _substituted(operands: Operands) -> Sequence[Any]:
     diagonal = np.eye(a.shape[-1], dtype=bool)
     if op.unit_diagonal:
         a, moved = np.where(diagonal, 1.0, a), np.where(diagonal, 0.0, moved)
-    moved = moved + 4.0 * (a.shape[-1] + 2.0) * unit(operands.dtype) * modulus(a)
-    return _solution(operands, op.transpose, a, moved, wide(b), of_b)
+    backward = 4.0 * (a.shape[-1] + 2.0) * unit(operands.dtype) * (modulus(a) + moved)
+    return _solution(operands, op.transpose, a, moved, backward, wide(b), of_b)
 
 
 def _solution(
-    operands: Operands, transpose: str, a: Any, moved: Any, b: Any, of_b: Any
+    operands: Operands, transpose: str, a: Any, moved: Any, backward: Any, b: Any, of_b: Any
 ) -> Sequence[Any]:
     """|x' - x| <= (I - G)^-1 |R| (s + E |x| + |b - A x|), where R is about A^-1 and |I - R A'| <= G.
 
-    E and s bound how far the matrix and the right side move.
+    E and s bound how far the matrix and the right side move, the backward error of an implementation included. Its own
+    error is what that moves a solution x', |x'| <= |x| + |x' - x|, and the residual of the native solution.
     """
     (result,) = operands.results
     if transpose != "N":
-        a, moved = np.swapaxes(a, -1, -2), np.swapaxes(moved, -1, -2)
+        a, moved, backward = (np.swapaxes(x, -1, -2) for x in (a, moved, backward))
         a = a.conj() if transpose == "C" else a
     inverse = _inverse(a)
     if inverse is None or not result.size:
@@ -103,14 +105,21 @@ def _solution(
     x, size, of_inverse = wide(result), modulus(a), modulus(inverse)
     gamma = 8.0 * (a.shape[-1] + 2.0) * EPSILON
     distance = modulus(np.eye(a.shape[-1]) - inverse @ a)
+    moved = moved + backward
     distance = distance + gamma * (of_inverse @ size) + of_inverse @ moved
     norm = outward(np.max(np.sum(distance, -1), -1), 64)[..., None, None]
     residual = modulus(b - a @ x) + gamma * (size @ modulus(x) + modulus(b))
-    error = of_inverse @ (of_b + moved @ modulus(x) + residual)
-    most = np.max(error, axis=-2, keepdims=True)
-    error = np.where(norm < 1, error + most * norm / np.where(norm < 1, 1.0 - norm, 1.0), np.inf)
-    error = outward(error, 64.0 * a.shape[-1])
+
+    def solved(right: Any) -> Any:
+        error = of_inverse @ right
+        most = np.max(error, axis=-2, keepdims=True)
+        rest = np.where(norm < 1, norm / np.where(norm < 1, 1.0 - norm, 1.0), np.inf)
+        return outward(error + most * rest, 64.0 * a.shape[-1])
+
+    error = solved(of_b + moved @ modulus(x) + residual)
     own = 2.0 * unit(operands.dtype) * (modulus(result) + error)
+    if operands.is_local:
+        own = own + solved(backward @ (modulus(x) + error) + residual)
     return (rounded(operands, result, error, own, elementwise=False),)
 
 

@@ -15,7 +15,7 @@ from xla_peer.parity.balls.reduction import integer_sum_radius
 from xla_peer.parity.pending import unit
 from xla_peer.parity.ulps import modulus
 
-__all__ = ["ROWS"]
+__all__ = ["ROWS", "hits"]
 
 
 def _read(operands: Operands) -> Sequence[Any]:
@@ -71,7 +71,7 @@ def _with(operands: Operands, combiner: str, x: Any, updates: Any) -> Any:
     return operands.run(op, x, operands.values[1], updates)
 
 
-def _hits(operands: Operands) -> Any:
+def hits(operands: Operands) -> Any:
     """How many updates each element has."""
     x, _, updates = operands.values
     return _with(operands, "add", np.zeros(x.shape), np.ones(updates.shape))
@@ -79,21 +79,23 @@ def _hits(operands: Operands) -> Any:
 
 def _added(operands: Operands) -> Any:
     (x, _, updates), (result,) = operands.balls, operands.results
-    hits = _hits(operands)
-    terms = 16.0 + float(np.max(hits, initial=0.0))
+    counts = hits(operands)
+    terms = 16.0 + float(np.max(counts, initial=0.0))
     spread = outward(_with(operands, "add", x.radius, updates.radius), terms)
     if not operands.dtype.is_inexact:
         return integer_sum_radius(operands, spread)
     size = _with(operands, "add", _finite_size(x.value), _finite_size(updates.value))
-    chain = 2.0 * hits * unit(operands.dtype) / np.maximum(1.0 - hits * unit(operands.dtype), 0.5)
+    chain = (
+        2.0 * counts * unit(operands.dtype) / np.maximum(1.0 - counts * unit(operands.dtype), 0.5)
+    )
     error = chain * outward(size + spread, terms)
-    error = np.where(hits > 0, error + 2.0 * hits * tiny(operands.dtype), 0.0)
+    error = np.where(counts > 0, error + 2.0 * counts * tiny(operands.dtype), 0.0)
     return rounded(operands, result, spread, np.where(size + spread > 0, error, 0.0), False)
 
 
 def _multiplied(operands: Operands) -> Any:
     (x, _, updates), (result,) = operands.balls, operands.results
-    hits = _hits(operands)
+    counts = hits(operands)
     if not operands.dtype.is_inexact:
         moved = _with(operands, "max", x.radius, updates.radius)
         return np.where(moved > 0, np.inf, 0.0)
@@ -101,10 +103,14 @@ def _multiplied(operands: Operands) -> Any:
     most = _with(operands, "multiply", sizes[0] + x.radius, sizes[1] + updates.radius)
     moved = _with(operands, "max", x.radius, updates.radius) > 0
     spread = (
-        most - _with(operands, "multiply", *sizes) + outward(most, 4 * hits.max(initial=0)) - most
+        most - _with(operands, "multiply", *sizes) + outward(most, 4 * counts.max(initial=0)) - most
     )
-    own = 2.0 * np.expm1(hits * unit(operands.dtype) * (4.0 if operands.is_complex else 1.0)) * most
-    own = np.where(hits > 0, own + 2.0 * hits * tiny(operands.dtype) * np.maximum(most, 1.0), 0.0)
+    own = (
+        2.0 * np.expm1(counts * unit(operands.dtype) * (4.0 if operands.is_complex else 1.0)) * most
+    )
+    own = np.where(
+        counts > 0, own + 2.0 * counts * tiny(operands.dtype) * np.maximum(most, 1.0), 0.0
+    )
     return rounded(operands, result, np.where(moved, spread, 0.0), own, False)
 
 
@@ -117,7 +123,7 @@ def _put(operands: Operands) -> Any:
     """Of several updates of one element, StableHLO leaves open which one stays."""
     (x, _, updates), (result,) = operands.balls, operands.results
     radius = _with(operands, "set", x.radius, updates.radius)
-    several = _hits(operands) > 1
+    several = hits(operands) > 1
     if not several.any() or operands.op.unique_indices:
         return radius
     return np.where(several, _any_element(result, updates), radius)

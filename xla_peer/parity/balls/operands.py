@@ -82,12 +82,17 @@ class Copy:
 
 @dataclass(frozen=True)
 class Operands:
-    """One step: its op, the operands' balls, and the centres of its results."""
+    """One step: its op, the operands' balls, and the centres of its results.
+
+    Attributes:
+        is_local: asks for what the op's own roundings add, wherever in their balls the operands are.
+    """
 
     op: Any
     balls: tuple[Ball, ...]
     specs: tuple[TensorSpec, ...]
     results: tuple[Any, ...]
+    is_local: bool = False
 
     @property
     def values(self) -> list[Any]:
@@ -202,12 +207,13 @@ def rounded(operands: Operands, result: Any, spread: Any, error: Any, elementwis
     """
     dtype = DType.of(result.dtype)
     size, smallest = modulus(result), tiny(dtype)
-    radius = outward(spread + error)
+    whole = outward(spread + error)
+    radius = outward(error + np.zeros(size.shape)) if operands.is_local else whole
     is_finite = np.isfinite(size)
     reach = np.where(is_finite, size, 0.0)
-    flushed = _may_be_flushed(result, radius, smallest)
+    flushed = _may_be_flushed(result, whole, smallest)
     radius = np.where(flushed, outward(radius + 2.0 * smallest), radius)
-    radius = np.where(np.isnan(radius) | (reach + radius >= overflow(dtype)), np.inf, radius)
+    radius = np.where(np.isnan(radius) | (reach + whole >= overflow(dtype)), np.inf, radius)
     return np.where(is_finite, radius, _not_finite(operands, result, elementwise))
 
 

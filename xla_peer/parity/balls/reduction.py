@@ -12,6 +12,7 @@ import numpy as np
 from tenferro.exec.kernels import KERNELS
 from tenferro.ops import StdTensorOp
 from tenferro.ops import reduction as re
+from xla_peer.parity.balls.measured import error_of_terms
 from xla_peer.parity.balls.operands import (
     Operands,
     Rule,
@@ -29,11 +30,15 @@ __all__ = ["ROWS", "integer_sum_radius", "sum_error"]
 
 
 def sum_error(
-    operands: Operands, terms: Any, size: Any, spread: Any, products: bool = False
+    operands: Operands, op: StdTensorOp, terms: Any, size: Any, spread: Any, products: bool = False
 ) -> Any:
-    """Rounding errors of two implementations of a sum of that many terms, in any order: gamma_n times the absolute sum.
+    """Rounding errors of two implementations of a sum, in any order: gamma_n times the absolute sum.
+
+    Of real numbers the native error is computed, and another implementation's sums on the way are no larger than the
+    sum of the positive terms, or of the negative ones: (sum |x| + |sum x|) / 2.
 
     Args:
+        op: the op in float64.
         terms: how many, for each element or for all.
         size: the sum of the absolute terms.
         spread: how far the exact result moves within the balls.
@@ -44,16 +49,24 @@ def sum_error(
     (result,), dtype = operands.results, operands.dtype
     work = dtype.accumulator
     magnitude = outward(size + spread, 64.0 + np.max(terms, initial=0))
-    roundings = np.maximum(terms - 1.0, 0.0) + products
+    sums = np.maximum(terms - 1.0, 0.0)
+    roundings = sums + products
     if dtype.is_complex and products:
         roundings = 3.0 * (roundings + 2.0)  # four real products and two sums a term
     chain = roundings * unit(work)
     share = np.where(chain < 0.5, chain / np.where(chain < 0.5, 1.0 - chain, 1.0), np.inf)
     if operands.are_exact and _sums_of_whole_numbers(operands, magnitude):
         return np.zeros(result.shape)
-    error = 2.0 * share * magnitude
+    each = share * magnitude
     if work is not dtype:
-        error = error + 2.0 * unit(dtype) * (modulus(result) + spread)
+        error = 2.0 * each + 2.0 * unit(dtype) * (modulus(result) + spread)
+    elif dtype.is_complex:
+        error = 2.0 * each
+    else:
+        partial = (magnitude + modulus(result) + spread) / 2.0
+        other = unit(work) * (sums * (partial + 2.0 * each) + products * magnitude)
+        native = error_of_terms(operands, op, float(np.max(terms, initial=0)))
+        error = np.fmin(each, outward(other, 16.0)) + np.fmin(each, native)
     error = np.where(magnitude > 0, error + 2.0 * terms * tiny(work), error)
     return np.where(magnitude >= overflow(work), np.inf, error)
 
@@ -82,7 +95,7 @@ def _sum(operands: Operands) -> Sequence[Any]:
     if not operands.dtype.is_inexact:
         return (integer_sum_radius(operands, spread),)
     size = operands.run(operands.op, np.where(np.isfinite(modulus(x)), modulus(x), 0.0))
-    error = sum_error(operands, _count(operands, x), size, spread)
+    error = sum_error(operands, operands.op, _count(operands, x), size, spread)
     return (rounded(operands, result, spread, error, elementwise=False),)
 
 

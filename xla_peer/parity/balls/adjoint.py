@@ -1,0 +1,309 @@
+"""Radii of outputs by the mean value theorem: the own rounding error of each step times its adjoint, added up.
+
+Balls take the errors of different operands for unrelated, so that x - x has a radius and what a loop carries gains one
+each turn. As a function of the rounding errors d_i of its steps an output moves by no more than sum_i |dy/dd_i| |d_i|,
+with derivatives anywhere in the balls. These are balls too: the reverse of the run, step by step, by `Pullbacks`.
+
+What is computed once has one rounding error, whatever reads it: functions beyond arithmetic, reductions, contractions,
+and what a loop carries. Arithmetic may be computed again for each use, with a product rounded here and contracted
+there: then each use has an error of its own, and their adjoints are added up by size.
+
+Sources: S. M. Rump, Verification methods, Acta Numerica 19, 2010, section 11 (mean value forms); S. Linnainmaa, Taylor
+expansion of the accumulated rounding error, BIT 16, 1976.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from tenferro.ext.linalg import families as fam
+from tenferro.ops import analytic as an
+from tenferro.ops import contraction as co
+from tenferro.ops import elementwise as el
+from tenferro.ops import indexing as ix
+from tenferro.ops import reduction as re
+from tenferro.ops import structural as st
+from tenferro.ops.extension import Extension
+from tenferro.types import DType, TensorSpec
+from xla_peer.parity.balls import BALL_RULES
+from xla_peer.parity.balls.analytic import operand_error
+from xla_peer.parity.balls.indexing import hits
+from xla_peer.parity.balls.operands import EPSILON, Ball, Operands, flushed, outward
+from xla_peer.parity.balls.pullbacks import Pullbacks
+from xla_peer.parity.balls.tape import Entry, Narrowed, Row, Stack, Step, Tape
+from xla_peer.parity.ulps import modulus
+
+__all__ = ["tightened"]
+
+FUNCTIONS = tuple(set(an.CARDS) - {an.Polygamma})
+ROUNDED = (
+    el.Add, el.Subtract, el.Multiply, el.Divide, el.Power, re.ReduceSum, re.ReduceProd, re.CumSum, re.CumProd,
+    co.DotGeneral, co.Convolution, *FUNCTIONS,
+)  # fmt: skip
+"""Differentiable ops that round."""
+CHOICES = (el.Maximum, el.Minimum, el.Clamp)
+"""Ops that give one of their operands, flushed if it is subnormal."""
+EXACT = (
+    el.Negate, el.Conj, el.Real, el.Imag, el.Complex, el.Select, re.ReduceMax, re.ReduceMin,
+    ix.Gather, ix.DynamicSlice, ix.DynamicUpdateSlice, *st.CARDS,
+)  # fmt: skip
+ARITHMETIC = (
+    el.Add, el.Subtract, el.Multiply, el.Negate, el.Abs, el.Conj, el.Real, el.Imag, el.Select, el.Convert,
+    ix.Gather, ix.DynamicSlice, ix.DynamicUpdateSlice, *CHOICES, *st.CARDS,
+)  # fmt: skip
+"""Ops that may be computed again for every use."""
+LARGEST_BATCH = 1 << 19
+"""Elements of the largest batch of cotangents."""
+
+
+def tightened(tape: Tape, outputs: Sequence[Ball]) -> list[Ball]:
+    """The outputs with the smaller one of both radii in each element."""
+    sizes = [ball.value.size for entry in tape.entries for ball in _results(entry)]
+    if not sizes:
+        return list(outputs)
+    pullbacks, batch = Pullbacks(), max(1, LARGEST_BATCH // max(1, max(sizes)))
+    return [_tightened(tape, output, pullbacks, batch) for output in outputs]
+
+
+def _tightened(tape: Tape, output: Ball, pullbacks: Pullbacks, batch: int) -> Ball:
+    if output.value.dtype.kind in "biu":
+        return output
+    (places,) = np.nonzero((output.radius > 0).reshape(-1) & np.isfinite(output.value).reshape(-1))
+    radius = output.radius.reshape(-1).copy()
+    for start in range(0, len(places), batch):
+        part = places[start : start + batch]
+        limit = _of_one_output(tape, output, part, 1.0, pullbacks)
+        if output.value.dtype.kind == "c":
+            limit = np.hypot(limit, _of_one_output(tape, output, part, 1j, pullbacks))
+        radius[part] = np.fmin(radius[part], outward(limit))
+    return replace(output, radius=radius.reshape(output.radius.shape))
+
+
+def _of_one_output(
+    tape: Tape, output: Ball, places: Any, direction: complex, pullbacks: Pullbacks
+) -> Any:
+    """How far these elements move, of complex numbers in one direction."""
+    seeds = np.zeros((len(places), output.value.size), _wide_dtype(output))
+    seeds[np.arange(len(places)), places] = direction
+    seeds = seeds.reshape(len(places), *output.value.shape)
+    reverse = _Reverse(tape, pullbacks, np.zeros(len(places)))
+    reverse.add(output, seeds, np.zeros(seeds.shape), modulus(seeds))
+    for entry in reversed(tape.entries):
+        reverse.visit(entry)
+    reverse.leave_out_nothing()
+    return reverse.limit
+
+
+@dataclass(eq=False)
+class _Adjoint:
+    """Cotangents of one ball in a batch, with radii, and the sums of the sizes over all ways that errors may take."""
+
+    value: Any
+    radius: Any
+    size: Any
+
+    def add(self, value: Any, radius: Any, size: Any) -> None:
+        """One more use."""
+        self.value = self.value + value
+        self.radius = outward(self.radius + radius + EPSILON * modulus(self.value))
+        self.size = outward(self.size + size)
+
+    @property
+    def reach(self) -> Any:
+        """The largest modulus in the balls."""
+        return outward(modulus(self.value) + self.radius)
+
+
+@dataclass
+class _Reverse:
+    """One run backwards.
+
+    Attributes:
+        limit: how far each output of the batch may be moved by the errors of what was visited.
+    """
+
+    tape: Tape
+    pullbacks: Pullbacks
+    limit: Any
+    adjoints: dict[Ball, _Adjoint] = field(default_factory=dict)
+
+    def add(self, ball: Ball, value: Any, radius: Any, size: Any) -> None:
+        """A use of a ball; what does not move has none."""
+        if ball in self.adjoints:
+            self.adjoints[ball].add(value, radius, size)
+        else:
+            self.adjoints[ball] = _Adjoint(value, radius, size)
+
+    def visit(self, entry: Entry) -> None:
+        """Take what arrived at the results of one entry to its operands."""
+        for result in _results(entry):
+            adjoint = self.adjoints.pop(result, None)
+            if adjoint is None:
+                continue
+            if (
+                isinstance(entry, Stack | Narrowed)
+                or result in self.tape.carried
+                or not _is_arithmetic(entry)
+            ):
+                adjoint.size = adjoint.reach
+            if isinstance(entry, Step):
+                self._step(entry, result, adjoint)
+            elif isinstance(entry, Row):
+                self._row(entry, adjoint)
+            elif isinstance(entry, Narrowed):
+                self.add(entry.source, *_parts(adjoint))
+            else:
+                for number, row in enumerate(entry.rows):
+                    self.add(row, *[part[:, number] for part in _parts(adjoint)])
+
+    def leave_out_nothing(self) -> None:
+        """What no entry gave moves within its ball."""
+        for ball, adjoint in self.adjoints.items():
+            self._move(adjoint.size, ball.radius)
+
+    def _row(self, entry: Row, adjoint: _Adjoint) -> None:
+        shape = (len(self.limit), *entry.source.value.shape)
+        if entry.source not in self.adjoints:
+            value = np.zeros(shape, _wide_dtype(entry.source))
+            self.adjoints[entry.source] = _Adjoint(value, np.zeros(shape), np.zeros(shape))
+        whole = self.adjoints[entry.source]
+        at = (slice(None), entry.index)
+        row = _Adjoint(*[part[at] for part in _parts(whole)])
+        row.add(*_parts(adjoint))
+        whole.value, whole.radius, whole.size = (part.copy() for part in _parts(whole))
+        whole.value[at], whole.radius[at], whole.size[at] = _parts(row)
+
+    def _step(self, step: Step, result: Ball, adjoint: _Adjoint) -> None:
+        own = _own_error(step, result) if len(step.results) == 1 else None
+        cotangents = None if own is None else self._pulled(step, result, own, adjoint)
+        if own is None or cotangents is None:
+            self._move(adjoint.size, result.radius)
+            return
+        self._move(adjoint.size, np.where(_is_cut(step, result), result.radius, own))
+        for ball, shift, (value, radius, size) in cotangents:
+            self._move(size, shift)
+            self.add(ball, value, radius, size)
+
+    def _pulled(
+        self, step: Step, result: Ball, own: Any, adjoint: _Adjoint
+    ) -> list[tuple[Ball, Any, tuple[Any, Any, Any]]] | None:
+        """The balls that move, their backward errors, and their adjoints; None where a derivative has no bound."""
+        stays = _is_cut(step, result)
+        value, radius, size = (np.where(stays, 0, part) for part in _parts(adjoint))
+        if isinstance(step.op, el.Convert):
+            return [(step.operands[0], 0.0, (value, radius, size))]
+        shifts = _backward_errors(step)
+        balls = [
+            replace(ball, radius=outward(ball.radius + shift))
+            for ball, shift in zip(step.operands, shifts, strict=True)
+        ]
+        active = tuple([
+            number for number, ball in enumerate(balls)
+            if ball.value.dtype.kind not in "biu" and ball.radius.any()
+        ])  # fmt: skip
+        if not active:
+            return []
+        again = _is_arithmetic(step)
+        if again:
+            y_bar = Ball(np.concatenate([value, size]), np.concatenate([radius, 0.0 * size]))
+        else:
+            y_bar = Ball(value, radius)
+        pulled = self.pullbacks.pull(step.op, balls, active, y_bar)
+        if not all(np.isfinite(x.value).all() and np.isfinite(x.radius).all() for x in pulled):
+            return None
+        count = len(self.limit)
+        cotangents: list[tuple[Ball, Any, tuple[Any, Any, Any]]] = []
+        for number, x_bar in zip(active, pulled, strict=True):
+            reach = outward(modulus(x_bar.value) + x_bar.radius)
+            first = x_bar.radius[:count]
+            if again:  # because each copy has a derivative of its own
+                first = outward(first + x_bar.radius[count:])
+            sizes = reach[count:] if again else reach
+            parts = (x_bar.value[:count], first, sizes)
+            cotangents.append((step.operands[number], shifts[number], parts))
+        return cotangents
+
+    def _move(self, size: Any, error: Any) -> None:
+        """Add sum |adjoint| error; what has no part in an output may be anything."""
+        size = size.reshape(len(self.limit), -1)
+        error = np.broadcast_to(error, (size.shape[1],) if not np.ndim(error) else np.shape(error))
+        moved = np.where((size == 0) | (error.reshape(-1) == 0), 0.0, size * error.reshape(-1))
+        self.limit = outward(self.limit + moved.sum(axis=1), 8.0 + moved.shape[1])
+
+
+def _parts(adjoint: _Adjoint) -> tuple[Any, Any, Any]:
+    return adjoint.value, adjoint.radius, adjoint.size
+
+
+def _results(entry: Entry) -> tuple[Ball, ...]:
+    if isinstance(entry, Step):
+        return entry.results
+    return (entry.row,) if isinstance(entry, Row) else (entry.result,)
+
+
+def _wide_dtype(ball: Ball) -> Any:
+    return np.complex128 if ball.value.dtype.kind == "c" else np.float64
+
+
+def _sets(op: Any) -> bool:
+    """A scatter after which every element is one of the operand or of the updates."""
+    return isinstance(op, ix.Scatter) and op.combiner == "set"
+
+
+def _is_arithmetic(entry: Entry) -> bool:
+    return isinstance(entry, Row) or (isinstance(entry, Step) and isinstance(entry.op, ARITHMETIC))
+
+
+def _is_cut(step: Step, result: Ball) -> Any:
+    """Mask of the elements that do not move, or move by a decision or without a bound: their operands have no part."""
+    cut = (result.radius == 0) | ~np.isfinite(result.radius)
+    if isinstance(step.op, el.Select):
+        cut = cut | (step.operands[0].radius > 0)
+    if _sets(step.op):  # of several updates any one may stay
+        cut = cut | (hits(_operands(step)) > 1)
+    return cut
+
+
+def _operands(step: Step) -> Operands:
+    values = [ball.value for ball in step.operands]
+    specs = tuple([TensorSpec.of(x.shape, DType.of(x.dtype)) for x in values])
+    results = tuple([ball.value for ball in step.results])
+    return Operands(step.op, step.operands, specs, results, is_local=True)
+
+
+def _own_error(step: Step, result: Ball) -> Any:
+    """What the step's own roundings move its result by; None for a step whose operands are not followed."""
+    op = step.op
+    integers = [ball for ball in step.operands if ball.value.dtype.kind in "biu"]
+    if any(ball.radius.any() for ball in integers) and not isinstance(op, el.Select):
+        return None
+    kinds = {ball.value.dtype.kind == "c" for ball in step.operands if ball not in integers}
+    is_complex = result.value.dtype.kind == "c"
+    if isinstance(op, el.Abs):
+        return None if True in kinds else np.zeros(result.value.shape)
+    if isinstance(op, EXACT) or _sets(op):
+        return np.zeros(result.value.shape)
+    if isinstance(op, CHOICES):
+        return flushed(result.value, DType.of(result.value.dtype))
+    follows = (
+        isinstance(op, ROUNDED)
+        or (isinstance(op, Extension) and isinstance(op.op, fam.Solve | fam.TriangularSolve))
+        or (isinstance(op, ix.Scatter) and op.combiner == "add")
+        or (isinstance(op, el.Convert) and kinds == {is_complex} and not integers)
+    )
+    if not follows:
+        return None
+    (own,) = BALL_RULES[type(op)](_operands(step))
+    return np.fmin(own, result.radius)
+
+
+def _backward_errors(step: Step) -> list[Any]:
+    """Of each operand, how far an implementation may be from it where it evaluates the op."""
+    zeros: list[Any] = [0.0 for _ in step.operands]
+    if isinstance(step.op, FUNCTIONS) and len(step.operands) == 1:
+        zeros[0] = operand_error(_operands(step), step.operands[0].value)
+    return zeros

@@ -1,0 +1,81 @@
+"""Derivatives of single ops on balls, for a batch of cotangents at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+import tenferro as tnf
+from tenferro.door import apply
+from tenferro.exec.schedule import ExecProgram
+from tenferro.ops import StdTensorOp
+from tenferro.ops import contraction as co
+from tenferro.program import native_executor
+from xla_peer.parity.balls.execution import Remarks, run_on_balls
+from xla_peer.parity.balls.operands import Ball, outward, wide
+from xla_peer.parity.balls.tape import Tape
+
+__all__ = ["Pullbacks"]
+
+
+@dataclass
+class Pullbacks:
+    """The programs y_bar -> J^H y_bar of the ops of one run, in float64 and for each op, shapes and operands once."""
+
+    programs: dict[Any, ExecProgram] = field(default_factory=dict)
+
+    def pull(
+        self, op: StdTensorOp, balls: Sequence[Ball], active: tuple[int, ...], y_bar: Ball
+    ) -> list[Ball]:
+        """Balls of the cotangents of the active operands, wherever in their balls the operands are.
+
+        Args:
+            y_bar: the cotangents of the result, side by side along a first axis.
+        """
+        balls = [_in_float64(ball) for ball in balls]
+        arrays = [ball.value for ball in (*balls, y_bar)]
+        key = (op, active, *[(x.shape, x.dtype) for x in arrays])
+        if key not in self.programs:
+            self.programs[key] = _program(op, active, arrays)
+        return run_on_balls(self.programs[key], Remarks(), Tape(), [*balls, y_bar])
+
+
+def _in_float64(ball: Ball) -> Ball:
+    """The ball, or the half of it in which all of its numbers are by their sign."""
+    if ball.value.dtype.kind in "biu":
+        return ball
+    value, radius = wide(ball.value), ball.radius
+    if ball.sign:
+        crosses = (radius > np.abs(value)) & np.isfinite(radius)
+        middle = (np.abs(value) + radius) / 2.0
+        value = np.where(crosses, ball.sign * middle, value)
+        radius = np.where(crosses, outward(middle), radius)
+    return Ball(value, radius, sign=ball.sign)
+
+
+def _program(op: StdTensorOp, active: tuple[int, ...], arrays: Sequence[Any]) -> ExecProgram:
+    """The pullback of one op, as it is written."""
+    if isinstance(op, co.DotGeneral):
+        op = replace(op, accumulate_dtype=None)
+    in_axes = (*[None for _ in arrays[:-1]], 0)
+    traced = tnf.compile(tnf.vmap(_pullback(op, active), in_axes=in_axes), *arrays)
+    return replace(native_executor().binder, passes=(), plan=()).bind(traced)
+
+
+def _pullback(op: StdTensorOp, active: tuple[int, ...]) -> Callable[..., Any]:
+    def pulled(*operands_and_y_bar: Any) -> Any:
+        *operands, y_bar = operands_and_y_bar
+
+        def of_active(*xs: Any) -> Any:
+            moved = list(operands)
+            for number, x in zip(active, xs, strict=True):
+                moved[number] = x
+            return apply(op, *moved)[0]
+
+        _, pull = tnf.vjp(of_active, *[operands[number] for number in active])
+        return pull(y_bar)
+
+    return pulled
