@@ -4,8 +4,8 @@ The distance of two implementations is at most what the other one may round and 
 products are compared with exact ones: by error-free transformations elementwise, and for sums of many terms by
 splitting the operands into slices of so few bits that sums of their products round nowhere.
 
-Sources: T. J. Dekker, A floating-point technique for extending the available precision, Numer. Math. 18, 1971;
-K. Ozaki, T. Ogita, S. Oishi, S. M. Rump, Error-free transformations of matrix multiplication, Numer. Algorithms 59, 2012.
+Sources: T. J. Dekker, A floating-point technique for extending the available precision, Numerische Mathematik 18, 1971;
+K. Ozaki, T. Ogita, S. Oishi, S. M. Rump, Error-free transformations of matrix multiplication, Numerical Algorithms 59, 2012.
 """
 
 from __future__ import annotations
