@@ -22,7 +22,7 @@ RowOf = Callable[[Routine, Sequence[TensorSpec]], Row | None]
 def row_of(routine: Routine, inputs: Sequence[TensorSpec]) -> Row | None:
     """How a routine is compiled for inputs of these types; None where the interpreter's kernel is called.
 
-    >>> row_of(Routine("lu"), [TensorSpec.of((65, 65), DType.F64)])
+    >>> row_of(Routine("lu"), [TensorSpec.parse("f64[65,65]")])
     """
     return None if any([0 in x.shape for x in inputs]) else _ROWS[routine.name](routine, inputs)
 
