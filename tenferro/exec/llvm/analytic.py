@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tenferro.exec.llvm import functions, gamma
-from tenferro.exec.llvm.code import Code, Element, NotCompiledError, literal, llvm_type
+from tenferro.exec.llvm.code import Code, Element, literal, llvm_type
 from tenferro.exec.llvm.complex_functions import complex_exponential
 from tenferro.exec.llvm.elementwise import elementwise
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
-from tenferro.exec.llvm.scalar import is_real
+from tenferro.exec.llvm.scalar import is_real, refused
 from tenferro.ops import analytic as an
 from tenferro.types import DType
 
@@ -19,7 +19,7 @@ __all__ = ["ROWS"]
 
 def _of_floats(op: Any, dtype: DType) -> str:
     if not dtype.is_float:
-        raise NotCompiledError(f"{op.name}: {dtype.value} is not compiled")
+        raise refused(op, dtype)
     return llvm_type(dtype)
 
 

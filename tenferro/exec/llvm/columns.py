@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import nan, prod
 
+from tenferro.exec.llvm import blas
 from tenferro.exec.llvm.code import Code, Element, Index, literal, llvm_type
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.types import DType, TensorSpec
@@ -12,6 +13,7 @@ from tenferro.types import DType, TensorSpec
 __all__ = [
     "conjugate",
     "either",
+    "factored",
     "failed",
     "hermitian",
     "in_columns",
@@ -19,6 +21,7 @@ __all__ = [
     "or_nan",
     "part",
     "unraveled",
+    "vector",
 ]
 
 
@@ -40,10 +43,29 @@ def in_columns(body: Body, x: Tensor, transpose: str = "N") -> Memory:
 
 def part(code: Code, memory: Memory, number: Index) -> str:
     """Where a matrix of a batch begins."""
-    dtype, size = memory.spec.dtype, prod(memory.spec.shape[-2:])
-    return code.address(
-        memory.pointer, code.scaled(number, size * (2 if dtype.is_complex else 1)), dtype
-    )
+    return vector(code, memory, number, prod(memory.spec.shape[-2:]))
+
+
+def vector(code: Code, memory: Memory, number: Index, size: int) -> str:
+    """Where so many elements of a batch begin."""
+    dtype = memory.spec.dtype
+    parts = 2 if dtype.is_complex else 1
+    return code.address(memory.pointer, code.scaled(number, size * parts), dtype)
+
+
+def factored(code: Code, matrices: Memory, number: Index, pivots: str, info: str) -> None:
+    """Write L and U over a matrix of a batch, by getrf.
+
+    Args:
+        pivots, info: where the pivots go, and what became of it.
+    """
+    dtype = matrices.spec.dtype
+    _, n, m = matrices.spec.shape
+    arguments = [
+        blas.integer(code, m), blas.integer(code, n), part(code, matrices, number), blas.integer(code, m),
+        pivots, info,
+    ]  # fmt: skip
+    blas.call(code, f"{blas.LETTERS[dtype]}getrf", arguments, m * n * n)
 
 
 def hermitian(body: Body, a: Tensor, index: tuple[Index, ...]) -> Element:

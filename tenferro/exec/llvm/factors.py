@@ -7,15 +7,17 @@ from math import prod
 
 from tenferro.exec.extensions import Routine
 from tenferro.exec.llvm import blas
-from tenferro.exec.llvm.code import Code, Element, Index, literal
+from tenferro.exec.llvm.code import Element, Index, literal
 from tenferro.exec.llvm.columns import (
     either,
+    factored,
     failed,
     hermitian,
     in_columns,
     of_columns,
     or_nan,
     part,
+    vector,
 )
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.types import DType, TensorSpec
@@ -36,11 +38,13 @@ def getrf(
     pivots, info = (body.memory(spec) for spec in others)
 
     def one(number: Index) -> None:
-        arguments = [
-            blas.integer(code, m), blas.integer(code, n), part(code, packed, number),
-            blas.integer(code, m), _vector(code, pivots, number, min(m, n)), _vector(code, info, number, 1),
-        ]  # fmt: skip
-        blas.call(code, f"{blas.LETTERS[y.dtype]}getrf", arguments, m * n * n)
+        factored(
+            code,
+            packed,
+            number,
+            vector(code, pivots, number, min(m, n)),
+            vector(code, info, number, 1),
+        )
 
     code.loop(prod(batch), one)
     return [body.copied(of_columns(body, packed, y)), body.stored(pivots), body.stored(info)]
@@ -61,7 +65,7 @@ def householder_product(
     """The product of reflections, by orgqr."""
     (packed, factors), (y,) = operands, types
     q = in_columns(body, packed)
-    _unfold(body, q, factors.memory or body.copy(factors))
+    _unfold(body, q, body.dense(factors))
     return [body.copied(of_columns(body, q, y))]
 
 
@@ -116,7 +120,7 @@ def eigh(
     def one(number: Index) -> None:
         arguments = [
             letter, blas.letter(code, "L"), blas.integer(code, n), part(code, whole, number),
-            blas.integer(code, n), _vector(code, values, number, n), *work, *more, *integers, info,
+            blas.integer(code, n), vector(code, values, number, n), *work, *more, *integers, info,
         ]  # fmt: skip
         name = "heevd" if dtype.is_complex else "syevd"
         blas.call(code, f"{blas.LETTERS[dtype]}{name}", arguments, 10 * n**3)
@@ -153,7 +157,7 @@ def svd(
         own = number if op.vectors else 0
         arguments = [
             letter, blas.integer(code, m), blas.integer(code, n), part(code, whole, number),
-            blas.integer(code, m), _vector(code, values, number, few), part(code, u, own),
+            blas.integer(code, m), vector(code, values, number, few), part(code, u, own),
             blas.integer(code, m), part(code, v, own), blas.integer(code, columns), *work,
             *(more[:1] if dtype.is_complex else []), integers[0], info,
         ]  # fmt: skip
@@ -180,7 +184,7 @@ def _reflected(body: Body, a: Tensor, spec: TensorSpec) -> tuple[Memory, Memory]
     def one(number: Index) -> None:
         arguments = [
             blas.integer(code, m), blas.integer(code, n), part(code, packed, number),
-            blas.integer(code, m), _vector(code, factors, number, min(m, n)), *work, info,
+            blas.integer(code, m), vector(code, factors, number, min(m, n)), *work, info,
         ]  # fmt: skip
         blas.call(code, f"{blas.LETTERS[dtype]}geqrf", arguments, 2 * m * n * n)
 
@@ -199,7 +203,7 @@ def _unfold(body: Body, q: Memory, factors: Memory) -> None:
     def one(number: Index) -> None:
         arguments = [
             blas.integer(code, m), blas.integer(code, columns), blas.integer(code, few),
-            part(code, q, number), blas.integer(code, m), _vector(code, factors, number, few), *work, info,
+            part(code, q, number), blas.integer(code, m), vector(code, factors, number, few), *work, info,
         ]  # fmt: skip
         blas.call(code, f"{blas.LETTERS[dtype]}{name}", arguments, 4 * m * columns * few)
 
@@ -209,13 +213,6 @@ def _unfold(body: Body, q: Memory, factors: Memory) -> None:
 def _room(body: Body, dtype: DType, size: int) -> list[str]:
     """Memory that a routine works in, and where its size lies."""
     return [body.memory(TensorSpec.of((size,), dtype)).pointer, blas.integer(body.code, size)]
-
-
-def _vector(code: Code, memory: Memory, number: Index, size: int) -> str:
-    """Where a vector of a batch begins."""
-    dtype = memory.spec.dtype
-    parts = 2 if dtype.is_complex else 1
-    return code.address(memory.pointer, code.scaled(number, size * parts), dtype)
 
 
 def _spoil(body: Body, memories: Sequence[Memory], number: Index, is_missing: str) -> None:

@@ -18,7 +18,7 @@ from tenferro.exec.llvm.code import Code, llvm_type
 from tenferro.exec.llvm.formula import Formula
 from tenferro.types import DType
 
-__all__ = ["FUNCTIONS", "SINGLE_ULPS", "call"]
+__all__ = ["FUNCTIONS", "SINGLE_ULPS", "call", "in_float64"]
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,20 @@ def call(code: Code, name: str, dtype: DType, *xs: str) -> str:
     attributes = ""
     if is_bounded:
         attributes = f' "vector-function-abi-variant"="{_variants(code, symbol)}"'
-    if is_single:
-        xs = tuple([code.value(f"fpext float {x} to double") for x in xs])
-    operands = ", ".join([f"double {x}" for x in xs])
-    y = code.value(f"call double @{symbol}({operands}){attributes}")
-    return code.value(f"fptrunc double {y} to float") if is_single else y
+
+    def called(*numbers: str) -> str:
+        operands = ", ".join([f"double {x}" for x in numbers])
+        return code.value(f"call double @{symbol}({operands}){attributes}")
+
+    return in_float64(code, dtype, called, *xs)
+
+
+def in_float64(code: Code, dtype: DType, write: Callable[..., str], *xs: str) -> str:
+    """A function of float64, of floats of a dtype: smaller ones are converted, and the value rounded once."""
+    if llvm_type(dtype) == "double":
+        return write(*xs)
+    y = write(*[code.value(f"fpext float {x} to double") for x in xs])
+    return code.value(f"fptrunc double {y} to float")
 
 
 def _defined(code: Code, head: str, write: Callable[[Formula], str], lanes: int = 1) -> str:

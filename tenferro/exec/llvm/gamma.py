@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf, nan, pi
 from typing import Any
 
 from tenferro.exec.llvm import capsules, functions
-from tenferro.exec.llvm.code import Code, Element, llvm_type
+from tenferro.exec.llvm.code import Code, Element
 from tenferro.exec.llvm.formula import Formula
 from tenferro.exec.llvm.scalar import refused
 from tenferro.types import DType
@@ -29,14 +30,12 @@ def addresses() -> dict[str, int]:
 def _in_float64(
     write: Callable[[Code, Formula, str], str],
 ) -> Callable[[Code, Any, DType, Sequence[Element]], Element]:
-    """A function of float64; smaller floats are converted, and its value rounded once."""
+    """A row's function, of a function of float64."""
 
     def scalar(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
         if not dtype.is_float:
             raise refused(op, dtype)
-        is_double, x = llvm_type(dtype) == "double", xs[0]
-        y = write(code, Formula(code), x if is_double else code.value(f"fpext float {x} to double"))
-        return y if is_double else code.value(f"fptrunc double {y} to float")
+        return functions.in_float64(code, dtype, partial(write, code, Formula(code)), *xs)
 
     return scalar
 

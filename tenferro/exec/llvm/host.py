@@ -141,7 +141,7 @@ def call(
     number = len(host.sites)
     kernel = host.kernels.bound(step.op, specs)
     host.sites.append(Site(step.op, step.source, kernel, specs, tuple(types)))
-    memories = [x.memory or body.copy(x) for x in operands]
+    memories = [body.dense(x) for x in operands]
     results = [body.memory(spec) for spec in types]
     pointers = [memory.pointer for memory in (*memories, *results)]
     cell = code.cell("ptr", max(1, len(pointers)))

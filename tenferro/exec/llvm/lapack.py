@@ -12,7 +12,7 @@ from math import prod
 from tenferro.exec.extensions import Routine
 from tenferro.exec.llvm import blas
 from tenferro.exec.llvm.code import Element, Index, literal
-from tenferro.exec.llvm.columns import either, failed, hermitian, in_columns, or_nan, part
+from tenferro.exec.llvm.columns import either, factored, failed, hermitian, in_columns, or_nan, part
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.types import DType, TensorSpec
 
@@ -59,11 +59,7 @@ def lu(
     pivots, info = code.cell("i32", min(m, n)), code.cell("i32")
 
     def one(number: Index) -> None:
-        arguments = [
-            blas.integer(code, m), blas.integer(code, n), part(code, packed, number),
-            blas.integer(code, m), pivots, info,
-        ]  # fmt: skip
-        blas.call(code, f"{blas.LETTERS[y.dtype]}getrf", arguments, m * n * n)
+        factored(code, packed, number, pivots, info)
         start = code.scaled(number, m)
 
         def swap(i: Index) -> None:
@@ -93,7 +89,7 @@ def triangular_solve(
     """By trsm; infinite where the diagonal has a zero."""
     a, b = operands
     x = body.copy(b)
-    _solve_in_place(body, op, _matrices(body, a), x)
+    _solve_in_place(body, op, body.dense(a), x)
     return [body.stored(x)]
 
 
@@ -102,7 +98,7 @@ def lu_solve(
 ) -> Sequence[Tensor]:
     """By two trsm; A[perm] = L U, so that A^T X = B is U^T L^T X[perm] = B."""
     (_, factors, perm, b), (y,), code = operands, types, body.code
-    packed = _matrices(body, factors)
+    packed = body.dense(factors)
     low = Routine("triangular_solve", op.transpose, lower=True, unit_diagonal=True)
     up = Routine("triangular_solve", op.transpose, lower=False)
 
@@ -178,7 +174,3 @@ def _solve_in_place(body: Body, op: Routine, a: Memory, x: Memory) -> None:
         blas.call(code, f"{blas.LETTERS[dtype]}trsm", arguments, n * n * columns)
 
     code.loop(prod(batch), one)
-
-
-def _matrices(body: Body, x: Tensor) -> Memory:
-    return x.memory or body.copy(x)

@@ -237,6 +237,10 @@ class Body:
             return self.number(x.spec, self.at(x))
         return self.copied(x)
 
+    def dense(self, x: Tensor) -> Memory:
+        """Memory that holds a value."""
+        return x.memory or self.copy(x)
+
     def copied(self, x: Tensor) -> Tensor:
         """The value in memory of its own."""
         return self.stored(self.copy(x))
