@@ -102,13 +102,14 @@ def _plan(op: Scan | While) -> _Plan | None:
     """None where nothing is hoisted, from inner loops neither."""
     programs = [hoist_invariants(part.program) for part in op.parts]
     stays = _stays(op, programs[-1])
-    parts: list[_Part] = []
-    for number, program in enumerate(programs):
-        # A while loop's condition is asked at least once.
-        is_run = number < len(programs) - 1
-        if isinstance(op, Scan):
-            is_run = isinstance(op.length, int) and op.length > 0
-        parts.append(_Part(program, stays, _hoisted(program, stays, is_run)))
+    # A while loop's condition is asked at least once.
+    are_run = (
+        (True, False) if isinstance(op, While) else (isinstance(op.length, int) and op.length > 0,)
+    )
+    parts = [
+        _Part(program, stays, _hoisted(program, stays, is_run))
+        for program, is_run in zip(programs, are_run, strict=True)
+    ]
     is_same = all([a is b.program for a, b in zip(programs, op.parts, strict=True)])
     return (
         None if is_same and not any([part.hoisted for part in parts]) else _Plan(op, tuple(parts))
