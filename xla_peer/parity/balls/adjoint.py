@@ -179,20 +179,27 @@ class _Reverse:
 
     def _step(self, step: Step, result: Ball, adjoint: _Adjoint) -> None:
         own = _own_error(step, result) if len(step.results) == 1 else None
-        cotangents = None if own is None else self._pulled(step, result, own, adjoint)
-        if own is None or cotangents is None:
+        if own is None:
             self._move(adjoint.size, result.radius)
             return
-        self._move(adjoint.size, np.where(_is_cut(step, result), result.radius, own))
+        stays = _is_cut(step, result)
+        cotangents = self._pulled(step, stays, adjoint)
+        if cotangents is None:
+            self._move(adjoint.size, result.radius)
+            return
+        self._move(adjoint.size, np.where(stays, result.radius, own))
         for ball, shift, (value, radius, size) in cotangents:
             self._move(size, shift)
             self.add(ball, value, radius, size)
 
     def _pulled(
-        self, step: Step, result: Ball, own: Any, adjoint: _Adjoint
+        self, step: Step, stays: Any, adjoint: _Adjoint
     ) -> list[tuple[Ball, Any, tuple[Any, Any, Any]]] | None:
-        """The balls that move, their backward errors, and their adjoints; None where a derivative has no bound."""
-        stays = _is_cut(step, result)
+        """The balls that move, their backward errors, and their adjoints; None where a derivative has no bound.
+
+        Args:
+            stays: mask of the elements in which the operands have no part.
+        """
         value, radius, size = (np.where(stays, 0, part) for part in _parts(adjoint))
         if isinstance(step.op, el.Convert):
             return [(step.operands[0], 0.0, (value, radius, size))]
