@@ -12,15 +12,13 @@ from tenferro.exec.llvm.link import is_installed
 from tenferro.ext.lapack import families as raw
 from tenferro.ext.linalg import families as fam
 from tenferro.extension import apply
-from tests.exec.test_llvm_linalg import DTYPES, in_two_turns, matrices, near
+from tests.exec.compiled_loops import in_two_turns
+from tests.exec.test_llvm_linalg import near
 from tests.pairs import in_turn
+from tests.samples.matrices import DTYPES, adjoint, general
 
 pytestmark = pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
 SHAPES = [(4, 4), (2, 3, 5), (2, 5, 3), (1, 1), (6, 1), (1, 6), (3, 2, 40, 33)]
-
-
-def adjoint(x: Any) -> Any:
-    return np.swapaxes(x, -1, -2).conj()
 
 
 def require_unitary(q: Any) -> None:
@@ -32,7 +30,7 @@ def require_unitary(q: Any) -> None:
 @in_turn("shape", SHAPES, "dtype", DTYPES)
 @pytest.mark.parametrize("full", [False, True])
 def test_qr(shape: tuple[int, ...], dtype: Any, full: bool) -> None:
-    a = matrices(np.random.default_rng(1), dtype, *shape)
+    a = general(*shape, dtype=dtype)
     q, r = in_two_turns(lambda a: apply(fam.Qr(full=full), a), a)
     m, n = shape[-2:]
     assert q.shape[-2:] == (m, m if full else min(m, n))
@@ -45,7 +43,7 @@ def test_qr(shape: tuple[int, ...], dtype: Any, full: bool) -> None:
 
 @in_turn("shape", SHAPES, "dtype", DTYPES)
 def test_reflections(shape: tuple[int, ...], dtype: Any) -> None:
-    a = matrices(np.random.default_rng(2), dtype, *shape)
+    a = general(*shape, dtype=dtype)
     few = min(shape[-2:])
 
     def product(a: Any) -> Any:
@@ -59,7 +57,7 @@ def test_reflections(shape: tuple[int, ...], dtype: Any) -> None:
 
 @in_turn("shape", SHAPES, "dtype", DTYPES)
 def test_row_swaps(shape: tuple[int, ...], dtype: Any) -> None:
-    a = matrices(np.random.default_rng(3), dtype, *shape)
+    a = general(*shape, dtype=dtype)
     packed, pivots, info = in_two_turns(lambda a: apply(raw.Getrf(), a), a)
     k = min(shape[-2:])
     assert (pivots.dtype, pivots.shape) == (np.int32, (*shape[:-2], k))
@@ -80,7 +78,7 @@ def test_a_zero_pivot_is_told() -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(1, 1), (5, 5), (2, 3, 4, 4), (40, 40)])
 def test_eigh(shape: tuple[int, ...], dtype: Any) -> None:
-    a = matrices(np.random.default_rng(4), dtype, *shape)
+    a = general(*shape, dtype=dtype)
     part = (a + adjoint(a)) / 2
     values, vectors = in_two_turns(lambda a: apply(fam.Eigh(), a), a)
     require_unitary(vectors)
@@ -92,7 +90,7 @@ def test_eigh(shape: tuple[int, ...], dtype: Any) -> None:
 @in_turn("shape", SHAPES, "dtype", DTYPES)
 @pytest.mark.parametrize("full", [False, True])
 def test_svd(shape: tuple[int, ...], dtype: Any, full: bool) -> None:
-    a = matrices(np.random.default_rng(5), dtype, *shape)
+    a = general(*shape, dtype=dtype)
     few = min(shape[-2:])
     u, s, v = in_two_turns(lambda a: apply(fam.Svd(full=full), a), a)
     assert (u.shape[-1], v.shape[-2]) == (shape[-2:] if full else (few, few))

@@ -11,6 +11,7 @@ from tenferro.ext.linalg import families as fam
 from tenferro.extension import ExtensionRuntime, Routine
 from tenferro.extension.application import apply
 from tenferro.types import DType, TensorSpec
+from tests.exec.compiled_loops import in_two_turns
 
 pytest.importorskip("llvmlite")
 DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
@@ -22,21 +23,6 @@ def matrices(rng: Any, dtype: Any, *shape: int) -> Any:
     if np.issubdtype(dtype, np.complexfloating):
         x = x + 1j * rng.standard_normal(shape)
     return x.astype(dtype)
-
-
-def in_two_turns(f: Any, *arrays: Any) -> Any:
-    """`f` of every turn's arrays, by a loop that is compiled whole."""
-    stacked = [np.stack([x, x]) for x in arrays]
-    executor = tnf.GraphExecutor("K", compiled=True)
-    program = tnf.compile(lambda *xs: tnf.scan(lambda c, x: (c, f(*x)), 0.0, xs)[1], *stacked)
-    schedule = executor.compile(program)
-    assert "# compiled" in str(schedule)
-    assert "call i64 %host" not in executor.source(program, "llvm")
-    results = executor.run(program, *stacked)
-    leaves = tnf.tree.leaves(results)
-    for leaf in leaves:
-        np.testing.assert_array_equal(leaf[0], leaf[1])
-    return leaves[0][0] if len(leaves) == 1 else tuple(leaf[0] for leaf in leaves)
 
 
 def near(x: Any, y: Any) -> None:
