@@ -20,7 +20,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import optree
 
-from tenferro.errors import TenferroError, shows_internal_frames
+from tenferro.errors import AxisError, TenferroError, shows_internal_frames
 
 __all__ = ["INTERNAL", "end_at_the_caller", "line_number", "public", "public_methods", "publish"]
 
@@ -52,12 +52,18 @@ _LIBRARIES = (
 _HIDDEN = "raised inside tenferro; TENFERRO_TRACEBACK=full shows where"
 
 
-def end_at_the_caller(error: BaseException) -> None:
+def end_at_the_caller(error: BaseException, called: str = "") -> None:
     """Drop internal frames from the traceback of an exception, its causes and contexts, in place.
+
+    Args:
+        error:   the exception
+        called:  the function that the user called, for messages about axes; without it they stay as they are
 
     An exception other than a `TenferroError` that was raised inside gets a note about showing all frames.
     """
     _advise(error)
+    if called and isinstance(error, AxisError):
+        _name_the_called(error, called)
     if shows_internal_frames():
         return
     ends_inside = _ends_inside(error.__traceback__)
@@ -82,6 +88,17 @@ def _advise(error: BaseException) -> None:
         and not hasattr(error, "__notes__")
     ):
         error.add_note("tenferro.at(x)[index].set(values) takes NumPy arrays and tensors")
+
+
+def _name_the_called(error: AxisError, called: str) -> None:
+    """Begin the message with the function that the user called, where it is another one inside that has the axis.
+
+    A function of the user's in between, as where a program is traced, has called the other one itself. Ops keep their
+    names, which are in the graph.
+    """
+    function, colon, fault = str(error.args[0]).partition(": ")
+    if colon and function.islower() and _user_frames(error.__traceback__) is None:
+        error.args = (f"{called}: {fault}",)
 
 
 def line_number(traceback: TracebackType) -> int:
@@ -125,8 +142,11 @@ def _ends_inside(traceback: TracebackType | None) -> bool:
     return is_internal and not is_boundary
 
 
-def public(function: Function) -> Function:
+def public(function: Function, name: str = "") -> Function:
     """`function`, with tracebacks of exceptions that end at the line of the call.
+
+    Args:
+        name: that users know it by, in messages about axes; without it they stay as they are
 
     >>> @public
     ... def halve(x):
@@ -140,7 +160,7 @@ def public(function: Function) -> Function:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            end(error)
+            end(error, name)
             raise  # This raises with the traceback as it is now, and adds no line of this frame.
 
     return _in_place_of(function, call)
@@ -202,11 +222,17 @@ _HOOKS = frozenset(
 )
 
 
+_NAMED_WITH_MODULE = ("lax", "nn")
+"""Modules with names that are others in `tenferro` itself: `lax.sort`, `nn.logsumexp`."""
+
+
 def publish(namespace: dict[str, Any], names: Iterable[str]) -> None:
     """Make the functions of these names in a module `public`, under the module's own name."""
+    module = namespace["__name__"].rpartition(".")[2]
+    prefix = f"{module}." if module in _NAMED_WITH_MODULE else ""
     for name in names:
         function = namespace.get(name)
         if isinstance(function, FunctionType) and function.__code__ not in _BOUNDARIES:
-            wrapped = namespace[name] = public(function)
+            wrapped = namespace[name] = public(function, prefix + name)
             wrapped.__module__ = namespace["__name__"]
             wrapped.__qualname__ = name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import subprocess
 import sys
 import traceback
@@ -15,6 +16,7 @@ import pytest
 
 import lowering
 import tenferro as tnf
+from tenferro.errors import AxisError
 from tenferro.tracebacks import INTERNAL
 
 X, Y = np.ones(3), np.ones((2, 2))
@@ -167,3 +169,24 @@ def test_public_functions_stay_themselves() -> None:
         assert pickle.loads(pickle.dumps(function)) is function
         assert function.__doc__
         assert function.__wrapped__
+
+
+def test_messages_about_axes_name_the_function_that_was_called() -> None:
+    x = np.ones((2, 3))
+    calls: dict[str, Callable[[], Any]] = {
+        "mean": lambda: tnf.mean(x, axis=7),
+        "nanstd": lambda: tnf.nanstd(x, axis=7),
+        "concatenate": lambda: tnf.concatenate([x, x], axis=7),
+        "linspace": lambda: tnf.linspace(x, x, 3, axis=7),
+        "vector_norm": lambda: tnf.linalg.vector_norm(x, axis=7),
+        "nn.layer_norm": lambda: tnf.nn.layer_norm(x, axis=7),
+        "rfft2": lambda: tnf.fft.rfft2(x, axes=(0, 7)),
+    }
+    for name, call in calls.items():
+        with pytest.raises(AxisError, match=rf"^{re.escape(name)}: axis 7 is outside"):
+            call()
+
+
+def test_messages_about_axes_name_what_the_users_function_called() -> None:
+    with pytest.raises(AxisError, match=r"^sum: axis 7"):
+        tnf.compile(lambda x: tnf.sum(x, axis=7), X)
