@@ -83,7 +83,7 @@ UNASKED = 4
 LATE = "; functions that loops call along lanes, and that are written in their places once loops go along lanes"
 """The line of a text after which a second module begins."""
 CALL_WORK = 16
-"""Instructions that a call counts as."""
+"""Instructions that a call counts as, of a function that is not in the text."""
 
 
 class Code:
@@ -92,7 +92,8 @@ class Code:
     What has been computed for an index is found again within the block it was computed in, and those inside.
 
     Attributes:
-        work: instructions that run in all, by estimate.
+        work: instructions that run in all, by estimate; of a while loop those of one turn.
+        has_while: whether there is a while loop.
         often: how often the one that is written next runs.
 
     Args:
@@ -112,24 +113,37 @@ class Code:
         self.lines: list[str] = []
         self.entry: list[str] = []
         self.globals: list[str] = []
+        self._loops: list[str] = []
         self.declared: dict[str, str] = {}
         self._constants: dict[tuple[str, str], str] = {}
         self.block = "entry"
         self._count = 0
         self._known: list[dict[Any, Any]] = [{}]
         self.work, self.often = 0, 1
+        self.has_while = False
         self._is_innermost = True
         self._vectors = dict.fromkeys(self.lanes, 0.0)
 
-    def text(self, name: str, pointers: Sequence[str], numbers: Sequence[str] = ()) -> str:
-        """The module: a function of pointers that lie apart from each other, and of numbers."""
+    def text(
+        self,
+        name: str,
+        pointers: Sequence[str],
+        numbers: Sequence[str] = (),
+        is_internal: bool = False,
+    ) -> str:
+        """The module: a function of pointers that lie apart from each other, and of numbers.
+
+        Args:
+            is_internal: another function of the text calls it, and nothing else does.
+        """
+        linkage, inlining = ("internal ", " noinline") if is_internal else ("", "")
         head = ", ".join([
             *[f"ptr noalias {pointer}" for pointer in pointers],
             *[f"i64 {number}" for number in numbers],
         ])  # fmt: skip
         used = [f"ptr @{name}" for name in self._not_called]
         type_ = f"[{len(used)} x ptr]"
-        globals_ = list(self.globals)
+        globals_ = [*self.globals, *self._loops]
         if used:
             section = 'section "llvm.metadata"'
             globals_.append(
@@ -139,7 +153,7 @@ class Code:
             *globals_,
             *self.declared.values(),
             *self.functions.values(),
-            f"define i64 @{name}({head}){self._width()} {{",
+            f"define {linkage}i64 @{name}({head}){inlining}{self._width()} {{",
             "entry:",
             *self.entry,
             *self.lines,
@@ -165,6 +179,11 @@ class Code:
         lanes = min(self._vectors, key=lambda each: self._vectors[each])
         return f' "prefer-vector-width"="{64 * lanes}"'
 
+    @property
+    def known_work(self) -> int | None:
+        """Instructions that run in all, by estimate; None with a while loop, of whose turns nothing tells."""
+        return None if self.has_while else self.work
+
     # ---- statements ------------------------------------------------------------------------------
 
     def name(self, prefix: str = "v") -> str:
@@ -172,16 +191,22 @@ class Code:
         self._count += 1
         return f"%{prefix}{self._count}"
 
-    def value(self, text: str) -> str:
+    def value(self, text: str, work: int | None = None) -> str:
         """The result of an instruction."""
         name = self.name()
-        self.line(f"{name} = {text}")
+        self.line(f"{name} = {text}", work)
         return name
 
-    def line(self, text: str) -> None:
-        """An instruction without a result."""
+    def line(self, text: str, work: int | None = None) -> None:
+        """An instruction without a result.
+
+        Args:
+            work: what it counts as, if that is known better.
+        """
         self.lines.append(f"  {text}")
-        self.work += self.often * (CALL_WORK if "call " in text else 1)
+        if work is None:
+            work = CALL_WORK if "call " in text else 1
+        self.work += self.often * work
 
     def label(self, name: str) -> None:
         """Begin a block."""
@@ -247,8 +272,13 @@ class Code:
         count: Index,
         body: Callable[[Index], None],
         unroll: bool = False,
+        lanes: int = 0,
     ) -> None:
-        """`body` of 0, 1, .. count - 1."""
+        """`body` of 0, 1, .. count - 1.
+
+        Args:
+            lanes: how many turns go at once; LLVM decides where it is 0.
+        """
         if isinstance(count, int) and (count <= 1 or (unroll and count <= UNROLLED)):
             for i in range(count):
                 body(i)
@@ -271,9 +301,18 @@ class Code:
         self._is_innermost = False
         following = self.value(f"add nsw i64 {i}, 1")
         back = self.block
-        self.line(f"br label {head}")
+        self.line(f"br label {head}{self._lanes_of_loop(lanes)}")
         self.lines[number] = f"  {i} = phi i64 [0, %{before}], [{following}, %{back}]"
         self.label(end)
+
+    def _lanes_of_loop(self, lanes: int) -> str:
+        """What the branch that closes a loop says of it."""
+        if not lanes:
+            return ""
+        name = f"!{len(self._loops)}"
+        width = f'!{{!"llvm.loop.vectorize.width", i32 {lanes}}}'
+        self._loops.append(f"{name} = distinct !{{{name}, {width}}}")
+        return f", !llvm.loop {name}"
 
     def _count_vectors(self, count: Index, work: int) -> None:
         """Add the work of a loop along lanes, and of the turns that fill no vector, for each width of them."""
@@ -348,6 +387,14 @@ class Code:
         quotient = self.once(("div", a, by), lambda: self.value(f"udiv i64 {a}, {by}"))
         rest = self.once(("rem", a, by), lambda: self.value(f"urem i64 {a}, {by}"))
         return quotient, rest
+
+    def position(self, number: Index, shape: Sequence[int]) -> tuple[Index, ...]:
+        """The index of an element by its number, the last axis fastest."""
+        index: list[Index] = []
+        for n in reversed(shape[1:]):
+            number, i = self.divided(number, n)
+            index.append(i)
+        return (*([number] if shape else []), *reversed(index))
 
     def linear(self, index: Sequence[Index], shape: Sequence[int]) -> Index:
         """The number of an element, the last axis fastest."""

@@ -9,7 +9,8 @@ from typing import Any
 from tenferro.exec.llvm import blas
 from tenferro.exec.llvm import elementwise as el
 from tenferro.exec.llvm.code import Element, Index, NotCompiledError
-from tenferro.exec.llvm.reduction import LONG_ROW, folded
+from tenferro.exec.llvm.folding import Indices, folded
+from tenferro.exec.llvm.reduction import LONG_ROW
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor, in_float32
 from tenferro.ops import contraction as co
@@ -23,7 +24,6 @@ FEW = 4
 """Rows or columns of a product that reads its matrix once."""
 TERMS = 8
 """Terms of a sum of rows that are added before the sum is stored."""
-Indices = tuple[Index, ...]
 
 
 def dot_general(
@@ -45,7 +45,7 @@ def dot_general(
     batch, rows = len(op.lhs_batch), op.lhs_free(lhs.spec.rank)
     columns = op.rhs_free(rhs.spec.rank)
 
-    def factors(index: Indices, number: Index) -> tuple[Element, Element]:
+    def factors(index: Indices, numbers: Indices) -> tuple[Element, Element]:
         left: list[Index] = [0] * lhs.spec.rank
         right: list[Index] = [0] * rhs.spec.rank
         for i, a, b in zip(index[:batch], op.lhs_batch, op.rhs_batch, strict=True):
@@ -54,42 +54,44 @@ def dot_general(
             left[axis] = i
         for i, axis in zip(index[batch + len(rows) :], columns, strict=True):
             right[axis] = i
-        pairs = list(zip(op.lhs_contracting, op.rhs_contracting, terms, strict=True))
-        for a, b, n in reversed(pairs):
-            number, rest = code.divided(number, n) if len(pairs) > 1 else (0, number)
-            left[a] = right[b] = rest
+        for a, b, i in zip(op.lhs_contracting, op.rhs_contracting, numbers, strict=True):
+            left[a] = right[b] = i
         return body.at(lhs, tuple(left)), body.at(rhs, tuple(right))
 
-    def product(index: Indices, number: Index) -> Element:
-        return el.multiply(code, op, y.dtype, factors(index, number))
+    def product(index: Indices, numbers: Indices) -> Element:
+        return el.multiply(code, op, y.dtype, factors(index, numbers))
 
     if columns and y.shape[-1] >= LONG_ROW and prod(terms) > 1:
-        return [body.stored(_rows_added(body, op, y, prod(terms), product))]
+        return [body.stored(_rows_added(body, op, y, terms, product))]
 
     if prod(terms) == 1:
-        return [Tensor(y, lambda index: product(index, 0), lhs.reads | rhs.reads)]
+        return [Tensor(y, lambda index: product(index, (0,) * len(terms)), lhs.reads | rhs.reads)]
 
     def element(index: Indices) -> Element:
-        return folded(body, op, y, prod(terms), lambda k: product(index, k), el.add, 0)
+        return folded(code, op, y.dtype, terms, lambda k: product(index, k), el.add, 0)
 
     return [body.settled(Tensor(y, element, lhs.reads | rhs.reads))]
 
 
 def _rows_added(
-    body: Body, op: Any, y: TensorSpec, count: int, product: Callable[[Indices, Index], Element]
+    body: Body,
+    op: Any,
+    y: TensorSpec,
+    terms: Sequence[int],
+    product: Callable[[Indices, Indices], Element],
 ) -> Memory:
     """Each row of the result as a sum of rows, a few terms at a time, one after the other."""
     code, memory = body.code, body.result(y)
-    *outer, width = y.shape
+    count, (*outer, width) = prod(terms), y.shape
 
     def row(index: Indices) -> None:
-        def added(start: Index, terms: int, is_first: bool) -> None:
+        def added(start: Index, several: int, is_first: bool) -> None:
             def one(j: Index) -> None:
                 at = (*index, j)
                 offset = code.linear(at, y.shape)
                 total = None if is_first else code.load(memory.pointer, offset, y.dtype)
-                for k in range(terms):
-                    term = product(at, code.add(start, k))
+                for k in range(several):
+                    term = product(at, code.position(code.add(start, k), terms))
                     total = term if total is None else el.add(code, op, y.dtype, [total, term])
                 code.store(total, memory.pointer, offset, y.dtype)
 

@@ -88,13 +88,14 @@ def call(code: Code, name: str, dtype: DType, *xs: str) -> str:
             if is_bounded
             else _defined(code, head, lambda formula: write(formula, *names))
         )
+    work = code.functions[symbol].partition("\n}")[0].count("\n")
     attributes = ""
     if is_bounded:
         attributes = f' "vector-function-abi-variant"="{_variants(code, symbol)}"'
 
     def called(*numbers: str) -> str:
         operands = ", ".join([f"double {x}" for x in numbers])
-        return code.value(f"call double @{symbol}({operands}){attributes}")
+        return code.value(f"call double @{symbol}({operands}){attributes}", work)
 
     return in_float64(code, dtype, called, *xs)
 

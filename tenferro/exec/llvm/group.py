@@ -11,11 +11,13 @@ from typing import Any
 from tenferro.exec.llvm.analytic import ROWS as ANALYTIC
 from tenferro.exec.llvm.code import LOW, Code, Index, NotCompiledError, literal, memory_type
 from tenferro.exec.llvm.control import Emitter
+from tenferro.exec.llvm.folding import BLOCK
 from tenferro.exec.llvm.link import Linker, converts_halves, lanes, multiplies_and_adds
-from tenferro.exec.llvm.reduction import BLOCK, TOTALS, identity
+from tenferro.exec.llvm.reduction import TOTALS, added, identity
 from tenferro.exec.llvm.tensor import Body, Memory, Store, Tensor
 from tenferro.exec.schedule import ExecInstruction, Tiles
 from tenferro.graph import Graph
+from tenferro.ops.reduction import ReduceSum
 from tenferro.ops.structural import BroadcastInDim, Reshape
 from tenferro.program import GraphProgram
 from tenferro.types import DType, TensorSpec
@@ -250,7 +252,9 @@ class _Writer:
         code, spec = self.code, share.spec
         offset = code.linear(at, spec.shape)
         old = code.load(share.pointer, offset, spec.dtype)
-        value = TOTALS[type(op)][1](code, op, spec.dtype, [old, value])
+        is_sum = isinstance(op, ReduceSum) and not spec.shape
+        combine = added if is_sum else TOTALS[type(op)][1]
+        value = combine(code, op, spec.dtype, [old, value])
         code.store(value, share.pointer, offset, spec.dtype)
 
     def _view(self, number: int, index: tuple[Index, ...]) -> tuple[Index, Walk]:

@@ -1,7 +1,4 @@
-"""Rows of the reduction family.
-
-A long sum is one of short ones, and these go along as many lanes as the processor adds at once.
-"""
+"""Rows of the reduction family."""
 
 from __future__ import annotations
 
@@ -13,29 +10,17 @@ import numpy as np
 
 from tenferro.exec.llvm import elementwise as el
 from tenferro.exec.llvm import sorting
-from tenferro.exec.llvm.code import (
-    UNROLLED,
-    Code,
-    Element,
-    Index,
-    NotCompiledError,
-    literal,
-    llvm_type,
-    memory_type,
-)
+from tenferro.exec.llvm.code import Code, Element, Flat, Index, NotCompiledError, llvm_type
+from tenferro.exec.llvm.folding import Combine, Indices, cell_of, folded
 from tenferro.exec.llvm.rows import Row, Rows
 from tenferro.exec.llvm.tensor import Body, Tensor, in_float32
 from tenferro.ops import reduction as re
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["BLOCK", "LONG_ROW", "ROWS", "TOTALS", "folded", "identity"]
+__all__ = ["LONG_ROW", "ROWS", "TOTALS", "added", "identity"]
 
 LONG_ROW = 8
 """Elements of a row that is worth combining with others element by element."""
-BLOCK = 1024
-"""Terms of a short sum."""
-Indices = tuple[Index, ...]
-Combine = Callable[[Code, Any, DType, Sequence[Element]], Element]
 
 
 def identity(name: str, dtype: DType) -> Any:
@@ -55,58 +40,6 @@ def identity(name: str, dtype: DType) -> Any:
     if not dtype.is_inexact:
         return np.iinfo(kind).max if largest else np.iinfo(kind).min
     return np.inf if largest else -np.inf
-
-
-def folded(
-    body: Body,
-    op: Any,
-    spec: TensorSpec,
-    count: int,
-    term: Callable[[Index], Element],
-    combine: Combine,
-    start: Any,
-) -> Element:
-    """All of `count` terms combined."""
-    code, dtype = body.code, spec.dtype
-    first = literal(start, dtype)
-    if count <= UNROLLED:
-        total = None
-        for i in range(count):
-            total = term(i) if total is None else combine(code, op, dtype, [total, term(i)])
-        return first if total is None else total
-    if combine is el.add:
-        combine = added
-
-    def short(begin: Index, size: int) -> Element:
-        cell = _cell(code, dtype)
-        code.store(first, cell, 0, dtype)
-
-        def one(i: Index) -> None:
-            total = code.load(cell, 0, dtype)
-            total = combine(code, op, dtype, [total, term(code.add(i, begin))])
-            code.store(total, cell, 0, dtype)
-
-        code.loop(size, one)
-        return code.load(cell, 0, dtype)
-
-    if count < 2 * BLOCK:
-        return short(0, count)
-    whole = _cell(code, dtype)
-    rest = short(count - count % BLOCK, count % BLOCK) if count % BLOCK else first
-    code.store(rest, whole, 0, dtype)
-
-    def block(number: Index) -> None:
-        part = short(code.scaled(number, BLOCK), BLOCK)
-        total = combine(code, op, dtype, [code.load(whole, 0, dtype), part])
-        code.store(total, whole, 0, dtype)
-
-    code.loop(count // BLOCK, block)
-    return code.load(whole, 0, dtype)
-
-
-def _cell(code: Code, dtype: DType) -> str:
-    """Memory of the function's own for a number."""
-    return code.cell(memory_type(dtype), 2 if dtype.is_complex else 1)
 
 
 def added(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
@@ -129,17 +62,22 @@ def reduction(name: str, combine: Combine, is_exact: bool = True) -> Row:
             return [x]
         if name == "sum" and y.dtype.is_bool:
             raise NotCompiledError(f"{op.name}: bool is not compiled")
-        inner = [x.spec.shape[axis] for axis in sorted(op.axes)]
+        axes = sorted(op.axes)
+        inner = [x.spec.shape[axis] for axis in axes]
         start = identity(name, y.dtype)
         free_axes = [axis for axis in range(x.spec.rank) if axis not in op.axes]
+        # Numbers of elements go on from axis to axis.
+        is_flat = x.is_flat and [*free_axes, *axes] == [*range(x.spec.rank)]
 
-        def term(index: Indices, number: Index) -> Element:
+        def term(index: Indices, numbers: Indices) -> Element:
             position: list[Index] = [0] * x.spec.rank
-            for axis, i in zip(free_axes, index, strict=True):
+            for axis, i in zip((*free_axes, *axes), (*index, *numbers), strict=True):
                 position[axis] = i
-            for axis, n in zip(sorted(op.axes, reverse=True), reversed(inner), strict=True):
-                number, position[axis] = code.divided(number, n) if len(inner) > 1 else (0, number)
             return body.at(x, tuple(position))
+
+        def flat_term(index: Indices, number: Index) -> Element:
+            first = code.scaled(code.linear(index, y.shape), prod(inner))
+            return body.at(x, Flat((code.add(first, number),)))
 
         if _is_by_rows(x.spec, op.axes):
             memory = body.result(y)
@@ -148,14 +86,20 @@ def reduction(name: str, combine: Combine, is_exact: bool = True) -> Row:
             def one(number: Index, index: Indices) -> None:
                 at = code.linear(index, y.shape)
                 total = code.load(memory.pointer, at, y.dtype)
-                total = combine(code, op, y.dtype, [total, term(index, number)])
+                value = term(index, code.position(number, inner))
+                total = combine(code, op, y.dtype, [total, value])
                 code.store(total, memory.pointer, at, y.dtype)
 
             _by_rows(code, prod(inner), y.shape, one)
             return [body.stored(memory)]
 
         def element(index: Indices) -> Element:
-            return folded(body, op, y, prod(inner), lambda i: term(index, i), combine, start)
+            if is_flat:
+                count = [prod(inner)]
+                return folded(
+                    code, op, y.dtype, count, lambda i: flat_term(index, *i), combine, start
+                )
+            return folded(code, op, y.dtype, inner, lambda i: term(index, i), combine, start)
 
         return [body.settled(Tensor(y, element, x.reads))]
 
@@ -230,7 +174,7 @@ def cumulative(combine: Combine, is_exact: bool = True) -> Row:
         memory = body.result(y)
         length = y.shape[op.axis]
         others = [n for axis, n in enumerate(y.shape) if axis != op.axis]
-        cell = _cell(code, y.dtype)
+        cell = cell_of(code, y.dtype)
 
         def line(index: Indices) -> None:
             def at(i: Index) -> Indices:
@@ -257,7 +201,7 @@ def cumulative(combine: Combine, is_exact: bool = True) -> Row:
 
 
 TOTALS: dict[type, tuple[str, Combine]] = {
-    re.ReduceSum: ("sum", added),
+    re.ReduceSum: ("sum", el.add),
     re.ReduceProd: ("prod", el.multiply),
     re.ReduceMax: ("max", el.maximum),
     re.ReduceMin: ("min", el.minimum),
