@@ -44,9 +44,9 @@ Strides = tuple[tuple[int, ...], ...]
 class Machine(Protocol):
     """Compiled code for groups."""
 
-    def function(self, arrays: Sequence[Any], lead: int) -> tuple[Callable[..., Any], int]:
+    def function(self, arrays: Sequence[Any], lead: int) -> tuple[Callable[..., Any], int, bool]:
         """The function of pointers to arrays, shares and scratch, and of rows from where to where, for arrays that
-        lie in memory as these do; and bytes of scratch.
+        lie in memory as these do; bytes of scratch; and whether it is for one run.
         """
         ...
 
@@ -74,11 +74,13 @@ class TilesFunction:
         if walk is None:
             if len(self._walks) >= WALKS:
                 self._walks.clear()
-            walk = self._walks[strides] = self._walk(arrays)
+            walk, is_for_one_run = self._walk(arrays)
+            if not is_for_one_run:
+                self._walks[strides] = walk
         return walk(arrays, into)
 
-    def _walk(self, arrays: Sequence[Any]) -> Callable[..., Any]:
-        """The function of arrays that lie in memory as these do."""
+    def _walk(self, arrays: Sequence[Any]) -> tuple[Callable[..., Any], bool]:
+        """The function of arrays that lie in memory as these do, and whether it is for one run."""
         op, layout = self.op, self._layout(arrays)
         extents = layout.shape(op.shape)
         rows, is_alone = extents[0], prod(extents) < SHARED
@@ -91,10 +93,12 @@ class TilesFunction:
         body, folds = self._bodies[layout.lead], op.folds
         workers, scratch = self.resources.workers, self.resources.memory.scratch
         code: Callable[..., Any] | None = None
+        is_for_one_run = False
         # Along rows of column-major arrays compiled code would take its steps from line to line of the cache.
         if self.machine is not None and layout.order == "C" and all(map(_has_whole_steps, arrays)):
             every = [*arrays, *[layout.empty(shape, dtype, None) for shape, dtype in outs]]
-            code, scratch_bytes = self.machine.function(list(map(layout.view, every)), layout.lead)
+            views = list(map(layout.view, every))
+            code, scratch_bytes, is_for_one_run = self.machine.function(views, layout.lead)
             sizes = [max(1, scratch_bytes)]
 
         def walk(arrays: Sequence[Any], into: Sequence[Any] | None) -> Any:
@@ -141,7 +145,7 @@ class TilesFunction:
             results = [*written, *combined]
             return results[0] if len(results) == 1 else results
 
-        return walk
+        return walk, is_for_one_run
 
     def _tile_rows(self, arrays: Sequence[Any], extents: tuple[int, ...], is_alone: bool) -> int:
         """How many rows a tile has."""

@@ -16,9 +16,9 @@ import tenferro as tnf
 from tenferro import errors
 from tenferro.door import apply
 from tenferro.exec import executor as native
+from tenferro.exec.llvm import link
 from tenferro.exec.llvm import loop as compiled_loops
 from tenferro.exec.llvm.control import COMPILED
-from tenferro.exec.llvm.link import is_installed
 from tenferro.exec.plan import group
 from tenferro.ops.control import ControlOp
 from tenferro.ops.dynamic import DynamicTruncate
@@ -30,7 +30,7 @@ from xla_peer.fuzz.program import random_case
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "loops"))
 from kernels import KERNELS  # because the folder is no package
 
-pytestmark = pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
+pytestmark = pytest.mark.skipif(not link.is_installed(), reason="llvmlite is not installed")
 X = np.random.default_rng(0).standard_normal((5, 6))
 
 
@@ -38,8 +38,8 @@ def both(program: tnf.GraphProgram, *arrays: Any) -> tuple[list[Any], list[Any],
     """What compiled loops give, what the interpreter gives, and what is said of each loop."""
     compiled = tnf.GraphExecutor("K", compiled=True)
     found = [flatten(compiled.run(program, *arrays))[0] for _ in range(2)]
-    for y, z in zip(*found, strict=True):
-        assert y.tobytes() == z.tobytes()
+    for y, z in zip(*found, strict=True):  # the first before LLVM's passes
+        require_same_bits(y, z)
     wanted = flatten(tnf.GraphExecutor("K", compiled=False).run(program, *arrays))[0]
     steps = compiled.compile(program, *flatten(arrays)[0]).instructions
     return found[0], wanted, [step.remark for step in steps if isinstance(step.op, ControlOp)]
@@ -495,6 +495,127 @@ def test_machine_code_is_kept_on_disk(tmp_path: Path) -> None:
     assert tnf.GraphExecutor("K", cache_dir="").compile_cache_stats() is None
     with pytest.raises(errors.InvalidConfigError, match="cache_dir"):
         tnf.GraphExecutor("K", compiled=True, cache_dir=next(tmp_path.iterdir()))
+
+
+def test_the_first_call_does_not_wait_for_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[bool] = []
+    module_of = link.module_of
+
+    def noted(text: str, machine: Any, is_optimised: bool = True) -> Any:
+        runs.append(is_optimised)
+        return module_of(text, machine, is_optimised)
+
+    monkeypatch.setattr(link, "module_of", noted)
+    x = X[0]
+
+    def short(x: Any) -> Any:
+        return tnf.scan(lambda c, _: (tnf.sin(c) + x, tnf.sum(c * x)), x, length=500)
+
+    def long(x: Any) -> Any:
+        return tnf.scan(lambda c, _: (tnf.sin(c) + x, None), x, length=1_000_000)[0]
+
+    def endless(x: Any) -> Any:
+        return tnf.while_loop(lambda c: c[0] < 9, lambda c: (c[0] + 1, c[1] * x), (0, x))[1]
+
+    for f, each in ((short, [False, True]), (long, [True]), (endless, [True])):
+        program, executor = tnf.compile(f, x), tnf.GraphExecutor("K")
+        runs.clear()
+        results = [tnf.tree.leaves(executor.run(program, x)) for _ in range(3)]
+        assert runs == each
+        for some in results[1:]:
+            for y, z in zip(results[0], some, strict=True):
+                assert y.tobytes() == z.tobytes()
+    program = tnf.compile(short, x)
+    executor = tnf.GraphExecutor("K")
+    executor.run(program, x)
+    runs.clear()
+    # A text that has been linked once is run again, whoever asks for it.
+    executor.run(tnf.compile(lambda x: short(x), x), x)
+    assert runs == [True]
+    executor.cache_clear()
+    runs.clear()
+    executor.run(program, x)
+    assert runs == [False]
+
+
+def test_the_first_call_of_a_group_does_not_wait_for_passes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runs: list[bool] = []
+    module_of = link.module_of
+
+    def noted(text: str, machine: Any, is_optimised: bool = True) -> Any:
+        runs.append(is_optimised)
+        return module_of(text, machine, is_optimised)
+
+    monkeypatch.setattr(link, "module_of", noted)
+    x = np.random.default_rng(1).standard_normal((2000, 100))
+    for f, each in (
+        (lambda x: tnf.exp(-x * x) * x + 1, [False, True]),
+        (lambda x: tnf.exp(x) / tnf.sum(tnf.exp(x), axis=1, keepdims=True), [False, True]),
+        (lambda x: tnf.sum(tnf.exp(-x * x) * x + 1, axis=0), [False, True]),
+        # The order of a sum of rows' numbers is LLVM's.
+        (lambda x: tnf.sum(tnf.exp(-x * x) * x + 1), [True]),
+    ):
+        program, executor = tnf.compile(f, x), tnf.GraphExecutor("K", compiled=True)
+        runs.clear()
+        ys = [executor.run(program, x) for _ in range(3)]
+        assert runs == each
+        assert ys[0].tobytes() == ys[1].tobytes() == ys[2].tobytes()
+
+
+def test_code_on_disk_is_optimised_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[bool] = []
+    module_of = link.module_of
+
+    def noted(text: str, machine: Any, is_optimised: bool = True) -> Any:
+        runs.append(is_optimised)
+        return module_of(text, machine, is_optimised)
+
+    monkeypatch.setattr(link, "module_of", noted)
+    program = tnf.compile(lambda x: tnf.fori_loop(0, 500, lambda i, c: tnf.sin(c) + x, x), X[0])
+    for _ in range(2):
+        executor = tnf.GraphExecutor("K", cache_dir=tmp_path)
+        executor.run(program, X[0])
+        executor.run(program, X[0])
+    assert runs == [True]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128", "int32"])
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((1,), 0),
+        ((5,), 0),
+        ((8,), 0),
+        ((13,), 0),
+        ((37,), 0),
+        ((3000,), 0),
+        ((5, 7), (0, 1)),
+        ((3, 5, 7), (1, 2)),
+        ((3, 5, 7), (0, 2)),
+        ((50, 3, 2), (0, 2)),
+        ((60, 50, 2), (0, 2)),
+        ((2, 3, 2), (0, 1, 2)),
+        ((4, 0, 3), (0, 1)),
+    ],
+)
+def test_sums(dtype: str, shape: tuple[int, ...], axes: Any) -> None:
+    """Of terms that are moved, too, so that their numbers do not go on from axis to axis."""
+    rng = np.random.default_rng(3)
+    x = rng.integers(-9, 9, (2, *shape)).astype(dtype)
+    if dtype == "complex128":
+        x = x + 1j * rng.integers(-9, 9, x.shape)
+    for f in (
+        lambda x: tnf.sum(x, axis=axes),
+        lambda x: tnf.sum(x[..., ::-1] * 2, axis=axes),
+        lambda x: tnf.max(tnf.real(x)[..., ::-1], axis=axes) if 0 not in shape else tnf.sum(x),
+    ):
+        program = tnf.compile(lambda xs, f=f: tnf.scan(lambda c, x: (c, f(x)), 0, xs)[1], x)
+        found, wanted, (remark,) = both(program, x)
+        assert remark == "compiled"
+        for y, z in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(y, z)  # because sums of small integers are exact
 
 
 def test_a_group_on_a_field_of_records() -> None:

@@ -41,7 +41,7 @@ def registers(processor: str, *counts: int) -> str:
     code.line("ret i64 0")
     machine = llvm.Target.from_default_triple().create_target_machine(opt=3, cpu=processor)
     pointers = [f"%{name}{number}" for number in range(len(counts)) for name in "xyz"]
-    module = link.optimised(code.text("f", pointers), machine)
+    module = link.module_of(code.text("f", pointers), machine)
     adds = [line for line in machine.emit_assembly(module).splitlines() if "vaddpd" in line]
     assert adds
     return "zmm" if "zmm" in " ".join(adds) else "ymm"

@@ -105,6 +105,6 @@ def test_parts_of_a_loop_are_the_whole_loop(monkeypatch: pytest.MonkeyPatch) -> 
     program = tnf.compile(f, X, xs)
     expected = tnf.GraphExecutor("K", compiled=False).run(program, X, xs)
     compiled = tnf.GraphExecutor("K", compiled=True).run(program, X, xs)
-    assert "define i64 @loop" in program.source("llvm")
+    assert "define internal i64 @loop" in program.source("llvm")
     for y, wanted in zip(tnf.tree.leaves(compiled), tnf.tree.leaves(expected), strict=True):
         assert np.asarray(y).tobytes() == np.asarray(wanted).tobytes()

@@ -80,28 +80,33 @@ class CompiledGroup:
         self.op, self.linker = step.op, linker
         self.rows = _rows(step, types)
         dense = [_dense(spec) for spec in [*[types[s] for s in step.input_slots], *step.op.results]]
-        self.text, _ = self.text_of(dense, step.op.lead)
+        self.text, _, _ = self.text_of(dense, step.op.lead)
 
-    def function(self, arrays: Sequence[Any], lead: int) -> tuple[Callable[..., int], int]:
-        """The function for arrays that lie in memory as these do, and bytes of scratch that it needs.
+    def function(self, arrays: Sequence[Any], lead: int) -> tuple[Callable[..., int], int, bool]:
+        """The function for arrays that lie in memory as these do, bytes of scratch that it needs, and whether it is for
+        one run of the group, after which there is a faster one.
 
         It takes a pointer to each array and to the shares of each total, one to scratch, and the rows from
         where to where. The arrays' elements lie whole elements apart.
         """
         walks = [Walk(x.shape, tuple([step // x.itemsize for step in x.strides])) for x in arrays]
-        text, scratch = self.text_of(walks, lead)
+        text, scratch, work = self.text_of(walks, lead)
         pointers = len(arrays) + len(self.op.totals) + 1
-        return self.linker.function(text, pointers, numbers=2), scratch
+        function = self.linker.function_for_one_call(text, work, pointers, numbers=2)
+        if function is not None:
+            return function, scratch, True
+        return self.linker.function(text, pointers, numbers=2), scratch, False
 
-    def text_of(self, walks: Sequence[Walk], lead: int) -> tuple[str, int]:
-        """The text, and bytes of scratch."""
+    def text_of(self, walks: Sequence[Walk], lead: int) -> tuple[str, int, int | None]:
+        """The text, bytes of scratch, and the instructions that run for all rows, by estimate."""
         code = Code(multiplies_and_adds(), lanes(), converts_halves())
         body = Body(code)
         writer = _Writer(self.op, self.rows, code, body, walks, lead)
-        writer.write()
+        with code.times(prod(self.op.shape[:1])):
+            writer.write()
         names = [*writer.pointers, *writer.shares, "%scratch"]
         text = code.text("f", names, ("%start", "%stop")) + code.late_text()
-        return text, body.scratch_bytes
+        return text, body.scratch_bytes, code.known_work
 
 
 def _dense(spec: TensorSpec) -> Walk:

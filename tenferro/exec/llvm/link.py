@@ -14,11 +14,15 @@ from tenferro.exec.llvm import blas, gamma, python_calls
 from tenferro.exec.llvm.code import LATE
 from tenferro.program import BoundedCache
 
-__all__ = ["Linker", "converts_halves", "is_installed", "lanes", "multiplies_and_adds", "optimised"]
+__all__ = ["Linker", "converts_halves", "is_installed", "lanes", "module_of", "multiplies_and_adds"]
 
 
 VERSION = 2
 """Of how texts become machine code: options and passes."""
+PASSES = 15e6, 130e3
+"""Nanoseconds that LLVM's passes take, and for each line of a text."""
+UNOPTIMISED = 0.2
+"""Nanoseconds that an instruction takes longer without them."""
 SCIPYS = (blas, gamma)
 """Modules that call SciPy, which is imported for the first text with their prefix."""
 
@@ -69,6 +73,7 @@ class Linker:
     def __init__(self, capacity: int = 256, cache: CompileCache | None = None) -> None:
         self.functions: BoundedCache[Callable[..., int]] = BoundedCache(capacity)
         self.cache = cache
+        self._asked_for: BoundedCache[object] = BoundedCache(capacity)
         self._target: Any = None
         self._modules: set[Any] = set()
 
@@ -82,7 +87,43 @@ class Linker:
         """
         return self.functions.get(text, lambda: self._linked(text, pointers, numbers, has_lock))
 
-    def _linked(self, text: str, pointers: int, numbers: int, has_lock: bool) -> Callable[..., int]:
+    def function_for_one_call(
+        self,
+        text: str,
+        work: int | None,
+        pointers: int,
+        numbers: int = 0,
+        has_lock: bool = False,
+    ) -> Callable[..., int] | None:
+        """The same without LLVM's passes: it is linked in a fraction of their time, is slower, and gives the same bits.
+
+        Args:
+            work: instructions that a call runs, by estimate; None where nothing tells.
+
+        Returns:
+            None where the passes pay at once, by an estimate; for a text that has been asked for before; and where a
+            folder keeps optimised code for other processes.
+        """
+        if work is None or self.cache is not None:
+            return None
+        start, for_a_line = PASSES
+        if work * UNOPTIMISED > start + for_a_line * text.count("\n"):
+            return None
+        if "fadd reassoc" in text:  # because the order is LLVM's
+            return None
+        first = object()
+        if self._asked_for.get(text, lambda: first) is not first:
+            return None
+        return self._linked(text, pointers, numbers, has_lock, is_optimised=False)
+
+    def cache_clear(self) -> None:
+        """Forget every function that nothing else holds."""
+        self.functions.clear()
+        self._asked_for.clear()
+
+    def _linked(
+        self, text: str, pointers: int, numbers: int, has_lock: bool, is_optimised: bool = True
+    ) -> Callable[..., int]:
         import llvmlite.binding as llvm  # because it is an extra
 
         if self._target is None:
@@ -97,8 +138,12 @@ class Linker:
                     llvm.add_symbol(name, address)
                 self._modules.add(module)
         cpu, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
-        machine = self._target.create_target_machine(opt=3, cpu=cpu, features=features)
-        code = self._machine_code(text, machine, f"{cpu} {features}")
+        level = 3 if is_optimised else 0
+        machine = self._target.create_target_machine(opt=level, cpu=cpu, features=features)
+        if is_optimised:
+            code = self._machine_code(text, machine, f"{cpu} {features}")
+        else:
+            code = machine.emit_object(module_of(text, machine, is_optimised=False))
         engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
@@ -129,18 +174,18 @@ class Linker:
 
 def _compiled(text: str, machine: Any) -> bytes:
     """Machine code, as an object file in memory."""
-    return machine.emit_object(optimised(text, machine))
+    return machine.emit_object(module_of(text, machine))
 
 
-def optimised(text: str, machine: Any) -> Any:
-    """LLVM's module of a text, after its passes."""
+def module_of(text: str, machine: Any, is_optimised: bool = True) -> Any:
+    """LLVM's module of a text, after its passes, or with nothing done but calls of late functions written out."""
     import llvmlite.binding as llvm
 
     early, _, late = text.partition(LATE)
     module = llvm.parse_assembly(early)
     module.triple = machine.triple
     module.verify()
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options = llvm.create_pipeline_tuning_options(speed_level=2 if is_optimised else 0)
     options.loop_vectorization = options.slp_vectorization = True
     # Unrolled loops take twice as long to compile and, by the loops of the benchmarks, run no faster.
     options.loop_unrolling = options.loop_interleaving = False

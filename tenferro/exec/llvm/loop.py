@@ -147,7 +147,7 @@ class LoopCompiler:
 
     def cache_clear(self) -> None:
         """Forget every function that no schedule holds."""
-        self.linker.functions.clear()
+        self.linker.cache_clear()
 
 
 class CompiledLoop:
@@ -170,7 +170,7 @@ class CompiledLoop:
         self.op, self.inputs, self.linker = op, tuple(inputs), linker
         self.memory = kernels.resources.memory
         self.host = HostCalls(kernels)
-        self.text, self.pointers, self.constants, self.scratch = text_of(
+        self.text, self.pointers, self.constants, self.scratch, self.work = text_of(
             op, inputs, prepare, self.host
         )
         self._function: Callable[..., int] | None = None
@@ -185,9 +185,7 @@ class CompiledLoop:
         """
         function = self._function
         if function is None:
-            function = self._function = self.linker.function(
-                self.text, self.pointers, has_lock=True
-            )
+            function = self._linked()
         op = self.op
         operands = [np.ascontiguousarray(x).reshape(x.shape) for x in arrays]
         first = op.first_xs if isinstance(op, Scan) else len(operands)
@@ -208,14 +206,26 @@ class CompiledLoop:
             function(*[x.ctypes.data for x in [*every, scratch]], self.host.address)
         return results[0] if len(results) == 1 else tuple(results)
 
+    def _linked(self) -> Callable[..., int]:
+        """The function for this call, which is kept unless it is for one call."""
+        function = self.linker.function_for_one_call(
+            self.text, self.work, self.pointers, has_lock=True
+        )
+        if function is None:
+            function = self._function = self.linker.function(
+                self.text, self.pointers, has_lock=True
+            )
+        return function
+
 
 def text_of(
     op: Scan | While,
     inputs: Sequence[TensorSpec],
     prepare: Callable[[GraphProgram], GraphProgram],
     host: HostCalls,
-) -> tuple[str, int, list[Any], int]:
-    """The text, how many pointers the function takes, large constants, and bytes of scratch.
+) -> tuple[str, int, list[Any], int, int | None]:
+    """The text, how many pointers the function takes, large constants, bytes of scratch, and the instructions that run
+    by estimate, if that is known.
 
     The function takes consts, carry, xs, stacked results, constants and scratch.
     """
@@ -251,8 +261,8 @@ def text_of(
         )
     put_back()
     code.line("ret i64 0")
-    constants = [name for name, _ in body.constants]
-    every = [*names, *[memory.pointer for memory in stacks], *constants, "%scratch", "%host"]
+    pointers = [*names, *[memory.pointer for memory in stacks]]
+    every = [*pointers, *[name for name, _ in body.constants], "%scratch", "%host"]
     if len(code.lines) > MOST_LINES:
         raise NotCompiledError(
             f"{op.name}: {len(code.lines)} lines of text, more than {MOST_LINES}, would take long to compile"
@@ -261,8 +271,9 @@ def text_of(
         raise NotCompiledError(
             f"{op.name}: more than {MOST_POINTERS} operands and results are not compiled"
         )
-    text = code.text("loop", every) + python_calls.entry(every) + code.late_text()
-    return text, len(every), [array for _, array in body.constants], body.scratch_bytes
+    text = code.text("loop", every, is_internal=True) + python_calls.entry(every) + code.late_text()
+    constants = [array for _, array in body.constants]
+    return text, len(every), constants, body.scratch_bytes, code.known_work
 
 
 def _in_registers(body: Body, carry: Sequence[Memory]) -> tuple[list[Memory], Callable[[], None]]:

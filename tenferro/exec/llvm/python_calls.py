@@ -117,6 +117,7 @@ def repeat(code: Code, condition: Callable[[], str], body: Callable[[], None]) -
     """`body` while the condition holds, with looks at signals."""
     head, inside, end = (code.name(each) for each in ("head", "body", "end"))
     left, work = code.cell("i64"), code.work
+    code.has_while = True
     code.entry.append(f"  store i64 {PART}, ptr {left}")
     code.line(f"br label {head}")
     code.label(head)
