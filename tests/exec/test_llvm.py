@@ -16,7 +16,7 @@ import tenferro as tnf
 from tenferro import errors
 from tenferro.door import apply
 from tenferro.exec import executor as native
-from tenferro.exec.llvm import link
+from tenferro.exec.llvm import link, python_calls
 from tenferro.exec.llvm import loop as compiled_loops
 from tenferro.exec.llvm.control import COMPILED
 from tenferro.exec.plan import group
@@ -514,10 +514,18 @@ def test_the_first_call_does_not_wait_for_passes(monkeypatch: pytest.MonkeyPatch
     def long(x: Any) -> Any:
         return tnf.scan(lambda c, _: (tnf.sin(c) + x, None), x, length=1_000_000)[0]
 
-    def endless(x: Any) -> Any:
+    def until(x: Any) -> Any:
         return tnf.while_loop(lambda c: c[0] < 9, lambda c: (c[0] + 1, c[1] * x), (0, x))[1]
 
-    for f, each in ((short, [False, True]), (long, [True]), (endless, [True])):
+    def nested(x: Any) -> Any:
+        return tnf.while_loop(lambda c: c[0] < 9, lambda c: (c[0] + 1, until(c[1])), (0, x))[1]
+
+    for f, each in (
+        (short, [False, True]),
+        (long, [True]),
+        (until, [False, True]),
+        (nested, [True]),
+    ):
         program, executor = tnf.compile(f, x), tnf.GraphExecutor("K")
         runs.clear()
         results = [tnf.tree.leaves(executor.run(program, x)) for _ in range(3)]
@@ -536,6 +544,39 @@ def test_the_first_call_does_not_wait_for_passes(monkeypatch: pytest.MonkeyPatch
     runs.clear()
     executor.run(program, x)
     assert runs == [False]
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3])
+def test_a_long_while_loop_goes_on_with_passes(parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is left between two turns, with carries in registers and in memory, and called again."""
+    linked: list[bool] = []
+    turns: list[int] = []
+    module_of = link.module_of
+
+    def noted(text: str, machine: Any, is_optimised: bool = True) -> Any:
+        linked.append(is_optimised)
+        return module_of(text, machine, is_optimised)
+
+    monkeypatch.setattr(link, "module_of", noted)
+    monkeypatch.setattr(python_calls, "PART", 1000)
+    monkeypatch.setattr(link.Linker, "parts", lambda *_: parts)
+    xs = np.arange(200.0).reshape(10, 20)
+
+    def f(xs: Any) -> Any:
+        def turn(carry: Any) -> Any:
+            i, total, ys = carry
+            return i + 1, total + i * i, ys.at[i % 10].add(xs[i % 10] + total)
+
+        return tnf.while_loop(lambda c: c[0] < 500, turn, (0, 0.5, xs))
+
+    program, executor = tnf.compile(f, xs), tnf.GraphExecutor("K")
+    wanted = tnf.tree.leaves(tnf.GraphExecutor("K", compiled=False).run(program, xs))
+    for _ in range(2):
+        for y, z in zip(tnf.tree.leaves(executor.run(program, xs)), wanted, strict=True):
+            np.testing.assert_array_equal(y, z)
+        turns.append(len(linked))
+    assert linked == [False, True]
+    assert turns == [2, 2]
 
 
 def test_the_first_call_of_a_group_does_not_wait_for_passes(

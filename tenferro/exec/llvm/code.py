@@ -93,7 +93,7 @@ class Code:
 
     Attributes:
         work: instructions that run in all, by estimate; of a while loop those of one turn.
-        has_while: whether there is a while loop.
+        while_loops: how many there are.
         often: how often the one that is written next runs.
 
     Args:
@@ -120,7 +120,7 @@ class Code:
         self._count = 0
         self._known: list[dict[Any, Any]] = [{}]
         self.work, self.often = 0, 1
-        self.has_while = False
+        self.while_loops = 0
         self._is_innermost = True
         self._vectors = dict.fromkeys(self.lanes, 0.0)
 
@@ -182,7 +182,7 @@ class Code:
     @property
     def known_work(self) -> int | None:
         """Instructions that run in all, by estimate; None with a while loop, of whose turns nothing tells."""
-        return None if self.has_while else self.work
+        return None if self.while_loops else self.work
 
     # ---- statements ------------------------------------------------------------------------------
 

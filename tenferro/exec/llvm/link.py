@@ -106,8 +106,7 @@ class Linker:
         """
         if work is None or self.cache is not None:
             return None
-        start, for_a_line = PASSES
-        if work * UNOPTIMISED > start + for_a_line * text.count("\n"):
+        if work * UNOPTIMISED > _passes(text):
             return None
         if "fadd reassoc" in text:  # because the order is LLVM's
             return None
@@ -115,6 +114,10 @@ class Linker:
         if self._asked_for.get(text, lambda: first) is not first:
             return None
         return self._linked(text, pointers, numbers, has_lock, is_optimised=False)
+
+    def parts(self, text: str) -> int:
+        """After how many parts of a while loop, without LLVM's passes, it has taken longer than these would."""
+        return max(1, round(_passes(text) / (UNOPTIMISED * python_calls.PART)))
 
     def cache_clear(self) -> None:
         """Forget every function that nothing else holds."""
@@ -170,6 +173,12 @@ class Linker:
             code = _compiled(text, machine)
             cache.store(key, code)
         return code
+
+
+def _passes(text: str) -> float:
+    """Nanoseconds that LLVM's passes take, by estimate."""
+    start, for_a_line = PASSES
+    return start + for_a_line * text.count("\n")
 
 
 def _compiled(text: str, machine: Any) -> bytes:

@@ -16,6 +16,7 @@ from tenferro.exec.llvm.code import Code, NotCompiledError
 from tenferro.exec.llvm.control import COMPILED, Emitter
 from tenferro.exec.llvm.host import HostCalls, Kernels
 from tenferro.exec.llvm.link import Linker, converts_halves, lanes, multiplies_and_adds
+from tenferro.exec.llvm.python_calls import UNFINISHED, WHOLE
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.control import Alternatives, Cond, ControlOp, Scan, While
@@ -183,9 +184,6 @@ class CompiledLoop:
         Args:
             into: for each result the bytes that it is written to, or None for memory of its own.
         """
-        function = self._function
-        if function is None:
-            function = self._linked()
         op = self.op
         operands = [np.ascontiguousarray(x).reshape(x.shape) for x in arrays]
         first = op.first_xs if isinstance(op, Scan) else len(operands)
@@ -203,19 +201,24 @@ class CompiledLoop:
         carry, stacks = results[: len(inits)], results[len(inits) :]
         every = [*operands[: op.num_consts], *carry, *operands[first:], *stacks, *self.constants]
         with self._blas, self.memory.scratch([self.scratch]) as (scratch,):
-            function(*[x.ctypes.data for x in [*every, scratch]], self.host.address)
+            pointers = [*[x.ctypes.data for x in [*every, scratch]], self.host.address]
+            function = self._function or self._first_function()
+            parts = WHOLE if function is self._function else self.linker.parts(self.text)
+            while function(*pointers, parts) == UNFINISHED:
+                function, parts = self._last_function(), WHOLE
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _linked(self) -> Callable[..., int]:
-        """The function for this call, which is kept unless it is for one call."""
+    def _first_function(self) -> Callable[..., int]:
+        """One for this call only, where that pays, or the one that is kept."""
         function = self.linker.function_for_one_call(
-            self.text, self.work, self.pointers, has_lock=True
+            self.text, self.work, self.pointers, numbers=1, has_lock=True
         )
-        if function is None:
-            function = self._function = self.linker.function(
-                self.text, self.pointers, has_lock=True
-            )
-        return function
+        return function or self._last_function()
+
+    def _last_function(self) -> Callable[..., int]:
+        """The one that is kept."""
+        self._function = self.linker.function(self.text, self.pointers, numbers=1, has_lock=True)
+        return self._function
 
 
 def text_of(
@@ -225,9 +228,10 @@ def text_of(
     host: HostCalls,
 ) -> tuple[str, int, list[Any], int, int | None]:
     """The text, how many pointers the function takes, large constants, bytes of scratch, and the instructions that run
-    by estimate, if that is known.
+    by estimate, in a turn of a while loop, if that is known.
 
-    The function takes consts, carry, xs, stacked results, constants and scratch.
+    The function takes consts, carry, xs, stacked results, constants and scratch, and after how many parts a while loop
+    is left.
     """
     if not all([spec.is_static for spec in inputs]):
         raise NotCompiledError(f"{op.name}: extents that wait are not compiled")
@@ -253,14 +257,19 @@ def text_of(
             emitter.turn(op, t, consts, held, [body.stored(x) for x in xs], stacks)
 
         python_calls.turns(code, op.length, one)
+        status = "0"
     else:
         carry, stacks = memories[n:], []
         held, put_back = _in_registers(body, carry)
-        python_calls.repeat(
-            code, lambda: emitter.goes_on(op, consts, held), lambda: emitter.step(op, consts, held)
+        status = python_calls.repeat(
+            code,
+            lambda: emitter.goes_on(op, consts, held),
+            lambda: emitter.step(op, consts, held),
+            "%parts",
         )
+    work = code.work if code.while_loops <= isinstance(op, While) else None
     put_back()
-    code.line("ret i64 0")
+    code.line(f"ret i64 {status}")
     pointers = [*names, *[memory.pointer for memory in stacks]]
     every = [*pointers, *[name for name, _ in body.constants], "%scratch", "%host"]
     if len(code.lines) > MOST_LINES:
@@ -271,9 +280,11 @@ def text_of(
         raise NotCompiledError(
             f"{op.name}: more than {MOST_POINTERS} operands and results are not compiled"
         )
-    text = code.text("loop", every, is_internal=True) + python_calls.entry(every) + code.late_text()
+    numbers = ["%parts"]
+    text = code.text("loop", every, numbers, is_internal=True)
+    text += python_calls.entry(every, numbers) + code.late_text()
     constants = [array for _, array in body.constants]
-    return text, len(every), constants, body.scratch_bytes, code.known_work
+    return text, len(every), constants, body.scratch_bytes, work
 
 
 def _in_registers(body: Body, carry: Sequence[Memory]) -> tuple[list[Memory], Callable[[], None]]:

@@ -12,10 +12,25 @@ from collections.abc import Callable, Sequence
 
 from tenferro.exec.llvm.code import Code, Index
 
-__all__ = ["FAILED", "addresses", "call_python", "check", "entry", "repeat", "turns"]
+__all__ = [
+    "FAILED",
+    "PART",
+    "UNFINISHED",
+    "WHOLE",
+    "addresses",
+    "call_python",
+    "check",
+    "entry",
+    "repeat",
+    "turns",
+]
 
 FAILED = -1
 """What a loop gives when a handler or a kernel has raised; its caller raises the exception."""
+UNFINISHED = 1
+"""What a while loop gives when it has been left between two turns, and goes on when it is called again."""
+WHOLE = -1
+"""In place of a number of parts: until the loop ends."""
 PART = 10_000_000
 """Instructions between two looks, by estimate: some milliseconds."""
 NAMES = (
@@ -46,9 +61,9 @@ declare void @PyGILState_Release(i32)
 declare i32 @PyErr_CheckSignals()
 declare ptr @PyObject_CallFunction(ptr, ptr, ...)
 declare void @Py_DecRef(ptr)
-define i64 @f({pointers}) {{
+define i64 @f({arguments}) {{
   %thread = call ptr @PyEval_SaveThread()
-  %status = call i64 @loop({pointers})
+  %status = call i64 @loop({arguments})
   call void @PyEval_RestoreThread(ptr %thread)
   ret i64 %status
 }}
@@ -63,9 +78,10 @@ def addresses() -> dict[str, int]:
     return {name: pointer.value for name, pointer in pointers.items() if pointer.value is not None}
 
 
-def entry(pointers: Sequence[str]) -> str:
+def entry(pointers: Sequence[str], numbers: Sequence[str]) -> str:
     """`@f`, which is called with the interpreter's lock and runs `@loop` without it."""
-    return ENTRY.format(pointers=", ".join([f"ptr {name}" for name in pointers]))
+    kinds = [*[f"ptr {name}" for name in pointers], *[f"i64 {name}" for name in numbers]]
+    return ENTRY.format(arguments=", ".join(kinds))
 
 
 def check(code: Code) -> None:
@@ -113,11 +129,23 @@ def turns(code: Code, count: int, body: Callable[[Index], None]) -> None:
     code.label(end)
 
 
-def repeat(code: Code, condition: Callable[[], str], body: Callable[[], None]) -> None:
-    """`body` while the condition holds, with looks at signals."""
+def repeat(
+    code: Code, condition: Callable[[], str], body: Callable[[], None], parts: str | None = None
+) -> str:
+    """`body` while the condition holds, with a look at signals after each part.
+
+    Args:
+        parts: after how many the loop is left.
+
+    Returns:
+        0, or UNFINISHED where it has been left.
+    """
     head, inside, end = (code.name(each) for each in ("head", "body", "end"))
-    left, work = code.cell("i64"), code.work
-    code.has_while = True
+    left, work, rest_of_parts = code.cell("i64"), code.work, ""
+    code.while_loops += 1
+    if parts is not None:
+        rest_of_parts = code.cell("i64")
+        code.entry.append(f"  store i64 {parts}, ptr {rest_of_parts}")
     code.entry.append(f"  store i64 {PART}, ptr {left}")
     code.line(f"br label {head}")
     code.label(head)
@@ -134,7 +162,18 @@ def repeat(code: Code, condition: Callable[[], str], body: Callable[[], None]) -
     def look() -> None:
         check(code)
         code.line(f"store i64 {PART}, ptr {left}")
+        if parts is not None:
+            following = code.value(f"sub i64 {code.value(f'load i64, ptr {rest_of_parts}')}, 1")
+            code.line(f"store i64 {following}, ptr {rest_of_parts}")
+            stay = code.name("stay")
+            is_last = code.value(f"icmp eq i64 {following}, 0")
+            code.line(f"br i1 {is_last}, label {end}, label {stay}")
+            code.label(stay)
 
     code.branch(code.value(f"icmp slt i64 {rest}, 0"), look, lambda: None)
     code.line(f"br label {head}")
     code.label(end)
+    if parts is None:
+        return "0"
+    is_left = code.value(f"icmp eq i64 {code.value(f'load i64, ptr {rest_of_parts}')}, 0")
+    return code.value(f"select i1 {is_left}, i64 {UNFINISHED}, i64 0")
