@@ -21,7 +21,7 @@ VERSION = 2
 """Of how texts become machine code: options and passes."""
 PASSES = 15e6, 130e3
 """Nanoseconds that LLVM's passes take, and for each line of a text."""
-UNOPTIMISED = 0.2
+UNOPTIMISED = 0.15
 """Nanoseconds that an instruction takes longer without them."""
 SCIPYS = (blas, gamma)
 """Modules that call SciPy, which is imported for the first text with their prefix."""
