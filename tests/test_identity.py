@@ -177,3 +177,25 @@ def test_what_a_cache_drops_is_not_at_hand() -> None:
     assert len(cache.at_hand) < 100
     cache.clear()
     assert not cache.at_hand
+
+
+def test_fingerprints_tell_trees_apart() -> None:
+    def of_result(name: str) -> str:
+        return tnf.compile(lambda x: {name: x + 1.0}, X).fingerprint
+
+    def of_argument(name: str) -> str:
+        return tnf.compile(lambda xs: xs[name] + 1.0, {name: X}).fingerprint
+
+    assert of_result("a") == of_result("a") != of_result("b")
+    assert of_argument("a") == of_argument("a") != of_argument("b")
+
+
+def test_families_of_loops_and_branches_are_the_programs() -> None:
+    def f(x: Any) -> Any:
+        y = tnf.fori_loop(0, 3, lambda i, y: tnf.real(tnf.fft.fft(y)), x)
+        return tnf.cond(
+            tnf.sum(y) > 0, lambda y: tnf.linalg.cholesky(y @ y.T)[0], lambda y: y[0], y[:, :2]
+        )
+
+    families = tnf.compile(f, np.ones((2, 3))).families
+    assert families == ("tenferro.cholesky.v1", "tenferro.fft.v1")

@@ -503,3 +503,71 @@ def test_the_cotangent_one_multiplies_nothing() -> None:
 
     assert ops_of(np.ones(3)) == ["Add"]
     assert "Multiply" in ops_of(np.ones(3, "c16"))
+
+
+def test_an_update_is_linear_in_each_operand_alone() -> None:
+    x, update, weights = np.arange(6.0), np.array([10.0, 20.0]), np.arange(1.0, 7.0)
+
+    def loss(x: Any, update: Any, start: Any) -> Any:
+        return tnf.sum(weights * tnf.lax.dynamic_update_slice(x, update, (start,)))
+
+    np.testing.assert_array_equal(tnf.grad(loss)(x, update, 2), [1, 2, 0, 0, 5, 6])
+    np.testing.assert_array_equal(tnf.grad(loss, 1)(x, update, 2), [3, 4])
+    x_bar, update_bar = tnf.grad(loss, (0, 1))(x, update, 2)
+    np.testing.assert_array_equal(x_bar, [1, 2, 0, 0, 5, 6])
+    np.testing.assert_array_equal(update_bar, [3, 4])
+
+
+def test_updates_that_tie_share_a_tangent() -> None:
+    """Of x and the updates that equal the maximum, the mean."""
+
+    def largest(x: Any, updates: Any) -> Any:
+        return x.at[np.array([0, 0, 1, 2])].max(updates)
+
+    y, y_dot = tnf.jvp(
+        largest,
+        (np.array([1.0, 5.0, 4.0]), np.array([2.0, 2.0, 3.0, 4.0])),
+        (np.array([7.0, 8.0, 30.0]), np.array([1.0, 4.0, 9.0, 50.0])),
+    )
+    np.testing.assert_array_equal(y, [2, 5, 4])
+    np.testing.assert_array_equal(y_dot, [2.5, 8, 40])
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_running_maxima_of_symbolic_lengths(reverse: bool) -> None:
+    from tenferro.door import apply_one
+    from tenferro.ops.reduction import CumMax
+
+    def running(x: Any) -> Any:
+        return apply_one(CumMax(0, reverse), x)
+
+    x = np.array([1.0, 3.0, 3.0, 2.0, 5.0])
+    program = tnf.compile(
+        lambda x, x_dot: tnf.jvp(running, (x,), (x_dot,))[1],
+        tnf.TensorSpec(("n",), F8),
+        tnf.TensorSpec(("n",), F8),
+    )
+    x_dot = np.array([1.0, 10.0, 100.0, 1000.0, 10000.0])
+    wanted = [10000.0] * 5 if reverse else [1.0, 10.0, 55.0, 55.0, 10000.0]
+    np.testing.assert_array_equal(program.run(x, x_dot), wanted)
+    np.testing.assert_array_equal(tnf.jvp(running, (x,), (x_dot,))[1], wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_cotangents_of_a_product_in_a_wider_dtype(dtype: str) -> None:
+    """They are formed in the wider one, and rounded once."""
+    rng = np.random.default_rng(0)
+    lhs, rhs = (
+        np.asarray(tnf.asarray(rng.integers(-4, 5, shape), dtype=dtype))
+        for shape in ((2, 3), (3, 4))
+    )
+    weights = rng.integers(-4, 5, (2, 4)).astype(F8)
+
+    def loss(lhs: Any, rhs: Any) -> Any:
+        y = tnf.lax.dot_general(lhs, rhs, (((1,), (0,)), ((), ())), preferred_element_type=F8)
+        return tnf.sum(y * weights)
+
+    lhs_bar, rhs_bar = tnf.grad(loss, (0, 1))(lhs, rhs)
+    assert (lhs_bar.dtype, rhs_bar.dtype) == (lhs.dtype, rhs.dtype)
+    np.testing.assert_array_equal(lhs_bar.astype(F8), weights @ rhs.astype(F8).T)
+    np.testing.assert_array_equal(rhs_bar.astype(F8), lhs.astype(F8).T @ weights)

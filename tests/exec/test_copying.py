@@ -66,3 +66,19 @@ def test_repeated_elements_and_gaps_are_copied() -> None:
     for view in (np.broadcast_to(x[:, :1, None], (60, 100, 30)), x[::3, ::7], x[::-2, ::-1].T):
         for dense in copies.values():
             assert np.array_equal(dense(view), view)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_large_arrays_are_copied_on_threads(order: str) -> None:
+    """By NumPy too, where neighbours of the one are neighbours of the other."""
+    dense = Dense(order, Resources(Workers(2), Pool(0)))
+    x = np.arange(1_600_000.0)
+    for view in (
+        x.reshape(800, 2000)[::-1],
+        x[::-1],
+        x.reshape(100, 20, 800)[:, ::2],
+        x.reshape(800, 2000).T,
+    ):
+        copy = dense(view)
+        assert not np.may_share_memory(copy, x) or copy is view
+        assert np.array_equal(copy, view)

@@ -197,3 +197,28 @@ def test_capabilities_are_what_the_tables_say() -> None:
     for wrong in (("Sine", "float64"), ("Sin", "float64", "abacus"), (3, "float64")):
         with pytest.raises(InvalidConfigError):
             tnf.capabilities(*wrong)
+
+
+def test_why_not_is_a_text() -> None:
+    for op, dtype in (("Sin", "int32"), ("nobody.nothing.v1", "float64")):
+        assert isinstance(tnf.capabilities(op, dtype).reason, str)
+
+
+def test_an_executor_that_compiles_nothing_forgets_its_programs() -> None:
+    executor = tnf.GraphExecutor(compiled=False)
+    program = tnf.compile(lambda x: x + 1.0, np.ones(3))
+    executor.run(program, np.ones(3))
+    assert executor.cache_stats().entries == 1
+    executor.cache_clear()
+    assert executor.cache_stats().entries == 0
+
+
+@pytest.mark.parametrize("n", [3, 50, 300])
+def test_a_product_with_itself_is_not_taken_for_one_with_another(n: int) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((2, n, n))
+    program, executor = tnf.compile(lambda x, y: x @ y.T, x, y), tnf.GraphExecutor("K")
+    for lhs, rhs in ((x, x), (x, y), (y, y), (y, x)):
+        np.testing.assert_allclose(
+            executor.run(program, lhs, rhs), lhs @ rhs.T, rtol=0, atol=1e-12 * n
+        )

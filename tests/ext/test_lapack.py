@@ -216,3 +216,25 @@ def test_a_matrix_that_fails_is_nan_and_spoils_no_other(name: str) -> None:
     for y in getattr(tnf.linalg, name)(a):
         assert np.isfinite(y[0]).all()
         assert np.isnan(y[1]).all()
+
+
+def test_a_count_of_factors_that_waits() -> None:
+    from tenferro.ext.lapack import families
+
+    op, k = families.HouseholderProduct(), tnf.SymDim("k")
+    of = [tnf.DType.F64] * 2
+    assert op.infer_output_meta(of, [(5, 3), (k,)]) == [(tnf.DType.F64, (5, 3))]
+    assert op.infer_output_meta(of, [(k, 3), (3,)]) == [(tnf.DType.F64, (k, 3))]
+    with pytest.raises(tnf.errors.ShapeError, match="x1 4 factors"):
+        op.infer_output_meta(of, [(5, 3), (4,)])
+
+
+def test_loops_call_some_of_lapack_from_inside() -> None:
+    from tenferro.exec.extensions import ExtensionRuntime
+    from tenferro.ext.lapack import families, runtime
+
+    its: ExtensionRuntime = runtime.LapackRuntime("any")
+    routine = its.compiled_routine(families.Getrf())
+    assert routine is not None
+    assert routine.name == "getrf"
+    assert its.compiled_routine(families.Gehrd()) is None

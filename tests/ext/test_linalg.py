@@ -440,3 +440,12 @@ def test_qr_of_a_large_matrix_that_is_not_finite() -> None:
     q, r = tnf.GraphExecutor().run(tnf.compile(lambda x: tuple(la.qr(x)), a), a)
     assert np.isnan(q).any()
     assert np.isnan(r).any()
+
+
+def test_values_that_coincide_need_not_be_neighbours() -> None:
+    from tenferro.ext.linalg import families, runtime
+
+    values = np.array([1.0, 2.0, 1.0])
+    with pytest.raises(tnf.errors.DegenerateSpectrumError, match="coincide at 1"):
+        runtime.distinct(families.Distinct(), values)
+    np.testing.assert_array_equal(runtime.distinct(families.Distinct(), values[:2]), values[:2])

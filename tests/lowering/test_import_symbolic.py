@@ -165,3 +165,63 @@ def test_from_jax_takes_symbols() -> None:
     assert program.input_names == ("p['w']", "x")
     with pytest.raises(errors.NonStaticShapeError, match="give numbers instead"):
         xla_peer.from_jax(lambda x: x if x.shape[0] > 5 else x + 1, B3)
+
+
+LENGTHS: dict[str, tuple[str, Any]] = {
+    "minimum": ("%r = stablehlo.minimum %n, %three : tensor<i32>", lambda n: min(n, 3)),
+    "maximum": ("%r = stablehlo.maximum %n, %three : tensor<i32>", lambda n: max(n, 3)),
+    "remainder": ("%r = stablehlo.remainder %n, %three : tensor<i32>", lambda n: n % 3),
+    "divide": ("%r = stablehlo.divide %n, %three : tensor<i32>", lambda n: n // 3),
+    "at least": (
+        "%m = stablehlo.add %n, %three : tensor<i32> "
+        "%c = stablehlo.compare GE, %m, %three, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1> "
+        "%r = stablehlo.select %c, %m, %n : tensor<i1>, tensor<i32>",
+        lambda n: n + 3,
+    ),
+    "less": (
+        "%m = stablehlo.add %n, %three : tensor<i32> "
+        "%c = stablehlo.compare LT, %m, %three, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1> "
+        "%r = stablehlo.select %c, %m, %n : tensor<i1>, tensor<i32>",
+        lambda n: n,
+    ),
+    "slice": (
+        "%v = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32> "
+        "%w = stablehlo.reshape %three : (tensor<i32>) -> tensor<1xi32> "
+        "%u = stablehlo.add %v, %w : tensor<1xi32> "
+        "%all = stablehlo.concatenate %w, %v, %u, %w, dim = 0 : "
+        "(tensor<1xi32>, tensor<1xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<4xi32> "
+        "%s = stablehlo.slice %all [1:4:2] : (tensor<4xi32>) -> tensor<2xi32> "
+        "%t = stablehlo.slice %s [0:1] : (tensor<2xi32>) -> tensor<1xi32> "
+        "%r = stablehlo.reshape %t : (tensor<1xi32>) -> tensor<i32>",
+        lambda n: n,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+def test_lengths_that_are_computed(name: str) -> None:
+    text, length = LENGTHS[name]
+    program = lowering.import_stablehlo(
+        f"""func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {{
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %one = stablehlo.constant dense<1.0> : tensor<f32>
+  %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+  {text}
+  %shape = stablehlo.reshape %r : (tensor<i32>) -> tensor<1xi32>
+  %y = stablehlo.dynamic_broadcast_in_dim %one, %shape, dims = [] : (tensor<f32>, tensor<1xi32>) -> tensor<?xf32>
+  return %y : tensor<?xf32>
+}}""",
+        [S(("n",), "f4")],
+    )
+    for n in (1, 2, 3, 4, 8):
+        assert program.run(np.zeros(n, "f4")).shape == (length(n),)
+
+
+def test_the_place_of_a_text_without_a_file() -> None:
+    program = lowering.import_stablehlo(
+        "func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {\n"
+        '  %y = stablehlo.sine %x : tensor<3xf32> loc("-":2:8)\n'
+        "  return %y : tensor<3xf32>\n}"
+    )
+    (source,) = [step.source for step in program.instructions if step.op.name == "Sin"]
+    assert str(source).startswith("<stablehlo>:2")

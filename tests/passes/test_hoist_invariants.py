@@ -156,3 +156,18 @@ def test_deep_nests_take_a_time_that_grows_with_the_depth() -> None:
 
     program = tnf.compile(nested(30), X, X)
     assert "Sin" in names(hoist_invariants(program))
+
+
+def test_a_carry_of_a_while_loop_that_is_handed_on() -> None:
+    def f(x: Any, w: Any) -> Any:
+        def turn(carry: Any) -> Any:
+            i, y, w = carry
+            return i + 1, y * tnf.sin(w), w
+
+        return tnf.while_loop(lambda carry: carry[0] < 3, turn, (0, x, w))
+
+    program = tnf.compile(f, X, X)
+    # Extensions and loops are not moved where a body may not run; arithmetic is.
+    assert "Sin" in names(hoist_invariants(program))
+    for y, z in zip(PLAIN.run(program, X, X), UNTOUCHED.run(program, X, X), strict=True):
+        assert y.tobytes() == z.tobytes()
