@@ -199,3 +199,15 @@ def test_families_of_loops_and_branches_are_the_programs() -> None:
 
     families = tnf.compile(f, np.ones((2, 3))).families
     assert families == ("tenferro.cholesky.v1", "tenferro.fft.v1")
+
+
+def test_depth_counts_bodies_within_bodies() -> None:
+    def nested(depth: int) -> Any:
+        return tnf.compile(lambda x: _loops(depth, x), np.ones(3))
+
+    def _loops(depth: int, x: Any) -> Any:
+        return tnf.fori_loop(0, 2, lambda i, y: _loops(depth - 1, y), x) if depth else tnf.sin(x)
+
+    for depth in (1, 2, 5):
+        (body,) = [step.op.body for step in nested(depth).instructions if hasattr(step.op, "body")]
+        assert body.depth == depth

@@ -17,6 +17,7 @@ from tools.mutants.campaign import Campaign, Mutant, equivalents, mutants_of
 from tools.mutants.columns import FOLDERS, is_of_column, is_of_floor, units_within
 from tools.mutants.copies import copy_tree
 from tools.mutants.edits import Edit, edits_of, is_another_program
+from tools.mutants.readers import readers_elsewhere
 
 ROOT = Path(__file__).parents[1]
 EQUIVALENTS = ROOT / "tools" / "mutants" / "equivalents.toml"
@@ -33,6 +34,8 @@ SOURCES = {
                                       "a is not None, 'GT', False", "'GT', True", "a is not None, True",
                                       "a is not None, 'GT'"],
     "keep(x)": ["...", "(x)"],
+    "y = tuple(x)": [],
+    "y = zip(a, b, strict=True)": ["(a)", "zip(b, a, strict=True)"],
     "y = 'words for people'": [],
     "y: int | None": [],
     "assert a < b": [],
@@ -224,3 +227,12 @@ def test_a_map_of_some_tests_is_of_files_and_of_folders_with_all_that_is_in_them
     assert units_within(units, ["tests/ext", "tests/ad/test_batch.py"]) == [units[1], units[3]]
     with pytest.raises(ValueError, match="tests/exec"):
         units_within(units, ["tests/ad", "tests/exec"])
+
+
+def test_readers_of_a_constant_in_other_files() -> None:
+    path = "tenferro/exec/llvm/coefficients.py"
+    lines = (ROOT / path).read_text().splitlines()
+    line = next(number for number, text in enumerate(lines, 1) if text == "EXP_SINGLE = (") + 1
+    readers = dict(readers_elsewhere(ROOT, path, line, line))
+    assert readers.keys() == {"tenferro/exec/llvm/exponential.py"}
+    assert not [*readers_elsewhere(ROOT, path, 1, 1)]

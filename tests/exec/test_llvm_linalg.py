@@ -141,3 +141,23 @@ def test_a_runtime_that_is_registered_later_is_used_at_once() -> None:
     np.testing.assert_array_equal(executor.run(program, *arrays), np.full((2, 1), 0.25))
     executor.register_runtime(Zeros())
     np.testing.assert_array_equal(executor.run(program, *arrays), np.zeros((2, 1)))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: tnf.linalg.eigh(x)[0],
+        lambda x: tnf.linalg.svd(x)[1],
+        lambda x: tnf.linalg.cholesky(x),
+        lambda x: tnf.linalg.qr(x)[1],
+        lambda x: tnf.linalg.solve(x, x[0]),
+        lambda x: tnf.linalg.inv(x),
+        lambda x: tnf.linalg.det(x),
+    ],
+)
+def test_no_loop_calls_python_for_a_small_matrix(function: Any) -> None:
+    xs = np.stack([np.eye(3) * (n + 2) + 0.1 for n in range(40)])
+    executor = tnf.GraphExecutor("K", compiled=True)
+    program = tnf.compile(lambda xs: tnf.scan(lambda c, x: (c, function(x)), 0.0, xs)[1], xs)
+    assert "# compiled" in str(executor.compile(program, xs))
+    assert "call_python" not in executor.source(program, "llvm")

@@ -184,6 +184,20 @@ LENGTHS: dict[str, tuple[str, Any]] = {
         "%r = stablehlo.select %c, %m, %n : tensor<i1>, tensor<i32>",
         lambda n: n,
     ),
+    "at most": (
+        "%m = stablehlo.add %n, %three : tensor<i32> "
+        "%c = stablehlo.compare LE, %m, %three, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1> "
+        "%d = stablehlo.compare LE, %three, %m, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1> "
+        "%e = stablehlo.select %d, %m, %three : tensor<i1>, tensor<i32> "
+        "%r = stablehlo.minimum %e, %e : tensor<i32>",
+        lambda n: n + 3,
+    ),
+    "greater": (
+        "%m = stablehlo.add %n, %three : tensor<i32> "
+        "%c = stablehlo.compare GT, %m, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1> "
+        "%r = stablehlo.select %c, %n, %three : tensor<i1>, tensor<i32>",
+        lambda n: n,
+    ),
     "slice": (
         "%v = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32> "
         "%w = stablehlo.reshape %three : (tensor<i32>) -> tensor<1xi32> "

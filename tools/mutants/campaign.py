@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tools.mutants.columns import FOLDERS, is_of_column, is_of_floor
 from tools.mutants.edits import Edit, edits_of, is_another_program
-from tools.mutants.readers import functions_about
+from tools.mutants.readers import functions_about, readers_elsewhere
 from tools.mutants.trials import Trial, tried
 
 if TYPE_CHECKING:
@@ -152,7 +152,8 @@ class Campaign:
 
         Tests that run the lines of the edit, the quickest first. Where none does, or the lines run once when whichever
         test comes first imports them: first those that have a class of the line in their names, or run a function that
-        the line names; then those that run one that names what is assigned there; of the column, then all others.
+        the line names; then those that run one that names what is assigned there, in this file and in others beside it; of
+        the column, then all others.
         """
         seconds, edit = self.recorded.seconds, mutant.edit
         running = set() if edit.at_import else self.recorded.tests(mutant.path, *edit.lines)
@@ -166,7 +167,13 @@ class Campaign:
                 {name for span in spans for name in self.recorded.tests(mutant.path, *span)}
                 for spans in functions_about(source, *edit.lines)
             )
-            ranks = [named | first, second - first - named]
+            elsewhere = {
+                name
+                for path, spans in readers_elsewhere(self.tree, mutant.path, *edit.lines)
+                for span in spans
+                for name in self.recorded.tests(path, *span)
+            }
+            ranks = [named | first, second - first - named, elsewhere - second - first - named]
         ordered = [
             name for rank in ranks for name in sorted(rank, key=lambda name: (seconds[name], name))
         ]

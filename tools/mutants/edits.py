@@ -46,6 +46,8 @@ have no places of their own in Python 3.11.
 """
 
 
+CONVERSIONS = ("frozenset", "iter", "list", "tuple")
+"""Calls that are not left out: what they are given is used in the same way, or is refused at once."""
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -226,7 +228,8 @@ class Places:
 
     def _of_call(self, node: ast.Call) -> Iterator[Edit]:
         positional = [x for x in node.args if not isinstance(x, ast.Starred)]
-        if positional and positional[0] is node.args[0]:
+        is_conversion = isinstance(node.func, ast.Name) and node.func.id in CONVERSIONS
+        if positional and positional[0] is node.args[0] and not is_conversion:
             yield self._edit("call", node, f"({self._text(positional[0])})")
         if len(positional) > 1 and positional == node.args:
             yield self._exchanged(positional[0], positional[1])
@@ -265,7 +268,9 @@ def _parts(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _is_for_readers(node: ast.AST) -> bool:
-    """Lists of public names, and imports for the checker of types."""
+    """Lists of public names, imports for the checker of types, and whether a `zip` is strict: a claim like an assertion."""
+    if isinstance(node, ast.keyword) and node.arg == "strict":
+        return True
     if isinstance(node, ast.Assign):
         return any(isinstance(x, ast.Name) and x.id == "__all__" for x in node.targets)
     return (

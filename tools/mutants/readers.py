@@ -1,11 +1,13 @@
-"""Which functions of a file a line outside all functions is about."""
+"""Which functions a line outside all functions is about: of its file, and of others that read what it assigns."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
-__all__ = ["functions_about"]
+__all__ = ["functions_about", "readers_elsewhere"]
 
 Spans = list[tuple[int, int]]
 
@@ -31,10 +33,37 @@ def functions_about(source: str, first: int, last: int) -> tuple[Spans, Spans]:
     return [_body(one) for one in functions if one.name in named], [_body(one) for one in users]
 
 
+def readers_elsewhere(tree: Path, path: str, first: int, last: int) -> Iterator[tuple[str, Spans]]:
+    """Files of the package other than one, and the bodies of their functions that name what its lines assign."""
+    statements = ast.parse((tree / path).read_text()).body
+    assigned = {
+        node.id
+        for statement in statements
+        if statement.lineno <= last and first <= (statement.end_lineno or 0)
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    if not assigned:
+        return
+    words = re.compile(rf"\b({'|'.join(sorted(assigned))})\b")
+    for file in sorted((tree / path).parent.rglob("*.py")):
+        name, source = str(file.relative_to(tree)), file.read_text()
+        if name == path or not words.search(source):
+            continue
+        functions = [
+            node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)
+        ]
+        spans = [_body(one) for one in functions if not assigned.isdisjoint(_names(one))]
+        if spans:
+            yield name, spans
+
+
 def _names(function: ast.FunctionDef) -> Iterator[str]:
     for node in ast.walk(function):
         if isinstance(node, ast.Name):
             yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
 
 
 def _body(function: ast.FunctionDef) -> tuple[int, int]:
