@@ -211,3 +211,10 @@ def test_depth_counts_bodies_within_bodies() -> None:
     for depth in (1, 2, 5):
         (body,) = [step.op.body for step in nested(depth).instructions if hasattr(step.op, "body")]
         assert body.depth == depth
+
+
+def test_what_was_asked_for_last_is_kept() -> None:
+    cache: BoundedCache[int] = BoundedCache(2)
+    for key in "abac":
+        cache.get(key, lambda: 0)
+    assert [key for key, _ in cache.items()] == ["a", "c"]

@@ -482,3 +482,29 @@ def test_a_slice_of_a_computed_number_is_that_number() -> None:
       return %1 : tensor<f64>
     }"""
     assert import_stablehlo(text).run(np.float64(3.0)) == 9.0
+
+
+@pytest.mark.parametrize("count", range(8))
+def test_regions_that_are_no_reduction_of_ours_take_every_element(count: int) -> None:
+    """(1 + x) (1 + y) - 1, of any number of elements."""
+    x = np.arange(1, 3 * count + 1, dtype="i4").reshape(3, count)
+    body = (
+        "%z = stablehlo.constant dense<0> : tensor<i32> "
+        '%0 = "stablehlo.reduce"(%a, %z) <{dimensions = array<i64: 1>}> '
+        "({ ^bb0(%p: tensor<i32>, %q: tensor<i32>): %m = stablehlo.multiply %p, %q : tensor<i32> "
+        "%s = stablehlo.add %p, %q : tensor<i32> %r = stablehlo.add %m, %s : tensor<i32> "
+        f"stablehlo.return %r : tensor<i32> }}) : (tensor<3x{count}xi32>, tensor<i32>) -> tensor<3xi32>"
+    )
+    y = import_stablehlo(module((x,), "3xi32", body)).run(x)
+    np.testing.assert_array_equal(y, np.prod(x + 1, axis=1, dtype="i4") - 1)
+
+
+@pytest.mark.parametrize(
+    "name", ["check.eq", "check.expect_eq", "check.expect_close", "check.expect_almost_eq"]
+)
+def test_checks_of_the_reference_interpreter_compute_nothing(name: str) -> None:
+    body = (
+        f"stablehlo.custom_call @{name}(%a, %a) {{has_side_effect = true}} : "
+        "(tensor<6xf32>, tensor<6xf32>) -> () %0 = stablehlo.negate %a : tensor<6xf32>"
+    )
+    np.testing.assert_array_equal(import_stablehlo(module((V,), "6xf32", body)).run(V), -V)
