@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,10 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro.exec.llvm import loop
+from tenferro.exec.llvm import link
 from tenferro.exec.llvm.functions import FUNCTIONS, SINGLE_ULPS
-from tenferro.exec.llvm.link import is_installed
 
-pytestmark = pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
+pytestmark = pytest.mark.skipif(not link.is_installed(), reason="llvmlite is not installed")
 POINTS = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 88.7, -103.9, 709.78, 710.0, 1e308,
           -745.1, -746.0, -1e308, 5e-324, -5e-324, 2.2e-308, -2.2e-308, 1e-40, -1e-40, 22.0, -22.0, 36.7, 60.0]  # fmt: skip
 PAIRED = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 5e-324, -5e-324, 1e-310,
@@ -205,7 +205,7 @@ def test_within_the_bound(name: str, dtype: Any, monkeypatch: pytest.MonkeyPatch
     with np.errstate(over="ignore"):
         xs = [x.astype(dtype) for x in arguments(name)]
     values = [values_of(name, xs, contracts=False, monkeypatch=monkeypatch)]
-    if loop.multiplies_and_adds():
+    if link.processor().multiplies_and_adds:
         values.append(values_of(name, xs, contracts=True, monkeypatch=monkeypatch))
     bound = SINGLE_ULPS if dtype is np.float32 else FUNCTIONS[name].ulps
     with mpmath.workdps(400 if name in TURNS else 40):
@@ -229,10 +229,10 @@ def values_of(
     def turned(*xs: Any) -> Any:
         return tnf.fori_loop(0, 1, lambda i, y: function(y, *xs[1:]), xs[0])
 
-    executor = tnf.GraphExecutor("K", compiled=True)
+    executor, processor = tnf.GraphExecutor("K", compiled=True), link.processor()
     first = [x[:3] for x in xs]
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "multiplies_and_adds", lambda: contracts)
+        patch.setattr(link, "processor", lambda: replace(processor, multiplies_and_adds=contracts))
         many = executor.run(tnf.compile(turned, *xs), *xs)
         np.testing.assert_array_equal(executor.run(tnf.compile(turned, *first), *first), many[:3])
     return many

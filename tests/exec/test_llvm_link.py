@@ -21,13 +21,20 @@ AVX512 = {**AVX2, "avx512f": True}
 ICE_LAKE = {**AVX512, "avx512vbmi2": True}
 
 
+class Features(dict[str, bool]):
+    """As LLVM gives them."""
+
+    def flatten(self) -> str:
+        return ",".join([f"+{name}" for name in self])
+
+
 def registers(processor: str, *counts: int) -> str:
     """The kind of vectors that loops of these many additions are compiled to."""
     import llvmlite.binding as llvm  # because it is an extra
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    code = Code(lanes=link.lanes())
+    code = Code(lanes=link.processor().lanes)
     body = Body(code)
     for number, count in enumerate(counts):
         spec = TensorSpec.of((count,), DType.F64)
@@ -66,5 +73,5 @@ def test_width_of_vectors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     llvm: Any = pytest.importorskip("llvmlite.binding")
-    monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: features)
+    monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: Features(features))
     assert registers(processor, *counts) == kind

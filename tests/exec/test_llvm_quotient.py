@@ -39,7 +39,7 @@ def test_quotients_are_those_of_a_division(divisor: float) -> None:
     )
     executor = tnf.GraphExecutor("K", compiled=True)
     is_corrected = "tenferro_over_" in executor.source(program, "llvm")
-    assert is_corrected == (divisor in DIVISORS and link.multiplies_and_adds())
+    assert is_corrected == (divisor in DIVISORS and link.processor().multiplies_and_adds)
     with np.errstate(all="ignore"):
         expected = x / divisor
     for y, z in zip(executor.run(program, x), (expected, expected[:, 3]), strict=True):
@@ -51,7 +51,7 @@ def test_quotients_are_those_of_a_division(divisor: float) -> None:
 
 
 def test_loops_along_lanes_do_not_divide() -> None:
-    if not link.multiplies_and_adds():
+    if not link.processor().multiplies_and_adds:
         pytest.skip("the processor does not multiply and add at once")
     import llvmlite.binding as llvm  # because it is an extra
 

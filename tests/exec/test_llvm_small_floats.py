@@ -10,7 +10,7 @@ import pytest
 from scipy import special
 
 import tenferro as tnf
-from tenferro.exec.llvm.link import converts_halves, is_installed
+from tenferro.exec.llvm.link import is_installed, processor
 from tenferro.types import DType
 from tests.exec.compiled_loops import in_a_loop
 
@@ -21,7 +21,7 @@ BITS = np.arange(1 << 16, dtype=np.uint16)
 
 def every(dtype: DType) -> np.ndarray:
     """Every number, in rows that a loop goes along."""
-    if dtype is DType.F16 and not converts_halves():
+    if dtype is DType.F16 and not processor().converts_halves:
         pytest.skip("this processor has no conversions of float16")
     return BITS.view(dtype.dtype).reshape(4, -1)
 
@@ -138,7 +138,7 @@ def test_functions(dtype: DType) -> None:
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
 def test_sums_and_products_of_matrices(dtype: DType) -> None:
     """Accumulated in float32, and rounded once at the end."""
-    if dtype is DType.F16 and not converts_halves():
+    if dtype is DType.F16 and not processor().converts_halves:
         pytest.skip("this processor has no conversions of float16")
     rng = np.random.default_rng(0)
     x, y = (rng.standard_normal(shape).astype(dtype.dtype) for shape in ((3, 20, 30), (3, 30, 17)))

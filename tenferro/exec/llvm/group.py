@@ -12,7 +12,7 @@ from tenferro.exec.llvm.analytic import ROWS as ANALYTIC
 from tenferro.exec.llvm.code import LOW, Code, Index, NotCompiledError, literal, memory_type
 from tenferro.exec.llvm.control import Emitter
 from tenferro.exec.llvm.folding import BLOCK
-from tenferro.exec.llvm.link import Linker, converts_halves, lanes, multiplies_and_adds
+from tenferro.exec.llvm.link import Linker
 from tenferro.exec.llvm.reduction import TOTALS, added, identity
 from tenferro.exec.llvm.tensor import Body, Memory, Store, Tensor
 from tenferro.exec.schedule import ExecInstruction, Tiles
@@ -99,7 +99,8 @@ class CompiledGroup:
 
     def text_of(self, walks: Sequence[Walk], lead: int) -> tuple[str, int, int | None]:
         """The text, bytes of scratch, and the instructions that run for all rows, by estimate."""
-        code = Code(multiplies_and_adds(), lanes(), converts_halves())
+        machine = self.linker.processor
+        code = Code(machine.multiplies_and_adds, machine.lanes, machine.converts_halves)
         body = Body(code)
         writer = _Writer(self.op, self.rows, code, body, walks, lead)
         with code.times(prod(self.op.shape[:1])):

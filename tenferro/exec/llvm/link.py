@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import platform
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
@@ -14,7 +16,7 @@ from tenferro.exec.llvm import blas, gamma, python_calls
 from tenferro.exec.llvm.code import LATE
 from tenferro.program import BoundedCache
 
-__all__ = ["Linker", "converts_halves", "is_installed", "lanes", "module_of", "multiplies_and_adds"]
+__all__ = ["Linker", "Processor", "is_installed", "module_of", "processor"]
 
 
 VERSION = 2
@@ -32,34 +34,39 @@ def is_installed() -> bool:
     return find_spec("llvmlite") is not None
 
 
-def multiplies_and_adds() -> bool:
-    """Whether this processor multiplies and adds in one instruction."""
-    import llvmlite.binding as llvm  # because it is an extra
+@dataclass(frozen=True)
+class Processor:
+    """What machine code may use of the processor that it runs on.
 
-    features = llvm.get_host_cpu_features()
-    is_arm = platform.machine().lower() in ("aarch64", "arm64")
-    return is_arm or bool(features.get("fma"))
-
-
-def converts_halves() -> bool:
-    """Whether this processor converts float16 to float32 and back."""
-    import llvmlite.binding as llvm  # because it is an extra
-
-    is_arm = platform.machine().lower() in ("aarch64", "arm64")
-    return is_arm or bool(llvm.get_host_cpu_features().get("f16c"))
-
-
-def lanes() -> tuple[int, ...]:
-    """How many float64 this processor's vectors hold, and the halves of the largest ones.
-
-    Vectors of 512 bits are those of Ice Lake and later, because processors before lower their clocks for them.
+    name:                 LLVM's for it
+    features:             what it has beside, in LLVM's words
+    multiplies_and_adds:  whether it does in one instruction
+    converts_halves:      whether it converts float16 to float32 and back
+    lanes:                how many float64 its vectors hold, and the halves of the largest ones; vectors of 512 bits are
+                          those of Ice Lake and later, because processors before lower their clocks for them
     """
+
+    name: str
+    features: str
+    multiplies_and_adds: bool
+    converts_halves: bool
+    lanes: tuple[int, ...]
+
+
+def processor() -> Processor:
+    """This one; LLVM takes half a millisecond to say."""
     import llvmlite.binding as llvm  # because it is an extra
 
     features = llvm.get_host_cpu_features()
-    if features.get("avx512vbmi2"):
-        return 8, 4
-    return (4,) if features.get("avx") else (2,)
+    is_arm = platform.machine().lower() in ("aarch64", "arm64")
+    lanes = (8, 4) if features.get("avx512vbmi2") else (4,) if features.get("avx") else (2,)
+    return Processor(
+        llvm.get_host_cpu_name(),
+        features.flatten(),
+        is_arm or bool(features.get("fma")),
+        is_arm or bool(features.get("f16c")),
+        lanes,
+    )
 
 
 class Linker:
@@ -76,6 +83,11 @@ class Linker:
         self._asked_for: BoundedCache[object] = BoundedCache(capacity)
         self._target: Any = None
         self._modules: set[Any] = set()
+
+    @cached_property
+    def processor(self) -> Processor:
+        """What the texts are linked for."""
+        return processor()
 
     def function(
         self, text: str, pointers: int, numbers: int = 0, has_lock: bool = False
@@ -140,7 +152,7 @@ class Linker:
                 for name, address in module.addresses().items():
                     llvm.add_symbol(name, address)
                 self._modules.add(module)
-        cpu, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+        cpu, features = self.processor.name, self.processor.features
         level = 3 if is_optimised else 0
         machine = self._target.create_target_machine(opt=level, cpu=cpu, features=features)
         if is_optimised:

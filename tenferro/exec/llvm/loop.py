@@ -15,7 +15,7 @@ from tenferro.exec.llvm import blas, python_calls
 from tenferro.exec.llvm.code import Code, NotCompiledError
 from tenferro.exec.llvm.control import COMPILED, Emitter
 from tenferro.exec.llvm.host import HostCalls, Kernels
-from tenferro.exec.llvm.link import Linker, converts_halves, lanes, multiplies_and_adds
+from tenferro.exec.llvm.link import Linker, Processor
 from tenferro.exec.llvm.python_calls import UNFINISHED, WHOLE
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.ops.contraction import DotGeneral
@@ -172,7 +172,7 @@ class CompiledLoop:
         self.memory = kernels.resources.memory
         self.host = HostCalls(kernels)
         self.text, self.pointers, self.constants, self.scratch, self.work = text_of(
-            op, inputs, prepare, self.host
+            op, inputs, prepare, self.host, linker.processor
         )
         self._function: Callable[..., int] | None = None
         # Threads of SciPy's BLAS would wait for the next turn by spinning.
@@ -226,6 +226,7 @@ def text_of(
     inputs: Sequence[TensorSpec],
     prepare: Callable[[GraphProgram], GraphProgram],
     host: HostCalls,
+    processor: Processor,
 ) -> tuple[str, int, list[Any], int, int | None]:
     """The text, how many pointers the function takes, large constants, bytes of scratch, and the instructions that run
     by estimate, in a turn of a while loop, if that is known.
@@ -235,7 +236,7 @@ def text_of(
     """
     if not all([spec.is_static for spec in inputs]):
         raise NotCompiledError(f"{op.name}: extents that wait are not compiled")
-    code = Code(multiplies_and_adds(), lanes(), converts_halves())
+    code = Code(processor.multiplies_and_adds, processor.lanes, processor.converts_halves)
     body = Body(code, host)
     emitter = Emitter(body, prepare)
     names = [f"%a{number}" for number in range(len(inputs))]
