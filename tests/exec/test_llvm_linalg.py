@@ -161,3 +161,33 @@ def test_no_loop_calls_python_for_a_small_matrix(function: Any) -> None:
     program = tnf.compile(lambda xs: tnf.scan(lambda c, x: (c, function(x)), 0.0, xs)[1], xs)
     assert "# compiled" in str(executor.compile(program, xs))
     assert "call_python" not in executor.source(program, "llvm")
+
+
+def test_what_a_runtime_keeps_is_not_written_by_the_next_turn() -> None:
+    """An extension in a compiled loop is given arrays of its own."""
+    from dataclasses import dataclass
+
+    from tenferro.extension import ExtensionOp, HostReferenceRuntime, extension_family
+
+    kept: list[Any] = []
+
+    @extension_family("tenferro-tests", "keeper", version=1, runtime=HostReferenceRuntime)
+    @dataclass(frozen=True)
+    class Keeper(ExtensionOp):
+        def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+            return [(input_dtypes[0], input_shapes[0])]
+
+        def eager_execute(self, inputs: Any) -> Any:
+            kept.append(inputs[0])
+            return [inputs[0] + 1]
+
+    x = np.zeros(40)
+
+    def turn(i: Any, c: Any) -> Any:
+        return apply(Keeper(), tnf.sin(tnf.cos(tnf.tanh(tnf.exp(-c)) * 0 + c * 0)) * 0 + c * 1.0)
+
+    executor = tnf.GraphExecutor("K", compiled=True)
+    program = tnf.compile(lambda x: tnf.fori_loop(0, 5, turn, x), x)
+    assert "# compiled" in str(executor.compile(program, x))
+    np.testing.assert_array_equal(executor.run(program, x), np.full(40, 5.0))
+    assert [array[0] for array in kept] == [0, 1, 2, 3, 4]

@@ -449,3 +449,9 @@ def test_values_that_coincide_need_not_be_neighbours() -> None:
     with pytest.raises(tnf.errors.DegenerateSpectrumError, match="coincide at 1"):
         runtime.distinct(families.Distinct(), values)
     np.testing.assert_array_equal(runtime.distinct(families.Distinct(), values[:2]), values[:2])
+
+
+def test_factors_are_reduced_unless_all_are_asked_for() -> None:
+    from tenferro.ext.linalg import families
+
+    assert [op().full for op in (families.Svd, families.Qr)] == [False, False]

@@ -9,6 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 
+import tenferro as tnf
 from lowering import import_stablehlo
 from lowering.chlo import chlo_function
 from lowering.mlir_bindings import evaluate
@@ -508,3 +509,45 @@ def test_checks_of_the_reference_interpreter_compute_nothing(name: str) -> None:
         "(tensor<6xf32>, tensor<6xf32>) -> () %0 = stablehlo.negate %a : tensor<6xf32>"
     )
     np.testing.assert_array_equal(import_stablehlo(module((V,), "6xf32", body)).run(V), -V)
+
+
+@pytest.mark.parametrize(("kind", "one"), [("f16", 2.0**-11), ("bf16", 2.0**-8)])
+def test_windows_of_narrow_floats_are_added_in_wider_ones(kind: str, one: float) -> None:
+    """1 and two halves of its last place are more than 1, and are 1 where each sum is rounded."""
+    dtype = {"f16": "float16", "bf16": "bfloat16"}[kind]
+    x = np.asarray(tnf.asarray([1.0, one, one, 0.0], dtype=dtype))
+    body = (
+        f"%z = stablehlo.constant dense<0.0> : tensor<{kind}> "
+        '%0 = "stablehlo.reduce_window"(%a, %z) <{window_dimensions = array<i64: 4>}> '
+        f"({{ ^bb0(%p: tensor<{kind}>, %q: tensor<{kind}>): %s = stablehlo.add %p, %q : tensor<{kind}> "
+        f"stablehlo.return %s : tensor<{kind}> }}) : (tensor<4x{kind}>, tensor<{kind}>) -> tensor<1x{kind}>"
+    )
+    text = f"func.func @main(%a: tensor<4x{kind}>) -> tensor<1x{kind}> {{ {body} return %0 : tensor<1x{kind}> }}"
+    assert float(import_stablehlo(text).run(x)[0]) == 1.0 + 2 * one
+
+
+def test_places_that_a_broadcast_counts() -> None:
+    """The winner's place of each row, of numbers that are broadcast along the rows."""
+    x = np.array([[3, 9, 2, 9], [5, 1, 7, 0], [4, 4, 4, 4]], "f4")
+    body = (
+        "%i = stablehlo.iota dim = 0 : tensor<4xi32> "
+        "%j = stablehlo.broadcast_in_dim %i, dims = [1] : (tensor<4xi32>) -> tensor<3x4xi32> "
+        "%lowest = stablehlo.constant dense<0xFF800000> : tensor<f32> "
+        "%zero = stablehlo.constant dense<0> : tensor<i32> "
+        "%m, %0 = stablehlo.reduce(%a init: %lowest), (%j init: %zero) across dimensions = [1] : "
+        "(tensor<3x4xf32>, tensor<3x4xi32>, tensor<f32>, tensor<i32>) -> (tensor<3xf32>, tensor<3xi32>) "
+        "reducer(%p: tensor<f32>, %q: tensor<f32>) (%k: tensor<i32>, %l: tensor<i32>) { "
+        "%g = stablehlo.compare GT, %p, %q, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1> "
+        "%n = stablehlo.compare NE, %p, %p, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1> "
+        "%w = stablehlo.or %g, %n : tensor<i1> "
+        "%e = stablehlo.compare EQ, %p, %q, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1> "
+        "%f = stablehlo.compare LT, %k, %l, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1> "
+        "%t = stablehlo.and %e, %f : tensor<i1> "
+        "%u = stablehlo.or %w, %t : tensor<i1> "
+        "%v = stablehlo.select %w, %p, %q : tensor<i1>, tensor<f32> "
+        "%h = stablehlo.select %u, %k, %l : tensor<i1>, tensor<i32> "
+        "stablehlo.return %v, %h : tensor<f32>, tensor<i32> }"
+    )
+    program = import_stablehlo(module((x,), "3xi32", body))
+    np.testing.assert_array_equal(program.run(x), x.argmax(1))
+    assert "ArgMax" in [step.op.name for step in program.instructions]

@@ -239,3 +239,20 @@ def test_the_place_of_a_text_without_a_file() -> None:
     )
     (source,) = [step.source for step in program.instructions if step.op.name == "Sin"]
     assert str(source).startswith("<stablehlo>:2")
+
+
+def test_a_slice_whose_bounds_are_lengths() -> None:
+    program = lowering.import_stablehlo(
+        """func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %one = stablehlo.constant dense<1> : tensor<1xi32>
+  %two = stablehlo.constant dense<2> : tensor<1xi32>
+  %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+  %m = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
+  %y = stablehlo.real_dynamic_slice %x, %one, %m, %two : (tensor<?xf32>, tensor<1xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<?xf32>
+  return %y : tensor<?xf32>
+}""",
+        [S(("n",), "f4")],
+    )
+    for n in (1, 2, 5, 8):
+        x = np.arange(n, dtype="f4")
+        np.testing.assert_array_equal(program.run(x), x[1::2])

@@ -149,3 +149,18 @@ def test_an_op_of_another_package() -> None:
 def test_what_does_not_fit_is_an_error(fault: str) -> None:
     with pytest.raises(tnf.errors.InvalidConfigError, match=r"moments\.v1: prune_outputs gives"):
         tnf.jit(lambda x: apply(Moments(fault=fault), x)[0])(X)
+
+
+@extension_family("tenferro-tests", "loud_moments", version=1, runtime=HostReferenceRuntime)
+@dataclass(frozen=True)
+class Loud(Moments):
+    """An op whose run is seen from outside."""
+
+    effects = True
+
+
+def test_an_op_with_effects_is_left_as_it_is() -> None:
+    program = tnf.compile(lambda x: apply(Loud(), x)[1], X)
+    CALLS.clear()
+    assert program.run(X) == 21.0
+    assert CALLS == [(1, 2)]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Campaign", "Mutant", "equivalents", "mutants_of"]
 
-STAGE_SECONDS = 15.0
+STAGE_SECONDS = 45.0
 """Of tests, as long as they took when they were recorded, that one stage runs; the quickest first."""
 MOST_FILES = 8
 """Of tests of the floor, because to collect one takes as long as many tests do."""
