@@ -193,6 +193,38 @@ def test_random_programs(kind: Any) -> None:
     assert compiled > 15
 
 
+def test_a_program_that_llvm_cannot_vectorise() -> None:
+    """Of its passes a module comes back that reads a value before it computes it."""
+    case = random_case(77, 796, most_ops=14)
+    program = tnf.compile(in_while(case.program), *case.program.input_specs)
+    found, wanted, remarks = both(program, *case.leaves)
+    assert remarks == ["compiled"]
+    require_near(found, wanted, 1e-7)
+
+
+def test_what_passes_give_is_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[int, bool]] = []
+    after_passes = link._after_passes
+
+    class Broken:
+        def verify(self) -> None:
+            raise RuntimeError("Instruction does not dominate all uses!")
+
+    def broken(text: str, machine: Any, level: int, straight_lines: bool = True) -> Any:
+        given.append((level, straight_lines))
+        return Broken() if len(given) < failures else after_passes(text, machine, level)
+
+    monkeypatch.setattr(link, "_after_passes", broken)
+    executor = tnf.GraphExecutor("K", compiled=True)
+    for number, failures in enumerate((1, 2, 3)):
+        x = X + number
+        program = tnf.compile(lambda x, n=number: tnf.fori_loop(0, 5 + n, lambda i, y: y * x, x), x)
+        executor.run(program, x)
+        given.clear()
+        np.testing.assert_allclose(executor.run(program, x), x ** (6 + number), rtol=1e-12)
+        assert given == [(2, True), (2, False), (0, True)][:failures]
+
+
 def _updated_inside(z: Any) -> Any:
     """Each turn starts from z, which is needed afterwards too."""
     total = tnf.fori_loop(0, 4, lambda i, y: y + z.at[i].set(7.0), z * 0.0)

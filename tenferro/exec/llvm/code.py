@@ -113,7 +113,6 @@ class Code:
         self.lines: list[str] = []
         self.entry: list[str] = []
         self.globals: list[str] = []
-        self._loops: list[str] = []
         self.declared: dict[str, str] = {}
         self._constants: dict[tuple[str, str], str] = {}
         self.block = "entry"
@@ -143,7 +142,7 @@ class Code:
         ])  # fmt: skip
         used = [f"ptr @{name}" for name in self._not_called]
         type_ = f"[{len(used)} x ptr]"
-        globals_ = [*self.globals, *self._loops]
+        globals_ = list(self.globals)
         if used:
             section = 'section "llvm.metadata"'
             globals_.append(
@@ -272,13 +271,8 @@ class Code:
         count: Index,
         body: Callable[[Index], None],
         unroll: bool = False,
-        lanes: int = 0,
     ) -> None:
-        """`body` of 0, 1, .. count - 1.
-
-        Args:
-            lanes: how many turns go at once; LLVM decides where it is 0.
-        """
+        """`body` of 0, 1, .. count - 1."""
         if isinstance(count, int) and (count <= 1 or (unroll and count <= UNROLLED)):
             for i in range(count):
                 body(i)
@@ -301,18 +295,9 @@ class Code:
         self._is_innermost = False
         following = self.value(f"add nsw i64 {i}, 1")
         back = self.block
-        self.line(f"br label {head}{self._lanes_of_loop(lanes)}")
+        self.line(f"br label {head}")
         self.lines[number] = f"  {i} = phi i64 [0, %{before}], [{following}, %{back}]"
         self.label(end)
-
-    def _lanes_of_loop(self, lanes: int) -> str:
-        """What the branch that closes a loop says of it."""
-        if not lanes:
-            return ""
-        name = f"!{len(self._loops)}"
-        width = f'!{{!"llvm.loop.vectorize.width", i32 {lanes}}}'
-        self._loops.append(f"{name} = distinct !{{{name}, {width}}}")
-        return f", !llvm.loop {name}"
 
     def _count_vectors(self, count: Index, work: int) -> None:
         """Add the work of a loop along lanes, and of the turns that fill no vector, for each width of them."""

@@ -157,7 +157,7 @@ def _sum_in_lanes(
                     sum_ = el.add(code, op, part, [code.load(cell, i, part), each])
                     code.store(sum_, cell, i, part)
 
-            code.loop(lanes, lane, lanes=lanes)
+            code.loop(lanes, lane)
 
         code.loop(vectors, vector)
         sums = [_sum_of_halves(code, llvm_type(part), lanes, cell) for cell in cells]
