@@ -9,7 +9,7 @@ from typing import Any
 from tenferro.exec.llvm import blas
 from tenferro.exec.llvm import elementwise as el
 from tenferro.exec.llvm.code import Element, Index, NotCompiledError
-from tenferro.exec.llvm.folding import Indices, folded
+from tenferro.exec.llvm.folding import Fold, Indices
 from tenferro.exec.llvm.reduction import LONG_ROW
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor, in_float32
@@ -68,7 +68,7 @@ def dot_general(
         return [Tensor(y, lambda index: product(index, (0,) * len(terms)), lhs.reads | rhs.reads)]
 
     def element(index: Indices) -> Element:
-        return folded(code, op, y.dtype, terms, lambda k: product(index, k), el.add, 0)
+        return Fold(code, op, y.dtype, el.add, 0).of(terms, lambda k: product(index, k))
 
     return [body.settled(Tensor(y, element, lhs.reads | rhs.reads))]
 

@@ -6,6 +6,7 @@ A long sum is one of short ones, and these go along as many lanes as the process
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -21,7 +22,7 @@ from tenferro.exec.llvm.code import (
 )
 from tenferro.types import DType
 
-__all__ = ["BLOCK", "Combine", "Indices", "cell_of", "folded"]
+__all__ = ["BLOCK", "Combine", "Fold", "Indices", "cell_of"]
 
 BLOCK = 1024
 """Terms of a short sum."""
@@ -29,144 +30,114 @@ Indices = tuple[Index, ...]
 Combine = Callable[[Code, Any, DType, Sequence[Element]], Element]
 
 
-def folded(
-    code: Code,
-    op: Any,
-    dtype: DType,
-    extents: Sequence[int],
-    term: Callable[[Indices], Element],
-    combine: Combine,
-    start: Any,
-) -> Element:
-    """All terms combined, axis within axis.
+@dataclass(frozen=True)
+class Fold:
+    """How terms are combined to one number.
 
-    Args:
-        extents: of the axes that the terms lie along.
-        start: what combines to the other.
+    code:     where it is written
+    op:       the reduction or product
+    dtype:    of the terms and of the result
+    combine:  what combines two
+    start:    what combines with a term to the term
     """
-    if 0 in extents:
-        return literal(start, dtype)
 
-    def of_rest(index: Indices) -> Element:
-        if len(index) == len(extents):
-            return term(index)
-        count, *inner = extents[len(index) :]
-        return _along(
-            code, op, dtype, count, lambda i: of_rest((*index, i)), combine, start,
-            is_innermost=prod(inner) <= UNROLLED,
-        )  # fmt: skip
+    code: Code
+    op: Any
+    dtype: DType
+    combine: Combine
+    start: Any
 
-    return of_rest(())
+    def of(self, extents: Sequence[int], term: Callable[[Indices], Element]) -> Element:
+        """All terms along axes of these extents, axis within axis."""
+        if 0 in extents:
+            return literal(self.start, self.dtype)
 
+        def of_rest(index: Indices) -> Element:
+            if len(index) == len(extents):
+                return term(index)
+            count, *inner = extents[len(index) :]
+            is_innermost = prod(inner) <= UNROLLED
+            return self._along(count, lambda i: of_rest((*index, i)), is_innermost)
 
-def _along(
-    code: Code,
-    op: Any,
-    dtype: DType,
-    count: int,
-    term: Callable[[Index], Element],
-    combine: Combine,
-    start: Any,
-    is_innermost: bool,
-) -> Element:
-    """The terms along an axis combined.
+        return of_rest(())
 
-    Args:
-        is_innermost: no term is a loop.
-    """
-    if count == 1 or (count <= UNROLLED and is_innermost):
-        total = term(0)
-        for i in range(1, count):
-            total = combine(code, op, dtype, [total, term(i)])
-        return total
+    def _two(self, x: Element, y: Element) -> Element:
+        return self.combine(self.code, self.op, self.dtype, [x, y])
 
-    def short(begin: Index, size: int) -> Element:
-        if combine is el.add and dtype.is_inexact and is_innermost:
-            return _sum_in_lanes(code, op, dtype, size, lambda i: term(code.add(i, begin)))
-        return _one_by_one(
-            code,
-            op,
-            dtype,
-            size,
-            lambda i: term(code.add(i, begin)),
-            combine,
-            literal(start, dtype),
-        )
+    def _along(self, count: int, term: Callable[[Index], Element], is_innermost: bool) -> Element:
+        """The terms along an axis.
 
-    if count < 2 * BLOCK:
-        return short(0, count)
-    size = count % BLOCK
-    rest = short(count - size, size) if size else literal(start, dtype)
-    return _one_by_one(
-        code,
-        op,
-        dtype,
-        count // BLOCK,
-        lambda i: short(code.scaled(i, BLOCK), BLOCK),
-        combine,
-        rest,
-    )
+        Args:
+            is_innermost: no term is a loop.
+        """
+        if count == 1 or (count <= UNROLLED and is_innermost):
+            total = term(0)
+            for i in range(1, count):
+                total = self._two(total, term(i))
+            return total
+        code, start = self.code, literal(self.start, self.dtype)
 
+        def short(begin: Index, size: int) -> Element:
+            def one(i: Index) -> Element:
+                return term(code.add(i, begin))
 
-def _one_by_one(
-    code: Code,
-    op: Any,
-    dtype: DType,
-    count: int,
-    term: Callable[[Index], Element],
-    combine: Combine,
-    total: Element,
-) -> Element:
-    """A total combined with terms, one after the other."""
-    cell = cell_of(code, dtype)
-    code.store(total, cell, 0, dtype)
+            if self.combine is el.add and self.dtype.is_inexact and is_innermost:
+                return self._sum_in_lanes(size, one)
+            return self._one_by_one(size, one, start)
 
-    def one(i: Index) -> None:
-        x = term(i)
-        total = combine(code, op, dtype, [code.load(cell, 0, dtype), x])
+        if count < 2 * BLOCK:
+            return short(0, count)
+        size = count % BLOCK
+        rest = short(count - size, size) if size else start
+        return self._one_by_one(count // BLOCK, lambda i: short(code.scaled(i, BLOCK), BLOCK), rest)
+
+    def _one_by_one(self, count: int, term: Callable[[Index], Element], total: Element) -> Element:
+        """A total combined with terms, one after the other."""
+        code, dtype = self.code, self.dtype
+        cell = cell_of(code, dtype)
         code.store(total, cell, 0, dtype)
 
-    code.loop(count, one)
-    return code.load(cell, 0, dtype)
+        def one(i: Index) -> None:
+            x = term(i)
+            code.store(self._two(code.load(cell, 0, dtype), x), cell, 0, dtype)
 
+        code.loop(count, one)
+        return code.load(cell, 0, dtype)
 
-def _sum_in_lanes(
-    code: Code, op: Any, dtype: DType, count: int, term: Callable[[Index], Element]
-) -> Element:
-    """The sum of each lane's terms, added up by halves, then the terms that fill no vector one after the other.
+    def _sum_in_lanes(self, count: int, term: Callable[[Index], Element]) -> Element:
+        """The sum of each lane's terms, added up by halves, then the terms that fill no vector one after the other.
 
-    The order is written out, so that it is the same whether LLVM makes vectors of it or not.
-    """
-    # Of vectors that leave equally few additions the widest comes first.
-    lanes = min(code.lanes, key=lambda n: count // n + count % n, default=1)
-    vectors, rest = divmod(count, lanes) if lanes > 1 else (0, count)
-    part = dtype.real
-    kind = f"<{lanes} x {llvm_type(part)}>"
-    total = literal(0.0, dtype)
-    if vectors:
-        cells = [code.cell(memory_type(part), lanes) for _ in range(1 + dtype.is_complex)]
-        for cell in cells:
-            code.line(f"store {kind} zeroinitializer, ptr {cell}")
+        The order is written out, so that it is the same whether LLVM makes vectors of it or not.
+        """
+        code, op, dtype = self.code, self.op, self.dtype
+        # Of vectors that leave equally few additions the widest comes first.
+        lanes = min(code.lanes, key=lambda n: count // n + count % n, default=1)
+        vectors, rest = divmod(count, lanes) if lanes > 1 else (0, count)
+        part = dtype.real
+        kind = f"<{lanes} x {llvm_type(part)}>"
+        total = literal(0.0, dtype)
+        if vectors:
+            cells = [code.cell(memory_type(part), lanes) for _ in range(1 + dtype.is_complex)]
+            for cell in cells:
+                code.line(f"store {kind} zeroinitializer, ptr {cell}")
 
-        def vector(number: Index) -> None:
-            start = code.scaled(number, lanes)
+            def vector(number: Index) -> None:
+                start = code.scaled(number, lanes)
 
-            def lane(i: Index) -> None:
-                x = term(code.add(start, i))
-                for cell, each in zip(cells, x if dtype.is_complex else (x,), strict=True):
-                    sum_ = el.add(code, op, part, [code.load(cell, i, part), each])
-                    code.store(sum_, cell, i, part)
+                def lane(i: Index) -> None:
+                    x = term(code.add(start, i))
+                    for cell, each in zip(cells, x if dtype.is_complex else (x,), strict=True):
+                        sum_ = el.add(code, op, part, [code.load(cell, i, part), each])
+                        code.store(sum_, cell, i, part)
 
-            code.loop(lanes, lane)
+                code.loop(lanes, lane)
 
-        code.loop(vectors, vector)
-        sums = [_sum_of_halves(code, llvm_type(part), lanes, cell) for cell in cells]
-        total = tuple(sums) if dtype.is_complex else sums[0]
-    if not rest:
-        return total
-    return _one_by_one(
-        code, op, dtype, rest, lambda i: term(code.add(i, count - rest)), el.add, total
-    )
+            code.loop(vectors, vector)
+            sums = [_sum_of_halves(code, llvm_type(part), lanes, cell) for cell in cells]
+            total = tuple(sums) if dtype.is_complex else sums[0]
+        if not rest:
+            return total
+        return self._one_by_one(rest, lambda i: term(code.add(i, count - rest)), total)
 
 
 def _sum_of_halves(code: Code, kind: str, lanes: int, cell: str) -> str:

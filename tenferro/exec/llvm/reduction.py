@@ -11,7 +11,7 @@ import numpy as np
 from tenferro.exec.llvm import elementwise as el
 from tenferro.exec.llvm import sorting
 from tenferro.exec.llvm.code import Code, Element, Flat, Index, NotCompiledError, llvm_type
-from tenferro.exec.llvm.folding import Combine, Indices, cell_of, folded
+from tenferro.exec.llvm.folding import Combine, Fold, Indices, cell_of
 from tenferro.exec.llvm.rows import Row, Rows
 from tenferro.exec.llvm.tensor import Body, Tensor, in_float32
 from tenferro.ops import reduction as re
@@ -94,12 +94,10 @@ def reduction(name: str, combine: Combine, is_exact: bool = True) -> Row:
             return [body.stored(memory)]
 
         def element(index: Indices) -> Element:
+            fold = Fold(code, op, y.dtype, combine, start)
             if is_flat:
-                count = [prod(inner)]
-                return folded(
-                    code, op, y.dtype, count, lambda i: flat_term(index, *i), combine, start
-                )
-            return folded(code, op, y.dtype, inner, lambda i: term(index, i), combine, start)
+                return fold.of([prod(inner)], lambda i: flat_term(index, *i))
+            return fold.of(inner, lambda i: term(index, i))
 
         return [body.settled(Tensor(y, element, x.reads))]
 
