@@ -197,9 +197,9 @@ def test_a_program_that_llvm_cannot_vectorise() -> None:
     """Of its passes a module comes back that reads a value before it computes it."""
     case = random_case(77, 796, most_ops=14)
     program = tnf.compile(in_while(case.program), *case.program.input_specs)
-    found, wanted, remarks = both(program, *case.leaves)
+    results, expected, remarks = both(program, *case.leaves)
     assert remarks == ["compiled"]
-    require_near(found, wanted, 1e-7)
+    require_near(results, expected, 1e-7)
 
 
 def test_what_passes_give_is_verified(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -529,7 +529,9 @@ def test_machine_code_is_kept_on_disk(tmp_path: Path) -> None:
         tnf.GraphExecutor("K", compiled=True, cache_dir=next(tmp_path.iterdir()))
 
 
-def test_the_first_call_does_not_wait_for_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Of each text that is linked, whether LLVM's passes were run."""
     runs: list[bool] = []
     module_of = link.module_of
 
@@ -538,6 +540,10 @@ def test_the_first_call_does_not_wait_for_passes(monkeypatch: pytest.MonkeyPatch
         return module_of(text, machine, is_optimised)
 
     monkeypatch.setattr(link, "module_of", noted)
+    return runs
+
+
+def test_the_first_call_does_not_wait_for_passes(runs: list[bool]) -> None:
     x = X[0]
 
     def short(x: Any) -> Any:
@@ -579,17 +585,11 @@ def test_the_first_call_does_not_wait_for_passes(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3])
-def test_a_long_while_loop_goes_on_with_passes(parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_while_loop_goes_on_with_passes(
+    parts: int, runs: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is left between two turns, with carries in registers and in memory, and called again."""
-    linked: list[bool] = []
     turns: list[int] = []
-    module_of = link.module_of
-
-    def noted(text: str, machine: Any, is_optimised: bool = True) -> Any:
-        linked.append(is_optimised)
-        return module_of(text, machine, is_optimised)
-
-    monkeypatch.setattr(link, "module_of", noted)
     monkeypatch.setattr(python_calls, "PART", 1000)
     monkeypatch.setattr(link.Linker, "parts", lambda *_: parts)
     xs = np.arange(200.0).reshape(10, 20)
@@ -606,22 +606,12 @@ def test_a_long_while_loop_goes_on_with_passes(parts: int, monkeypatch: pytest.M
     for _ in range(2):
         for y, z in zip(tnf.tree.leaves(executor.run(program, xs)), wanted, strict=True):
             np.testing.assert_array_equal(y, z)
-        turns.append(len(linked))
-    assert linked == [False, True]
+        turns.append(len(runs))
+    assert runs == [False, True]
     assert turns == [2, 2]
 
 
-def test_the_first_call_of_a_group_does_not_wait_for_passes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    runs: list[bool] = []
-    module_of = link.module_of
-
-    def noted(text: str, machine: Any, is_optimised: bool = True) -> Any:
-        runs.append(is_optimised)
-        return module_of(text, machine, is_optimised)
-
-    monkeypatch.setattr(link, "module_of", noted)
+def test_the_first_call_of_a_group_does_not_wait_for_passes(runs: list[bool]) -> None:
     x = np.random.default_rng(1).standard_normal((2000, 100))
     for f, each in (
         (lambda x: tnf.exp(-x * x) * x + 1, [False, True]),
@@ -637,15 +627,7 @@ def test_the_first_call_of_a_group_does_not_wait_for_passes(
         assert ys[0].tobytes() == ys[1].tobytes() == ys[2].tobytes()
 
 
-def test_code_on_disk_is_optimised_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    runs: list[bool] = []
-    module_of = link.module_of
-
-    def noted(text: str, machine: Any, is_optimised: bool = True) -> Any:
-        runs.append(is_optimised)
-        return module_of(text, machine, is_optimised)
-
-    monkeypatch.setattr(link, "module_of", noted)
+def test_code_on_disk_is_optimised_at_once(tmp_path: Path, runs: list[bool]) -> None:
     program = tnf.compile(lambda x: tnf.fori_loop(0, 500, lambda i, c: tnf.sin(c) + x, x), X[0])
     for _ in range(2):
         executor = tnf.GraphExecutor("K", cache_dir=tmp_path)
@@ -685,9 +667,9 @@ def test_sums(dtype: str, shape: tuple[int, ...], axes: Any) -> None:
         lambda x: tnf.max(tnf.real(x)[..., ::-1], axis=axes) if 0 not in shape else tnf.sum(x),
     ):
         program = tnf.compile(lambda xs, f=f: tnf.scan(lambda c, x: (c, f(x)), 0, xs)[1], x)
-        found, wanted, (remark,) = both(program, x)
+        results, expected, (remark,) = both(program, x)
         assert remark == "compiled"
-        for y, z in zip(found, wanted, strict=True):
+        for y, z in zip(results, expected, strict=True):
             np.testing.assert_array_equal(y, z)  # because sums of small integers are exact
 
 
