@@ -178,11 +178,6 @@ class Code:
         lanes = min(self._vectors, key=lambda each: self._vectors[each])
         return f' "prefer-vector-width"="{64 * lanes}"'
 
-    @property
-    def known_work(self) -> int | None:
-        """Instructions that run in all, by estimate; None with a while loop, of whose turns nothing tells."""
-        return None if self.while_loops else self.work
-
     # ---- statements ------------------------------------------------------------------------------
 
     def name(self, prefix: str = "v") -> str:

@@ -9,17 +9,26 @@ from math import prod
 from typing import Any
 
 from tenferro.exec.llvm.analytic import ROWS as ANALYTIC
-from tenferro.exec.llvm.code import LOW, Code, Index, NotCompiledError, literal, memory_type
+from tenferro.exec.llvm.code import (
+    LOW,
+    Code,
+    Element,
+    Index,
+    NotCompiledError,
+    literal,
+    llvm_type,
+    memory_type,
+)
 from tenferro.exec.llvm.control import Emitter
 from tenferro.exec.llvm.folding import BLOCK
 from tenferro.exec.llvm.link import Linker
-from tenferro.exec.llvm.reduction import TOTALS, added, identity
+from tenferro.exec.llvm.reduction import TOTALS, identity
 from tenferro.exec.llvm.tensor import Body, Memory, Store, Tensor
 from tenferro.exec.schedule import ExecInstruction, Tiles
 from tenferro.graph import Graph
 from tenferro.ops.reduction import ReduceSum
 from tenferro.ops.structural import BroadcastInDim, Reshape
-from tenferro.program import GraphProgram
+from tenferro.program import BoundedCache, GraphProgram
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["CompiledGroup", "cost_of"]
@@ -42,6 +51,10 @@ def cost_of(step: ExecInstruction) -> float:
 
 def _reduces(member: ExecInstruction) -> bool:
     return type(member.op) in TOTALS
+
+
+TEXTS = 8
+"""Kept for one group, for arrays that lie in memory in as many ways."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +92,9 @@ class CompiledGroup:
         assert isinstance(step.op, Tiles)
         self.op, self.linker = step.op, linker
         self.rows = _rows(step, types)
-        dense = [_dense(spec) for spec in [*[types[s] for s in step.input_slots], *step.op.results]]
-        self.text, _, _ = self.text_of(dense, step.op.lead)
+        self._texts: BoundedCache[tuple[str, int, int | None]] = BoundedCache(TEXTS)
+        specs = [*[types[s] for s in step.input_slots], *step.op.results]
+        self.text, _, _ = self.text_of(tuple(map(_dense, specs)), step.op.lead)
 
     def function(self, arrays: Sequence[Any], lead: int) -> tuple[Callable[..., int], int, bool]:
         """The function for arrays that lie in memory as these do, bytes of scratch that it needs, and whether it is for
@@ -89,7 +103,9 @@ class CompiledGroup:
         It takes a pointer to each array and to the shares of each total, one to scratch, and the rows from
         where to where. The arrays' elements lie whole elements apart.
         """
-        walks = [Walk(x.shape, tuple([step // x.itemsize for step in x.strides])) for x in arrays]
+        walks = tuple(
+            [Walk(x.shape, tuple([step // x.itemsize for step in x.strides])) for x in arrays]
+        )
         text, scratch, work = self.text_of(walks, lead)
         pointers = len(arrays) + len(self.op.totals) + 1
         function = self.linker.function_for_one_call(text, work, pointers, numbers=2)
@@ -97,17 +113,36 @@ class CompiledGroup:
             return function, scratch, True
         return self.linker.function(text, pointers, numbers=2), scratch, False
 
-    def text_of(self, walks: Sequence[Walk], lead: int) -> tuple[str, int, int | None]:
-        """The text, bytes of scratch, and the instructions that run for all rows, by estimate."""
-        machine = self.linker.processor
-        code = Code(machine.multiplies_and_adds, machine.lanes, machine.converts_halves)
+    def text_of(self, walks: tuple[Walk, ...], lead: int) -> tuple[str, int, int | None]:
+        """The text, bytes of scratch, and the instructions that run for all rows, by estimate; None where LLVM's passes
+        decide the order of a sum.
+        """
+        return self._texts.get((walks, lead), lambda: self._written(walks, lead))
+
+    def _written(self, walks: Sequence[Walk], lead: int) -> tuple[str, int, int | None]:
+        code = self.linker.processor.code()
         body = Body(code)
         writer = _Writer(self.op, self.rows, code, body, walks, lead)
         with code.times(prod(self.op.shape[:1])):
             writer.write()
         names = [*writer.pointers, *writer.shares, "%scratch"]
         text = code.text("f", names, ("%start", "%stop")) + code.late_text()
-        return text, body.scratch_bytes, code.known_work
+        totals = zip(self.rows.totals, self.op.totals, strict=True)
+        is_ordered = not any([_is_in_any_order(op, spec) for op, spec in totals])
+        return text, body.scratch_bytes, code.work if is_ordered else None
+
+
+def _is_in_any_order(op: Any, total: TensorSpec) -> bool:
+    """Whether a total is a sum of rows' numbers, which LLVM adds along lanes in an order of its own."""
+    return isinstance(op, ReduceSum) and not total.shape and total.dtype.is_inexact
+
+
+def _added(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
+    """A sum of floats in any order."""
+    kind = llvm_type(dtype)
+    if not dtype.is_complex:
+        return code.value(f"fadd reassoc {kind} {xs[0]}, {xs[1]}")
+    return tuple([code.value(f"fadd reassoc {kind} {a}, {b}") for a, b in zip(*xs, strict=True)])
 
 
 def _dense(spec: TensorSpec) -> Walk:
@@ -258,8 +293,7 @@ class _Writer:
         code, spec = self.code, share.spec
         offset = code.linear(at, spec.shape)
         old = code.load(share.pointer, offset, spec.dtype)
-        is_sum = isinstance(op, ReduceSum) and not spec.shape
-        combine = added if is_sum else TOTALS[type(op)][1]
+        combine = _added if _is_in_any_order(op, spec) else TOTALS[type(op)][1]
         value = combine(code, op, spec.dtype, [old, value])
         code.store(value, share.pointer, offset, spec.dtype)
 

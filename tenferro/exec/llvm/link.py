@@ -13,7 +13,7 @@ from typing import Any
 
 from tenferro.compile_cache import CompileCache
 from tenferro.exec.llvm import blas, gamma, python_calls
-from tenferro.exec.llvm.code import LATE
+from tenferro.exec.llvm.code import LATE, Code
 from tenferro.program import BoundedCache
 
 __all__ = ["Linker", "Processor", "is_installed", "module_of", "processor"]
@@ -51,6 +51,10 @@ class Processor:
     multiplies_and_adds: bool
     converts_halves: bool
     lanes: tuple[int, ...]
+
+    def code(self) -> Code:
+        """A function to be written for it."""
+        return Code(self.multiplies_and_adds, self.lanes, self.converts_halves)
 
 
 def processor() -> Processor:
@@ -110,7 +114,8 @@ class Linker:
         """The same without LLVM's passes: it is linked in a fraction of their time, is slower, and gives the same bits.
 
         Args:
-            work: instructions that a call runs, by estimate; None where nothing tells.
+            work: instructions that a call runs, by estimate; None where nothing tells, and where the passes decide what
+                the bits are.
 
         Returns:
             None where the passes pay at once, by an estimate; for a text that has been asked for before; and where a
@@ -119,8 +124,6 @@ class Linker:
         if work is None or self.cache is not None:
             return None
         if work * UNOPTIMISED > _passes(text):
-            return None
-        if "fadd reassoc" in text:  # because the order is LLVM's
             return None
         first = object()
         if self._asked_for.get(text, lambda: first) is not first:

@@ -12,7 +12,7 @@ import numpy as np
 from tenferro.blas import SCIPYS
 from tenferro.compile_cache import CompileCache
 from tenferro.exec.llvm import blas, python_calls
-from tenferro.exec.llvm.code import Code, NotCompiledError
+from tenferro.exec.llvm.code import NotCompiledError
 from tenferro.exec.llvm.control import COMPILED, Emitter
 from tenferro.exec.llvm.host import HostCalls, Kernels
 from tenferro.exec.llvm.link import Linker, Processor
@@ -236,7 +236,7 @@ def text_of(
     """
     if not all([spec.is_static for spec in inputs]):
         raise NotCompiledError(f"{op.name}: extents that wait are not compiled")
-    code = Code(processor.multiplies_and_adds, processor.lanes, processor.converts_halves)
+    code = processor.code()
     body = Body(code, host)
     emitter = Emitter(body, prepare)
     names = [f"%a{number}" for number in range(len(inputs))]

@@ -17,7 +17,7 @@ from tenferro.exec.llvm.tensor import Body, Tensor, in_float32
 from tenferro.ops import reduction as re
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["LONG_ROW", "ROWS", "TOTALS", "added", "identity"]
+__all__ = ["LONG_ROW", "ROWS", "TOTALS", "identity"]
 
 LONG_ROW = 8
 """Elements of a row that is worth combining with others element by element."""
@@ -40,15 +40,6 @@ def identity(name: str, dtype: DType) -> Any:
     if not dtype.is_inexact:
         return np.iinfo(kind).max if largest else np.iinfo(kind).min
     return np.inf if largest else -np.inf
-
-
-def added(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """A sum that may be added along lanes."""
-    kind = llvm_type(dtype)
-    if not dtype.is_complex:
-        name = "fadd reassoc" if dtype.is_inexact else "or" if dtype.is_bool else "add"
-        return code.value(f"{name} {kind} {xs[0]}, {xs[1]}")
-    return tuple([code.value(f"fadd reassoc {kind} {a}, {b}") for a, b in zip(*xs, strict=True)])
 
 
 def reduction(name: str, combine: Combine, is_exact: bool = True) -> Row:
