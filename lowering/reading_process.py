@@ -143,6 +143,16 @@ def _data_bytes() -> int:
         return 0
 
 
+def _freed() -> int:
+    """The bytes by which this process is smaller than it has been at most."""
+    try:
+        with open("/proc/self/status") as file:
+            sizes = dict(line.split(":", 1) for line in file)
+        return 1024 * (int(sizes["VmPeak"].split()[0]) - int(sizes["VmSize"].split()[0]))
+    except OSError:  # where there is none, the limit is not heeded by mmap either
+        return 0
+
+
 def reply_of(request: dict[str, Any], module: bytes) -> bytes:
     """The result of an operation, or its error, as bytes."""
     operation = OPERATIONS[request["operation"]]
@@ -161,6 +171,9 @@ def reply_of(request: dict[str, Any], module: bytes) -> bytes:
         Exception
     ) as failure:  # because MLIR's bindings raise anything over names that are no UTF-8
         error = {"kind": "", "message": f"{type(failure).__name__}: {failure}"}
+        # Where they find no memory they may end without an exception, for which Python raises this one.
+        if isinstance(failure, SystemError) and _freed() > request["memory"] // 4:
+            error = {"kind": "MemoryError", "message": ""}
     parts = [json.dumps(error).encode(), result]
     return b"".join([*[len(part).to_bytes(8, "little") for part in parts], *parts])
 

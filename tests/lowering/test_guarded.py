@@ -397,6 +397,26 @@ def test_limits(change: dict[str, Any], levels: int, match: str) -> None:
     assert perform("tree", GOOD, trusted=False).functions
 
 
+@pytest.mark.parametrize(("size", "kind"), [(200 << 20, "MemoryError"), (1 << 20, "")])
+def test_a_system_error_after_the_memory_is_used(size: int, kind: str) -> None:
+    """The bindings may find no memory, and return without an exception."""
+    code = f"""
+import json
+from lowering import reading_process
+def perform(module):
+    filled = bytearray({size})
+    del filled
+    raise SystemError("error return without exception set")
+reading_process.OPERATIONS = {{"fill": reading_process.OPERATIONS["text"]._replace(perform=perform)}}
+reply = reading_process.reply_of({{"operation": "fill", "arguments": [], "memory": 256 << 20}}, b"")
+print(json.loads(reply[16 : 16 + int.from_bytes(reply[:8], "little")])["kind"])
+"""
+    output = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert output.stdout.strip() == kind
+
+
 def test_calls_that_double() -> None:
     """2 ** 40 operations in 3 kB."""
     kind = "(tensor<3xf32>) -> tensor<3xf32>"
