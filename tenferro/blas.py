@@ -1,4 +1,4 @@
-"""Limits on the threads of BLAS where they slow programs down.
+"""The number of BLAS's threads: one where more slow programs down, several where a loop calls it for large matrices.
 
 NumPy and SciPy each bring their own OpenBLAS, with threads that spin until the next call. For matrices of
 some hundred rows they cost more than they gain, and the threads of one library occupy the cores that the
@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-__all__ = ["NUMPYS", "SCIPYS", "OneThread", "extension_spec", "one_blas_thread"]
+__all__ = ["NUMPYS", "SCIPYS", "BlasThreads", "extension_spec", "one_blas_thread"]
 
 
 _IS_LEFT_ALONE = os.environ.get("TENFERRO_BLAS_THREADS") == "leave"
@@ -27,13 +27,12 @@ PTHREADS = 1
 """The value of `openblas_get_parallel` for threads that all callers share."""
 
 
-class OneThread:
+class BlasThreads:
     """A context in which the BLAS that a module is linked with has one thread; its number of threads is restored
-    afterwards.
+    afterwards. In `several` it has more, unless somebody is in the first meanwhile.
 
-    It is reentrant, from any number of threads. The setting is the process's: other callers of that BLAS have
-    one thread meanwhile, too. With `TENFERRO_BLAS_THREADS=leave` in the environment it
-    does nothing.
+    Both are reentrant, from any number of threads. The setting is the process's: other callers of that BLAS have
+    as many threads meanwhile, too. With `TENFERRO_BLAS_THREADS=leave` in the environment they do nothing.
     """
 
     def __init__(self, module: str) -> None:
@@ -47,25 +46,43 @@ class OneThread:
 
     def _forget(self) -> None:
         self._lock = threading.Lock()
-        self._inside = 0
+        self._inside = list[int]()
         self._before = 1
 
     def __enter__(self) -> None:
+        self._enter(1)
+
+    def __exit__(self, *raised: object) -> None:
+        self._leave(1)
+
+    @contextmanager
+    def several(self, count: int) -> Generator[None]:
+        """A context in which it has `count` threads."""
+        self._enter(count)
+        try:
+            yield
+        finally:
+            self._leave(count)
+
+    def _enter(self, count: int) -> None:
         with self._lock:
             if not self._is_found and not _IS_LEFT_ALONE:
                 self._find()
-            self._inside += 1
-            count = self._threads()
-            if count > 1:
-                self._set_threads(1)
-                self._before = count
+            if not self._inside:
+                self._before = self._threads()
+            self._inside.append(count)
+            self._settle()
 
-    def __exit__(self, *raised: object) -> None:
+    def _leave(self, count: int) -> None:
         with self._lock:
-            self._inside -= 1
-            if not self._inside and self._before > 1:
-                self._set_threads(self._before)
-                self._before = 1
+            self._inside.remove(count)
+            self._settle()
+
+    def _settle(self) -> None:
+        """The least number that somebody inside asks for, or the one before."""
+        wanted = min(self._inside, default=self._before)
+        if self._threads() != wanted:
+            self._set_threads(wanted)
 
     def _find(self) -> None:
         """Look up OpenBLAS's functions that set its threads; other libraries have none, and keep theirs."""
@@ -103,8 +120,8 @@ def _none(*_: int) -> int:
     return 1
 
 
-NUMPYS = OneThread("numpy._core._multiarray_umath")
-SCIPYS = OneThread("scipy.linalg._fblas")
+NUMPYS = BlasThreads("numpy._core._multiarray_umath")
+SCIPYS = BlasThreads("scipy.linalg._fblas")
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import scipy.linalg  # so that its BLAS is there, too
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import tenferro as tnf
-from tenferro.blas import NUMPYS, OneThread
+from tenferro.blas import NUMPYS, SCIPYS, BlasThreads
 from tenferro.extension import one_blas_thread
 
 
@@ -79,6 +79,38 @@ def test_whoever_leaves_last_restores() -> None:
     assert set(counts()) == {3}
 
 
+def test_several_threads_unless_somebody_asks_for_one() -> None:
+    with NUMPYS.several(2):
+        assert set(counts()) == {2, 3}  # NumPy's has two, SciPy's is left alone
+        with NUMPYS.several(5):
+            assert 2 in counts()
+        with one_blas_thread():
+            assert set(counts()) == {1}
+        assert set(counts()) == {2, 3}
+    with NUMPYS.several(5):
+        assert set(counts()) == {5, 3}
+    assert set(counts()) == {3}
+
+
+@pytest.mark.parametrize("executor_threads", [1, 2])
+@pytest.mark.parametrize(("size", "shares"), [(16, False), (800, True)])
+def test_loops_share_large_products_only(
+    executor_threads: int, size: int, shares: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("llvmlite")
+    wanted: list[int] = []
+    monkeypatch.setattr(SCIPYS, "_set_threads", wanted.append)
+
+    def loop(a: Any, x: Any) -> Any:
+        return tnf.fori_loop(0, 3, lambda _, x: a @ x, x)
+
+    a = np.eye(size) + 0j
+    program = tnf.compile(loop, a, a[0])
+    executor = tnf.GraphExecutor(threads=executor_threads, compiled=True)
+    np.testing.assert_array_equal(executor.run(program, a, a[0]), a[0])
+    assert wanted[0] == (executor_threads if shares else 1)
+
+
 def test_what_has_one_thread_keeps_it() -> None:
     with threadpool_limits(1, user_api="blas"):
         with one_blas_thread():
@@ -102,7 +134,7 @@ def test_a_forked_process_starts_anew() -> None:
 
 
 def test_an_unknown_library_is_left_alone() -> None:
-    with OneThread("math"):
+    with BlasThreads("math"):
         assert set(counts()) == {3}
 
 

@@ -21,6 +21,8 @@ FEWEST = 3
 """Turns of a cell."""
 SHORTEST = 2e-3
 """Seconds of a turn."""
+PAUSE = 0.05
+"""Seconds before each run, in which the threads of the one before it stop spinning."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ def measure(kernel: Kernel, gradient: bool, names: list[str], seconds: float, li
             cell.failures[name] = _in_words(reason)
         else:
             runs[name] = run
-    spent = turns(runs, seconds, fewest=FEWEST, shortest=SHORTEST)
+    spent = turns(runs, seconds, fewest=FEWEST, shortest=SHORTEST, pause=PAUSE)
     for name, each in spent.items():
         cell.times[name] = Times(firsts[name], statistics.median(each), min(each))
     return cell

@@ -144,6 +144,7 @@ def _matrix_by_matrix(
 def call(code: Code, name: str, arguments: Sequence[str], work: int) -> None:
     """A function, with pointers to its arguments; `work` is about the number of its instructions."""
     code.work += code.often * work
+    code.largest_call = max(code.largest_call, work)
     code.calls_out()
     types = ", ".join(["ptr"] * len(arguments))
     code.declared[PREFIX + name] = f"declare void @{PREFIX}{name}({types})"

@@ -94,6 +94,7 @@ class Code:
     Attributes:
         work: instructions that run in all, by estimate; of a while loop those of one turn.
         while_loops: how many there are.
+        largest_call: instructions of the largest call of BLAS or LAPACK, by estimate.
         often: how often the one that is written next runs.
 
     Args:
@@ -119,7 +120,7 @@ class Code:
         self._count = 0
         self._known: list[dict[Any, Any]] = [{}]
         self.work, self.often = 0, 1
-        self.while_loops = 0
+        self.while_loops = self.largest_call = 0
         self._is_innermost = True
         self._vectors = dict.fromkeys(self.lanes, 0.0)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,6 +49,8 @@ COMPILED_PER_CALL = 4
 """Instructions for each that is a call of the interpreter's kernel, below which a loop is interpreted."""
 MOST_LINES = 20_000
 """Of a text: LLVM takes up to half a millisecond for each."""
+SHARED_CALL = 400_000
+"""Multiplications of a product from which OpenBLAS shares it between its threads."""
 MOST_POINTERS = 1000
 """Of a function that is called from Python."""
 
@@ -171,12 +173,11 @@ class CompiledLoop:
         self.op, self.inputs, self.linker = op, tuple(inputs), linker
         self.memory = kernels.resources.memory
         self.host = HostCalls(kernels)
-        self.text, self.pointers, self.constants, self.scratch, self.work = text_of(
-            op, inputs, prepare, self.host, linker.processor
-        )
+        self.written = written(op, inputs, prepare, self.host, linker.processor)
         self._function: Callable[..., int] | None = None
-        # Threads of SciPy's BLAS would wait for the next turn by spinning.
-        self._blas = SCIPYS if blas.PREFIX in self.text else nullcontext()
+        is_shared = self.written.largest_call >= SHARED_CALL
+        # Threads that small products do not need would wait for the next turn by spinning.
+        self.blas_threads = kernels.resources.workers.count if is_shared else 1
 
     def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
         """The last carry, then the stacked outputs of the iterations.
@@ -199,8 +200,9 @@ class CompiledLoop:
         for y, x in zip(results, inits, strict=False):
             np.copyto(y, x)
         carry, stacks = results[: len(inits)], results[len(inits) :]
-        every = [*operands[: op.num_consts], *carry, *operands[first:], *stacks, *self.constants]
-        with self._blas, self.memory.scratch([self.scratch]) as (scratch,):
+        constants = self.written.constants
+        every = [*operands[: op.num_consts], *carry, *operands[first:], *stacks, *constants]
+        with self._blas(), self.memory.scratch([self.written.scratch]) as (scratch,):
             pointers = [*[x.ctypes.data for x in [*every, scratch]], self.host.address]
             function = self._function or self._first_function()
             parts = WHOLE if function is self._function else self.linker.parts(self.text)
@@ -208,32 +210,57 @@ class CompiledLoop:
                 function, parts = self._last_function(), WHOLE
         return results[0] if len(results) == 1 else tuple(results)
 
+    @property
+    def text(self) -> str:
+        """What LLVM compiles."""
+        return self.written.text
+
+    def _blas(self) -> AbstractContextManager[None]:
+        if blas.PREFIX not in self.text:
+            return nullcontext()
+        return SCIPYS.several(self.blas_threads)
+
     def _first_function(self) -> Callable[..., int]:
         """One for this call only, where that pays, or the one that is kept."""
-        function = self.linker.function_for_one_call(
-            self.text, self.work, self.pointers, numbers=1, has_lock=True
-        )
+        text, pointers, work = self.text, self.written.pointers, self.written.work
+        function = self.linker.function_for_one_call(text, work, pointers, 1, has_lock=True)
         return function or self._last_function()
 
     def _last_function(self) -> Callable[..., int]:
         """The one that is kept."""
-        self._function = self.linker.function(self.text, self.pointers, numbers=1, has_lock=True)
+        self._function = self.linker.function(self.text, self.written.pointers, 1, has_lock=True)
         return self._function
 
 
-def text_of(
+class LoopText(NamedTuple):
+    """A loop as LLVM's text.
+
+    Attributes:
+        text: of a function of consts, carry, xs, stacked results, constants and scratch, and of after how many parts a
+            while loop is left.
+        pointers: how many the function takes.
+        constants: large ones.
+        scratch: bytes.
+        work: instructions that run by estimate, in a turn of a while loop, if that is known.
+        largest_call: instructions of the largest call of BLAS or LAPACK, by estimate.
+    """
+
+    text: str
+    pointers: int
+    constants: Sequence[Any]
+    scratch: int
+    work: int | None
+    largest_call: int
+
+
+def written(
     op: Scan | While,
     inputs: Sequence[TensorSpec],
     prepare: Callable[[GraphProgram], GraphProgram],
     host: HostCalls,
     processor: Processor,
-) -> tuple[str, int, list[Any], int, int | None]:
-    """The text, how many pointers the function takes, large constants, bytes of scratch, and the instructions that run
-    by estimate, in a turn of a while loop, if that is known.
-
-    The function takes consts, carry, xs, stacked results, constants and scratch, and after how many parts a while loop
-    is left.
-    """
+) -> LoopText:
+    """The loop's text."""
     if not all([spec.is_static for spec in inputs]):
         raise NotCompiledError(f"{op.name}: extents that wait are not compiled")
     code = processor.code()
@@ -285,7 +312,7 @@ def text_of(
     text = code.text("loop", every, numbers, is_internal=True)
     text += python_calls.entry(every, numbers) + code.late_text()
     constants = [array for _, array in body.constants]
-    return text, len(every), constants, body.scratch_bytes, work
+    return LoopText(text, len(every), constants, body.scratch_bytes, work, code.largest_call)
 
 
 def _in_registers(body: Body, carry: Sequence[Memory]) -> tuple[list[Memory], Callable[[], None]]:
