@@ -21,8 +21,6 @@ FEWEST = 3
 """Turns of a cell."""
 SHORTEST = 2e-3
 """Seconds of a turn."""
-PAUSE = 0.05
-"""Seconds before each run, in which the threads of the one before it stop spinning."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,7 @@ def measure(kernel: Kernel, gradient: bool, names: list[str], seconds: float, li
             cell.failures[name] = _in_words(reason)
         else:
             runs[name] = run
-    spent = turns(runs, seconds, fewest=FEWEST, shortest=SHORTEST, pause=PAUSE)
+    spent = turns(runs, seconds, fewest=FEWEST, shortest=SHORTEST)
     for name, each in spent.items():
         cell.times[name] = Times(firsts[name], statistics.median(each), min(each))
     return cell

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import compress
+from math import prod
 from typing import Any
 
 from tenferro.exec.llvm import (
@@ -231,7 +232,8 @@ class Emitter:
 
         def stacking(y: TensorSpec, stack: Memory) -> Store:
             def store(index: tuple[Index, ...], value: Element) -> None:
-                offset = code.add(code.scaled(t, y.size), code.linear(index, y.shape))
+                turn = code.scaled(t, prod(stack.spec.shape[1:]))
+                offset = code.add(turn, code.linear(index, y.shape))
                 code.store(value, stack.pointer, offset, y.dtype)
 
             return store

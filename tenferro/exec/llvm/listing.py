@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tenferro.exec.llvm.group import CompiledGroup
 from tenferro.exec.llvm.loop import CompiledLoop
+from tenferro.exec.llvm.strips import StripLoop
 from tenferro.exec.schedule import ExecProgram
 
 __all__ = ["llvm_of"]
@@ -18,7 +19,7 @@ def llvm_of(schedule: ExecProgram) -> str:
     while schedules:
         for step in schedules.pop().instructions:
             machine = getattr(step.function, "machine", step.function)
-            if isinstance(machine, CompiledLoop | CompiledGroup):
+            if isinstance(machine, CompiledLoop | StripLoop | CompiledGroup):
                 line = step.source or "an unknown line"
                 texts.append(f"; {step.op.name} at {line}\n{machine.text}")
             else:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from itertools import repeat
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tenferro.blas import SCIPYS
 from tenferro.compile_cache import CompileCache
+from tenferro.dims import GuardLog
 from tenferro.exec.llvm import blas, python_calls
 from tenferro.exec.llvm.code import NotCompiledError
 from tenferro.exec.llvm.control import COMPILED, Emitter
 from tenferro.exec.llvm.host import HostCalls, Kernels
 from tenferro.exec.llvm.link import Linker, Processor
+from tenferro.exec.llvm.places import results_in
 from tenferro.exec.llvm.python_calls import UNFINISHED, WHOLE
+from tenferro.exec.llvm.strips import StripLoop, strips_of
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.control import Alternatives, Cond, ControlOp, Scan, While
@@ -113,8 +115,8 @@ class LoopCompiler:
         inputs: Sequence[TensorSpec],
         prepare: Callable[[GraphProgram], GraphProgram],
         kernels: Kernels,
-    ) -> CompiledLoop:
-        """The loop as a function of its operands.
+    ) -> CompiledLoop | StripLoop:
+        """The loop as a function of its operands, in strips where these do not depend on each other.
 
         Args:
             prepare: what bodies go through first: the executor's passes.
@@ -124,6 +126,10 @@ class LoopCompiler:
             NotCompiledError: what cannot be compiled, or does not pay.
         """
         self._require_gain(op, kernels)
+        strips = strips_of(op, inputs, prepare) if isinstance(op, Scan) else None
+        if strips is not None:
+            with suppress(NotCompiledError):
+                return StripLoop(strips, inputs, prepare, kernels, self.linker)
         return CompiledLoop(op, inputs, prepare, kernels, self.linker)
 
     def pays(self, op: Scan | While, kernels: Kernels) -> bool:
@@ -161,6 +167,7 @@ class CompiledLoop:
     """
 
     takes_places = True
+    remark = "compiled"
 
     def __init__(
         self,
@@ -174,6 +181,7 @@ class CompiledLoop:
         self.memory = kernels.resources.memory
         self.host = HostCalls(kernels)
         self.written = written(op, inputs, prepare, self.host, linker.processor)
+        self.outputs = op.output_types(self.inputs, GuardLog())
         self._function: Callable[..., int] | None = None
         is_shared = self.written.largest_call >= SHARED_CALL
         # Threads that small products do not need would wait for the next turn by spinning.
@@ -189,14 +197,7 @@ class CompiledLoop:
         operands = [np.ascontiguousarray(x).reshape(x.shape) for x in arrays]
         first = op.first_xs if isinstance(op, Scan) else len(operands)
         inits = operands[op.num_consts : first]
-        types = [(x.shape, x.dtype) for x in inits]
-        if isinstance(op, Scan):
-            specs = op.body.output_specs[op.num_carry :]
-            types += [((op.length, *spec.shape), spec.dtype.dtype) for spec in specs]
-        results = [
-            np.empty(shape, dtype) if memory is None else np.ndarray(shape, dtype, memory)
-            for (shape, dtype), memory in zip(types, into or repeat(None), strict=False)
-        ]
+        results = results_in(self.outputs, into)
         for y, x in zip(results, inits, strict=False):
             np.copyto(y, x)
         carry, stacks = results[: len(inits)], results[len(inits) :]

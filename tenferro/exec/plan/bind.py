@@ -132,7 +132,8 @@ class Binder:
         remark = ""
         if self.compiler is not None and isinstance(op, Scan | While):
             try:
-                return self.compiler.loop(op, inputs, self.prepared, self), "compiled"
+                loop = self.compiler.loop(op, inputs, self.prepared, self)
+                return loop, loop.remark
             except NotCompiledError as error:
                 remark = f"interpreted: {str(error).partition(chr(10))[0]}"
         return partial(kernel.over([Runner(part, self.prints) for part in parts]), op), remark

@@ -1,0 +1,251 @@
+"""Scans in strips: the bits of the interpreter, and no strips where indices depend on each other."""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro.exec.llvm import strips
+from tenferro.ops.control import Scan
+
+pytest.importorskip("llvmlite")
+RNG = np.random.default_rng(11)
+N = 20_011  # a prime: the last strip overlaps the one before
+X, Y = RNG.standard_normal(N), RNG.standard_normal(N)
+ROWS = RNG.standard_normal((5003, 4))
+NUMBERS = RNG.standard_normal(7)
+SERIES = RNG.standard_normal((7, N))
+Z = X + 1j * Y
+
+
+def powers(ts: Any, coefficients: Any) -> Any:
+    def turn(value: Any, coefficient: Any) -> Any:
+        return value * ts + coefficient, None
+
+    return tnf.scan(turn, tnf.zeros_like(ts), coefficients, reverse=True)[0]
+
+
+def stacked(x: Any, series: Any) -> Any:
+    return tnf.scan(lambda c, y: (c * 0.5 + y, (c - y, c > y)), x, series)
+
+
+def counted(x: Any, y: Any) -> Any:
+    """A number in the carry that each strip computes, and stacks."""
+
+    def turn(carry: Any, _: Any) -> Any:
+        n, x = carry
+        return (n * 2 + 1, tnf.where(x > y, x - n, x + y)), (n, x)
+
+    return tnf.scan(turn, (1, x), None, length=6)
+
+
+def rotations(rows: Any) -> Any:
+    """Columns that are cut out, put together and summed."""
+
+    def turn(c: Any, _: Any) -> Any:
+        a, b = c[:, :2], c[:, 2:]
+        length = tnf.sum(c * c, axis=1, keepdims=True)
+        return tnf.concatenate([b, a + b], axis=1) / (1.0 + length), length[:, 0]
+
+    return tnf.scan(turn, rows, None, length=5)
+
+
+def moved_within_rows(rows: Any) -> Any:
+    def turn(c: Any, _: Any) -> Any:
+        padded = tnf.pad(c[:, 1:], [(0, 0), (1, 0)])
+        return tnf.flip(padded, axis=1) + tnf.max(c, axis=1)[:, None], None
+
+    return tnf.scan(turn, rows, None, length=5)[0]
+
+
+def three_axes(rows: Any) -> Any:
+    x = tnf.reshape(rows, (5003, 2, 2))
+    turn = lambda c, _: (tnf.permute_dims(c, (0, 2, 1)) * 0.9 + c, None)
+    return tnf.scan(turn, x, None, length=5)[0]
+
+
+def orbits(c: Any) -> Any:
+    """Points that are squared until they are far away, and the number of turns."""
+
+    def turn(_: Any, carry: Any) -> Any:
+        z, count = carry
+        near = tnf.real(z) ** 2 + tnf.imag(z) ** 2 <= 4
+        return tnf.where(near, z * z + c, z), count + near
+
+    return tnf.fori_loop(0, 20, turn, (tnf.zeros_like(c), tnf.zeros(N, dtype="int32")))
+
+
+def functions(x: Any) -> Any:
+    return tnf.fori_loop(0, 4, lambda _, c: tnf.sin(c) + tnf.exp(-c * c), x)
+
+
+CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "powers": (powers, (X, NUMBERS)),
+    "powers float32": (powers, (X.astype("f4"), NUMBERS.astype("f4"))),
+    "powers float16": (powers, (np.tile(X, 3).astype("f2"), NUMBERS.astype("f2"))),
+    "powers complex": (powers, (Z, NUMBERS + 0j)),
+    "stacked": (stacked, (X, SERIES)),
+    "stacked complex": (
+        lambda x, s: tnf.scan(lambda c, y: (c * 0.5 + y, c - y), x, s),
+        (Z, SERIES * 1j),
+    ),
+    "counted": (counted, (X, Y)),
+    "rotations": (rotations, (ROWS,)),
+    "moved within rows": (moved_within_rows, (ROWS,)),
+    "three axes": (three_axes, (ROWS,)),
+    "orbits": (orbits, (Z,)),
+    "places": (lambda x: tnf.fori_loop(0, 6, lambda _, c: c + tnf.arange(N), x), (X,)),
+    "functions": (functions, (X,)),
+    "gradient": (tnf.grad(lambda x: tnf.sum(functions(x)) + tnf.sum(powers(x, NUMBERS))), (X,)),
+    "batched": (
+        tnf.vmap(lambda x, y: tnf.scan(lambda c, t: (c + t * y * c, c), x, NUMBERS)),
+        (X, Y),
+    ),
+}
+ACROSS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "neighbours": (lambda x: tnf.fori_loop(0, 6, lambda _, c: c + tnf.roll(c, 1), x), (X,)),
+    "a sum": (lambda x: tnf.fori_loop(0, 6, lambda _, c: c - tnf.mean(c), x), (X,)),
+    "reversed": (lambda x: tnf.fori_loop(0, 6, lambda _, c: c - tnf.flip(c), x), (X,)),
+    "running sums": (lambda x: tnf.fori_loop(0, 6, lambda _, c: tnf.cumsum(c) * 0.1, x), (X,)),
+    "turned": (
+        lambda x: tnf.fori_loop(0, 6, lambda _, c: c.T - c, x),
+        (RNG.standard_normal((128, 128)),),
+    ),
+    "updates": (lambda x: tnf.fori_loop(0, 6, lambda i, c: c.at[i].set(0.5), x), (X,)),
+    "a loop inside": (
+        lambda x: tnf.fori_loop(
+            0, 6, lambda _, c: tnf.fori_loop(0, 3, lambda _, d: d * 0.5 + 1, c), x
+        ),
+        (X,),
+    ),
+    "few turns": (lambda x: tnf.fori_loop(0, 2, lambda _, c: c * 0.5, x), (X,)),
+    "short": (lambda x: tnf.fori_loop(0, 9, lambda _, c: c * 0.5 + 1, x), (X[:1000],)),
+    "work that every strip would do": (
+        lambda x, y: tnf.scan(
+            lambda c, _: ((c[0] * 0.5 + c[1][0], tnf.cos(c[1])), None), (x, y), None, length=6
+        )[0],
+        (X, RNG.standard_normal(15_000)),
+    ),
+}
+
+
+def remarks(executor: Any, program: Any) -> list[str]:
+    steps = executor.compile(program).instructions
+    return [step.remark for step in steps if isinstance(step.op, Scan)]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("name", CASES)
+def test_same_bits(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    fn, arrays = CASES[name]
+    program = tnf.compile(fn, *arrays)
+    in_strips = tnf.GraphExecutor("K", threads=threads, compiled=True)
+    found = remarks(in_strips, program)
+    assert found
+    assert all([re.fullmatch(r"compiled in \d+ strips of \d+", remark) for remark in found]), found
+    assert "%start" in in_strips.source(program, "llvm")
+    results = [tnf.tree.leaves(in_strips.run(program, *arrays)) for _ in range(3)]
+    monkeypatch.setattr(strips, "LEAST_BYTES", 1 << 60)
+    whole = tnf.GraphExecutor("K", threads=1, compiled=True)
+    assert set(remarks(whole, program)) == {"compiled"}
+    expected = [tnf.tree.leaves(whole.run(program, *arrays))]
+    if name not in ("functions", "gradient", "powers complex", "stacked complex", "orbits"):
+        # Functions are polynomials where compiled, and NumPy contracts complex products.
+        expected.append(
+            tnf.tree.leaves(tnf.GraphExecutor("K", compiled=False).run(program, *arrays))
+        )
+    for ys in results:
+        for others in expected:
+            for y, other in zip(ys, others, strict=True):
+                np.testing.assert_array_equal(y, other, strict=True)
+
+
+@pytest.mark.parametrize("name", ACROSS)
+def test_loops_that_reach_across_stay_whole(name: str) -> None:
+    fn, arrays = ACROSS[name]
+    program = tnf.compile(fn, *arrays)
+    executor = tnf.GraphExecutor("K", compiled=True)
+    assert not any(["strips" in remark for remark in remarks(executor, program)])
+    others = tnf.tree.leaves(tnf.GraphExecutor("K", compiled=False).run(program, *arrays))
+    for y, other in zip(tnf.tree.leaves(executor.run(program, *arrays)), others, strict=True):
+        np.testing.assert_allclose(y, other, rtol=1e-12)
+
+
+def test_operands_stay_and_results_are_new() -> None:
+    program = tnf.compile(powers, X, NUMBERS)
+    executor = tnf.GraphExecutor("F", compiled=True)
+    before = X.copy(), NUMBERS.copy()
+    first = executor.run(program, X, NUMBERS)
+    kept = first.copy()
+    second = executor.run(program, -X, NUMBERS)
+    assert not np.shares_memory(first, second)
+    np.testing.assert_array_equal(first, kept)
+    np.testing.assert_array_equal(X, before[0])
+    np.testing.assert_array_equal(NUMBERS, before[1])
+
+
+def test_arrays_in_any_order() -> None:
+    program = tnf.compile(rotations, ROWS)
+    executor = tnf.GraphExecutor("F", compiled=True)
+    for y, other in zip(
+        executor.run(program, np.asfortranarray(ROWS)), executor.run(program, ROWS), strict=True
+    ):
+        np.testing.assert_array_equal(y, other)
+
+
+def test_an_interrupt_ends_all_strips() -> None:
+    """The other threads' too, soon after the signal."""
+
+    class Interrupt(Exception):
+        pass
+
+    def handler(*_: Any) -> None:
+        raise Interrupt
+
+    x = RNG.standard_normal(2_000_000)
+    program = tnf.compile(lambda x: tnf.fori_loop(0, 3000, lambda _, c: c * 0.999 + 0.001, x), x)
+    executor = tnf.GraphExecutor("K", threads=2, compiled=True)
+    assert "strips" in remarks(executor, program)[0]
+
+    def again_and_again() -> None:
+        for _ in range(1000):
+            executor.run(program, x)
+
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)
+    try:
+        with pytest.raises(Interrupt):
+            again_and_again()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    small = X[:1000]
+    np.testing.assert_array_equal(tnf.compile(lambda x: x + 1, small).run(small), small + 1)
+
+
+def test_threads_share_an_executor() -> None:
+    program = tnf.compile(powers, X, NUMBERS)
+    executor = tnf.GraphExecutor("K", threads=2, compiled=True)
+    expected = executor.run(program, X, NUMBERS)
+    differing: list[int] = []
+
+    def call(number: int) -> None:
+        for _ in range(10):
+            if not np.array_equal(executor.run(program, X * number, NUMBERS), results[number]):
+                differing.append(number)
+
+    results = [executor.run(program, X * number, NUMBERS) for number in range(4)]
+    callers = [threading.Thread(target=call, args=(number,)) for number in range(4)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert not differing
+    np.testing.assert_array_equal(results[1], expected)
