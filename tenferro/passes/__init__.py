@@ -13,6 +13,7 @@ from tenferro.passes.fold_transposes import fold_transposes
 from tenferro.passes.fuse_scans import fuse_scans
 from tenferro.passes.hoist_invariants import hoist_invariants
 from tenferro.passes.join_pieces import join_pieces
+from tenferro.passes.share_loops import share_loops
 from tenferro.passes.shrink_dots import shrink_dots
 from tenferro.passes.sort_dot_dimensions import sort_dot_dimensions
 from tenferro.passes.stop_early import stop_early
@@ -28,6 +29,7 @@ __all__ = [
     "hoist_invariants",
     "join_pieces",
     "prune_outputs",
+    "share_loops",
     "shrink_dots",
     "sort_dot_dimensions",
     "stop_early",
@@ -37,6 +39,7 @@ NATIVE_PASSES: tuple[Callable[[GraphProgram], GraphProgram], ...] = (
     prune_outputs,
     stop_early,
     fuse_scans,
+    share_loops,
     hoist_invariants,
     clean_up,
     join_pieces,

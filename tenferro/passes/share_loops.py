@@ -1,0 +1,108 @@
+"""Loops shared: a while loop that another one contains, turn by turn, is not run by itself.
+
+Law: the result is the same bit for bit. The derivative of a while loop is a loop that carries the values too, because
+the condition and the tangents need them: its first results are those of the loop that was differentiated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from tenferro.errors import TenferroError
+from tenferro.graph import Graph
+from tenferro.ops.control import While
+from tenferro.program import GraphProgram, Subprogram, dependents
+from tenferro.program.instructions import copy_into
+from tenferro.program.rewrite import fresh_arena, written_again
+
+__all__ = ["share_loops"]
+
+
+def share_loops(program: GraphProgram) -> GraphProgram:
+    """The program with results of larger loops in place of the loops that these contain."""
+    while (pair := next(_pairs(program), None)) is not None:
+        program = _shared(program, pair)
+    return program
+
+
+class _Pair(NamedTuple):
+    """Two loops of which the second contains the first.
+
+    Attributes:
+        first, second: their numbers.
+        offset: of the first one's carry in the second one's.
+        later: the values in between that depend on the first.
+    """
+
+    first: int
+    second: int
+    offset: int
+    later: set[int]
+
+
+def _pairs(program: GraphProgram) -> Iterator[_Pair]:
+    """The pairs of loops."""
+    instructions = program.instructions
+    earlier: dict[tuple[Any, ...], int] = {}
+    sizes: dict[tuple[int, int], None] = {}
+    for second, step in enumerate(instructions):
+        if not isinstance(step.op, While) or step.op.has_effects:
+            continue
+        consts, carry = step.inputs[: step.op.num_consts], step.inputs[step.op.num_consts :]
+        for n, count in sizes:
+            for offset in range(len(carry) - count + 1):
+                first = earlier.get((consts[:n], carry[offset : offset + count]))
+                if first is None:
+                    continue
+                smaller = instructions[first]
+                later = dependents(instructions[first + 1 : second], smaller.outputs)
+                if later.isdisjoint(step.inputs) and _contains(step.op, smaller.op, offset):
+                    yield _Pair(first, second, offset, later)
+        earlier.setdefault((consts, carry), second)
+        sizes[len(consts), len(carry)] = None
+
+
+def _contains(larger: Any, smaller: Any, offset: int) -> bool:
+    """Whether what the larger loop does of the smaller one's constants and carry is what the smaller one does."""
+    n, count = smaller.num_consts, smaller.input_count - smaller.num_consts
+    start = larger.num_consts + offset
+    own, inputs = range(n + count), [*range(n), *range(start, start + count)]
+    asked = _restricted(smaller.cond, own, range(1)), _restricted(larger.cond, inputs, range(1))
+    turn = _restricted(smaller.body, own, range(count))
+    return asked[0] == asked[1] and turn == _restricted(
+        larger.body, inputs, range(offset, offset + count)
+    )
+
+
+def _restricted(part: Any, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram | None:
+    """Some outputs as a program of some inputs; None where they depend on others."""
+    program, graph = part.program, Graph()
+    values = {slot: graph.add_input(program.types[slot]) for slot in program.input_slots}
+    every = list(values.values())
+    copy_into(graph, program.instructions, values)
+    try:
+        return Subprogram.of(
+            graph,
+            [every[position] for position in inputs],
+            [values[program.output_slots[position]] for position in outputs],
+        )
+    except TenferroError:
+        return None
+
+
+def _shared(program: GraphProgram, pair: _Pair) -> GraphProgram:
+    """The program with the second loop for both: what it needs goes before it, what needs the first behind it."""
+    first, second, offset, later = pair
+    instructions = program.instructions
+    a, b = instructions[first], instructions[second]
+    between = instructions[first + 1 : second]
+    graph, values = fresh_arena(program)
+    copy_into(graph, instructions[:first], values)
+    copy_into(graph, [step for step in between if later.isdisjoint(step.inputs)], values)
+    copy_into(graph, [b], values)
+    for slot, result in zip(a.outputs, b.outputs[offset:], strict=False):
+        values[slot] = values[result]
+    copy_into(graph, [step for step in between if not later.isdisjoint(step.inputs)], values)
+    copy_into(graph, instructions[second + 1 :], values)
+    return written_again(program, graph, values)
