@@ -12,7 +12,7 @@ from tenferro.exec.tiles import TilesFunction
 
 __all__ = ["compile_groups"]
 
-WORTH = 1000.0
+WORTH = 600.0
 """Microseconds of the interpreter, by estimate, that are worth compiling, which takes some 20 milliseconds."""
 
 
