@@ -17,13 +17,13 @@ LARGE = np.random.default_rng(0).normal(size=(400, 300))
 
 
 def doubled(executor: tnf.GraphExecutor, x: Any) -> Any:
-    return executor.run(tnf.compile(lambda x: tnf.exp(x) * 2.0, x), x)
+    return executor.run(tnf.compile(lambda x: tnf.sqrt(tnf.abs(x)) * 2.0, x), x)
 
 
 @pytest.mark.parametrize("order", ["F", "C", "K"])
 def test_a_result_keeps_its_memory_as_long_as_anything_looks_at_it(order: Any) -> None:
     executor = tnf.GraphExecutor(order=order)
-    expected = np.exp(LARGE) * 2.0
+    expected = np.sqrt(np.abs(LARGE)) * 2.0
     first = doubled(executor, LARGE)
     view, buffer = first[3:, ::2].T, memoryview(first)
     del first
@@ -31,7 +31,7 @@ def test_a_result_keeps_its_memory_as_long_as_anything_looks_at_it(order: Any) -
     np.testing.assert_array_equal(view, expected[3:, ::2].T)
     np.testing.assert_array_equal(np.asarray(buffer), expected)
     for k, other in enumerate(others):
-        np.testing.assert_array_equal(other, np.exp(LARGE + k) * 2.0)
+        np.testing.assert_array_equal(other, np.sqrt(np.abs(LARGE + k)) * 2.0)
         other[...] = k
     np.testing.assert_array_equal(view, expected[3:, ::2].T)
     assert not any(np.shares_memory(view, other) for other in others)
@@ -50,7 +50,7 @@ def test_memory_is_used_again_once_the_last_view_is_gone() -> None:
     assert executor.memory.stats().reused >= 1
     executor.cache_clear()
     assert executor.memory.stats() == (type(executor.memory.stats()))(0, 0, 0, 1 << 30)
-    np.testing.assert_array_equal(kept, np.exp(LARGE) * 2.0)
+    np.testing.assert_array_equal(kept, np.sqrt(np.abs(LARGE)) * 2.0)
 
 
 def test_results_of_loops_and_views_that_leave_are_their_own() -> None:
@@ -97,7 +97,7 @@ def test_a_result_outlives_its_executor() -> None:
     result = doubled(executor, LARGE)
     del executor
     gc.collect()
-    np.testing.assert_array_equal(result, np.exp(LARGE) * 2.0)
+    np.testing.assert_array_equal(result, np.sqrt(np.abs(LARGE)) * 2.0)
     del result
     gc.collect()
 

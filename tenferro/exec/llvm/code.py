@@ -19,6 +19,7 @@ __all__ = [
     "Element",
     "Index",
     "NotCompiledError",
+    "arguments",
     "is_float",
     "llvm_type",
     "memory_type",
@@ -94,6 +95,8 @@ class Code:
     Attributes:
         work: instructions that run in all, by estimate; of a while loop those of one turn.
         while_loops: how many there are.
+        areas: scratch of values in the middle, as offsets of arguments of the function: LLVM knows then that they lie
+            apart.
         largest_call: instructions of the largest call of BLAS or LAPACK, by estimate.
         often: how often the one that is written next runs.
 
@@ -113,6 +116,7 @@ class Code:
         self.late: dict[str, str] = {}
         self.lines: list[str] = []
         self.entry: list[str] = []
+        self.areas: dict[str, int] = {}
         self.globals: list[str] = []
         self.declared: dict[str, str] = {}
         self._constants: dict[tuple[str, str], str] = {}
@@ -138,7 +142,7 @@ class Code:
         """
         linkage, inlining = ("internal ", " noinline") if is_internal else ("", "")
         head = ", ".join([
-            *[f"ptr noalias {pointer}" for pointer in pointers],
+            *[f"ptr noalias {pointer}" for pointer in (*pointers, *self.areas)],
             *[f"i64 {number}" for number in numbers],
         ])  # fmt: skip
         used = [f"ptr @{name}" for name in self._not_called]
@@ -160,6 +164,14 @@ class Code:
             "}",
             "",
         ])  # fmt: skip
+
+    def call_of(self, name: str, pointers: Sequence[str], numbers: Sequence[str]) -> str:
+        """The call of the function from one of these pointers and numbers alone, after where its areas begin."""
+        begins = [
+            f"  {area} = getelementptr i8, ptr %scratch, i64 {offset}\n"
+            for area, offset in self.areas.items()
+        ]
+        return f"{''.join(begins)}  %status = call i64 @{name}({arguments((*pointers, *self.areas), numbers)})"
 
     def late_text(self) -> str:
         """The second module, of functions that loops call along lanes, if there are any; it ends the whole text."""
@@ -463,6 +475,14 @@ class Code:
         is_nan = self.value(f"fcmp uno float {value}, {value}")
         chosen = self.value(f"select i1 {is_nan}, i32 {0x7FC00000}, i32 {carried}")
         return self.value(f"trunc i32 {self.value(f'lshr i32 {chosen}, 16')} to i16")
+
+
+def arguments(pointers: Sequence[str], numbers: Sequence[str]) -> str:
+    """Pointers and numbers, with their types."""
+    return ", ".join([
+        *[f"ptr {name}" for name in pointers],
+        *[f"i64 {name}" for name in numbers],
+    ])  # fmt: skip
 
 
 def literal(value: Any, dtype: DType) -> Element:

@@ -15,6 +15,7 @@ from tenferro.exec.llvm.code import (
     Element,
     Index,
     NotCompiledError,
+    arguments,
     literal,
     llvm_type,
     memory_type,
@@ -126,10 +127,21 @@ class CompiledGroup:
         with code.times(prod(self.op.shape[:1])):
             writer.write()
         names = [*writer.pointers, *writer.shares, "%scratch"]
-        text = code.text("f", names, ("%start", "%stop")) + code.late_text()
+        text = _entered(code, names, ("%start", "%stop")) + code.late_text()
         totals = zip(self.rows.totals, self.op.totals, strict=True)
         is_ordered = not any([_is_in_any_order(op, spec) for op, spec in totals])
         return text, body.scratch_bytes, code.work if is_ordered else None
+
+
+def _entered(code: Code, pointers: Sequence[str], numbers: Sequence[str]) -> str:
+    """The text of `@f`, and of the function that it calls where that has areas of scratch."""
+    if not code.areas:
+        return code.text("f", pointers, numbers)
+    text = code.text("rows", pointers, numbers, is_internal=True)
+    call = code.call_of("rows", pointers, numbers)
+    return (
+        f"{text}define i64 @f({arguments(pointers, numbers)}) {{\n{call}\n  ret i64 %status\n}}\n"
+    )
 
 
 def _is_in_any_order(op: Any, total: TensorSpec) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 
-from tenferro.exec.llvm.code import Code, Index
+from tenferro.exec.llvm.code import Code, Index, arguments
 
 __all__ = [
     "FAILED",
@@ -63,7 +63,7 @@ declare ptr @PyObject_CallFunction(ptr, ptr, ...)
 declare void @Py_DecRef(ptr)
 define i64 @f({arguments}) {{
   %thread = call ptr @PyEval_SaveThread()
-  %status = call i64 @loop({arguments})
+{call}
   call void @PyEval_RestoreThread(ptr %thread)
   ret i64 %status
 }}
@@ -78,10 +78,10 @@ def addresses() -> dict[str, int]:
     return {name: pointer.value for name, pointer in pointers.items() if pointer.value is not None}
 
 
-def entry(pointers: Sequence[str], numbers: Sequence[str]) -> str:
+def entry(code: Code, pointers: Sequence[str], numbers: Sequence[str]) -> str:
     """`@f`, which is called with the interpreter's lock and runs `@loop` without it."""
-    kinds = [*[f"ptr {name}" for name in pointers], *[f"i64 {name}" for name in numbers]]
-    return ENTRY.format(arguments=", ".join(kinds))
+    call = code.call_of("loop", pointers, numbers)
+    return ENTRY.format(arguments=arguments(pointers, numbers), call=call)
 
 
 def check(code: Code) -> None:

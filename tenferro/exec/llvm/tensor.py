@@ -168,7 +168,7 @@ class Body:
         if self.scratch_bytes > LARGEST_SCRATCH:
             raise NotCompiledError(f"values in the middle take more than {LARGEST_SCRATCH} bytes")
         name = self.code.name("at")
-        self.code.entry.append(f"  {name} = getelementptr i8, ptr %scratch, i64 {offset}")
+        self.code.areas[name] = offset
         memory = Memory(name, spec)
         self.writable.add(memory)
         return memory
