@@ -1,4 +1,4 @@
-"""Scans in strips: the bits of the interpreter, and no strips where indices depend on each other."""
+"""Scans in strips of independent indices: the bits of the interpreter, and no strips of others."""
 
 from __future__ import annotations
 
@@ -12,8 +12,15 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
+from tenferro.door import apply
 from tenferro.exec.llvm import strips
-from tenferro.ops.control import Scan
+from tenferro.ops.analytic import Exp
+from tenferro.ops.control import ControlOp, Scan
+from tenferro.ops.elementwise import Add
+from tenferro.ops.reduction import ReduceSum
+from tenferro.ops.structural import Concatenate, Reverse, Slice, Transpose
+from tests.samples import SAMPLES
+from tests.samples.each import each_card
 
 pytest.importorskip("llvmlite")
 RNG = np.random.default_rng(11)
@@ -86,6 +93,35 @@ def functions(x: Any) -> Any:
     return tnf.fori_loop(0, 4, lambda _, c: tnf.sin(c) + tnf.exp(-c * c), x)
 
 
+def predators(states: Any, step: Any) -> Any:
+    """Pairs in two rows, cut along the second axis, with columns of their own in what is stacked."""
+
+    def turn(y: Any, _: Any) -> Any:
+        a, b = y[0], y[1]
+        slope = tnf.stack([a - a * b * 0.1, a * b * 0.1 - b])
+        y = y + 0.01 * slope * step
+        return y, (y, tnf.max(y, axis=0), tnf.permute_dims(y, (1, 0)))
+
+    return tnf.scan(turn, states, None, length=6)
+
+
+def of_each(pair: Any, slope: Any) -> Any:
+    """A batch of it stacks along the second axis, and turns what it stacked."""
+
+    def turn(y: Any, t: Any) -> Any:
+        y = y + 0.01 * tnf.stack([y[1], -slope * y[0]]) * t
+        return y, y
+
+    return tnf.scan(turn, pair, NUMBERS)
+
+
+def square(a: Any, b: Any) -> Any:
+    """Rows that stay rows, of a matrix with as many columns."""
+    turn = lambda c, x: (c * 0.5 + b * tnf.sum(c, axis=1, keepdims=True), c + x)
+    return tnf.scan(turn, a, tnf.stack([a, b, a - b, a + b]))
+
+
+PAIRS, SQUARE = np.stack([X, Y]), RNG.standard_normal((2, 200, 200))
 CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "powers": (powers, (X, NUMBERS)),
     "powers float32": (powers, (X.astype("f4"), NUMBERS.astype("f4"))),
@@ -104,6 +140,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "places": (lambda x: tnf.fori_loop(0, 6, lambda _, c: c + tnf.arange(N), x), (X,)),
     "functions": (functions, (X,)),
     "gradient": (tnf.grad(lambda x: tnf.sum(functions(x)) + tnf.sum(powers(x, NUMBERS))), (X,)),
+    "predators": (predators, (PAIRS, np.stack([Y, X]))),
+    "a batch of pairs": (tnf.vmap(of_each, in_axes=(0, 0)), (PAIRS.T.copy(), X)),
+    "a batch of pairs in columns": (tnf.vmap(of_each, in_axes=(1, 0), out_axes=1), (PAIRS, X)),
+    "square": (square, (SQUARE[0], SQUARE[1])),
     "batched": (
         tnf.vmap(lambda x, y: tnf.scan(lambda c, t: (c + t * y * c, c), x, NUMBERS)),
         (X, Y),
@@ -114,6 +154,12 @@ ACROSS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "a sum": (lambda x: tnf.fori_loop(0, 6, lambda _, c: c - tnf.mean(c), x), (X,)),
     "reversed": (lambda x: tnf.fori_loop(0, 6, lambda _, c: c - tnf.flip(c), x), (X,)),
     "running sums": (lambda x: tnf.fori_loop(0, 6, lambda _, c: tnf.cumsum(c) * 0.1, x), (X,)),
+    "both axes": (
+        lambda x: tnf.fori_loop(
+            0, 6, lambda _, c: c - 0.1 * tnf.mean(c, axis=0) - 0.1 * tnf.mean(c, axis=1)[:, None], x
+        ),
+        (RNG.standard_normal((200, 200)),),
+    ),
     "turned": (
         lambda x: tnf.fori_loop(0, 6, lambda _, c: c.T - c, x),
         (RNG.standard_normal((128, 128)),),
@@ -136,6 +182,10 @@ ACROSS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 }
 
 
+CUT = (Add, Exp, Slice, Concatenate, Reverse, Transpose, ReduceSum)
+"""Cards of which some sample is cut."""
+
+
 def remarks(executor: Any, program: Any) -> list[str]:
     steps = executor.compile(program).instructions
     return [step.remark for step in steps if isinstance(step.op, Scan)]
@@ -156,7 +206,14 @@ def test_same_bits(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> 
     whole = tnf.GraphExecutor("K", threads=1, compiled=True)
     assert set(remarks(whole, program)) == {"compiled"}
     expected = [tnf.tree.leaves(whole.run(program, *arrays))]
-    if name not in ("functions", "gradient", "powers complex", "stacked complex", "orbits"):
+    if name not in (
+        "functions",
+        "gradient",
+        "powers complex",
+        "stacked complex",
+        "orbits",
+        "square",
+    ):
         # Functions are polynomials where compiled, and NumPy contracts complex products.
         expected.append(
             tnf.tree.leaves(tnf.GraphExecutor("K", compiled=False).run(program, *arrays))
@@ -165,6 +222,43 @@ def test_same_bits(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> 
         for others in expected:
             for y, other in zip(ys, others, strict=True):
                 np.testing.assert_array_equal(y, other, strict=True)
+
+
+@each_card
+def test_samples_in_narrow_strips(card: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each op on the carry of a loop, wherever it is cut: the bits of the whole loop."""
+    samples = [
+        sample
+        for sample in SAMPLES[card]
+        if sample.inputs
+        and sample.inputs[0].size > 1
+        and sample.op.output_count == 1
+        and not issubclass(card, ControlOp)
+    ]
+    number_in_strips = 0
+    for sample in samples[:: max(1, len(samples) // 4)]:
+        x, *others = sample.inputs
+
+        def fn(x: Any, *others: Any, op: Any = sample.op) -> Any:
+            turn = lambda c, _: (c, apply(op, c, *others)[0])
+            return tnf.scan(turn, x, None, length=5)
+
+        program = tnf.compile(fn, x, *others)
+        results: list[Any] = []
+        for least in (1, 1 << 60):
+            monkeypatch.setattr(strips, "LEAST_BYTES", least)
+            monkeypatch.setattr(strips, "LEAST_WIDTH", 1)
+            monkeypatch.setattr(strips, "STRIP_BYTES", max(1, x.nbytes // 2))
+            executor = tnf.GraphExecutor("K", threads=2, compiled=True)
+            if least == 1:
+                number_in_strips += "strips" in remarks(executor, program)[0]
+            results.append(tnf.tree.leaves(executor.run(program, x, *others)))
+        for one, other in zip(*results, strict=True):
+            assert (one.shape, one.dtype) == (other.shape, other.dtype)
+            if one.dtype == "bfloat16":  # whose NaN NumPy does not know
+                one, other = one.astype("f4"), other.astype("f4")
+            np.testing.assert_array_equal(one, other)
+    assert number_in_strips or card not in CUT
 
 
 @pytest.mark.parametrize("name", ACROSS)

@@ -176,11 +176,13 @@ class Emitter:
         outputs: Sequence[Tensor],
         memories: Sequence[Memory],
         others: Sequence[tuple[Tensor, Store]] = (),
+        is_dense: bool = True,
     ) -> None:
         """The next carry into its memory, once nothing reads the one before, and what else a turn writes.
 
         Args:
             others: values that are no carry, with what stores their elements.
+            is_dense: whether they may be stored by the numbers of their elements.
         """
         body = self.body
         pairs = [
@@ -204,16 +206,16 @@ class Emitter:
 
         for x, store in others:
             if reads_others(x):
-                body.write_all([(x, store)])
+                body.write_all([(x, store)], is_dense)
             else:
                 add(x, store)
         for x, memory in pairs:
             if x.spec.shape and reads_others(x):
                 x = body.copied(x)
             add(x if x.spec.shape else body.settled(x), body.storing(memory))
-        body.write_all(together)
+        body.write_all(together, is_dense)
         for x, store in copies:
-            body.write_all([(x, store)])
+            body.write_all([(x, store)], is_dense)
 
     def turn(
         self,
@@ -223,26 +225,30 @@ class Emitter:
         memories: Sequence[Memory],
         xs: Sequence[Tensor],
         stacks: Sequence[Memory],
+        is_dense: bool = True,
     ) -> None:
-        """One turn of a scan."""
+        """One turn of a scan.
+
+        Args:
+            is_dense: whether stacked values may be stored by the numbers of their elements.
+        """
         code = self.body.code
         slices = [self._slice(x, t) for x in xs]
         carry = [self.read(memory) for memory in memories]
         outputs = self.emitted_over(memories, op.body.program, [*consts, *carry, *slices])
 
-        def stacking(y: TensorSpec, stack: Memory) -> Store:
+        def stacking(stack: Memory) -> Store:
+            shape, dtype = stack.spec.shape[1:], stack.spec.dtype
+
             def store(index: tuple[Index, ...], value: Element) -> None:
-                turn = code.scaled(t, prod(stack.spec.shape[1:]))
-                offset = code.add(turn, code.linear(index, y.shape))
-                code.store(value, stack.pointer, offset, y.dtype)
+                offset = code.add(code.scaled(t, prod(shape)), code.linear(index, shape))
+                code.store(value, stack.pointer, offset, dtype)
 
             return store
 
         count = len(memories)
-        stacked = [
-            (y, stacking(y.spec, stack)) for y, stack in zip(outputs[count:], stacks, strict=True)
-        ]
-        self.handed_on(outputs[:count], memories, stacked)
+        stacked = [(y, stacking(stack)) for y, stack in zip(outputs[count:], stacks, strict=True)]
+        self.handed_on(outputs[:count], memories, stacked, is_dense)
 
     def _slice(self, x: Tensor, t: Index) -> Tensor:
         spec = TensorSpec.of(x.spec.shape[1:], x.spec.dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tenferro.exec.llvm.group import CompiledGroup
 from tenferro.exec.llvm.loop import CompiledLoop
-from tenferro.exec.llvm.strips import StripLoop
+from tenferro.exec.llvm.strip_loop import StripLoop
 from tenferro.exec.schedule import ExecProgram
 
 __all__ = ["llvm_of"]

@@ -18,7 +18,8 @@ from tenferro.exec.llvm.host import HostCalls, Kernels
 from tenferro.exec.llvm.link import Linker, Processor
 from tenferro.exec.llvm.places import results_in
 from tenferro.exec.llvm.python_calls import UNFINISHED, WHOLE
-from tenferro.exec.llvm.strips import StripLoop, strips_of
+from tenferro.exec.llvm.strip_loop import StripLoop
+from tenferro.exec.llvm.strips import strips_of
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.control import Alternatives, Cond, ControlOp, Scan, While

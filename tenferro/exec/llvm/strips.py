@@ -1,16 +1,14 @@
-"""Strips: scans that act on each leading index by itself take all turns on a few indices after the other.
+"""Strips: scans that act on each index of an axis by itself take all turns on a few indices after the other.
 
-A scan over long arrays reads and writes its carry in every turn. Where what becomes of an index of the leading axis
-does not depend on the others, all turns on a strip of indices go before the next strip: its carry stays in the
-first-level cache, and the executor's threads have strips of their own. The bits are those of the whole scan.
+A scan over long arrays reads and writes its carry in every turn. Where what becomes of an index of one axis does not
+depend on the others, all turns on a strip of indices go before the next strip: its carry stays in the first-level
+cache, and the executor's threads have strips of their own. The bits are those of the whole scan.
 
-Indices that fill no strip are not worth a text of their own: the last strip begins earlier, and computes again what
-the one before has computed.
+`tenferro.exec.llvm.strip_loop` runs them.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -18,14 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.exec.llvm import python_calls
-from tenferro.exec.llvm.code import Index, NotCompiledError
-from tenferro.exec.llvm.control import Emitter
-from tenferro.exec.llvm.host import Kernels
-from tenferro.exec.llvm.link import Linker, Processor
-from tenferro.exec.llvm.places import results_in
-from tenferro.exec.llvm.tensor import Body, Memory, Tensor
-from tenferro.graph import Graph
+from tenferro.graph import Graph, Instruction
 from tenferro.ops import StdTensorOp, analytic, elementwise
 from tenferro.ops import reduction as re
 from tenferro.ops import structural as st
@@ -34,9 +25,10 @@ from tenferro.ops.source import Constant
 from tenferro.program import GraphProgram, Subprogram
 from tenferro.types import TensorSpec
 
-__all__ = ["StripLoop", "Strips", "strips_of"]
+__all__ = ["Axes", "Prepare", "Strips", "strip_of", "strips_of"]
 
 Prepare = Callable[[GraphProgram], GraphProgram]
+Axes = tuple[int | None, ...]
 SAME_PLACE = frozenset((*elementwise.CARDS, *analytic.CARDS))
 REDUCTIONS = (
     re.ReduceSum, re.ReduceProd, re.ReduceMax, re.ReduceMin, re.ReduceAnd, re.ReduceOr,
@@ -46,10 +38,8 @@ STRIP_BYTES = 1 << 14
 LEAST_BYTES = 1 << 16
 """Of the carry and constants of a loop from which strips pay: more than the first-level cache holds."""
 LEAST_WIDTH = 64
-"""Indices of a strip, so that loops along it fill vectors."""
+"""Elements of a strip in a row of memory, so that loops along it fill vectors."""
 FEWEST_TURNS = 4
-MOST_WORK = 10 * python_calls.PART
-"""Instructions of a strip, by estimate: an interrupted caller waits for the strips of the other threads."""
 
 
 @dataclass(frozen=True)
@@ -60,15 +50,15 @@ class Strips:
         op: the scan on one strip.
         extent: indices in all.
         width: indices of a strip.
-        inputs: for each operand whether it is cut, xs along their second axis.
+        inputs: for each operand the axis that is cut, of xs that of a turn's; None where it is whole.
         outputs: the same for results.
     """
 
     op: Scan
     extent: int
     width: int
-    inputs: tuple[bool, ...]
-    outputs: tuple[bool, ...]
+    inputs: Axes
+    outputs: Axes
 
     @property
     def count(self) -> int:
@@ -80,25 +70,6 @@ class Strips:
         return min(number * self.width, self.extent - self.width)
 
 
-@dataclass(frozen=True)
-class StripText:
-    """The text of a strip.
-
-    Attributes:
-        text: of a function of operands, results, constants and scratch, and of the first index.
-        pointers: how many the function takes.
-        constants: large ones.
-        scratch: bytes.
-        work: instructions that run by estimate.
-    """
-
-    text: str
-    pointers: int
-    constants: Sequence[Any]
-    scratch: int
-    work: int
-
-
 def strips_of(op: Scan, inputs: Sequence[TensorSpec], prepare: Prepare) -> Strips | None:
     """The scan in strips; None where indices depend on each other, or where it would not pay."""
     if not isinstance(op.length, int) or op.length < FEWEST_TURNS or op.has_effects:
@@ -106,260 +77,167 @@ def strips_of(op: Scan, inputs: Sequence[TensorSpec], prepare: Prepare) -> Strip
     carry = [spec for spec in inputs[op.num_consts : op.first_xs] if spec.rank]
     if not carry:
         return None
-    extent = max(carry, key=lambda spec: spec.size).shape[0]
     slices = [*inputs[: op.first_xs], *[_sliced(spec) for spec in inputs[op.first_xs :]]]
-    are_cut = [spec.rank > 0 and spec.shape[0] == extent for spec in slices]
-    kept = [spec for spec, is_cut in zip(slices[: op.first_xs], are_cut, strict=False) if is_cut]
-    size = sum([spec.nbytes for spec in kept])
-    if size < LEAST_BYTES:
-        return None
-    width = STRIP_BYTES * extent // size // LEAST_WIDTH * LEAST_WIDTH
-    if width < LEAST_WIDTH or 2 * width > extent:
-        return None
-    body = _cut(prepare(op.body.program), are_cut, extent, width)
-    if body is None:
-        return None
-    part, outputs = body
-    if outputs[: op.num_carry] != tuple(are_cut[op.num_consts : op.first_xs]):
-        return None
-    return Strips(op.with_parts(part), extent, width, tuple(are_cut), outputs)
+    largest = max(carry, key=lambda spec: spec.size)
+    program = prepare(op.body.program)
+    for axis, extent in enumerate(largest.shape):
+        axes = tuple([_axis_of(spec, axis, extent) for spec in slices])
+        kept = zip(slices[: op.first_xs], axes, strict=False)
+        size = sum([spec.nbytes for spec, cut in kept if cut is not None])
+        if size < LEAST_BYTES:
+            continue
+        # Loops along the last axis fill vectors, whether that is cut or not.
+        unit = max(1, LEAST_WIDTH // max(1, prod(largest.shape[axis + 1 :])))
+        width = STRIP_BYTES * extent // size // unit * unit
+        if width < unit or 2 * width > extent:
+            continue
+        body = _Cut(program, extent, width).body(axes)
+        if body is None:
+            continue
+        part, outputs = body
+        if outputs[: op.num_carry] == axes[op.num_consts : op.first_xs]:
+            return Strips(op.with_parts(part), extent, width, axes, outputs)
+    return None
 
 
 def _sliced(spec: TensorSpec) -> TensorSpec:
     return TensorSpec.of(spec.shape[1:], spec.dtype)
 
 
-def _cut(
-    program: GraphProgram, are_cut: Sequence[bool], extent: int, width: int
-) -> tuple[Subprogram, tuple[bool, ...]] | None:
-    """The body on a strip, and which of its outputs are strips; None where an op reaches across."""
-    graph, values, strips, again = Graph(), dict[int, int](), set[int](), 0
-    for slot, is_cut in zip(program.input_slots, are_cut, strict=True):
-        values[slot] = graph.add_input(_strip(program.types[slot], width, is_cut))
-        if is_cut:
-            strips.add(slot)
-    inputs = list(values.values())
-    for op, operands, results, _, line in program.instructions:
-        types = [program.types[slot] for slot in (*operands, *results)]
-        cut = [slot in strips for slot in operands]
-        y = types[-1]
-        if isinstance(op, ControlOp) or not all([spec.is_static for spec in types]):
-            return None
-        if any(cut) or (y.rank and y.shape[0] == extent):
-            strip = _op_of_strip(op, types, cut, width)
-            if strip is None:
+def _axis_of(spec: TensorSpec, axis: int, extent: int) -> int | None:
+    """The axis of an operand that may be cut with that axis of the carry: the same one, where it has the extent."""
+    if spec.rank > axis and spec.shape[axis] == extent:
+        return axis
+    return spec.shape.index(extent) if extent in spec.shape else None
+
+
+def strip_of(spec: TensorSpec, width: int, axis: int | None) -> TensorSpec:
+    """The type of a strip of a tensor; the whole's without an axis."""
+    if axis is None:
+        return spec
+    return TensorSpec.of((*spec.shape[:axis], width, *spec.shape[axis + 1 :]), spec.dtype)
+
+
+class _Cut:
+    """A body as it is written for strips.
+
+    Attributes:
+        axes: of the values that are strips.
+        fills: what repeats numbers in values that are whole, from which strips can be made too.
+    """
+
+    def __init__(self, program: GraphProgram, extent: int, width: int) -> None:
+        self.program, self.extent, self.width = program, extent, width
+        self.graph, self.values = Graph(), dict[int, int]()
+        self.axes = dict[int, int]()
+        self.fills = dict[int, Instruction]()
+
+    def body(self, inputs: Axes) -> tuple[Subprogram, Axes] | None:
+        """The body on a strip, and the axes of its outputs; None where an op reaches across."""
+        program, again = self.program, 0
+        for slot, axis in zip(program.input_slots, inputs, strict=True):
+            spec = strip_of(program.types[slot], self.width, axis)
+            self.values[slot] = self.graph.add_input(spec)
+            if axis is not None:
+                self.axes[slot] = axis
+        arguments = list(self.values.values())
+        for step in program.instructions:
+            specs = [program.types[slot] for slot in (*step.inputs, *step.outputs)]
+            if isinstance(step.op, ControlOp) or not all([spec.is_static for spec in specs]):
                 return None
-            op = strip
-            strips.update(results)
+            if any([slot in self.axes for slot in step.inputs]):
+                if not self._writestrip_of(step):
+                    return None
+                continue
+            operands = tuple([self.values[slot] for slot in step.inputs])
+            outputs = self.graph.add(step.op, operands, step.source)
+            self.values.update(zip(step.outputs, outputs, strict=True))
+            if isinstance(step.op, Constant | st.BroadcastInDim) and self.extent in specs[-1].shape:
+                self.fills[step.outputs[0]] = step
+            else:
+                again += specs[-1].size
+        if again > self.width:  # elements that each strip would compute anew
+            return None
+        part = Subprogram.of(
+            self.graph, arguments, [self.values[slot] for slot in program.output_slots]
+        )
+        return part, tuple([self.axes.get(slot) for slot in program.output_slots])
+
+    def _writestrip_of(self, step: Instruction) -> bool:
+        """Write the op on strips; False where it reaches across."""
+        axis = next(self.axes[slot] for slot in step.inputs if slot in self.axes)
+        types = [self.program.types[slot] for slot in (*step.inputs, *step.outputs)]
+        on_strip = _op_of_strip(step.op, types, axis, self.width)
+        if on_strip is None:
+            return False
+        op, result_axis = on_strip
+        operands: list[int] = []
+        for slot, spec in zip(step.inputs, types, strict=False):
+            operand = self._strip_of(slot, axis) if spec.rank else self.values[slot]
+            if operand is None:
+                return False
+            operands.append(operand)
+        self.values[step.outputs[0]], *others = self.graph.add(op, tuple(operands), step.source)
+        self.axes[step.outputs[0]] = result_axis
+        return not others
+
+    def _strip_of(self, slot: int, axis: int) -> int | None:
+        """The value as a strip along the axis."""
+        if slot in self.axes:
+            return self.values[slot] if self.axes[slot] == axis else None
+        step, spec = self.fills.get(slot), self.program.types[slot]
+        if step is None or spec.rank <= axis or spec.shape[axis] != self.extent:
+            return None
+        shape = strip_of(spec, self.width, axis).shape
+        op: Any = step.op
+        if isinstance(op, st.BroadcastInDim):
+            if axis in op.dims:
+                return None
+            filled: StdTensorOp = st.BroadcastInDim(shape, op.dims)
         else:
-            again += y.size
-        outputs = graph.add(op, tuple([values[slot] for slot in operands]), line)
-        values.update(zip(results, outputs, strict=True))
-    if again > width:  # elements that each strip would compute anew
-        return None
-    part = Subprogram.of(graph, inputs, [values[slot] for slot in program.output_slots])
-    return part, tuple([slot in strips for slot in program.output_slots])
+            array = op.array
+            elements = array.view(np.uint8).reshape(array.size, -1)
+            if not (elements == elements[:1]).all():
+                return None
+            filled = Constant.of(np.broadcast_to(array.flat[0], shape))
+        operands = tuple([self.values[each] for each in step.inputs])
+        return self.graph.add(filled, operands, step.source)[0]
 
 
 def _op_of_strip(
-    op: StdTensorOp, types: Sequence[TensorSpec], cut: Sequence[bool], width: int
-) -> StdTensorOp | None:
-    """The op on a strip of the operands that are cut, with a strip as its result; None where it is another."""
+    op: StdTensorOp, types: Sequence[TensorSpec], axis: int, width: int
+) -> tuple[StdTensorOp, int] | None:
+    """The op on strips along an axis, and the axis of the result; None where it reaches across."""
     *operands, y = types
-    shape = (width, *y.shape[1:])
+    extent = next(x.shape[axis] for x in operands if x.rank > axis)
     if type(op) in SAME_PLACE:
-        fits = [is_cut or not x.rank for x, is_cut in zip(operands, cut, strict=True)]
-        same = [x.shape == y.shape for x in operands if x.rank]
-        return op if all([*fits, *same]) else None
-    if isinstance(op, Constant):
-        array = op.array
-        is_filled = bool((array.view(np.uint8).reshape(array.size, -1) == _bytes_of(array)).all())
-        return Constant.of(np.broadcast_to(array.flat[0], shape)) if is_filled else None
+        same = all([x.shape == y.shape for x in operands if x.rank])
+        return (op, axis) if same else None
     if isinstance(op, st.BroadcastInDim):
-        repeats = 0 not in op.dims
-        return st.BroadcastInDim(shape, op.dims) if cut[0] != repeats else None
-    if not all(cut) and not isinstance(op, st.Pad):
-        return None
-    if not y.rank or y.shape[0] != operands[0].shape[0] or not cut[0]:
-        return None
+        end = op.dims[axis]
+        return st.BroadcastInDim(strip_of(y, width, end).shape, op.dims), end
     if isinstance(op, st.Reshape):
-        return st.Reshape(shape)
-    if isinstance(op, REDUCTIONS):
-        return op if 0 not in op.axes else None
-    if isinstance(op, st.Slice):
-        return replace(op, limits=(width, *op.limits[1:])) if op.strides[0] == 1 else None
-    if isinstance(op, st.Concatenate):
-        return op if op.axis else None
-    if isinstance(op, st.Reverse):
-        return op if 0 not in op.axes else None
+        # Elements are numbered with the first axis fastest.
+        before = prod(operands[0].shape[:axis])
+        for end, n in enumerate(y.shape):
+            if n == extent and prod(y.shape[:end]) == before:
+                return st.Reshape(strip_of(y, width, end).shape), end
+        return None
     if isinstance(op, st.Transpose):
-        return op if op.perm[0] == 0 else None
+        return op, op.perm.index(axis)
+    if isinstance(op, st.Concatenate):
+        return (op, axis) if op.axis != axis else None
+    if isinstance(op, REDUCTIONS):
+        end = axis - len([each for each in op.axes if each < axis])
+        return (op, end) if axis not in op.axes else None
+    if isinstance(op, st.Reverse):
+        return (op, axis) if axis not in op.axes else None
+    if isinstance(op, st.Slice):
+        if (op.starts[axis], op.limits[axis], op.strides[axis]) != (0, extent, 1):
+            return None
+        limits = (*op.limits[:axis], width, *op.limits[axis + 1 :])
+        return replace(op, limits=limits), axis
     if isinstance(op, st.Pad):
-        is_whole = (op.low[0], op.high[0], op.interior[0], cut[1]) == (0, 0, 0, False)
-        return op if is_whole else None
+        is_whole = (op.low[axis], op.high[axis], op.interior[axis]) == (0, 0, 0)
+        return (op, axis) if is_whole else None
     return None
-
-
-def _bytes_of(array: Any) -> Any:
-    """Of the first element."""
-    return np.frombuffer(array.reshape(-1)[:1].tobytes(), np.uint8)
-
-
-def _strip(spec: TensorSpec, width: int, is_cut: bool) -> TensorSpec:
-    return TensorSpec.of((width, *spec.shape[1:]), spec.dtype) if is_cut else spec
-
-
-def _written(
-    strips: Strips, inputs: Sequence[TensorSpec], prepare: Prepare, processor: Processor
-) -> StripText:
-    """The text of a strip.
-
-    Raises:
-        NotCompiledError: an op that is not compiled, or more work than others should wait for.
-    """
-    op, code = strips.op, processor.code()
-    body = Body(code)
-    emitter = Emitter(body, prepare)
-    names = [f"%a{number}" for number in range(len(inputs))]
-    results = [f"%y{number}" for number in range(len(strips.outputs))]
-    operands = list(zip(names, inputs, strips.inputs, strict=True))
-
-    def begin(name: str, spec: TensorSpec, is_cut: bool, of_turn: int = 0) -> Memory:
-        """Where the strip begins, in the memory of the whole, or of the first turn's."""
-        if not is_cut:
-            return Memory(name, spec)
-        row = prod(spec.shape[of_turn + 1 :]) * (2 if spec.dtype.is_complex else 1)
-        return Memory(code.address(name, code.scaled("%start", row), spec.dtype), spec)
-
-    def strip(memory: Memory, is_cut: bool) -> Memory:
-        return Memory(memory.pointer, _strip(memory.spec, strips.width, is_cut))
-
-    def along_turns(memory: Memory, is_cut: bool) -> Tensor:
-        spec, dtype = memory.spec, memory.spec.dtype
-        if not is_cut:
-            return body.stored(memory)
-
-        def element(index: tuple[Index, ...]) -> Any:
-            return code.load(memory.pointer, code.linear(index, spec.shape), dtype)
-
-        shape = (spec.shape[0], strips.width, *spec.shape[2:])
-        return Tensor(TensorSpec.of(shape, dtype), element, frozenset([memory]), is_cheap=True)
-
-    consts = [
-        emitter.read(strip(begin(*operand), operand[2])) for operand in operands[: op.num_consts]
-    ]
-    inits = [
-        strip(begin(*operand), operand[2]) for operand in operands[op.num_consts : op.first_xs]
-    ]
-    held = emitter.carried([body.stored(memory) for memory in inits])
-    xs = [
-        along_turns(begin(*operand, of_turn=1), operand[2]) for operand in operands[op.first_xs :]
-    ]
-    specs = _whole_outputs(strips, inputs)
-    ends = [
-        begin(name, spec, is_cut, of_turn=int(number >= op.num_carry))
-        for number, (name, spec, is_cut) in enumerate(
-            zip(results, specs, strips.outputs, strict=True)
-        )
-    ]
-
-    def one(i: Any) -> None:
-        t = code.add(code.scaled(i, -1), op.length - 1) if op.reverse else i
-        emitter.turn(op, t, consts, held, xs, ends[op.num_carry :])
-
-    python_calls.turns(code, op.length, one)
-    if code.work > MOST_WORK:
-        raise NotCompiledError(f"{op.name}: a strip takes {code.work} instructions")
-    for own, end, is_cut in zip(held, ends, strips.outputs, strict=False):
-        body.write(body.stored(own), strip(end, is_cut))
-    code.line("ret i64 0")
-    every = [*names, *results, *[name for name, _ in body.constants], "%scratch"]
-    text = code.text("loop", every, ["%start"], is_internal=True)
-    text += python_calls.entry(code, every, ["%start"]) + code.late_text()
-    constants = [array for _, array in body.constants]
-    return StripText(text, len(every), constants, body.scratch_bytes, code.work)
-
-
-def _whole_outputs(strips: Strips, inputs: Sequence[TensorSpec]) -> list[TensorSpec]:
-    """The types of the results of the whole scan."""
-    op = strips.op
-    stacks = [
-        TensorSpec.of(
-            (op.length, strips.extent, *spec.shape[1:]) if is_cut else (op.length, *spec.shape),
-            spec.dtype,
-        )
-        for spec, is_cut in zip(
-            op.body.output_specs[op.num_carry :], strips.outputs[op.num_carry :], strict=True
-        )
-    ]
-    return [*inputs[op.num_consts : op.first_xs], *stacks]
-
-
-class StripLoop:
-    """A scan in strips as a function of its operands, which gives results in memory of their own.
-
-    Raises:
-        NotCompiledError: an op that is not compiled, or more work than others should wait for.
-    """
-
-    takes_places = True
-
-    def __init__(
-        self,
-        strips: Strips,
-        inputs: Sequence[TensorSpec],
-        prepare: Prepare,
-        kernels: Kernels,
-        linker: Linker,
-    ) -> None:
-        self.strips, self.linker, self.resources = strips, linker, kernels.resources
-        self.written = _written(strips, inputs, prepare, linker.processor)
-        self.outputs = _whole_outputs(strips, inputs)
-        self._function: Callable[..., int] | None = None
-
-    @property
-    def text(self) -> str:
-        """What LLVM compiles."""
-        return self.written.text
-
-    @property
-    def remark(self) -> str:
-        """What is printed beside the loop."""
-        return f"compiled in {self.strips.count} strips of {self.strips.width}"
-
-    def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
-        """The last carry, then the stacked outputs of the iterations.
-
-        Args:
-            into: for each result the bytes that it is written to, or None for memory of its own.
-        """
-        operands = [np.ascontiguousarray(x) for x in arrays]
-        results = results_in(self.outputs, into)
-        addresses = [x.ctypes.data for x in (*operands, *results, *self.written.constants)]
-        function = self._function or self._first_function()
-        memory, strips, stop = self.resources.memory, self.strips, threading.Event()
-
-        def take(first: int, last: int) -> None:
-            with memory.scratch([self.written.scratch]) as (scratch,):
-                pointers = (*addresses, scratch.ctypes.data)
-                try:
-                    for number in range(first, last):
-                        if stop.is_set():
-                            return
-                        function(*pointers, strips.start(number))
-                except BaseException:
-                    stop.set()
-                    raise
-
-        self.resources.workers.share(take, strips.count)
-        return results[0] if len(results) == 1 else tuple(results)
-
-    def _first_function(self) -> Callable[..., int]:
-        """One for this call only, where that pays, or the one that is kept."""
-        text, pointers, work = self.text, self.written.pointers, self.written.work
-        function = self.linker.function_for_one_call(
-            text, work * self.strips.count, pointers, 1, has_lock=True
-        )
-        if function is None:
-            function = self._function = self.linker.function(text, pointers, 1, has_lock=True)
-        return function

@@ -1,0 +1,191 @@
+"""The loop of strips: its text, and its run on the executor's threads.
+
+Indices that fill no strip are not worth a text of their own: the last strip begins earlier, and computes again what
+the one before has computed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tenferro.exec.llvm import python_calls
+from tenferro.exec.llvm.code import Index, NotCompiledError
+from tenferro.exec.llvm.control import Emitter
+from tenferro.exec.llvm.host import Kernels
+from tenferro.exec.llvm.link import Linker, Processor
+from tenferro.exec.llvm.places import results_in
+from tenferro.exec.llvm.strips import Prepare, Strips, strip_of
+from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.types import TensorSpec
+
+__all__ = ["StripLoop"]
+
+MOST_WORK = 10 * python_calls.PART
+"""Instructions of a strip, by estimate: an interrupted caller waits for the strips of the other threads."""
+
+
+@dataclass(frozen=True)
+class StripText:
+    """The text of a strip.
+
+    Attributes:
+        text: of a function of operands, results, constants and scratch, and of the first index.
+        pointers: how many the function takes.
+        constants: large ones.
+        scratch: bytes.
+        work: instructions that run by estimate.
+    """
+
+    text: str
+    pointers: int
+    constants: Sequence[Any]
+    scratch: int
+    work: int
+
+
+def _written(
+    strips: Strips, inputs: Sequence[TensorSpec], prepare: Prepare, processor: Processor
+) -> StripText:
+    """The text of a strip.
+
+    Raises:
+        NotCompiledError: an op that is not compiled, or more work than others should wait for.
+    """
+    op, code = strips.op, processor.code()
+    body = Body(code)
+    emitter = Emitter(body, prepare)
+    names = [f"%a{number}" for number in range(len(inputs))]
+    results = [f"%y{number}" for number in range(len(strips.outputs))]
+    operands = list(zip(names, inputs, strips.inputs, strict=True))
+
+    def begin(name: str, spec: TensorSpec, axis: int | None, of_turn: int = 0) -> Memory:
+        """Where the strip begins, in the memory of the whole, or of the first turn's."""
+        if axis is None:
+            return Memory(name, spec)
+        step = prod(spec.shape[of_turn + axis + 1 :]) * (2 if spec.dtype.is_complex else 1)
+        return Memory(code.address(name, code.scaled("%start", step), spec.dtype), spec)
+
+    def read(name: str, spec: TensorSpec, axis: int | None, of_turn: int = 0) -> Tensor:
+        memory = begin(name, spec, axis, of_turn)
+        if axis is None:
+            return emitter.read(memory) if not of_turn else body.stored(memory)
+        shape = strip_of(spec, strips.width, of_turn + axis)
+        if of_turn + axis == 0:
+            return body.stored(Memory(memory.pointer, shape))
+
+        def element(index: tuple[Index, ...]) -> Any:
+            return code.load(memory.pointer, code.linear(index, spec.shape), spec.dtype)
+
+        return Tensor(shape, element, frozenset([memory]), is_cheap=True)
+
+    consts = [read(*operand) for operand in operands[: op.num_consts]]
+    held = emitter.carried([read(*operand) for operand in operands[op.num_consts : op.first_xs]])
+    xs = [read(*operand, of_turn=1) for operand in operands[op.first_xs :]]
+    ends = [
+        begin(name, spec, axis, of_turn=int(number >= op.num_carry))
+        for number, (name, spec, axis) in enumerate(
+            zip(results, _whole_outputs(strips, inputs), strips.outputs, strict=True)
+        )
+    ]
+    is_dense = not any(strips.outputs)  # whose strips are dense along the first axis alone
+
+    def one(i: Any) -> None:
+        t = code.add(code.scaled(i, -1), op.length - 1) if op.reverse else i
+        emitter.turn(op, t, consts, held, xs, ends[op.num_carry :], is_dense)
+
+    python_calls.turns(code, op.length, one)
+    if code.work > MOST_WORK:
+        raise NotCompiledError(f"{op.name}: a strip takes {code.work} instructions")
+    for own, end in zip(held, ends, strict=False):
+        body.write_all([(body.stored(own), body.storing(end))], is_dense)
+    code.line("ret i64 0")
+    every = [*names, *results, *[name for name, _ in body.constants], "%scratch"]
+    text = code.text("loop", every, ["%start"], is_internal=True)
+    text += python_calls.entry(code, every, ["%start"]) + code.late_text()
+    constants = [array for _, array in body.constants]
+    return StripText(text, len(every), constants, body.scratch_bytes, code.work)
+
+
+def _whole_outputs(strips: Strips, inputs: Sequence[TensorSpec]) -> list[TensorSpec]:
+    """The types of the results of the whole scan."""
+    op = strips.op
+    pairs = zip(op.body.output_specs[op.num_carry :], strips.outputs[op.num_carry :], strict=True)
+    whole = [strip_of(spec, strips.extent, axis) for spec, axis in pairs]
+    stacks = [TensorSpec.of((op.length, *spec.shape), spec.dtype) for spec in whole]
+    return [*inputs[op.num_consts : op.first_xs], *stacks]
+
+
+class StripLoop:
+    """A scan in strips as a function of its operands, which gives results in memory of their own.
+
+    Raises:
+        NotCompiledError: an op that is not compiled, or more work than others should wait for.
+    """
+
+    takes_places = True
+
+    def __init__(
+        self,
+        strips: Strips,
+        inputs: Sequence[TensorSpec],
+        prepare: Prepare,
+        kernels: Kernels,
+        linker: Linker,
+    ) -> None:
+        self.strips, self.linker, self.resources = strips, linker, kernels.resources
+        self.written = _written(strips, inputs, prepare, linker.processor)
+        self.outputs = _whole_outputs(strips, inputs)
+        self._function: Callable[..., int] | None = None
+
+    @property
+    def text(self) -> str:
+        """What LLVM compiles."""
+        return self.written.text
+
+    @property
+    def remark(self) -> str:
+        """What is printed beside the loop."""
+        return f"compiled in {self.strips.count} strips of {self.strips.width}"
+
+    def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
+        """The last carry, then the stacked outputs of the iterations.
+
+        Args:
+            into: for each result the bytes that it is written to, or None for memory of its own.
+        """
+        operands = [np.ascontiguousarray(x) for x in arrays]
+        results = results_in(self.outputs, into)
+        addresses = [x.ctypes.data for x in (*operands, *results, *self.written.constants)]
+        function = self._function or self._first_function()
+        memory, strips, stop = self.resources.memory, self.strips, threading.Event()
+
+        def take(first: int, last: int) -> None:
+            with memory.scratch([self.written.scratch]) as (scratch,):
+                pointers = (*addresses, scratch.ctypes.data)
+                try:
+                    for number in range(first, last):
+                        if stop.is_set():
+                            return
+                        function(*pointers, strips.start(number))
+                except BaseException:
+                    stop.set()
+                    raise
+
+        self.resources.workers.share(take, strips.count)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _first_function(self) -> Callable[..., int]:
+        """One for this call only, where that pays, or the one that is kept."""
+        text, pointers, work = self.text, self.written.pointers, self.written.work
+        function = self.linker.function_for_one_call(
+            text, work * self.strips.count, pointers, 1, has_lock=True
+        )
+        if function is None:
+            function = self._function = self.linker.function(text, pointers, 1, has_lock=True)
+        return function
