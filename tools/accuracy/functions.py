@@ -102,10 +102,10 @@ FUNCTIONS: dict[str, Function] = {
     "lgamma": Function(
         tnf.lgamma,
         UNARY["lgamma"].definition,
-        sp.gammaln,
+        lambda x: sp.loggamma(x + 0j).real,  # because gammaln has no digits beside 1 and 2
         (-100.0, INF),
-        (*HALVES, *ZEROS_OF_GAMMA),
-        512.0,
+        (*HALVES, *ZEROS_OF_GAMMA, 0.9, 1.01, 1.1, 1.9, 2.1),
+        16.0,
         terms=log_gamma_size,
     ),
     "digamma": Function(
