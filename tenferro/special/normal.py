@@ -31,7 +31,7 @@ from tenferro.api.elementwise import (
     subtract,
     where,
 )
-from tenferro.special.operands import in_reals, polynomial
+from tenferro.special.operands import in_reals, largest, polynomial
 from tenferro.types import ArrayLike, Tensor
 
 __all__ = ["erf", "erfc", "erfinv", "log_ndtr", "ndtr", "ndtri"]
@@ -87,6 +87,12 @@ HAZARD = (
 The polynomial of its degree that meets it at the zeros of a Chebyshev polynomial, in 50 digits: it and its slope
 are right to a quarter of a unit of float64. The factor takes r to 1 at both ends exactly.
 """
+HAZARD_SINGLE = (
+    -1.3510830439484527e-05, 2.5678364071934435e-05, 0.0001073720172089178, -0.0004572430910518854,
+    0.00016649577329608118, 0.003851213093229638, -0.0173912662542174, 0.04643485653090109,
+    -0.09075757734128871, 0.13685696095572714, -0.15680788549844937, 0.11787913393753723,
+)  # fmt: skip
+"""The same for float32, right to a tenth of a unit."""
 
 
 def erf(x: ArrayLike) -> Any:
@@ -204,7 +210,8 @@ def _ratio_to_hazard(x: Tensor) -> tuple[Any, Any]:
     inverse = divide(1.0, add(x, CENTRE))
     q = multiply(subtract(x, CENTRE), inverse)
     factor = multiply(multiply(4 * CENTRE, multiply(x, inverse)), inverse)  # 1 - q^2
-    ratio = add(1.0, multiply(factor, polynomial(q, HAZARD)))
+    terms = HAZARD if largest(x) > 1e300 else HAZARD_SINGLE
+    ratio = add(1.0, multiply(factor, polynomial(q, terms)))
     return add(x, 2 / ROOT_TWO_PI), ratio
 
 
