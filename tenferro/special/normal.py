@@ -172,8 +172,12 @@ def log_ndtr(x: ArrayLike) -> Any:
 @custom_jvp
 def _log_ndtr(x: Tensor) -> Any:
     is_below, size = _side_and_size(x)
-    below = negative(add(multiply(0.5, square(size)), log(multiply(ROOT_TWO_PI, _hazard(size)))))
-    return where(is_below, below, log1p(negative(_tail(size))))
+    tail = _tail(size)
+    logarithm = log(where(is_below, multiply(ROOT_TWO_PI, _hazard(size)), subtract(1.0, tail)))
+    below = negative(add(multiply(0.5, square(size)), logarithm))
+    # XLA's log1p loses digits near -0.41.
+    above = where(greater(tail, 0.25), logarithm, log1p(negative(tail)))
+    return where(is_below, below, above)
 
 
 @_log_ndtr.defjvp

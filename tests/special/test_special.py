@@ -105,6 +105,19 @@ def test_derivatives_of_the_normal_distribution_keep_their_digits(dtype: Any) ->
                 assert max(off) <= 16, name
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_normal_distribution_keeps_its_digits_on_the_peer(dtype: Any) -> None:
+    (normal,) = CALLS["ndtr"].points
+    x = np.append(normal, [0.2997677143308069, 0.3466, 0.24]).astype(dtype)
+    for name in ("ndtr", "log_ndtr"):
+        sample = CALLS[name]
+        result = xla_peer.XlaExecutor().run(tnf.compile(getattr(special, name), x), x)
+        for point, y in zip(x.tolist(), np.asarray(result), strict=True):
+            wanted = exact(sample, (point,))
+            if abs(wanted) > np.finfo(dtype).tiny:  # because XLA takes smaller numbers for zero
+                assert distance_in_ulps(y, wanted, dtype) <= 16, (name, point)
+
+
 def test_the_normal_distribution_of_zero_is_a_half() -> None:
     for dtype in DTYPES:
         assert special.ndtr(np.array([0.0, -0.0], dtype)).tolist() == [0.5, 0.5]
