@@ -209,7 +209,7 @@ def _density(x: Tensor) -> Any:
 
 
 def _ratio_to_hazard(x: Tensor) -> tuple[Any, Any]:
-    """x + h(0), and what it is divided by for the hazard h(x); of x >= 0, and 1 from where on h(x) is x."""
+    """The numerator x + h(0) and the denominator of the hazard h(x), x >= 0; beyond `FAR` those of h(1)."""
     x = where(greater(x, FAR), 1.0, x)
     inverse = divide(1.0, add(x, CENTRE))
     q = multiply(subtract(x, CENTRE), inverse)
