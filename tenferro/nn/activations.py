@@ -12,6 +12,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
+
 from tenferro.api.axes import normalize_axis
 from tenferro.api.elementwise import (
     abs,
@@ -78,11 +80,20 @@ def _inexact(x: ArrayLike) -> Any:
     return convert(x, inexact_dtype(spec_of(x).dtype))
 
 
-def _gated(x: Tensor, gate: Callable[[Any], Any], bound: float) -> Any:
-    """x gate(x), for a gate that is 0 up to -bound and 1 from bound on, to the last bit."""
+def _gated(x: Tensor, gate: Callable[[Any], Any], bound: float, is_power: bool = False) -> Any:
+    """x gate(x), for a gate that is 0 up to -bound and 1 from bound on, to the last bit.
+
+    One that is a power far below 0, e^x, is gate(x / 2)^2 where e^x is not a normal number.
+    """
     is_closed, is_open = less_equal(x, -bound), greater_equal(x, bound)
     inner = where(logical_or(is_closed, is_open), 0.0, x)
-    return where(is_closed, 0.0, where(is_open, x, multiply(inner, gate(inner))))
+    info = ml_dtypes.finfo(spec_of(x).dtype.dtype)
+    # In float16 nowhere, because there gate(x / 2) is not e^(x / 2) to the last bit.
+    deep = min(math.log(info.tiny), 4 * math.log(info.eps))
+    half = gate(where(less(x, deep), multiply(inner, 0.5), inner) if is_power else inner)
+    y = multiply(inner, half)
+    y = where(less(x, deep), multiply(y, half), y) if is_power else y
+    return where(is_closed, 0.0, where(is_open, x, y))
 
 
 def identity(x: ArrayLike) -> Any:
@@ -135,7 +146,7 @@ def silu(x: ArrayLike) -> Any:
     >>> silu(1.0), silu(-float("inf"))
     (array(0.73105858), array(0.))
     """
-    return _gated(_inexact(x), logistic, 1000.0)
+    return _gated(_inexact(x), logistic, 1000.0, is_power=True)
 
 
 swish = silu
@@ -171,7 +182,7 @@ def mish(x: ArrayLike) -> Any:
     >>> mish(1.0)
     array(0.86509839)
     """
-    return _gated(_inexact(x), lambda inner: tanh(softplus(inner)), 1000.0)
+    return _gated(_inexact(x), lambda inner: tanh(softplus(inner)), 1000.0, is_power=True)
 
 
 def hard_sigmoid(x: ArrayLike) -> Any:

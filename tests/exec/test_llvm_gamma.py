@@ -50,6 +50,16 @@ def test_values() -> None:
     np.testing.assert_allclose(digamma[0], wanted[1], rtol=1e-12)
 
 
+def test_digits_beside_the_zeros() -> None:
+    gaps = np.concatenate([2.0 ** -np.arange(1.0, 52.0, 5.0), [0.26, 0.49]])
+    x = np.concatenate([1 + gaps, 1 - gaps, 2 + gaps, 2 - gaps])[None]
+    function = lambda x: [tnf.lgamma(x)]
+    program = tnf.compile(function, x)
+    wanted = np.array([definition(float(each))[0] for each in x[0]])
+    for (y,) in (in_a_loop(function, x), tnf.GraphExecutor("K", compiled=False).run(program, x)):
+        assert (np.abs(y[0] - wanted) <= 8 * np.spacing(np.abs(wanted))).all()
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_ends_are_the_interpreters(dtype: Any) -> None:
     x = np.array([*ENDS, 1e-40, -1e-40, 3.5], dtype)[None]

@@ -154,6 +154,18 @@ def test_far_out_values_and_derivatives_are_the_definitions(name: str) -> None:
             np.testing.assert_allclose(found[place], wanted, rtol=1e-11, atol=1e-15)
 
 
+@pytest.mark.parametrize("name", ["silu", "mish"])
+def test_products_with_a_subnormal_gate_keep_their_digits(name: str) -> None:
+    for dtype, points in ((np.float64, (-712.3, -713.25, -720.0)), (np.float32, (-88.3, -91.7))):
+        x = np.array(points, dtype)
+        info = np.finfo(dtype)
+        for order, results in enumerate(slopes(name, x)):
+            for point, y in zip(x.tolist(), results.tolist(), strict=True):
+                wanted = mp.diff(DEFINITIONS[name], mp.mpf(point), order, h=mp.mpf(10) ** -80)
+                spacing = abs(wanted) * float(info.eps) + float(info.smallest_subnormal)
+                assert abs(y - wanted) <= 8 * spacing, (point, order)
+
+
 @pytest.mark.parametrize("name", AT_INFINITIES)
 def test_infinities(name: str) -> None:
     values, derivatives = AT_INFINITIES[name]

@@ -132,6 +132,21 @@ def bell(x: Any) -> Any:
     return 2 / root_pi() * mpmath.exp(-x * x)
 
 
+def hazard(x: Any) -> tuple[Any, Any]:
+    """h(x), the normal density over its integral up to x, and x + h(x)."""
+    if x > -1e9:
+        h = mpmath.npdf(x) / mpmath.ncdf(x)
+        return h, x + h
+    rest = mpmath.mpf(0)
+    for k in range(40, 0, -1):
+        rest = k / (rest - x)
+    return rest - x, rest
+
+
+def silu_second(x: Any) -> Any:
+    return sech_squared(x / 2) * (2 - x * mpmath.tanh(x / 2)) / 4
+
+
 def polygamma(order: int) -> Callable[[Any], Any]:
     return lambda x: mpmath.polygamma(order, x)
 
@@ -316,6 +331,33 @@ UNARY: Mapping[str, Unary] = {
         is_complex=False,
         jax="lax.erf_inv",
         torch="special.erfinv",
+    ),
+    "special.ndtr": Unary(
+        tnf.special.ndtr,
+        mpmath.ncdf,
+        mpmath.npdf,
+        lambda x: -x * mpmath.npdf(x),
+        own=(5.0, -5.0, -12.5, -14.0, -37.0),
+        jax="scipy.special.ndtr",
+        torch="special.ndtr",
+    ),
+    "special.log_ndtr": Unary(
+        tnf.special.log_ndtr,
+        lambda x: mpmath.log(mpmath.ncdf(x)),
+        lambda x: hazard(x)[0],
+        lambda x: -mpmath.fprod(hazard(x)),
+        own=(5.0, -5.0, -7.0, -9.5, -10.0, -10.5, 37.0, -1e4, -1e8, -1.5e8),
+        jax="scipy.special.log_ndtr",
+        torch="special.log_ndtr",
+    ),
+    "nn.silu": Unary(
+        tnf.nn.silu,
+        lambda x: x / (1 + mpmath.exp(-x)),
+        lambda x: (1 + x / (1 + mpmath.exp(x))) / (1 + mpmath.exp(-x)),
+        silu_second,
+        own=(-87.0, -88.0, -104.0, -708.0, -709.0, -745.0, 999.0, -999.0, 1000.0, -1000.0),
+        jax="nn.silu",
+        torch="nn.functional.silu",
     ),
     "lgamma": analytic(
         "lgamma",

@@ -42,7 +42,11 @@ REAL = np.concatenate(
     [[0.5, -0.5, 3, -3, 7.9, 8.1, -20, 50, 1e-3, 1e-8, 12, -12.5], np.linspace(-80, 80, 31)]
 )
 NORMAL = np.concatenate(
-    [[1e-5, 0.5, -0.5, 1, -1, 3, -3, -9.9, -10.1, -11, 6, -6], np.linspace(-11, 11, 23)]
+    [
+        [1e-5, 0.5, -0.5, 1, -1, 3, -3, -9.9, -10.1, -11, 6, -6],
+        np.linspace(-11, 11, 23),
+        [-12.7, -19.3, -32.2, -35.45165863246384, -36.99999999999999, 12.462794, 27.7, 36.43375],
+    ]
 )
 SHARE = np.concatenate(
     [[0.5, 0.1, 0.13, 0.14, 0.25, 0.75, 0.9, 0.99, 1e-3, 1e-5, 0.3, 0.6], spread(-30, -5, 10)]
@@ -84,8 +88,8 @@ CALLS = {
     "erf": Definition(mp.erf, (NORMAL,), 4),
     "erfc": Definition(mp.erfc, (NORMAL[NORMAL < 8],), lambda x, y: 4 + 2 * float(x * x)),
     "erfinv": Definition(mp.erfinv, (SHARE,), 8),
-    "ndtr": Definition(mp.ncdf, (NORMAL,), lambda x, y: 4 + 2 * float(x * x) * (x < 0)),
-    "log_ndtr": Definition(log_ndtr, (NORMAL,), lambda x, y: 16 if x <= 0 else 4 + 2 * float(x * x)),
+    "ndtr": Definition(mp.ncdf, (NORMAL,), 8),
+    "log_ndtr": Definition(log_ndtr, (NORMAL,), 8),
     "ndtri": Definition(lambda p: mp.sqrt(2) * mp.erfinv(2 * p - 1), (SHARE,), 16),
     "expit": Definition(lambda x: 1 / (1 + mp.exp(-x)), (REAL,), 4),
     "logit": Definition(lambda p: mp.log(p / (1 - p)), (SHARE,), 4),

@@ -80,6 +80,49 @@ def test_derivatives_to_second_order(name: str) -> None:
                 )
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_derivatives_of_the_normal_distribution_keep_their_digits(dtype: Any) -> None:
+    x = np.linspace(-37, 6, 173) if dtype is np.float64 else np.linspace(-12.5, 6, 75)
+    x = x.astype(dtype)
+    ones = np.ones_like(x)
+    numbers = [digits.mpf(float(each)) for each in x]
+    for name in ("ndtr", "log_ndtr"):
+        function = getattr(special, name)
+        pull = lambda x, function=function: tnf.vjp(function, x)[1](ones)[0]
+        push = lambda f, x=x: tnf.jvp(f, (x,), (ones,))[1]
+        density = [digits.npdf(z) for z in numbers]
+        first = density
+        second = [-z * d for z, d in zip(numbers, density, strict=True)]
+        if name == "log_ndtr":
+            first = [d / digits.ncdf(z) for z, d in zip(numbers, density, strict=True)]
+            second = [-h * (z + h) for z, h in zip(numbers, first, strict=True)]
+        for results, wanted in (
+            ((push(function), pull(x)), first),
+            ((push(pull), tnf.vjp(pull, x)[1](ones)[0]), second),
+        ):
+            for result in results:
+                off = map(distance_in_ulps, np.asarray(result), wanted, [dtype] * len(x))
+                assert max(off) <= 16, name
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_normal_distribution_keeps_its_digits_on_the_peer(dtype: Any) -> None:
+    (normal,) = CALLS["ndtr"].points
+    x = np.append(normal, [0.2997677143308069, 0.3466, 0.24]).astype(dtype)
+    for name in ("ndtr", "log_ndtr"):
+        sample = CALLS[name]
+        result = xla_peer.XlaExecutor().run(tnf.compile(getattr(special, name), x), x)
+        for point, y in zip(x.tolist(), np.asarray(result), strict=True):
+            wanted = exact(sample, (point,))
+            if abs(wanted) > np.finfo(dtype).tiny:  # because XLA takes smaller numbers for zero
+                assert distance_in_ulps(y, wanted, dtype) <= 16, (name, point)
+
+
+def test_the_normal_distribution_of_zero_is_a_half() -> None:
+    for dtype in DTYPES:
+        assert special.ndtr(np.array([0.0, -0.0], dtype)).tolist() == [0.5, 0.5]
+
+
 def ends(function: Any, table: Any) -> None:
     points, wanted = table
     for dtype in DTYPES:

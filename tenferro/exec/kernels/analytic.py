@@ -9,6 +9,7 @@ import numpy as np
 
 from tenferro.exec.kernels.buffered import logistic, logistic_into, rsqrt, rsqrt_into
 from tenferro.exec.kernels.elementwise import compose
+from tenferro.exec.kernels.gamma import lgamma
 from tenferro.exec.kernels.kernel import Array, Kernel, KernelRows, OfArrays, OfOp, in_float32
 from tenferro.ops import analytic
 from tenferro.ops.analytic import (
@@ -99,15 +100,6 @@ def tanh(x: Array) -> Array:
         return y
     far = np.isinf(x.real) & np.isfinite(x.imag)
     return compose(y.real, np.where(far, np.copysign(0, x.imag), y.imag)) if far.any() else y
-
-
-def lgamma(x: Array) -> Array:
-    """SciPy's, but infinite at minus infinity too, as C99 says, and not where one over a subnormal number is."""
-    from scipy import special as functions  # because importing scipy takes long
-
-    y = np.where(np.isinf(x), np.inf, functions.gammaln(x)).astype(x.dtype)
-    is_tiny = np.abs(x) < np.finfo(x.dtype).tiny
-    return np.where(is_tiny, -np.log(np.abs(x)), y) if is_tiny.any() else y
 
 
 def erfc(x: Array) -> Array:

@@ -7,6 +7,7 @@ from functools import partial
 from math import inf, nan, pi
 from typing import Any
 
+from tenferro.exec.kernels.gamma import AROUND, BESIDE_TWO, NEAR
 from tenferro.exec.llvm import capsules, functions
 from tenferro.exec.llvm.code import Code, Element
 from tenferro.exec.llvm.formula import Formula
@@ -46,12 +47,23 @@ def _called(code: Code, name: str, x: str) -> str:
 
 @_in_float64
 def lgamma(code: Code, f: Formula, x: str) -> str:
-    """Infinite at both infinities; -log |x| of subnormal numbers, for which 1 / x is infinite."""
+    """Infinite at both infinities; -log |x| of subnormal numbers, for which 1 / x is infinite; a polynomial around the zeros."""
     size = f.magnitude(x)
     y = f.select("oeq", size, f.number(inf), size, _called(code, "gammaln", x))
     is_tiny = f.compare("olt", size, f.number(SMALLEST_NORMAL))
     logarithm = functions.call(code, "log", DType.F64, size)
-    return f.either(is_tiny, f.negate(logarithm), y)
+    y = f.either(is_tiny, f.negate(logarithm), y)
+    distance = f.magnitude(f.subtract(x, f.number(AROUND)))
+    return f.select("olt", distance, f.number(NEAR), _around_zeros(code, f, x), y)
+
+
+def _around_zeros(code: Code, f: Formula, x: str) -> str:
+    """log Gamma(x) for 1/2 <= x <= 5/2; below 3/2 as log Gamma(x + 1) - log x."""
+    zero, one = f.number(0.0), f.number(1.0)
+    is_by_one = f.compare("olt", x, f.number(AROUND))
+    s = f.subtract(x, f.either(is_by_one, one, f.number(2.0)))
+    logarithm = functions.call(code, "log1p", DType.F64, f.either(is_by_one, s, zero))
+    return f.subtract(f.multiply(s, f.polynomial(s, BESIDE_TWO)), logarithm)
 
 
 @_in_float64
