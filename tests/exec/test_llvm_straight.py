@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
+from tenferro.door import apply_one
 from tenferro.errors import BackendFailureError
 from tenferro.exec.kernels import KERNELS
 from tenferro.exec.llvm import array_function, link
@@ -19,6 +20,7 @@ from tenferro.exec.plan.lines import lines_of, period_of
 from tenferro.exec.schedule import ExecProgram, Straight
 from tenferro.extension import HostReferenceRuntime, apply
 from tenferro.graph import GraphBuilder
+from tenferro.ops.elementwise import Complex
 from tenferro.program import GraphProgram
 from tenferro.types import flatten
 from tests.samples import SAMPLES
@@ -122,6 +124,46 @@ def unaligned(x: Any) -> Any:
 
 
 @pytest.mark.usefixtures("soon")
+def test_results_have_the_order_of_the_steps() -> None:
+    """Column-major, as ufuncs have it, but for what is filled part by part."""
+    x = np.asfortranarray(X)
+
+    def fn(x: Any) -> Any:
+        return -apply_one(Complex(), tnf.sin(x), x)
+
+    schedule = later(tnf.GraphExecutor("K"), tnf.compile(fn, x))
+    assert [names(line) for line in straight(schedule)] == [["Sin", "Complex", "Negate"]]
+    assert require_same(tnf.compile(fn, x), x)
+    assert require_same(tnf.compile(lambda x: tnf.sin(x) * 2.0, x), x)
+
+
+@pytest.mark.usefixtures("soon")
+def test_lines_that_differ_in_a_number() -> None:
+    def fn(x: Any) -> Any:
+        first = tnf.sum((x + tnf.sum(x)) * 2.0)
+        return tnf.sum((x + first) * 3.0)
+
+    program = tnf.compile(fn, X)
+    schedule = later(tnf.GraphExecutor("K"), program)
+    first, second = straight(schedule)
+    assert names(first) == names(second)
+    for line in (first, second):
+        assert schedule.numbers.isdisjoint((*line.body.input_slots, *line.body.output_slots))
+    assert require_same(program, X)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "float64"])
+@pytest.mark.usefixtures("soon")
+def test_nan_keep_their_signs(dtype: str) -> None:
+    x = np.array([-np.nan, np.nan, -1.0], tnf.DType.of(dtype).dtype)
+    x = np.copysign(x, np.array([-1, 1, -1], x.dtype))
+    program, executor = tnf.compile(lambda x: -(x * 2.0), x), tnf.GraphExecutor("K")
+    runs = [executor.run(program, x) for _ in range(4)]
+    assert len({y.tobytes() for y in runs}) == 1
+    assert [bool(np.signbit(y)) for y in runs[0]] == [False, True, False]
+
+
+@pytest.mark.usefixtures("soon")
 def test_random_programs() -> None:
     count = sum([
         require_same(case.program, *case.leaves)
@@ -183,11 +225,18 @@ def test_views_that_repeat_a_value_are_done_again_in_each_line() -> None:
 def test_what_reads_a_value_afterwards_finds_it() -> None:
     def fn(x: Any) -> Any:
         y = tnf.sin(x)
+        tall = tnf.broadcast_to(y, (2, 3, 4))
         row = tnf.broadcast_to(tnf.reshape(tnf.sum(x), (1, 1)), (3, 4))
         z = y + 1.0
-        return tnf.broadcast_to(y, (2, 3, 4)), z * z, row * y, tnf.sum(row), tnf.cumsum(z, axis=0)
+        return tall, z * z, row * y, tnf.sum(row), tnf.cumsum(z, axis=0)
 
-    assert require_same(tnf.compile(fn, X), X)
+    def in_between(x: Any) -> Any:
+        y = tnf.sin(x)
+        return tnf.broadcast_to(y, (2, 3, 4)), tnf.cos(y) + 1.0, tnf.sum(x, axis=0)
+
+    for each in (fn, in_between):
+        for x in (X, np.asfortranarray(X), apart(X)):
+            assert require_same(tnf.compile(each, X), x)
 
 
 @pytest.mark.usefixtures("soon")

@@ -26,9 +26,10 @@ class _Array(ctypes.Structure):
     """The public head of NumPy's record of an array."""
 
     _fields_ = (
-        ("object", ctypes.c_char * object.__basicsize__),
+        ("object", ctypes.c_char * (object.__basicsize__ - ctypes.sizeof(ctypes.c_void_p))),
+        ("type", ctypes.c_void_p),
         ("data", ctypes.c_void_p),
-        ("nd", ctypes.c_int),
+        ("rank", ctypes.c_int),
         ("dimensions", ctypes.c_void_p),
         ("strides", ctypes.c_void_p),
         ("base", ctypes.c_void_p),
@@ -53,7 +54,8 @@ def knows_arrays() -> bool:
     """Whether arrays lie in memory as this module reads them."""
     for x in (np.zeros((2, 3)), np.zeros((2, 3)).T, np.zeros(7)[::2]):
         record = _Array.from_address(id(x))
-        if (record.data, record.nd, record.descr) != (x.ctypes.data, x.ndim, id(x.dtype)):
+        facts = record.type, record.data, record.rank, record.descr
+        if facts != (id(np.ndarray), x.ctypes.data, x.ndim, id(x.dtype)):
             return False
         if record.flags & DENSE != x.flags.num & DENSE:
             return False
@@ -61,15 +63,20 @@ def knows_arrays() -> bool:
 
 
 def addresses() -> dict[str, int]:
-    """What the text of `entry` names."""
+    """Addresses for the names in the text of `entry`."""
     count = ctypes.cast(ctypes.pythonapi.Py_IncRef, ctypes.c_void_p).value
     assert count is not None
-    return {"Py_IncRef": count, "python.True": id(True), "python.False": id(False)}
+    return {
+        "Py_IncRef": count,
+        "python.True": id(True),
+        "python.False": id(False),
+        "numpy.ndarray": id(np.ndarray),
+    }
 
 
 def entry(function: str, pointers: Sequence[str], checked: Sequence[int]) -> str:
     """A function of arrays that calls one of pointers to their elements, and gives True; False, having done nothing, if
-    an array is not dense.
+    an argument is no array or one that is not dense.
 
     Args:
         checked: which arrays may have any strides.
@@ -78,41 +85,40 @@ def entry(function: str, pointers: Sequence[str], checked: Sequence[int]) -> str
         "declare void @Py_IncRef(ptr)",
         "@python.True = external global i8",
         "@python.False = external global i8",
+        "@numpy.ndarray = external global i8",
         f"define ptr @{ENTRY}(ptr %self, ptr %arguments, i64 %count) {{",
     ]
     for number in range(len(pointers)):
         lines += [
             f"  %at{number} = getelementptr ptr, ptr %arguments, i64 {number}",
             f"  %array{number} = load ptr, ptr %at{number}",
+            f"  %kind{number} = getelementptr i8, ptr %array{number}, i64 {_Array.type.offset}",
+            f"  %type{number} = load ptr, ptr %kind{number}",
+            f"  %is{number} = icmp eq ptr %type{number}, @numpy.ndarray",
+            f"  br i1 %is{number}, label %is_array{number}, label %leave",
+            f"is_array{number}:",
+        ]
+        if number in checked:
+            lines += [
+                f"  %field{number} = getelementptr i8, ptr %array{number}, i64 {_Array.flags.offset}",
+                f"  %flags{number} = load i32, ptr %field{number}",
+                f"  %both{number} = and i32 %flags{number}, {DENSE}",
+                f"  %fits{number} = icmp eq i32 %both{number}, {DENSE}",
+                f"  br i1 %fits{number}, label %is_dense{number}, label %leave",
+                f"is_dense{number}:",
+            ]
+        lines += [
             f"  %head{number} = getelementptr i8, ptr %array{number}, i64 {_Array.data.offset}",
             f"  %data{number} = load ptr, ptr %head{number}",
-        ]
-    flags = ""
-    for number in checked:
-        lines += [
-            f"  %field{number} = getelementptr i8, ptr %array{number}, i64 {_Array.flags.offset}",
-            f"  %flags{number} = load i32, ptr %field{number}",
-        ]
-        both = f"%flags{number}"
-        if flags:
-            both = f"%both{number}"
-            lines.append(f"  {both} = and i32 {flags}, %flags{number}")
-        flags = both
-    if flags:
-        lines += [
-            f"  %dense = and i32 {flags}, {DENSE}",
-            f"  %fits = icmp eq i32 %dense, {DENSE}",
-            "  br i1 %fits, label %run, label %leave",
-            "leave:",
-            "  call void @Py_IncRef(ptr @python.False)",
-            "  ret ptr @python.False",
-            "run:",
         ]
     operands = ", ".join([f"ptr %data{number}" for number in range(len(pointers))])
     lines += [
         f"  %status = call i64 @{function}({operands})",
         "  call void @Py_IncRef(ptr @python.True)",
         "  ret ptr @python.True",
+        "leave:",
+        "  call void @Py_IncRef(ptr @python.False)",
+        "  ret ptr @python.False",
         "}",
         "",
     ]

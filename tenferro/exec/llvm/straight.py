@@ -123,7 +123,7 @@ def _is_one(x: Any) -> bool:
 
 
 def _key(body: ExecProgram) -> Any:
-    """What the text of a schedule depends on, its slots numbered from 0."""
+    """The ops, types, numbers and slots, from 0, of a schedule; schedules with equal ones have the same text."""
     numbers: dict[int, int] = {}
 
     def number(slot: int) -> int:
@@ -226,7 +226,7 @@ class _Writer:
                 self.body.write(x, memory)
 
     def _kind(self, numbered: tuple[int, ExecInstruction]) -> tuple[str, tuple[int, ...]]:
-        """How a step is written, and the shape of what is written together."""
+        """The way in which a step is written, and the shape of its result."""
         _, step = numbered
         operands = [self.types[slot] for slot in step.input_slots]
         if not step.is_elementwise:
@@ -240,7 +240,7 @@ class _Writer:
         return COMPILED[type(op)].write(self.body, op, operands, step.output_types)
 
     def _view(self, step: ExecInstruction) -> None:
-        """A value whose elements are read where its operand's lie."""
+        """A view, by the elements of its operand."""
         (result,) = self._elements(step, self.tensors)
         self._keep(step.output_slots[0], result)
 

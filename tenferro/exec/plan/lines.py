@@ -93,7 +93,7 @@ class Line:
 
 
 def runs_until_paid(lines: Sequence[Line]) -> int:
-    """After how many runs lines have saved what LLVM takes; it takes nothing for a text that it knows."""
+    """The least number of runs in which lines save the time that LLVM takes for their texts."""
     prices = {line.key: line.price for line in lines}
     return max(1, ceil(sum(prices.values()) / sum([line.saves for line in lines])))
 
@@ -195,7 +195,7 @@ class _Finder:
         return is_written(step, operands) or loop_of_step(step, operands) is not None
 
     def _finished(self, numbers: Sequence[int], views: Sequence[int]) -> Line:
-        """The line with what it takes and gives."""
+        """The line of some steps."""
         steps, mine = self.program.instructions, set(numbers)
         body, made, takes = list[ExecInstruction](), set[int](), dict[int, None]()
 

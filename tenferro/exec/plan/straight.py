@@ -33,7 +33,7 @@ class Straightener:
         self.linker, self.always = compiler.linker, compiler.always
 
     def after(self, program: ExecProgram) -> int:
-        """The number of runs after which lines are worth what LLVM takes for them; 0 if there are none."""
+        """The number of runs before lines are compiled; 0 without lines."""
         lines = self._lines(program)
         return runs_until_paid(lines) if lines else 0
 
@@ -42,7 +42,7 @@ class Straightener:
         return joined(program, self._lines(program), self.linker)
 
     def announced(self, program: ExecProgram) -> ExecProgram:
-        """The schedule with remarks on what will become of its steps."""
+        """The schedule, with a remark at the first step of each line."""
         if self.always:
             return self.straightened(program)
         lines, steps = self._lines(program), list(program.instructions)
@@ -93,7 +93,7 @@ def _step(
         types=program.types,
         resources=program.resources,
         constants={slot: constants[slot] for slot in sorted(read & constants.keys())},
-        numbers=program.numbers.difference(line.gives),
+        numbers=program.numbers,
     )
     body = free(body)
     function = StraightFunction(body, linker, line.is_optimised, texts)
