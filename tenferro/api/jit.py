@@ -184,6 +184,11 @@ def _further_parameters(fn: Callable[..., Any]) -> tuple[set[str], bool, bool]:
     )
 
 
+def _type_of(x: Any) -> tuple[Any, Any] | None:
+    """Shape and dtype of an array or of one of NumPy's numbers; None of anything else."""
+    return (x.shape, x.dtype) if type(x) is np.ndarray or isinstance(x, np.generic) else None
+
+
 def _name_of(fn: Callable[..., Any]) -> str:
     return getattr(fn, "__name__", None) or type(fn).__name__
 
@@ -265,7 +270,7 @@ class _Jitted(Generic[P, R]):
             if kwargs or self._has_static:
                 return self._general(args, kwargs)
             # The last call's program is at hand: arrays alone first, then the leaves of trees.
-            types = [(x.shape, x.dtype) if type(x) is np.ndarray else None for x in args]
+            types = list(map(_type_of, args))
             if None not in types:
                 if types == self._latest[0]:
                     self._programs.count_hit()
@@ -273,7 +278,7 @@ class _Jitted(Generic[P, R]):
                 leaves, tree = flatten(args)
             else:
                 leaves, tree = flatten(args)
-                types = [(x.shape, x.dtype) if type(x) is np.ndarray else None for x in leaves]
+                types = list(map(_type_of, leaves))
                 if types == self._latest[0] and tree == self._latest[1] and None not in types:
                     self._programs.count_hit()
                     return self._run(self._latest[2], leaves)

@@ -28,6 +28,7 @@ from tenferro.exec.llvm.listing import llvm_of
 from tenferro.exec.llvm.loop import LoopCompiler
 from tenferro.exec.plan import Binder, Pass, planning
 from tenferro.exec.plan.finish import finish
+from tenferro.exec.plan.straight import Straightener
 from tenferro.exec.printer import source_of
 from tenferro.exec.replay import replay
 from tenferro.exec.runner import Runner
@@ -127,9 +128,7 @@ class GraphExecutor:
             raise InvalidConfigError(
                 "GraphExecutor: compiled=True needs llvmlite; pip install -e '.[llvm]'"
             )
-        compiles = (
-            backend is NUMPY and not check_finite and compiled is not False and is_installed()
-        )
+        compiles = backend is NUMPY and not check_finite and compiled and is_installed()
         folder = os.environ.get(CACHE_VARIABLE, "") if cache_dir is None else cache_dir
         self.compile_cache = CompileCache(folder) if folder and compiles else None
         self.compiler = LoopCompiler(compiled is True, self.compile_cache) if compiles else None
@@ -152,6 +151,7 @@ class GraphExecutor:
             resources=Resources(self.workers, self.memory, as_array),
             prints=segmented and backend is NUMPY,
             compiler=self.compiler,
+            later=Straightener(self.compiler) if self.compiler and segmented else None,
         )
         self._compiled: BoundedCache[Compiled] = BoundedCache(
             cache_size, cache_bytes, attrgetter("schedule.constant_bytes")
@@ -249,7 +249,7 @@ class GraphExecutor:
             schedule = self.binder.schedule(static)
             if self.binder.backend is not NUMPY:
                 return Compiled(schedule, partial(self._on_backend, schedule))
-            schedule = finish(schedule, self.order)
+            schedule = replace(finish(schedule, self.order), later=self.binder.later)
             if self.check_finite:
                 return Compiled(schedule, partial(interpret, schedule, around=finite_or_raise))
             return Compiled(schedule, Runner(schedule, self.segmented))

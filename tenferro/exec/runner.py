@@ -1,6 +1,7 @@
 """A schedule as a function of arrays: interpreted when it runs first, as printed code from then on.
 
-To print and compile takes longer than the interpreter does once.
+To print and compile takes longer than the interpreter does once. After more runs, straight lines of the schedule are
+compiled by LLVM, which takes longer still; the results are the same.
 """
 
 from __future__ import annotations
@@ -19,16 +20,17 @@ class Runner:
     """Runs a schedule, in whatever state NumPy is.
 
     Args:
-        prints: whether later runs are by printed code; the results are the same.
+        prints: whether later runs are by printed code, and by what the schedule becomes; the results are the same.
     """
 
-    __slots__ = ("_code", "_has_run", "_prints", "program")
+    __slots__ = ("_code", "_has_run", "_left", "_prints", "program")
 
     def __init__(self, program: ExecProgram, prints: bool = True) -> None:
         self.program = program
         self._prints = prints
         self._has_run = False
         self._code: Printed | None = None
+        self._left = 0  # runs until the schedule changes; 0 if it does not
 
     def __call__(self, leaves: Sequence[Any]) -> list[Any]:
         """The results.
@@ -39,9 +41,12 @@ class Runner:
         code = self._code
         if code is None:
             if not (self._prints and self._has_run):
-                self._has_run = True
-                return interpret(self.program, leaves)
-            code = self._code = Printed(self.program)
+                return self._first(leaves)
+            code = self._printed()
+        elif self._left:
+            self._left -= 1
+            if not self._left:
+                code = self._change()
         try:
             return code.run(*leaves)
         except Exception as error:
@@ -50,3 +55,24 @@ class Runner:
             if laid is error:
                 raise
             raise laid from error
+
+    def _first(self, leaves: Sequence[Any]) -> list[Any]:
+        later = self.program.later
+        if self._prints and later is not None and later.always:
+            self.program = later.straightened(self.program)
+        self._has_run = True
+        return interpret(self.program, leaves)
+
+    def _printed(self) -> Printed:
+        later = self.program.later
+        runs = 0 if later is None else later.after(self.program)
+        self._left = max(1, runs - 1) if runs else 0  # because this run is the second
+        code = self._code = Printed(self.program)
+        return code
+
+    def _change(self) -> Printed:
+        later = self.program.later
+        assert later is not None
+        self.program = later.straightened(self.program)
+        code = self._code = Printed(self.program)
+        return code

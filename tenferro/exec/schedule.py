@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -29,9 +29,11 @@ __all__ = [
     "Copies",
     "ExecInstruction",
     "ExecProgram",
+    "Later",
     "Lent",
     "Over",
     "Place",
+    "Straight",
     "Tiles",
     "Write",
 ]
@@ -109,6 +111,25 @@ class Tiles:
         return f"Tiles of {list(self.shape)} by {self.lead} axes"
 
 
+@dataclass(frozen=True, eq=False)
+class Straight:
+    """Consecutive steps on few elements, in one call.
+
+    Attributes:
+        body: the steps, on whole arrays.
+    """
+
+    body: ExecProgram
+
+    @property
+    def name(self) -> str:
+        """The number of its steps."""
+        return str(self)
+
+    def __str__(self) -> str:
+        return f"Straight line of {len(self.body.instructions)} steps"
+
+
 @dataclass(frozen=True)
 class Copies:
     """Results as the caller wants them: dense in an order, each in memory of its own.
@@ -150,7 +171,7 @@ class ExecInstruction(NamedTuple):
         remark: whether a loop is compiled, or why it is not.
     """
 
-    op: StdTensorOp | Tiles | Copies | Write
+    op: StdTensorOp | Tiles | Straight | Copies | Write
     kernel: Callable[..., Any]
     function: Callable[..., Any]
     input_slots: tuple[int, ...]
@@ -209,6 +230,27 @@ class ExecInstruction(NamedTuple):
         return f"{results} = {self.op}{operands}{notes}".lstrip(" =")
 
 
+class Later(Protocol):
+    """From a schedule to the one of later runs, which gives the same bits."""
+
+    @property
+    def always(self) -> bool:
+        """Whether the first run is one of those."""
+        ...
+
+    def after(self, program: ExecProgram) -> int:
+        """The number of runs after which it pays; 0 if nothing changes."""
+        ...
+
+    def straightened(self, program: ExecProgram) -> ExecProgram:
+        """The schedule of later runs."""
+        ...
+
+    def announced(self, program: ExecProgram) -> ExecProgram:
+        """The schedule with remarks on what will become of its steps."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class ExecProgram:
     """A program specialised to concrete input shapes, after the native passes. Every slot is written once.
@@ -220,6 +262,7 @@ class ExecProgram:
         numbers: slots of rank 0 whose values are NumPy's scalars, because nothing but ufuncs reads them.
         memory: where values in the middle lie.
         resources: threads and memory of the executor.
+        later: what becomes of the schedule after more runs, if anything does.
     """
 
     instructions: tuple[ExecInstruction, ...]
@@ -230,6 +273,7 @@ class ExecProgram:
     constants: Mapping[int, Any] = field(default_factory=dict)
     numbers: frozenset[int] = frozenset()
     memory: MemoryPlan = field(default_factory=partial(MemoryPlan, (), 0, 0))
+    later: Later | None = None
 
     @property
     def n_slots(self) -> int:
@@ -277,9 +321,14 @@ class ExecProgram:
             yield f"%{slot}: {self.types[slot]} = constant{shown}"
         if self.memory.size:
             yield f"arena: {self.memory.size} bytes"
-        for step in self.instructions:
+        announced = self.later.announced(self) if self.later else self
+        for step in announced.instructions:
             yield str(step)
-            bodies = [step.op.bodies[step.op.lead]] if isinstance(step.op, Tiles) else step.parts
+            bodies = (
+                [step.op.bodies[step.op.lead]] if isinstance(step.op, Tiles)
+                else [step.op.body] if isinstance(step.op, Straight)
+                else step.parts
+            )  # fmt: skip
             for body in bodies:
                 yield f"  ({', '.join([f'%{slot}' for slot in body.input_slots])}) ->"
                 yield from [f"    {line}" for line in body.lines()]

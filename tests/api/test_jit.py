@@ -71,6 +71,21 @@ def test_functions_and_strings_are_static() -> None:
     assert f.cache_stats().misses == 2
 
 
+def test_numpys_numbers_are_arrays_of_their_types() -> None:
+    f = tnf.jit(lambda x: x * 2)
+    for x in (np.float64(0.5), np.array(0.5), np.float32(0.5), np.float32(0.5), np.complex64(1j)):
+        y = f(x)
+        assert isinstance(y, np.ndarray)
+        assert (y.dtype, y.shape) == (x.dtype, ())
+        assert y == 2 * x
+    assert f.cache_stats().misses == 3
+    nested = tnf.jit(lambda tree: tree["a"] + tree["b"])
+    for a in (np.float64(1), np.float64(2), np.float32(1)):
+        assert nested({"a": a, "b": a}).dtype == a.dtype
+    with pytest.raises(tnf.errors.DTypeError, match="x"):
+        f(np.datetime64("2026-01-01"))
+
+
 def test_static_values_that_look_equal_are_told_apart() -> None:
     f = tnf.jit(lambda x, k: x + (1.0 if k is True else 10.0 * k), static_argnums=1)
     assert f(1.0, True) == 2

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
+from tenferro.exec.plan import lines
 from tenferro.graph import GraphBuilder
 from tenferro.program import GraphProgram
 from tenferro.types import flatten
@@ -93,6 +94,20 @@ def normal(*shape: int, dtype: str = "float64") -> Any:
     return RNG.standard_normal(shape).astype(dtype)
 
 
+def many(x: Any) -> Any:
+    """A hundred ops on one number."""
+    for _ in range(50):
+        x = tnf.sin(x) * 1.01
+    return x
+
+
+def recurrent(w: Any, h: Any, b: Any) -> Any:
+    """Ten steps, unrolled."""
+    for _ in range(10):
+        h = tnf.tanh(h @ w + b)
+    return tnf.sum(h * h)
+
+
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "product": (lambda a, b: a @ b, (normal(100, 100), normal(100, 100))),
     "product float32": (
@@ -122,6 +137,9 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         (normal(30, 30), normal(30, 7)),
     ),
     "solve": (lambda a, b: tnf.linalg.solve(a, b), (normal(40, 40), normal(40, 3))),
+    "many ops on a number": (many, (np.float64(0.5),)),
+    "recurrent": (tnf.grad(recurrent), (normal(8, 8), normal(5, 8), normal(8))),
+    "exponential of a matrix": (lambda a: tnf.linalg.expm(a), (normal(6, 6),)),
 }
 
 
@@ -131,6 +149,16 @@ def test_programs(name: str) -> None:
     for layout in (np.ascontiguousarray, np.asfortranarray):
         given = [layout(x) for x in arrays]
         require_same_bits(tnf.compile(fn, *given), *given)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_whose_straight_lines_are_compiled(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the third run, where LLVM is installed."""
+    monkeypatch.setattr(lines, "PRICE", (0.0, 0.0))
+    monkeypatch.setattr(lines, "PRICE_OF_PASSES", (0.0, 0.0))
+    test_programs(name)
 
 
 def test_jit() -> None:

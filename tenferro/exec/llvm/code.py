@@ -473,7 +473,9 @@ class Code:
         last = self.value(f"and i32 {self.value(f'lshr i32 {bits}, 16')}, 1")
         carried = self.value(f"add i32 {self.value(f'add i32 {bits}, 32767')}, {last}")
         is_nan = self.value(f"fcmp uno float {value}, {value}")
-        chosen = self.value(f"select i1 {is_nan}, i32 {0x7FC00000}, i32 {carried}")
+        sign = self.value(f"and i32 {bits}, {-0x80000000}")
+        nan = self.value(f"or i32 {sign}, {0x7FC00000}")
+        chosen = self.value(f"select i1 {is_nan}, i32 {nan}, i32 {carried}")
         return self.value(f"trunc i32 {self.value(f'lshr i32 {chosen}, 16')} to i16")
 
 

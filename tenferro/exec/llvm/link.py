@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from tenferro.compile_cache import CompileCache
-from tenferro.exec.llvm import blas, gamma, python_calls
+from tenferro.exec.llvm import array_function, blas, gamma, python_calls
 from tenferro.exec.llvm.code import LATE, Code
 from tenferro.program import BoundedCache
 
@@ -82,7 +82,7 @@ class Linker:
     """
 
     def __init__(self, capacity: int = 256, cache: CompileCache | None = None) -> None:
-        self.functions: BoundedCache[Callable[..., int]] = BoundedCache(capacity)
+        self.functions: BoundedCache[Callable[..., Any]] = BoundedCache(capacity)
         self.cache = cache
         self._asked_for: BoundedCache[object] = BoundedCache(capacity)
         self._target: Any = None
@@ -130,6 +130,27 @@ class Linker:
             return None
         return self._linked(text, pointers, numbers, has_lock, is_optimised=False)
 
+    def built_in(
+        self, text: str, symbols: Mapping[str, int], is_optimised: bool
+    ) -> Callable[..., Any]:
+        """`array_function.ENTRY` of a text, as a function of arrays.
+
+        Args:
+            symbols: addresses that the text names.
+        """
+
+        def linked() -> Callable[..., Any]:
+            import llvmlite.binding as llvm  # because it is an extra
+
+            for name, address in symbols.items():
+                llvm.add_symbol(name, address)
+            engine = self._engine(text, is_optimised)
+            return array_function.built_in(
+                engine.get_function_address(array_function.ENTRY), engine
+            )
+
+        return self.functions.get(text, linked)
+
     def parts(self, text: str) -> int:
         """After how many parts of a while loop, without LLVM's passes, it has taken longer than these would."""
         return max(1, round(_passes(text) / (UNOPTIMISED * python_calls.PART)))
@@ -142,12 +163,25 @@ class Linker:
     def _linked(
         self, text: str, pointers: int, numbers: int, has_lock: bool, is_optimised: bool = True
     ) -> Callable[..., int]:
+        engine = self._engine(text, is_optimised)
+        kinds = [*[ctypes.c_void_p] * pointers, *[ctypes.c_int64] * numbers]
+        prototype = ctypes.PYFUNCTYPE if has_lock else ctypes.CFUNCTYPE
+        plain = prototype(ctypes.c_int64, *kinds)(engine.get_function_address("f"))
+
+        def function(*arguments: Any) -> int:
+            return plain(*arguments)
+
+        function.engine = engine  # pyright: ignore[reportFunctionMemberAccess]  # because the code lives as long as it
+        return function
+
+    def _engine(self, text: str, is_optimised: bool = True) -> Any:
+        """What holds the machine code of a text."""
         import llvmlite.binding as llvm  # because it is an extra
 
         if self._target is None:
             llvm.initialize_native_target()
             llvm.initialize_native_asmprinter()
-            for name, address in python_calls.addresses().items():
+            for name, address in (python_calls.addresses() | array_function.addresses()).items():
                 llvm.add_symbol(name, address)
             self._target = llvm.Target.from_default_triple()
         for module in SCIPYS:
@@ -165,16 +199,7 @@ class Linker:
         engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
-        address = engine.get_function_address("f")
-        kinds = [*[ctypes.c_void_p] * pointers, *[ctypes.c_int64] * numbers]
-        prototype = ctypes.PYFUNCTYPE if has_lock else ctypes.CFUNCTYPE
-        plain = prototype(ctypes.c_int64, *kinds)(address)
-
-        def function(*arguments: Any) -> int:
-            return plain(*arguments)
-
-        function.engine = engine  # pyright: ignore[reportFunctionMemberAccess]  # because the code lives as long as it
-        return function
+        return engine
 
     def _machine_code(self, text: str, machine: Any, processor: str) -> bytes:
         """Of this text for this processor, by an earlier process or now."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import compress
 from typing import Any
@@ -18,7 +18,7 @@ from tenferro.exec.llvm.loop import LoopCompiler
 from tenferro.exec.llvm.routines import row_of
 from tenferro.exec.runner import Runner
 from tenferro.exec.runtime.resources import CALLER, Resources
-from tenferro.exec.schedule import ExecInstruction, ExecProgram
+from tenferro.exec.schedule import ExecInstruction, ExecProgram, Later
 from tenferro.graph import Instruction
 from tenferro.ops import StdTensorOp
 from tenferro.ops.control import Alternatives, ControlOp, Scan, While
@@ -46,6 +46,7 @@ class Binder:
         plan: the steps of planning, of bodies too.
         prints: whether bodies run as printed code from their second turn on.
         compiler: of loops; None leaves all to the interpreter.
+        later: what becomes of schedules after more runs, of bodies that are interpreted too.
     """
 
     backend: Backend = NUMPY
@@ -55,6 +56,7 @@ class Binder:
     resources: Resources = CALLER
     prints: bool = True
     compiler: LoopCompiler | None = None
+    later: Later | None = None
 
     def schedule(self, program: GraphProgram) -> ExecProgram:
         """The schedule of a static program, or of a body.
@@ -121,7 +123,12 @@ class Binder:
         """The schedules of the bodies."""
         if not isinstance(op, ControlOp):
             return ()
-        return tuple([self.schedule(part.program) for part in op.parts])
+        return tuple([self._part(part.program) for part in op.parts])
+
+    def _part(self, program: GraphProgram) -> ExecProgram:
+        """The schedule of a body."""
+        schedule = self.schedule(program)
+        return schedule if self.later is None else replace(schedule, later=self.later)
 
     def _function(
         self, op: Any, kernel: Any, parts: Sequence[ExecProgram], inputs: tuple[TensorSpec, ...]
@@ -186,6 +193,6 @@ class Binder:
         """
         kernel = self._kernel(op, operands, results)
         if isinstance(op, Alternatives):
-            return kernel.over([Runner(self.schedule(self.alternative(op).program), self.prints)])
+            return kernel.over([Runner(self._part(self.alternative(op).program), self.prints)])
         parts = self._parts(op)
         return kernel.over([Runner(part, self.prints) for part in parts]) if parts else kernel

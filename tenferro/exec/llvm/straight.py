@@ -1,0 +1,299 @@
+"""Straight lines, compiled: consecutive steps on few elements as one function of arrays, with the interpreter's bits.
+
+Exact ops are written element by element, as in loops; functions are NumPy's own loops. So it makes no difference to any
+bit from which run on a straight line is compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tenferro.exec.llvm import array_function, ufunc_loops
+from tenferro.exec.llvm.code import Flat, Index, NotCompiledError, memory_type
+from tenferro.exec.llvm.control import COMPILED
+from tenferro.exec.llvm.link import Linker, Processor
+from tenferro.exec.llvm.loop import MOST_LINES
+from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.exec.llvm.ufunc_loops import Loop, loop_of
+from tenferro.exec.runner import Runner
+from tenferro.exec.schedule import ExecInstruction, ExecProgram
+from tenferro.types import TensorSpec
+
+__all__ = ["StraightFunction", "is_written", "loop_of_step"]
+
+
+def is_written(step: ExecInstruction, operands: Sequence[TensorSpec]) -> bool:
+    """Whether an elementwise step is written element by element, with the interpreter's bits."""
+    op: Any = step.op
+    row = COMPILED[type(op)]
+    if not row.is_exact or row.reason_for(op, operands):
+        return False
+    specs = (*operands, *step.output_types)
+    return row.complex_is_exact or not any([spec.dtype.is_complex for spec in specs])
+
+
+def loop_of_step(step: ExecInstruction, operands: Sequence[TensorSpec]) -> Loop | None:
+    """NumPy's loop for a step, if it is a ufunc of these dtypes."""
+    if not step.is_ufunc:
+        return None
+    function: Any = step.function
+    return loop_of(function, tuple([spec.dtype for spec in (*operands, *step.output_types)]))
+
+
+class StraightFunction:
+    """The steps of a schedule as a function of its inputs, which gives results in memory of their own.
+
+    Arguments are all row-major, or all column-major where no step tells axes apart, and so are the results; of others
+    the steps run one by one, because the order of their results is NumPy's choice.
+
+    Args:
+        is_optimised: whether LLVM's passes are run, which make no difference to the bits.
+        texts: of lines that have been written, by what they depend on.
+
+    Raises:
+        NotCompiledError: an op that is not compiled for its dtype.
+    """
+
+    def __init__(
+        self, body: ExecProgram, linker: Linker, is_optimised: bool, texts: dict[Any, Text]
+    ) -> None:
+        self.body, self.linker, self.is_optimised = body, linker, is_optimised
+        key = _key(body)
+        if key not in texts:
+            texts[key] = _Writer(body, linker.processor).whole()
+        self._text = texts[key]
+        self._results = [
+            (body.types[slot].shape, body.types[slot].dtype.dtype) for slot in body.output_slots
+        ]
+        constants = map(np.asarray, body.constants.values())
+        self._constants = tuple([np.ascontiguousarray(x) for x in constants if not _is_one(x)])
+        self._is_flat = not any([x.ndim > 1 for x in self._constants]) and all([
+            step.is_ufunc or step.function is np.where
+            or (not step.is_elementwise and body.types[step.input_slots[0]].size == 1)
+            for step in body.instructions
+        ])  # fmt: skip
+        self._one_by_one = Runner(body)
+        self._code: Callable[..., bool] | None = None
+
+    @property
+    def text(self) -> str:
+        """LLVM's."""
+        return self._text.text
+
+    def __call__(self, *arrays: Any) -> Any:
+        """The results."""
+        code, text = self._code, self._text
+        if code is None:
+            code = self.linker.built_in(text.text, text.symbols, self.is_optimised)
+            self._code = code
+        results = [np.empty(shape, dtype) for shape, dtype in self._results]
+        beside = self._constants
+        if text.scratch_bytes:
+            beside = (*beside, np.empty(text.scratch_bytes, np.uint8))
+        if not code(*arrays, *results, *beside):
+            results = self._in_another_order(code, arrays, beside)
+        return results[0] if len(results) == 1 else results
+
+    def _in_another_order(
+        self, code: Callable[..., bool], arrays: Sequence[Any], beside: Sequence[Any]
+    ) -> list[Any]:
+        if self._is_flat:
+            results = [np.empty(shape, dtype, order="F") for shape, dtype in self._results]
+            if code(*[x.T for x in arrays], *[y.T for y in results], *beside):
+                return results
+        return self._one_by_one(arrays)
+
+
+class Text(NamedTuple):
+    """A text, the addresses that it names, and the bytes of scratch that it needs."""
+
+    text: str
+    symbols: dict[str, int]
+    scratch_bytes: int
+
+
+def _is_one(x: Any) -> bool:
+    """Whether a constant is one number, which stands in the text."""
+    return x.size == 1 or not any(x.strides)
+
+
+def _key(body: ExecProgram) -> Any:
+    """The ops, types, numbers and slots, from 0, of a schedule; schedules with equal ones have the same text."""
+    numbers: dict[int, int] = {}
+
+    def number(slot: int) -> int:
+        return numbers.setdefault(slot, len(numbers))
+
+    constants = [
+        (number(slot), body.types[slot], x.reshape(-1)[:1].tobytes() if _is_one(x) else None)
+        for slot, x in [(slot, np.asarray(value)) for slot, value in body.constants.items()]
+    ]
+    inputs = [(number(slot), body.types[slot]) for slot in body.input_slots]
+    steps = [
+        (step.op, step.output_types, *map(number, (*step.input_slots, *step.output_slots)))
+        for step in body.instructions
+    ]
+    return (*constants, *inputs, *steps, *map(number, body.output_slots))
+
+
+class _Writer:
+    """Writes the function of a schedule."""
+
+    def __init__(self, body: ExecProgram, processor: Processor) -> None:
+        if not array_function.knows_arrays():
+            raise NotCompiledError("arrays lie in memory in another way than is known")
+        self.schedule, self.types = body, body.types
+        self.code = processor.code()
+        self.body = Body(self.code)
+        self.symbols: dict[str, int] = {}
+        self.tensors: dict[int, Tensor] = {}
+        self._cells: dict[tuple[str, int], str] = {}
+        self.targets = {
+            slot: Memory(f"%y{number}", self.types[slot])
+            for number, slot in enumerate(body.output_slots)
+        }
+        self.readers: dict[int, list[int]] = {}
+        for number, step in enumerate(body.instructions):
+            for slot in step.input_slots:
+                self.readers.setdefault(slot, []).append(number)
+
+    def whole(self) -> Text:
+        """The text."""
+        body, code = self.schedule, self.code
+        inputs = [f"%x{number}" for number in range(len(body.input_slots))]
+        for name, slot in zip(inputs, body.input_slots, strict=True):
+            self._keep(slot, self.body.stored(Memory(name, self.types[slot])))
+        for slot, value in body.constants.items():
+            self._constant(slot, value)
+        self._write()
+        outputs = [memory.pointer for memory in self.targets.values()]
+        names = [*inputs, *outputs, *[name for name, _ in self.body.constants]]
+        names += ["%scratch"] if self.body.scratch_bytes else []
+        code.line("ret i64 0")
+        if len(code.lines) > MOST_LINES:
+            raise NotCompiledError(f"more than {MOST_LINES} lines would take long to compile")
+        checked = [
+            number for number, slot in enumerate(body.input_slots) if self.types[slot].size > 1
+        ]
+        text = code.text("line", names, is_internal=True)
+        text += array_function.entry(code, "line", names, checked) + code.late_text()
+        return Text(text, self.symbols, self.body.scratch_bytes)
+
+    # ---- values ------------------------------------------------------------------------------------
+
+    def _keep(self, slot: int, x: Tensor) -> None:
+        """Know a value; one element at once, in a register."""
+        if x.spec.size == 1:
+            x = self.body.number(x.spec, self.body.at(x, (0,) * x.spec.rank))
+        self.tensors[slot] = x
+
+    def _constant(self, slot: int, value: Any) -> None:
+        spec, array = self.types[slot], np.asarray(value)
+        if _is_one(array):
+            self.tensors[slot] = self.body.filled(spec, array.reshape(-1)[0])
+        else:
+            self.tensors[slot] = self.body.stored(self.body.outside(array))
+
+    def _memory(self, slot: int) -> Memory:
+        """Where a result is written."""
+        return self.targets.get(slot) or self.body.memory(self.types[slot])
+
+    # ---- steps -------------------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        steps = list(enumerate(self.schedule.instructions))
+        for (kind, shape), members in groupby(steps, self._kind):
+            if kind == "view":
+                for _, step in members:
+                    self._view(step)
+            elif kind == "loop":
+                for _, step in members:
+                    self._loop(step)
+            elif prod(shape) == 1:
+                for _, step in members:
+                    (result,) = self._elements(step, self.tensors)
+                    self._keep(step.output_slots[0], result)
+            else:
+                self._together(shape, list(members))
+        for slot, memory in self.targets.items():
+            x = self.tensors[slot]
+            if x.memory is not memory:
+                self.body.write(x, memory)
+
+    def _kind(self, numbered: tuple[int, ExecInstruction]) -> tuple[str, tuple[int, ...]]:
+        """The way in which a step is written, and the shape of its result."""
+        _, step = numbered
+        operands = [self.types[slot] for slot in step.input_slots]
+        if not step.is_elementwise:
+            return "view", ()
+        return ("element" if is_written(step, operands) else "loop"), step.output_types[0].shape
+
+    def _elements(self, step: ExecInstruction, tensors: Any) -> Sequence[Tensor]:
+        """The result of a row."""
+        op: Any = step.op
+        operands = [tensors[slot] for slot in step.input_slots]
+        return COMPILED[type(op)].write(self.body, op, operands, step.output_types)
+
+    def _view(self, step: ExecInstruction) -> None:
+        """A view, by the elements of its operand."""
+        (result,) = self._elements(step, self.tensors)
+        self._keep(step.output_slots[0], result)
+
+    def _loop(self, step: ExecInstruction) -> None:
+        """NumPy's loop, from memory to memory."""
+        specs = [self.types[slot] for slot in step.input_slots]
+        loop = loop_of_step(step, specs)
+        assert loop is not None
+        self.symbols |= loop.symbols
+        (slot,), (y,) = step.output_slots, step.output_types
+        if y.size > 1:
+            memories = [self.body.dense(self.tensors[each]) for each in step.input_slots]
+            result = self._memory(slot)
+        else:
+            memories = [self._cell(spec, place) for place, spec in enumerate(specs)]
+            for each, memory in zip(step.input_slots, memories, strict=True):
+                self.body.write(self.tensors[each], memory)
+            result = self._cell(y, len(memories))
+        pointers = [memory.pointer for memory in (*memories, result)]
+        ufunc_loops.call(self.code, loop, pointers, y.size, is_number=not y.shape)
+        self._keep(slot, self.body.stored(result))
+
+    def _cell(self, spec: TensorSpec, place: int) -> Memory:
+        """Memory of one element, which the next loop uses again."""
+        kind, parts = memory_type(spec.dtype), 2 if spec.dtype.is_complex else 1
+        key = f"{kind} {parts}", place
+        if key not in self._cells:
+            self._cells[key] = self.code.cell(kind, parts)
+        return Memory(self._cells[key], spec)
+
+    def _together(self, shape: tuple[int, ...], members: Sequence[tuple[int, ExecInstruction]]) -> None:  # fmt: skip
+        """Steps on values of one shape in one loop over their elements."""
+        numbers = {number for number, _ in members}
+        kept = {
+            slot: self._memory(slot)
+            for _, step in members
+            for slot in step.output_slots
+            if slot in self.targets or not numbers.issuperset(self.readers.get(slot, ()))
+        }
+
+        def one(index: tuple[Index, ...]) -> None:
+            here = dict(self.tensors)
+            for _, step in members:
+                (slot,) = step.output_slots
+                (result,) = self._elements(step, here)
+                here[slot] = self.body.number(result.spec, self.body.at(result, index))
+            for slot, memory in kept.items():
+                self.body.storing(memory)(index, self.body.at(here[slot]))
+
+        read = {slot for _, step in members for slot in step.input_slots} & self.tensors.keys()
+        if all([self.tensors[slot].is_flat for slot in read]):
+            self.code.loop(prod(shape), lambda i: one(Flat((i,))), unroll=True)
+        else:
+            self.code.loops(shape, one)
+        for slot, memory in kept.items():
+            self.tensors[slot] = self.body.stored(memory)

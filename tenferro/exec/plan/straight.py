@@ -1,0 +1,124 @@
+"""Straight: lines of steps as one step each, once they have run so often that LLVM's work is paid for.
+
+A line gives the bits that its steps give, so that the schedule may change between two runs; how often is decided before
+the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from tenferro.exec.llvm.code import NotCompiledError
+from tenferro.exec.llvm.link import Linker
+from tenferro.exec.llvm.loop import LoopCompiler
+from tenferro.exec.llvm.straight import StraightFunction, Text
+from tenferro.exec.plan.lines import Line, lines_of, runs_until_paid
+from tenferro.exec.plan.place import free
+from tenferro.exec.schedule import ExecInstruction, ExecProgram, Straight
+from tenferro.ops.structural import BroadcastInDim, Reshape
+
+__all__ = ["Straightener", "joined"]
+
+
+class Straightener:
+    """From a schedule to the one that later runs follow.
+
+    Args:
+        compiler: whose machine code it is; where that compiles always, the first run is a later one.
+    """
+
+    def __init__(self, compiler: LoopCompiler) -> None:
+        self.linker, self.always = compiler.linker, compiler.always
+
+    def after(self, program: ExecProgram) -> int:
+        """The number of runs before lines are compiled; 0 without lines."""
+        lines = self._lines(program)
+        return runs_until_paid(lines) if lines else 0
+
+    def straightened(self, program: ExecProgram) -> ExecProgram:
+        """The schedule with each line as one step."""
+        return joined(program, self._lines(program), self.linker)
+
+    def announced(self, program: ExecProgram) -> ExecProgram:
+        """The schedule, with a remark at the first step of each line."""
+        if self.always:
+            return self.straightened(program)
+        lines, steps = self._lines(program), list(program.instructions)
+        runs = runs_until_paid(lines) if lines else 0
+        for line in lines:
+            first, count = line.numbers[0], len(line.numbers)
+            remark = f"the first of {count} steps that are compiled after {runs} runs"
+            steps[first] = steps[first]._replace(remark=remark)
+        return replace(program, instructions=tuple(steps), later=None)
+
+    def _lines(self, program: ExecProgram) -> list[Line]:
+        lines = lines_of(program)
+        return lines if self.always else [line for line in lines if line.saves > 0]
+
+
+def joined(program: ExecProgram, lines: Sequence[Line], linker: Linker) -> ExecProgram:
+    """The schedule with lines as steps, those that can be compiled."""
+    steps: dict[int, list[ExecInstruction]] = {
+        number: [step] for number, step in enumerate(program.instructions)
+    }
+    texts: dict[Any, Text] = {}
+    touched: set[int] = set()
+    for line in lines:
+        try:
+            step = _step(program, line, linker, texts)
+        except NotCompiledError:
+            continue
+        views = [program.instructions[number] for number in line.views]
+        for number in (*line.numbers, *line.views):
+            steps[number] = []
+        steps[line.numbers[-1]] = [step, *views]
+        touched.update((*step.input_slots, *step.output_slots))
+    order = _without_unread_views([step for each in steps.values() for step in each], program)
+    numbers = program.numbers - touched
+    return free(replace(program, instructions=order, numbers=numbers, later=None))
+
+
+def _step(
+    program: ExecProgram, line: Line, linker: Linker, texts: dict[Any, Text]
+) -> ExecInstruction:
+    """The step of a line."""
+    constants = program.constants
+    read = {slot for step in line.body for slot in step.input_slots}
+    body = ExecProgram(
+        instructions=line.body,
+        input_slots=line.takes,
+        output_slots=line.gives,
+        types=program.types,
+        resources=program.resources,
+        constants={slot: constants[slot] for slot in sorted(read & constants.keys())},
+        numbers=program.numbers,
+    )
+    body = free(body)
+    function = StraightFunction(body, linker, line.is_optimised, texts)
+    return ExecInstruction(
+        op=Straight(body),
+        kernel=function,
+        function=function,
+        input_slots=body.input_slots,
+        output_slots=body.output_slots,
+        output_types=tuple([program.types[slot] for slot in body.output_slots]),
+        source=line.body[0].source,
+        origin=tuple([number for step in line.body for number in step.origin]),
+        remark="compiled",
+    )
+
+
+def _without_unread_views(
+    steps: Sequence[ExecInstruction], program: ExecProgram
+) -> tuple[ExecInstruction, ...]:
+    """Without views that are read by lines alone, which do them again."""
+    read = set(program.output_slots)
+    kept: list[ExecInstruction] = []
+    for step in reversed(steps):
+        if isinstance(step.op, BroadcastInDim | Reshape) and read.isdisjoint(step.output_slots):
+            continue
+        read.update(step.input_slots)
+        kept.append(step)
+    return tuple(reversed(kept))

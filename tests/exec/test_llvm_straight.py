@@ -1,0 +1,418 @@
+"""Straight lines of few elements: compiled after some runs, with the bits, orders and errors of the steps."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro.door import apply_one
+from tenferro.errors import BackendFailureError
+from tenferro.exec.kernels import KERNELS
+from tenferro.exec.llvm import array_function, link
+from tenferro.exec.llvm.straight import StraightFunction, loop_of_step
+from tenferro.exec.plan import lines
+from tenferro.exec.plan.lines import lines_of, period_of
+from tenferro.exec.schedule import ExecProgram, Straight
+from tenferro.extension import HostReferenceRuntime, apply
+from tenferro.graph import GraphBuilder
+from tenferro.ops.elementwise import Complex
+from tenferro.program import GraphProgram
+from tenferro.types import flatten
+from tests.samples import SAMPLES
+from tests.samples.each import each_card
+from tests.test_straight_line import WornOut
+from xla_peer.fuzz.program import random_case
+
+pytestmark = pytest.mark.skipif(not link.is_installed(), reason="llvmlite is not installed")
+RNG = np.random.default_rng(3)
+X = np.linspace(0.1, 1.0, 12).reshape(3, 4)
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines are compiled at the third run, however short they are."""
+    monkeypatch.setattr(lines, "CALL", 20.0)
+    for price in ("PRICE", "PRICE_OF_PASSES"):
+        monkeypatch.setattr(lines, price, (0.0, 0.0))
+
+
+def later(executor: tnf.GraphExecutor, program: GraphProgram, *arrays: Any) -> ExecProgram:
+    """The schedule after more runs."""
+    schedule = executor.compile(program, *arrays)
+    assert schedule.later is not None
+    return schedule.later.straightened(schedule)
+
+
+def straight(schedule: ExecProgram) -> list[Straight]:
+    """Its lines."""
+    return [step.op for step in schedule.instructions if isinstance(step.op, Straight)]
+
+
+def names(line: Straight) -> list[str]:
+    """Of the ops of a line."""
+    return [step.op.name for step in line.body.instructions]
+
+
+def facts(results: Any) -> list[tuple[Any, ...]]:
+    """Bits, types and orders; of NaN without their signs."""
+    return [
+        (y.dtype, y.shape, y.flags.c_contiguous, y.flags.f_contiguous, unsigned(y).tobytes())
+        for y in map(np.asarray, flatten(results)[0])
+    ]
+
+
+def unsigned(y: Any) -> Any:
+    """NaN as one of them."""
+    parts: Any = np.array(y, order="C", ndmin=1)
+    parts = parts.view(parts.real.dtype) if parts.dtype.kind == "c" else parts
+    is_nan = parts != parts
+    if is_nan.any():
+        parts[is_nan] = np.nan
+    return parts
+
+
+def require_same(program: GraphProgram, *arrays: Any) -> int:
+    """That four runs give what the first gives, which is by steps; how many lines the last ones have."""
+    count = 0
+    for order in ("K", "F"):
+        executor = tnf.GraphExecutor(order)
+        wanted = facts(executor.run(program, *arrays))
+        for run in range(3):
+            assert facts(executor.run(program, *arrays)) == wanted, f"order {order}, run {run + 2}"
+        count += len(straight(later(executor, program, *arrays)))
+    return count
+
+
+# ---- bits ------------------------------------------------------------------------------------------
+
+
+@each_card
+@pytest.mark.parametrize("fast", [0.0, 1e9], ids=["with passes", "without passes"])
+@pytest.mark.usefixtures("soon")
+def test_samples(card: Any, fast: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of elementwise ops, each in a line with itself, on arrays that lie in memory in several ways."""
+    if not KERNELS[card].elementwise:
+        return
+    monkeypatch.setattr(lines, "FAST", fast)
+    builder, inputs, outputs = GraphBuilder(), list[Any](), list[Any]()
+    for sample in SAMPLES[card]:
+        for _ in range(2):
+            inputs += sample.inputs
+            operands = [builder.input(x.shape, x.dtype) for x in sample.inputs]
+            outputs += builder.apply(sample.op, *operands)
+    program = GraphProgram.from_graph(builder.graph, outputs)
+    for turn in (np.ascontiguousarray, np.asfortranarray, apart, unaligned):
+        require_same(program, *[turn(x).reshape(x.shape, order="A") for x in inputs])
+
+
+def apart(x: Any) -> Any:
+    """The same with gaps in memory."""
+    return np.repeat(x[..., None], 2, axis=-1)[..., 0]
+
+
+def unaligned(x: Any) -> Any:
+    """The same a byte away from where elements of its type lie."""
+    memory = np.empty(x.nbytes + 1, np.uint8)[1:]
+    y = np.ndarray(x.shape, x.dtype, memory)
+    y[...] = x
+    return y
+
+
+@pytest.mark.usefixtures("soon")
+def test_results_have_the_order_of_the_steps() -> None:
+    """Column-major, as ufuncs have it, but for what is filled part by part."""
+    x = np.asfortranarray(X)
+
+    def fn(x: Any) -> Any:
+        return -apply_one(Complex(), tnf.sin(x), x)
+
+    schedule = later(tnf.GraphExecutor("K"), tnf.compile(fn, x))
+    assert [names(line) for line in straight(schedule)] == [["Sin", "Complex", "Negate"]]
+    assert require_same(tnf.compile(fn, x), x)
+    assert require_same(tnf.compile(lambda x: tnf.sin(x) * 2.0, x), x)
+
+
+@pytest.mark.usefixtures("soon")
+def test_lines_that_differ_in_a_number() -> None:
+    def fn(x: Any) -> Any:
+        first = tnf.sum((x + tnf.sum(x)) * 2.0)
+        return tnf.sum((x + first) * 3.0)
+
+    program = tnf.compile(fn, X)
+    schedule = later(tnf.GraphExecutor("K"), program)
+    first, second = straight(schedule)
+    assert names(first) == names(second)
+    for line in (first, second):
+        assert schedule.numbers.isdisjoint((*line.body.input_slots, *line.body.output_slots))
+    assert require_same(program, X)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "float64"])
+@pytest.mark.usefixtures("soon")
+def test_nan_keep_their_signs(dtype: str) -> None:
+    x = np.array([-np.nan, np.nan, -1.0], tnf.DType.of(dtype).dtype)
+    x = np.copysign(x, np.array([-1, 1, -1], x.dtype))
+    program, executor = tnf.compile(lambda x: -(x * 2.0), x), tnf.GraphExecutor("K")
+    runs = [executor.run(program, x) for _ in range(4)]
+    assert len({y.tobytes() for y in runs}) == 1
+    assert [bool(np.signbit(y)) for y in runs[0]] == [False, True, False]
+
+
+@pytest.mark.usefixtures("soon")
+def test_random_programs() -> None:
+    count = sum([
+        require_same(case.program, *case.leaves)
+        for case in [random_case(11, number, most_ops=20) for number in range(60)]
+    ])  # fmt: skip
+    assert count > 60
+
+
+UNARY = [np.sin, np.cos, np.tan, np.exp, np.log, np.tanh, np.arctan, np.sqrt, np.expm1, np.log1p, np.cbrt]  # fmt: skip
+
+
+@pytest.mark.parametrize("ufunc", UNARY, ids=lambda ufunc: ufunc.__name__)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.usefixtures("soon")
+def test_functions_are_numpys_loops(ufunc: np.ufunc, dtype: str) -> None:
+    """At any number of elements, of vectors and what is left of them."""
+    function = getattr(tnf, {"arctan": "atan"}.get(ufunc.__name__, ufunc.__name__))
+    for shape in ((), (1,), (1, 1), (3,), (17,), (64,), (5, 7), (100,)):
+        x = (np.abs(RNG.standard_normal(shape)) * 3).astype(dtype)
+        program = tnf.compile(lambda x: function(x * 2) + 1, x)
+        executor = tnf.GraphExecutor("K")
+        assert [names(line) for line in straight(later(executor, program, x))] == [
+            ["Multiply", function.__name__.capitalize(), "Add"]
+        ]
+        (*_, result) = [executor.run(program, x) for _ in range(3)]
+        assert result.tobytes() == (ufunc(x * x.dtype.type(2)) + x.dtype.type(1)).tobytes()
+
+
+# ---- what is a line --------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("soon")
+def test_views_that_repeat_a_value_are_done_again_in_each_line() -> None:
+    b = np.arange(4.0)
+
+    def fn(x: Any, b: Any) -> Any:
+        row = tnf.broadcast_to(b, (3, 4))
+        y = tnf.tanh(x + row) * 2.0
+        return tnf.sum(y), tnf.sin(y * row) - 1.0
+
+    program = tnf.compile(fn, X, b)
+    schedule = later(tnf.GraphExecutor("K"), program)
+    first, second = straight(schedule)
+    assert names(first).count("BroadcastInDim") == names(second).count("BroadcastInDim") == 1
+    assert "BroadcastInDim" not in [step.op.name for step in schedule.instructions]
+    assert require_same(program, X, b)
+    # Along rows the elements of column-major arrays lie elsewhere.
+    assert require_same(program, np.asfortranarray(X), b)
+    assert "BroadcastInDim" in [
+        step.op.name
+        for step in later(
+            tnf.GraphExecutor("K"),
+            tnf.compile(lambda x, b: (fn(x, b), tnf.broadcast_to(b, (3, 4))), X, b),
+        ).instructions
+    ]
+
+
+@pytest.mark.usefixtures("soon")
+def test_what_reads_a_value_afterwards_finds_it() -> None:
+    def fn(x: Any) -> Any:
+        y = tnf.sin(x)
+        tall = tnf.broadcast_to(y, (2, 3, 4))
+        row = tnf.broadcast_to(tnf.reshape(tnf.sum(x), (1, 1)), (3, 4))
+        z = y + 1.0
+        return tall, z * z, row * y, tnf.sum(row), tnf.cumsum(z, axis=0)
+
+    def in_between(x: Any) -> Any:
+        y = tnf.sin(x)
+        return tnf.broadcast_to(y, (2, 3, 4)), tnf.cos(y) + 1.0, tnf.sum(x, axis=0)
+
+    for each in (fn, in_between):
+        for x in (X, np.asfortranarray(X), apart(X)):
+            assert require_same(tnf.compile(each, X), x)
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_function_of_what_repeats_itself_is_a_step_of_its_own() -> None:
+    def fn(x: Any) -> Any:
+        return tnf.exp(tnf.broadcast_to(x, (2, 12))) * 2.0 + 1.0
+
+    schedule = later(tnf.GraphExecutor("K"), tnf.compile(fn, np.ones(12)))
+    assert "Exp" in [step.op.name for step in schedule.instructions]
+    assert [names(line) for line in straight(schedule)] == [["Multiply", "Add"]]
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (lines.LARGEST + 1,)])
+@pytest.mark.usefixtures("soon")
+def test_no_elements_and_many_are_steps(shape: tuple[int, ...]) -> None:
+    x = np.ones(shape)
+    program = tnf.compile(lambda x: tnf.sin(x) * 2.0 + x, x)
+    assert not lines_of(tnf.GraphExecutor("K", compiled=False).compile(program))
+    np.testing.assert_array_equal(tnf.GraphExecutor("K").run(program, x), np.sin(x) * 2.0 + x)
+
+
+def test_lines_of_what_repeats_itself_share_a_text() -> None:
+    def fn(x: Any) -> Any:
+        y = x
+        for _ in range(150):
+            y = tnf.tanh(y * x) + x - y
+        return y
+
+    assert period_of("abcabcabcabcab") == 3
+    assert period_of("x" + 20 * "ab") == 2
+    assert not period_of("abcdefgh")
+    program = tnf.compile(fn, np.ones(8))
+    schedule = later(tnf.GraphExecutor("K"), program)
+    texts = [
+        step.function.text
+        for step in schedule.instructions
+        if isinstance(step.function, StraightFunction)
+    ]
+    assert len(set(texts)) < len(texts)
+    assert len(schedule.instructions) == len(texts)
+
+
+def test_a_short_program_is_not_worth_it() -> None:
+    schedule = tnf.GraphExecutor("K").compile(tnf.compile(lambda x: x + 1.0, np.ones(3)))
+    assert schedule.later is not None
+    assert schedule.later.after(schedule) == 0
+    assert "compiled" not in str(schedule)
+
+
+# ---- when ------------------------------------------------------------------------------------------
+
+
+def hundred(x: Any) -> Any:
+    """A hundred ops."""
+    for _ in range(50):
+        x = tnf.sin(x) * 1.01
+    return x
+
+
+def test_it_is_compiled_after_as_many_runs_as_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "PRICE", (100.0, 1.0))
+    x = np.float64(0.5)
+    program, executor = tnf.compile(hundred, x), tnf.GraphExecutor()
+    schedule = executor.compile(program)
+    assert schedule.later is not None
+    runs = schedule.later.after(schedule)
+    assert runs > 2
+    assert f"# the first of 100 steps that are compiled after {runs} runs" in str(schedule)
+    assert "define ptr @call" in executor.source(program, "llvm")
+    wanted = executor.run(program, x)
+    calls, results = list[int](), [wanted]
+    call = StraightFunction.__call__
+
+    def counted(self: StraightFunction, *arrays: Any) -> Any:
+        calls.append(len(results) + 1)
+        return call(self, *arrays)
+
+    monkeypatch.setattr(StraightFunction, "__call__", counted)
+    while len(results) < runs + 3:
+        results.append(executor.run(program, x))
+    assert {y.tobytes() for y in results} == {wanted.tobytes()}
+    assert calls == [runs + 1, runs + 2, runs + 3]
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize(
+    "options", [{"compiled": False}, {"check_finite": True}, {"segmented": False}], ids=str
+)
+def test_who_interprets_has_no_lines(options: Any) -> None:
+    program = tnf.compile(hundred, np.float64(0.5))
+    executor = tnf.GraphExecutor(**options)
+    assert executor.compile(program).later is None
+    for _ in range(4):
+        executor.run(program, np.float64(0.5))
+
+
+def test_compiled_always_is_compiled_at_once() -> None:
+    program, executor = tnf.compile(lambda x: tnf.sin(x) * 2.0, X), tnf.GraphExecutor(compiled=True)
+    assert "Straight line of 2 steps" in str(executor.compile(program))
+    wanted = facts(executor.run(program, X))
+    assert facts(executor.run(program, X)) == wanted == facts(np.asfortranarray(np.sin(X) * 2.0))
+
+
+@pytest.mark.usefixtures("soon")
+def test_branches_have_lines() -> None:
+    def fn(x: Any) -> Any:
+        return tnf.cond(tnf.sum(x) > 0.0, hundred, lambda x: x, x)
+
+    x = np.full(3, 0.5)
+    program, executor = tnf.compile(fn, x), tnf.GraphExecutor("K")
+    assert "the first of 100 steps that are compiled" in str(executor.compile(program))
+    wanted = executor.run(program, x)
+    for _ in range(4):
+        assert executor.run(program, x).tobytes() == wanted.tobytes()
+
+
+# ---- what callers see ------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("soon")
+def test_results_are_nobody_elses() -> None:
+    def fn(x: Any, y: Any) -> Any:
+        z = x * y + 1.0
+        return z, z, tnf.sin(z), x, tnf.broadcast_to(z[:1], (3, 4))
+
+    program, executor = tnf.compile(fn, X, X), tnf.GraphExecutor()
+    for _ in range(4):
+        results = executor.run(program, X, X)
+        for number, y in enumerate(results):
+            assert y.flags.writeable
+            assert y.flags.f_contiguous
+            assert not any(np.may_share_memory(y, other) for other in (X, *results[:number]))
+
+
+@pytest.mark.usefixtures("soon")
+def test_errors_around_a_line_name_their_own() -> None:
+    def fn(x: Any) -> Any:
+        y = tnf.sin(x) * 2.0
+        z = apply(WornOut(), y)[0]  # the line that fails
+        return tnf.exp(z) + 1.0
+
+    executor = tnf.GraphExecutor(runtimes=[HostReferenceRuntime(WornOut.family_id)])
+    program = tnf.compile(fn, np.ones(2))
+    for _ in range(4):
+        executor.run(program, np.ones(2))
+    assert len(straight(later(executor, program))) == 2
+    with pytest.raises(BackendFailureError, match="RuntimeError: worn out") as caught:
+        executor.run(program, -np.ones(2))
+    place = next(each for each in str(caught.value).splitlines() if "test_llvm_straight" in each)
+    number = int(place.rpartition(".py:")[2].split()[0])
+    assert "the line that fails" in Path(__file__).read_text().splitlines()[number - 1]
+
+
+@pytest.mark.usefixtures("soon")
+def test_many_threads_pass_the_change() -> None:
+    program, executor = tnf.compile(hundred, X), tnf.GraphExecutor("K")
+    wanted = tnf.GraphExecutor("K", compiled=False).run(program, X)
+    with ThreadPoolExecutor(4) as pool:
+        for y in pool.map(lambda _: executor.run(program, X), range(40)):
+            np.testing.assert_array_equal(y, wanted)
+
+
+def test_arrays_of_another_layout_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of a future NumPy may be."""
+    assert array_function.knows_arrays()
+    monkeypatch.setattr(array_function, "knows_arrays", lambda: False)
+    program, executor = tnf.compile(hundred, np.float64(0.5)), tnf.GraphExecutor(compiled=True)
+    assert not straight(later(executor, program))
+    executor.run(program, np.float64(0.5))
+
+
+def test_a_ufunc_that_would_convert_has_no_loop() -> None:
+    program = tnf.compile(lambda x: tnf.sin(x), X)
+    (step, *_) = tnf.GraphExecutor("K").compile(program).instructions
+    real, integer = tnf.TensorSpec((3,), "float64"), tnf.TensorSpec((3,), "int32")
+    loop = loop_of_step(step, [real])
+    assert loop is not None
+    assert loop.name == "numpy.sin.float64.float64"
+    assert loop_of_step(step, [integer]) is None
