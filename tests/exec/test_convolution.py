@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from random import Random
 from typing import Any
@@ -120,6 +121,26 @@ def test_random_convolutions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None
                     y = convolved(image, filters, [into])
                     np.testing.assert_allclose(y, expected, 1e-12, 1e-12, err_msg=str(op))
                     assert y.size == 0 or np.may_share_memory(y, into)
+
+
+@pytest.mark.parametrize("edges", [(3, 0), (0, 3), (3, 3)])
+def test_blocks_that_lie_in_the_padding(
+    edges: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of the input is read for them, nor written."""
+    monkeypatch.setattr(window_products, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(window_products, "PIECE", 1)
+    op, _, _ = any_case(Random(0))
+    op = replace(
+        op, window_strides=(1, 1), padding=(edges, edges), lhs_dilation=(1, 1), rhs_dilation=(1, 1),
+        window_reversal=(False, False), input_spatial=(2, 3), kernel_spatial=(2, 3), output_spatial=(2, 3),
+        feature_group_count=1, batch_group_count=1,
+    )  # fmt: skip
+    rng = np.random.default_rng(3)
+    x, w = rng.standard_normal((1, 2, 4, 5)), rng.standard_normal((3, 2, 1, 2))
+    for image in (x, channels_last(x)):
+        y = kernels.ConvolutionKernel()(op, image, w)
+        np.testing.assert_allclose(y, defined(op, x, w), 1e-12, 1e-12)
 
 
 LAYERS = {

@@ -18,6 +18,7 @@ import numpy as np
 
 from tenferro.blas import NUMPYS
 from tenferro.exec.kernels.kernel import Array, Kernel
+from tenferro.exec.kernels.sums_of_products import Machine
 from tenferro.exec.kernels.window_products import products, scattered, worth
 from tenferro.exec.kernels.windows import (
     Window,
@@ -59,21 +60,31 @@ class Convolved:
 
     Args:
         order: of the result, as far as it costs less than a copy; "K" for that which costs least.
+        machine: compiled code, where it has a way.
     """
 
     takes_places = True
 
     def __init__(
-        self, op: Convolution, resources: Resources, order: Literal["F", "C", "K"] = "K"
+        self,
+        op: Convolution,
+        resources: Resources,
+        order: Literal["F", "C", "K"] = "K",
+        machine: Machine | None = None,
     ) -> None:
-        self.op, self.resources, self.order = op, resources, order
+        self.op, self.resources, self.machine = op, resources, machine
+        self.order: Literal["F", "C", "K"] = order
         self.window = Window(op.window_strides, op.padding, op.lhs_dilation, op.rhs_dilation)
         self.turned = tuple([2 + i for i, flag in enumerate(op.window_reversal) if flag])
         self.axes = op.output_batch, op.output_feature, *op.output_spatial
 
     def in_order(self, order: Literal["F", "C"]) -> Convolved:
         """The same with a result in an order."""
-        return Convolved(self.op, self.resources, order)
+        return Convolved(self.op, self.resources, order, self.machine)
+
+    def by(self, machine: Machine) -> Convolved:
+        """The same by compiled code."""
+        return Convolved(self.op, self.resources, self.order, machine)
 
     def __call__(self, x: Array, kernel: Array, into: Sequence[Any] = (None,)) -> Array:
         """The convolution.
@@ -92,7 +103,7 @@ class Convolved:
         is_rounded = work != dtype
         out = self._result(shape, work, x, w, None if is_rounded else into[0])
         with NUMPYS:
-            _convolve(self.resources, self.window, op, x, w, out)
+            _convolve(self, x, w, out)
         if is_rounded:
             low = self._result(shape, dtype, x, w, into[0])
             low[...] = out
@@ -110,11 +121,10 @@ class Convolved:
         return y.transpose(self.axes)
 
 
-def _convolve(
-    resources: Resources, window: Window, op: Convolution, x: Array, w: Array, out: Array
-) -> None:
+def _convolve(how: Convolved, x: Array, w: Array, out: Array) -> None:
     """Write out [n, o, p..] of x [n, c, s..] and kernels [o, c, k..]."""
-    groups = op.feature_group_count, op.batch_group_count
+    window, resources = how.window, how.resources
+    groups = how.op.feature_group_count, how.op.batch_group_count
     sizes, plain = w.shape[2:], set(window.strides) <= {1}
     if not out.size or not x.size or not w.size:
         out[...] = 0
@@ -123,19 +133,18 @@ def _convolve(
     if is_few and plain and max(groups) == 1:
         scattered(window, x, w, out, resources)
     elif set(window.lhs_dilation) <= {1} or not plain or not set(window.rhs_dilation) <= {1}:
-        _grouped(resources, window, groups, x, w, out)
+        _grouped(how, window, x, w, out)
     else:
-        _by_phases(resources, window, groups, x, w, out)
+        _by_phases(how, x, w, out)
 
 
-def _by_phases(
-    resources: Resources, window: Window, groups: tuple[int, int], x: Array, w: Array, out: Array
-) -> None:
+def _by_phases(how: Convolved, x: Array, w: Array, out: Array) -> None:
     """A dilated input, where p = d q + r of the result for each r is a convolution by itself.
 
     Element s of the input lies at d s in the dilated one, so that p meets those elements k of the kernel alone for
     which p + k - low is a multiple of d.
     """
+    window = how.window
     axes = [
         [(r, (low - r) % d, d, low) for r in range(min(d, count))]
         for d, count, (low, _) in zip(
@@ -158,19 +167,20 @@ def _by_phases(
                 begins, target.shape[2:], part.shape[2:], x.shape[2:], strict=True
             )
         ])  # fmt: skip
-        _grouped(resources, Window(ones, edges, ones, ones), groups, x, part, target)
+        _grouped(how, Window(ones, edges, ones, ones), x, part, target)
 
 
-def _grouped(
-    resources: Resources, window: Window, groups: tuple[int, int], x: Array, w: Array, out: Array
-) -> None:
+def _grouped(how: Convolved, window: Window, x: Array, w: Array, out: Array) -> None:
     """Write out of x [n, c, s..] and kernels [o, c, k..], in groups of features or of the batch."""
-    features, batches = groups
-    count, several = max(groups), w.shape[0] // max(groups)
+    features, batches = how.op.feature_group_count, how.op.batch_group_count
+    count = max(features, batches)
+    several = w.shape[0] // count
     if count == 1:
-        products(window, x, w, out, resources)
+        products(window, x, w, out, how.resources, how.machine)
     elif features > 1 and w.shape[1] == 1:
-        _by_channels(resources, windows_of(window, padded(window, x), w.shape[2:]), w, several, out)
+        _by_channels(
+            how.resources, windows_of(window, padded(window, x), w.shape[2:]), w, several, out
+        )
     elif batches > 1 and several == 1 and x.shape[0] == batches:
         _products_of_windows(windows_of(window, padded(window, x), w.shape[2:]), w, out)
     else:
@@ -178,7 +188,7 @@ def _grouped(
         for g in range(count):
             part = slice(g * several, (g + 1) * several)
             members = x[(*[slice(None)] * axis, slice(g * extent, (g + 1) * extent))]
-            products(window, members, w[part], out[:, part], resources)
+            products(window, members, w[part], out[:, part], how.resources, how.machine)
 
 
 def _by_channels(resources: Resources, windows: Array, w: Array, several: int, out: Array) -> None:

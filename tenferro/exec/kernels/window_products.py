@@ -16,6 +16,7 @@ import numpy as np
 from tenferro.exec.kernels.kernel import Array
 from tenferro.exec.kernels.matrix_product import PIECE, multiplied, pieces_for, scratch
 from tenferro.exec.kernels.matrix_view import Axes, is_readable, step_of
+from tenferro.exec.kernels.sums_of_products import Machine, is_summed
 from tenferro.exec.kernels.windows import Window, padded, windows_of
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import ALONE, Workers
@@ -44,14 +45,23 @@ def worth(resources: Resources, multiplications: int, moved: int) -> Workers:
     return resources.workers if pieces_for(multiplications, moved) > 1 else ALONE
 
 
-def products(window: Window, x: Array, w: Array, out: Array, resources: Resources) -> None:
-    """Write out [n, o, p..] of x [n, c, s..] and kernels [o, c, k..]."""
+def products(
+    window: Window,
+    x: Array,
+    w: Array,
+    out: Array,
+    resources: Resources,
+    machine: Machine | None = None,
+) -> None:
+    """Write out [n, o, p..] of x [n, c, s..] and kernels [o, c, k..], by a machine where it has a way."""
     if not out.size:
         return
     if not x.size or not w.size:
         out[...] = 0
         return
     factors = _Factors(window, x, w, out.shape[2:], resources)
+    if machine and is_summed(window, x, w, out, resources, factors.workers, machine):
+        return
     is_small = factors.rows * out.shape[1] <= LARGEST_SUM or factors.rows < 2 * PIECE
     if is_small and factors.terms > max(factors.rows, out.shape[1], PIECE):
         _over_terms(factors, out)
@@ -197,13 +207,13 @@ def _over_rows(factors: _Factors, out: Array) -> None:
     with scratch(factors.resources, (factors.w.nbytes,)) as (room,):
         kernels = factors.right(factors.w, room)
 
-        def work(first: int, last: int) -> None:
+        def work(number: int) -> None:
+            block = blocks[number]
             with scratch(factors.resources, rooms) as memory:
-                for block in blocks[first:last]:
-                    left = factors.left(places, block, places, memory)
-                    _multiply(left, kernels, _cut(out, places, block), places, memory[2])
+                left = factors.left(places, block, places, memory)
+                _multiply(left, kernels, _cut(out, places, block), places, memory[2])
 
-        factors.workers.share(work, len(blocks))
+        factors.workers.deal(work, len(blocks))
 
 
 def _multiply(left: Array, right: Array, out: Array, places: Axes, memory: Any) -> None:
