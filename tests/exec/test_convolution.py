@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from random import Random
 from typing import Any
@@ -9,7 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tenferro as tnf
+from tenferro import lax
 from tenferro.exec.kernels import convolution as kernels
+from tenferro.exec.kernels import matrix_product, window_products
+from tenferro.exec.runtime.memory import Pool
+from tenferro.exec.runtime.resources import CALLER, Resources
+from tenferro.exec.runtime.threads import Workers
 from tenferro.ops.contraction import Convolution
 
 
@@ -85,14 +92,121 @@ def channels_last(x: Any) -> Any:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_random_convolutions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of a row each and of everything, few places and many."""
+    """Blocks of a row each and of everything, few places and many, by one thread and by two, in memory that was
+    written before."""
     random = Random(seed)
+    memory = Pool(1 << 24)
+    shared = Resources(Workers(2), memory)
+    monkeypatch.setattr(matrix_product, "SMALLEST_SCRATCH", 1)
     for _ in range(25):
         op, x, w = any_case(random)
-        monkeypatch.setattr(kernels, "BLOCK_BYTES", random.choice([1, 400, 1 << 19]))
-        monkeypatch.setattr(kernels, "FEW_COLUMNS", random.choice([1, 16]))
+        monkeypatch.setattr(window_products, "BLOCK_BYTES", random.choice([1, 400, 1 << 19]))
+        monkeypatch.setattr(window_products, "PIECE", random.choice([1, 128]))
+        monkeypatch.setattr(window_products, "LARGEST_SUM", random.choice([0, 1 << 16]))
+        monkeypatch.setattr(window_products, "MOST_SUMS", random.choice([1, 3]))
+        monkeypatch.setattr(window_products, "EITHER_WAY", random.choice([0, 1 << 20]))
+        monkeypatch.setattr(kernels, "FEW_OUTPUTS", random.choice([0, 4]))
+        monkeypatch.setattr(matrix_product, "LARGE", random.choice([1, 1 << 24]))
         expected = defined(op, x, w)
+        order: Any = random.choice(["K", "F", "C"])
         for image in (x, channels_last(x), np.asfortranarray(x)):
             for filters in (w, np.asfortranarray(w)):
-                y = kernels.convolution(op, image, filters)
-                np.testing.assert_allclose(y, expected, rtol=1e-12, atol=1e-12, err_msg=str(op))
+                memory.give(np.full(1 << 16, 255, np.uint8))
+                into = memory.lend(max(1, expected.nbytes))
+                into[...] = 255
+                for convolved in (
+                    kernels.ConvolutionKernel().bind(op, (), shared).in_order(order),
+                    kernels.Convolved(op, CALLER),
+                ):
+                    y = convolved(image, filters, [into])
+                    np.testing.assert_allclose(y, expected, 1e-12, 1e-12, err_msg=str(op))
+                    assert y.size == 0 or np.may_share_memory(y, into)
+
+
+@pytest.mark.parametrize("edges", [(3, 0), (0, 3), (3, 3)])
+def test_blocks_that_lie_in_the_padding(
+    edges: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of the input is read for them, nor written."""
+    monkeypatch.setattr(window_products, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(window_products, "PIECE", 1)
+    op, _, _ = any_case(Random(0))
+    op = replace(
+        op, window_strides=(1, 1), padding=(edges, edges), lhs_dilation=(1, 1), rhs_dilation=(1, 1),
+        window_reversal=(False, False), input_spatial=(2, 3), kernel_spatial=(2, 3), output_spatial=(2, 3),
+        feature_group_count=1, batch_group_count=1,
+    )  # fmt: skip
+    rng = np.random.default_rng(3)
+    x, w = rng.standard_normal((1, 2, 4, 5)), rng.standard_normal((3, 2, 1, 2))
+    for image in (x, channels_last(x)):
+        y = kernels.ConvolutionKernel()(op, image, w)
+        np.testing.assert_allclose(y, defined(op, x, w), 1e-12, 1e-12)
+
+
+LAYERS = {
+    "by rows": ((1, 30, 30, 16), (3, 3, 16, 32), (1, 1), 1),
+    "by rows, with strides": ((2, 31, 29, 8), (7, 5, 8, 24), (2, 3), 1),
+    "of one element": ((1, 40, 40, 32), (1, 1, 32, 64), (1, 1), 1),
+    "few outputs": ((1, 24, 26, 3), (7, 7, 3, 48), (2, 2), 1),
+    "few places": ((2, 5, 5, 64), (3, 3, 64, 96), (1, 1), 1),
+    "in groups": ((1, 16, 16, 32), (3, 3, 8, 48), (1, 1), 4),
+    "by channels": ((1, 20, 20, 48), (5, 5, 1, 48), (1, 1), 48),
+}
+
+
+@pytest.mark.parametrize("block", [1 << 16, 1 << 18])
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_and_gradients_in_any_order_on_any_threads(
+    name: str, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bits do not depend on the order of the result nor on the number of threads."""
+    monkeypatch.setattr(matrix_product, "LARGE", 1 << 12)
+    monkeypatch.setattr(window_products, "BLOCK_BYTES", block)
+    extents, filters, strides, groups = LAYERS[name]
+    rng = np.random.default_rng(5)
+    x, w = (rng.standard_normal(shape).astype(np.float32) for shape in (extents, filters))
+
+    def loss(x: Any, w: Any) -> Any:
+        y = lax.conv_general_dilated(
+            x, w, strides, "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"), feature_group_count=groups,
+        )  # fmt: skip
+        return tnf.sum(y * y), y
+
+    program = tnf.compile(tnf.value_and_grad(loss, (0, 1), has_aux=True), x, w)
+    runs = [
+        tnf.GraphExecutor("K", threads=1),
+        tnf.GraphExecutor("K", threads=2),
+        tnf.GraphExecutor("F", threads=1),
+        tnf.GraphExecutor("F", threads=2),
+        tnf.GraphExecutor("C", threads=2),
+    ]
+    results: list[list[Any]] = []
+    for executor in runs:
+        for _ in range(2):
+            (_, y), gradients = executor.run(program, x, w)
+            results.append([y, *gradients])
+            assert executor.order == "K" or all([a.flags[executor.order] for a in results[-1]])
+    for arrays in results[1:]:
+        for array, same in zip(arrays, results[0], strict=True):
+            np.testing.assert_array_equal(array, same, strict=True)
+    doubles = x.astype(np.float64), w.astype(np.float64)
+    monkeypatch.setattr(kernels, "FEW_OUTPUTS", 1 << 20)
+    monkeypatch.setattr(window_products, "LARGEST_SUM", 0)
+    program = tnf.compile(tnf.value_and_grad(loss, (0, 1), has_aux=True), *doubles)
+    (_, y), gradients = runs[0].run(program, *doubles)
+    for array, expected in zip(results[0], (y, *gradients), strict=True):
+        scale = np.abs(expected).max()
+        np.testing.assert_allclose(array / scale, expected / scale, rtol=0, atol=1e-5)
+
+
+def test_a_result_that_nothing_else_reads_is_made_in_its_order() -> None:
+    """The copy that follows has nothing to do."""
+    x, w = np.ones((1, 9, 9, 4), np.float32), np.ones((3, 3, 4, 8), np.float32)
+
+    def layer(x: Any, w: Any) -> Any:
+        return lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))  # fmt: skip
+
+    schedule = tnf.GraphExecutor("F").compile(tnf.compile(layer, x, w))
+    assert schedule.instructions[0].function(x, w).flags["F"]
+    read = tnf.GraphExecutor("F").compile(tnf.compile(lambda x, w: (layer(x, w), tnf.sum(layer(x, w))), x, w))  # fmt: skip
+    assert not read.instructions[0].function(x, w).flags["F"]

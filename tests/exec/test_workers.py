@@ -1,6 +1,7 @@
 """What the executor's threads know of their surroundings."""
 
 import gc
+import os
 import signal
 import subprocess
 import sys
@@ -30,6 +31,62 @@ def test_all_parts_are_done_and_the_first_error_is_raised() -> None:
     assert len({name for *_, name in done}) == 3
     with pytest.raises(ZeroDivisionError):
         workers.share(lambda start, _: 1 // start, 3, 1)
+
+
+def test_what_is_dealt_is_done_once_each_by_whoever_is_ready() -> None:
+    workers = Workers(3)
+    for count in (0, 1, 2, 50):
+        done: list[int] = []
+        workers.deal(done.append, count)
+        assert sorted(done) == list(range(count))
+    slow = threading.Event()
+    numbers: list[int] = []
+
+    def work(number: int) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            slow.wait(30)
+        numbers.append(number)
+        if len(numbers) == 8:
+            slow.set()
+
+    workers.deal(work, 10)
+    assert sorted(numbers) == list(range(10))
+    with pytest.raises(ZeroDivisionError):
+        workers.deal(lambda number: 1 // number, 5)
+
+
+def test_the_caller_does_what_no_thread_has_begun() -> None:
+    """It does not wait for threads that are busy for somebody else."""
+    workers = Workers(2)
+    is_held, is_done = threading.Event(), threading.Event()
+
+    def other(start: int, _: int) -> None:
+        if start:
+            is_held.set()
+            assert is_done.wait(30)
+
+    caller = threading.Thread(target=workers.share, args=(other, 2))
+    caller.start()
+    assert is_held.wait(30)
+    done: list[int] = []
+    workers.deal(done.append, 6)
+    assert done == list(range(6))
+    is_done.set()
+    caller.join(30)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="cores have no numbers")
+def test_threads_run_where_the_caller_may_but_not_beside_it() -> None:
+    before = os.sched_getaffinity(0)
+    workers = Workers(2)
+    cores: dict[int, set[int]] = {}
+
+    def work(start: int, _: int) -> None:
+        cores[start] = os.sched_getaffinity(threading.get_native_id())
+
+    workers.share(work, 2)
+    assert os.sched_getaffinity(0) == cores[0] == before
+    assert cores[1] == before or (len(cores[1]) == len(before) - 1 and cores[1] < before)
 
 
 def test_threads_end_with_their_executor() -> None:

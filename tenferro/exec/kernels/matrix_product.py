@@ -19,7 +19,7 @@ from tenferro.exec.kernels.kernel import Array
 from tenferro.exec.kernels.matrix_view import Axes, MatrixView
 from tenferro.exec.runtime.resources import Resources
 
-__all__ = ["Groups", "InPieces", "Whole", "multiplied", "pieces_for"]
+__all__ = ["Groups", "InPieces", "Whole", "multiplied", "pieces_for", "scratch"]
 
 PIECE = 128
 """Rows, columns or terms, at least, of a piece: each packs the other operand once more."""
@@ -81,7 +81,7 @@ def _result(shape: Sequence[int], dtype: Any, turned: bool, into: Any) -> Array:
     return np.ndarray((*shape[:-2], *shape[:-3:-1]), dtype, into).swapaxes(-1, -2)
 
 
-def _scratch(resources: Resources, rooms: Sequence[int]) -> AbstractContextManager[Sequence[Any]]:
+def scratch(resources: Resources, rooms: Sequence[int]) -> AbstractContextManager[Sequence[Any]]:
     """Memory for copies; new memory for small ones."""
     if sum(rooms) < SMALLEST_SCRATCH:
         return nullcontext([None] * len(rooms))
@@ -100,9 +100,9 @@ class Whole:
     def __call__(self, lhs: Array, rhs: Array, into: Any) -> Array:
         """The product as (batch.., rows, columns)."""
         workers = self.resources.workers
-        with _scratch(self.resources, (self.left.room, self.right.room)) as scratch:
-            a = self.left.copied(lhs, scratch[0], workers)
-            b = self.right.copied(rhs, scratch[1], workers)
+        with scratch(self.resources, (self.left.room, self.right.room)) as memory:
+            a = self.left.copied(lhs, memory[0], workers)
+            b = self.right.copied(rhs, memory[1], workers)
             out = None if into is None else _result(self.shape, lhs.dtype, self.turned, into)
             return multiplied(a, b, out, self.turned)
 
@@ -178,7 +178,7 @@ class InPieces:
         sums = self.kind == "terms"
         shares = (len(self.cuts), *self.shape) if sums else ()
         parts = _result(shares, lhs.dtype, self.turned, None) if sums else out
-        with _scratch(self.resources, self.rooms[:1]) as (whole,):
+        with scratch(self.resources, self.rooms[:1]) as (whole,):
             a, b = (
                 None if axis is not None else next(iter(views.values())).copied(x, whole, workers)
                 for axis, views, x in zip(
@@ -187,11 +187,11 @@ class InPieces:
             )
 
             def work(first: int, last: int) -> None:
-                with _scratch(self.resources, self.rooms[1:]) as scratch:
+                with scratch(self.resources, self.rooms[1:]) as memory:
                     for number in range(first, last):
                         i, j = self.cuts[number]
-                        x = self._piece(self.lefts, lhs, 0, i, j, scratch[0]) if a is None else a
-                        y = self._piece(self.rights, rhs, 1, i, j, scratch[1]) if b is None else b
+                        x = self._piece(self.lefts, lhs, 0, i, j, memory[0]) if a is None else a
+                        y = self._piece(self.rights, rhs, 1, i, j, memory[1]) if b is None else b
                         multiplied(x, y, self._target(parts, number), self.turned)
 
             workers.share(work, len(self.cuts))

@@ -14,7 +14,7 @@ from tenferro.exec.copying import Copy, fastest_axis
 from tenferro.exec.kernels.kernel import Array
 from tenferro.exec.runtime.threads import ALONE, Workers
 
-__all__ = ["Axes", "MatrixView", "order_of", "step_of"]
+__all__ = ["Axes", "MatrixView", "is_readable", "order_of", "step_of"]
 
 Axes = tuple[int, ...]
 SMALLEST = 1 << 16
@@ -60,7 +60,7 @@ class MatrixView:
         if (
             down is not None
             and across is not None
-            and _is_readable((down, across), (m, n), x.itemsize)
+            and is_readable((down, across), (m, n), x.itemsize)
         ):
             self.is_column_major = down < across
             return
@@ -100,7 +100,7 @@ class MatrixView:
         return copy.reshape((*self.shape[:-2], *self.shape[:-3:-1])).swapaxes(-1, -2)
 
 
-def _is_readable(steps: tuple[int, int], shape: tuple[int, int], itemsize: int) -> bool:
+def is_readable(steps: tuple[int, int], shape: tuple[int, int], itemsize: int) -> bool:
     """Whether BLAS reads a matrix with these steps: neighbours along one axis, no overlap along the other."""
     for near, far in ((0, 1), (1, 0)):
         nearest = steps[near] == itemsize or shape[near] == 1

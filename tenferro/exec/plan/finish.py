@@ -23,7 +23,8 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
     """The schedule with copies of the results that may be in another order, or in memory of others.
 
     Results never share memory with an input, a constant, or each other. One in memory of its own is copied as soon
-    as nothing else reads it: caches hold it then, and its memory serves the next.
+    as nothing else reads it: caches hold it then, and its memory serves the next. A kernel that can give its result
+    in the order does so, where nothing else reads it.
     """
     memory = aliases(program)
     roots = [memory.roots[slot] for slot in program.output_slots]
@@ -62,7 +63,15 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
         )
 
     steps: list[ExecInstruction] = []
+    read = {slot for step in program.instructions for slot in slots_read(step)}
     for step, ending in zip(program.instructions, _ending(program, alone), strict=True):
+        in_order = getattr(step.function, "in_order", None)
+        if (
+            in_order is not None
+            and step.output_slots[0] in alone
+            and step.output_slots[0] not in read
+        ):
+            step = step._replace(function=in_order(order))
         steps += [step, *[copies([alone[slot]]) for slot in ending]]
     if shared:
         steps.append(copies(shared, *beside))

@@ -1,12 +1,14 @@
-"""Machine: which groups run as compiled code, and why the others do not."""
+"""Machine: which groups and convolutions run as compiled code, and why the others do not."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from tenferro.exec.kernels.convolution import Convolved
 from tenferro.exec.llvm.code import NotCompiledError
 from tenferro.exec.llvm.group import CompiledGroup, cost_of
 from tenferro.exec.llvm.loop import LoopCompiler
+from tenferro.exec.llvm.sums_of_products import CompiledSums
 from tenferro.exec.schedule import ExecInstruction, ExecProgram, Tiles
 from tenferro.exec.tiles import TilesFunction
 
@@ -15,11 +17,17 @@ __all__ = ["compile_groups"]
 WORTH = 600.0
 """Microseconds of the interpreter, by estimate, that are worth compiling, which takes some 20 milliseconds."""
 
+FEWEST = 1 << 24
+"""Multiplications of a convolution that are worth compiling."""
+
 
 def compile_groups(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
-    """The schedule with compiled groups; the compiler owns their functions."""
+    """The schedule with compiled groups, and sums of convolutions; the compiler owns their functions."""
     steps: list[ExecInstruction] = []
+    sums = CompiledSums(compiler.linker, 1 if compiler.always else FEWEST)
     for step in program.instructions:
+        if isinstance(step.function, Convolved):
+            step = step._replace(function=step.function.by(sums))
         if isinstance(step.op, Tiles):
             try:
                 group = _compiled(step, program, compiler)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import pairwise
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
 from tenferro.exec.runtime.numpy_state import numpy_state
@@ -32,9 +35,16 @@ class Workers:
         self.count = _cores() if threads is None else threads
         self._lock = threading.Lock()
         self._team: SimpleQueue[Task | None] | None = None
+        self._members: list[threading.Thread] = []
+        self._avoided: int | None = None
 
     def share(self, work: Callable[[int, int], None], rows: int, step: int = 1) -> None:
         """Call work(start, stop) on parts of `rows` that are multiples of `step`, all at once."""
+        self._share(work, rows, step, takes_back=False)
+
+    def _share(
+        self, work: Callable[[int, int], None], rows: int, step: int, takes_back: bool
+    ) -> None:
         tiles = -(-rows // step)
         count = min(self.count, tiles)
         if count <= 1:
@@ -42,6 +52,7 @@ class Workers:
             return
         cuts = [min(rows, step * (tiles * i // count)) for i in range(count + 1)]
         tasks = self._at_work()
+        self._avoid_caller()
         ended, done = list[BaseException | None](), SimpleQueue[None]()
         first, *parts = [(work, start, stop, ended, done) for start, stop in pairwise(cuts)]
         sent, sending = list[None](), map(tasks.put, parts)
@@ -49,21 +60,38 @@ class Workers:
             sent.extend(sending)  # by one call, so that a signal finds them all sent, or none
             work(*first[1:3])
         finally:
+            if takes_back:
+                _take_back(tasks, ended)
             # All have ended before this returns, so that nothing writes to a result afterwards.
             _await(lambda: len(ended) < len(sent), done)
         for error in ended:
             if error is not None:
                 raise error
 
+    def deal(self, work: Callable[[int], object], count: int) -> None:
+        """Call work(number) for each number below `count`; threads take the next one when they are ready."""
+        numbers = iter(range(count))
+
+        def some(first: int, last: int) -> None:
+            for number in numbers:
+                work(number)
+
+        self._share(some, min(count, self.count), 1, takes_back=True)
+
     def _at_work(self) -> SimpleQueue[Task | None]:
         """Where the threads wait for tasks."""
         with self._lock:
             if self._team is None:
                 tasks = SimpleQueue[Task | None]()
-                for number in range(1, self.count):
+                self._avoided = None
+                self._members = [
                     threading.Thread(
                         target=_serve, args=(tasks,), name=f"tenferro_{number}", daemon=True
-                    ).start()
+                    )
+                    for number in range(1, self.count)
+                ]
+                for member in self._members:
+                    member.start()
                 self._team = tasks
                 # Not at exit: whatever runs then may need them still, and nothing waits for them.
                 weakref.finalize(self, _dismiss, tasks, self.count - 1).atexit = False
@@ -71,6 +99,24 @@ class Workers:
                     mine = weakref.ref(self)
                     os.register_at_fork(after_in_child=lambda: _abandon(mine()))
             return self._team
+
+    def _avoid_caller(self) -> None:
+        """Let the threads run on all cores that the caller may use but on the one that it runs on.
+
+        Virtual machines take a core that idled for some milliseconds for one that is busy elsewhere, and wake a thread
+        on the core that it is woken from, where it waits until the caller has ended. Nothing of the caller's changes.
+        """
+        core = _core()
+        if core is None or core == self._avoided:
+            return
+        self._avoided = core
+        if others := os.sched_getaffinity(0) - {core}:
+            for number in [member.native_id for member in self._members]:
+                if number:  # because 0 is the caller
+                    with suppress(
+                        OSError
+                    ):  # because the system may forbid it, which costs time alone
+                        os.sched_setaffinity(number, others)
 
     def abandon(self) -> None:
         """Forget the threads of the parent, in a process that was forked."""
@@ -81,15 +127,33 @@ def _serve(tasks: SimpleQueue[Task | None]) -> None:
     """Serve as a thread: run one task after the other, until there is none."""
     with numpy_state():
         while (task := tasks.get()) is not None:
-            work, start, stop, ended, done = task
-            error = None
-            try:
-                work(start, stop)
-            except BaseException as raised:  # because it is raised again where the result is wanted
-                error = raised
-            ended.append(error)
-            done.put(None)
-            del task, work, ended, done, error  # because arrays must not live until the next task
+            _do(task)
+            del task  # because arrays must not live until the next task
+
+
+def _do(task: Task) -> None:
+    """Do one task and say so."""
+    work, start, stop, ended, done = task
+    error = None
+    try:
+        work(start, stop)
+    except BaseException as raised:  # because it is raised again where the result is wanted
+        error = raised
+    ended.append(error)
+    done.put(None)
+
+
+def _take_back(tasks: SimpleQueue[Task | None], ended: list[BaseException | None]) -> None:
+    """Do what no thread has begun yet, for those who are told by `ended`: waking may take longer than the work."""
+    while True:
+        try:
+            task = tasks.get_nowait()
+        except Empty:
+            return
+        if task is None or task[3] is not ended:
+            tasks.put(task)  # because it is another caller's
+            return
+        _do(task)
 
 
 def _await(is_pending: Callable[[], bool], done: SimpleQueue[None]) -> None:
@@ -107,6 +171,22 @@ def _await(is_pending: Callable[[], bool], done: SimpleQueue[None]) -> None:
 def _dismiss(tasks: SimpleQueue[Task | None], count: int) -> None:
     for _ in range(count):
         tasks.put(None)
+
+
+def _core_number() -> Callable[[], int] | None:
+    """The C function that gives the number of the caller's core; None where there is none."""
+    if sys.platform != "linux" or not hasattr(os, "sched_setaffinity"):
+        return None
+    return getattr(ctypes.PyDLL(None), "sched_getcpu", None)
+
+
+_CORE_NUMBER = _core_number()
+
+
+def _core() -> int | None:
+    """The number of the core that the caller runs on, as far as the system tells."""
+    core = None if _CORE_NUMBER is None else _CORE_NUMBER()
+    return core if core is not None and core >= 0 else None
 
 
 def _cores() -> int:

@@ -1,0 +1,103 @@
+"""Windows of arrays [batch, channel, space..]: where they lie, the zeros around them, and a view that has them all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tenferro.exec.kernels.kernel import Array
+from tenferro.exec.kernels.structural import pad
+
+__all__ = ["Window", "channels_like", "is_channels_last", "padded", "windows_of"]
+
+
+@dataclass(frozen=True)
+class Window:
+    """How a window moves, one entry per spatial axis."""
+
+    strides: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+    lhs_dilation: tuple[int, ...]
+    rhs_dilation: tuple[int, ...]
+
+    def counts(self, extents: Sequence[int], sizes: Sequence[int]) -> tuple[int, ...]:
+        """The number of windows of these sizes along axes of these extents."""
+        counts: list[int] = []
+        for i, (n, size) in enumerate(zip(extents, sizes, strict=True)):
+            padded_extent = sum(self.padding[i]) + (n and (n - 1) * self.lhs_dilation[i] + 1)
+            width = size and (size - 1) * self.rhs_dilation[i] + 1
+            fits = 0 < padded_extent >= width
+            counts.append((padded_extent - width) // self.strides[i] + 1 if fits else 0)
+        return tuple(counts)
+
+    def cut(self, extents: Sequence[int], places: Sequence[slice], taps: Sequence[slice]) -> Window:
+        """The window for some of its places and some of its elements, of axes of these extents."""
+        padding: list[tuple[int, int]] = []
+        for i, (n, p, k) in enumerate(zip(extents, places, taps, strict=True)):
+            stride, dilation, low = self.strides[i], self.rhs_dilation[i], self.padding[i][0]
+            first = p.start * stride + k.start * dilation - low
+            last = (p.stop - 1) * stride + (k.stop - 1) * dilation - low
+            padding.append((-first, last - (n - 1) * self.lhs_dilation[i]))
+        return replace(self, padding=tuple(padding))
+
+
+def is_channels_last(x: Array) -> bool:
+    """Whether the channel axis of [n, c, s..] has a smaller stride than the spatial axes."""
+    return x.shape[1] > 1 and abs(x.strides[1]) <= min(map(abs, x.strides[2:]), default=0)
+
+
+def channels_like(x: Array, shape: Sequence[int], dtype: Any, into: Any = None) -> Array:
+    """An array [n, o, p..] in these bytes or in new memory, channels last where those of x are."""
+    if not is_channels_last(x):
+        return np.ndarray(shape, dtype, into)
+    return np.moveaxis(np.ndarray((shape[0], *shape[2:], shape[1]), dtype, into), -1, 1)
+
+
+def padded(window: Window, x: Array, into: Any = None) -> Array:
+    """x with its edges and gaps, in the order of axes in which it lies; a view where edges only cut.
+
+    Args:
+        into: bytes for it; None takes new memory.
+    """
+    low, high = ([0, 0, *[pair[side] for pair in window.padding]] for side in (0, 1))
+    gaps = [0, 0, *[d - 1 for d in window.lhs_dilation]]
+    order = sorted(range(x.ndim), key=lambda axis: -abs(x.strides[axis]))
+    if any(gaps):
+        edges = [tuple([entries[axis] for axis in order]) for entries in (low, high, gaps)]
+        filled = pad(x.transpose(order), np.zeros((), x.dtype), *edges)
+        return filled.transpose(_inverse(order))
+    inside = [
+        slice(max(0, -a), max(0, n + min(0, b))) for a, n, b in zip(low, x.shape, high, strict=True)
+    ]
+    x, extents = x[tuple(inside)], x.shape
+    if max(*low, *high) <= 0:
+        return x
+    shape = [a + n + b for a, n, b in zip(low, extents, high, strict=True)]
+    filled = np.ndarray([shape[axis] for axis in order], x.dtype, into).transpose(_inverse(order))
+    inside = [slice(max(0, a), max(0, a) + n) for a, n in zip(low, x.shape, strict=True)]
+    for axis, part in enumerate(inside[2:], 2):
+        ahead = inside[:axis]
+        if part.start:
+            filled[(*ahead, slice(part.start))] = 0
+        if part.stop < shape[axis]:
+            filled[(*ahead, slice(part.stop, None))] = 0
+    filled[tuple(inside)] = x
+    return filled
+
+
+def _inverse(order: Sequence[int]) -> list[int]:
+    return sorted(range(len(order)), key=order.__getitem__)
+
+
+def windows_of(window: Window, x: Array, sizes: Sequence[int]) -> Array:
+    """A padded x [n, c, s..] as a view [n, c, p.., k..]: element s = p stride + k dilation."""
+    still = Window(window.strides, ((0, 0),) * len(sizes), (1,) * len(sizes), window.rhs_dilation)
+    counts, inner = still.counts(x.shape[2:], sizes), x.strides[2:]
+    strides = [a * b for a, b in zip(inner, window.strides, strict=True)]
+    taps = [a * b for a, b in zip(inner, window.rhs_dilation, strict=True)]
+    return np.lib.stride_tricks.as_strided(
+        x, (*x.shape[:2], *counts, *sizes), (*x.strides[:2], *strides, *taps), writeable=False
+    )

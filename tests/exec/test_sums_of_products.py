@@ -1,0 +1,116 @@
+"""Convolutions by machine code against their definition: tiles at borders, steps, edges that cut, both operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tenferro.exec.kernels import window_products
+from tenferro.exec.kernels.convolution import Convolved
+from tenferro.exec.llvm.link import Linker, Processor, is_installed, processor
+from tenferro.exec.llvm.sums_of_products import CompiledSums
+from tenferro.exec.runtime.memory import Pool
+from tenferro.exec.runtime.resources import Resources
+from tenferro.exec.runtime.threads import Workers
+from tenferro.ops.contraction import Convolution
+from tests.exec.test_convolution import channels_last, defined
+
+pytestmark = [
+    pytest.mark.skipif(not is_installed(), reason="llvmlite is an extra"),
+    pytest.mark.skipif(
+        is_installed() and not processor().multiplies_and_adds, reason="no multiply-adds"
+    ),
+]
+
+
+def narrow() -> Processor:
+    """This processor as if its vectors held 256 bits at most."""
+    here = processor()
+    lanes = tuple([n for n in here.lanes if n <= 4])
+    return Processor(here.name, here.features, True, here.converts_halves, lanes)
+
+
+def compiled(how: Processor) -> CompiledSums:
+    """A compiler for a processor, to which everything is worth compiling."""
+    linker = Linker()
+    linker.processor = how
+    return CompiledSums(linker, 1)
+
+
+def standard(random: Random, x: Any, w: Any) -> Convolution:
+    """A convolution of [n, c, h, w] and kernels [o, c, h, w]."""
+    strides, dilation = ((random.choice([1, 1, 2]), random.choice([1, 1, 3])) for _ in range(2))
+    padding = [(random.choice([0, 1, 2, -1]), random.choice([0, 1, 2, -1])) for _ in range(2)]
+    return Convolution(
+        window_strides=strides, padding=tuple(padding), lhs_dilation=(1, 1), rhs_dilation=dilation,
+        window_reversal=(random.random() < 0.2, random.random() < 0.2),
+        input_batch=0, input_feature=1, input_spatial=(2, 3), kernel_input_feature=1, kernel_output_feature=0,
+        kernel_spatial=(2, 3), output_batch=0, output_feature=1, output_spatial=(2, 3),
+    )  # fmt: skip
+
+
+def leading_last(x: Any) -> Any:
+    """The same array with its first axis fastest in memory."""
+    return np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 0, -1)), -1, 0)
+
+
+def image(random: Random, rng: Any) -> tuple[Any, Any]:
+    """An image with channels last and kernels in any order."""
+    x = rng.standard_normal((random.choice([1, 2]), random.choice([2, 5]), random.choice([5, 12]), random.choice([7, 9, 16])))  # fmt: skip
+    w = rng.standard_normal((random.choice([16, 48]), x.shape[1], random.choice([1, 2, 3]), random.choice([2, 3])))  # fmt: skip
+    return channels_last(x), random.choice([np.asarray, np.asfortranarray])(w)
+
+
+def cotangent(random: Random, rng: Any) -> tuple[Any, Any]:
+    """As in the gradient of kernels: features that are fastest, and windows that are nearly as large as the image."""
+    x = rng.standard_normal((random.choice([3, 16, 21]), random.choice([1, 2]), random.choice([6, 8]), random.choice([5, 8])))  # fmt: skip
+    w = rng.standard_normal((16, x.shape[1], random.choice([3, 5]), random.choice([3, 4])))
+    return leading_last(x), leading_last(w)
+
+
+@pytest.mark.parametrize("make", [image, cotangent])
+@pytest.mark.parametrize("how", [processor, narrow])
+def test_random_sums(
+    make: Callable[..., Any], how: Callable[[], Processor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bits are the same in any order, on one thread and on two, in memory that was written before."""
+    random, rng = Random(7), np.random.default_rng(7)
+    machine, memory, used = compiled(how()), Pool(1 << 24), list[bool]()
+    by_machine = window_products.is_summed
+    monkeypatch.setattr(
+        window_products, "is_summed", lambda *args: used.append(by_machine(*args)) or used[-1]
+    )
+    monkeypatch.setattr(window_products, "pieces_for", lambda *_: 2)
+    for _ in range(24):
+        x, w = make(random, rng)
+        op = standard(random, x, w)
+        if any([n + sum(edges) < 1 for n, edges in zip(x.shape[2:], op.padding, strict=True)]):
+            continue
+        expected = defined(op, x, w)
+        for dtype, bound in ((np.float64, 1e-12), (np.float32, 2e-5)):
+            a, b = x.astype(dtype), w.astype(dtype)
+            results: list[Any] = []
+            alone, shared = (Resources(Workers(threads), memory) for threads in (1, 2))
+            for convolved in (
+                Convolved(op, alone, "K", machine),
+                Convolved(op, shared, "F", machine),
+                Convolved(op, shared, "C", machine),
+            ):
+                memory.give(np.full(1 << 16, 255, np.uint8))
+                results.append(convolved(a, b))
+            np.testing.assert_allclose(results[0], expected, bound, 10 * bound, err_msg=str(op))
+            for same in results[1:]:
+                np.testing.assert_array_equal(same, results[0], strict=True)
+    assert used.count(True) > len(used) // 3
+
+
+def test_outputs_that_fill_no_vectors_are_left_to_blas() -> None:
+    machine = compiled(processor())
+    x, w = np.ones((1, 2, 6, 6)), np.ones((3, 2, 3, 3))
+    op = standard(Random(0), x, w)
+    y = Convolved(op, Resources(), "K", machine)(channels_last(x), w)
+    np.testing.assert_allclose(y, defined(op, x, w))
