@@ -184,9 +184,12 @@ def _further_parameters(fn: Callable[..., Any]) -> tuple[set[str], bool, bool]:
     )
 
 
-def _type_of(x: Any) -> tuple[Any, Any] | None:
-    """Shape and dtype of an array or of one of NumPy's numbers; None of anything else."""
-    return (x.shape, x.dtype) if type(x) is np.ndarray or isinstance(x, np.generic) else None
+def _types_of(leaves: Sequence[Any]) -> list[tuple[Any, Any] | None]:
+    """Shapes and dtypes of arrays and of NumPy's numbers; None of anything else."""
+    return [
+        (x.shape, x.dtype) if type(x) is np.ndarray or isinstance(x, np.generic) else None
+        for x in leaves
+    ]
 
 
 def _name_of(fn: Callable[..., Any]) -> str:
@@ -270,7 +273,7 @@ class _Jitted(Generic[P, R]):
             if kwargs or self._has_static:
                 return self._general(args, kwargs)
             # The last call's program is at hand: arrays alone first, then the leaves of trees.
-            types = list(map(_type_of, args))
+            types = _types_of(args)
             if None not in types:
                 if types == self._latest[0]:
                     self._programs.count_hit()
@@ -278,7 +281,7 @@ class _Jitted(Generic[P, R]):
                 leaves, tree = flatten(args)
             else:
                 leaves, tree = flatten(args)
-                types = list(map(_type_of, leaves))
+                types = _types_of(leaves)
                 if types == self._latest[0] and tree == self._latest[1] and None not in types:
                     self._programs.count_hit()
                     return self._run(self._latest[2], leaves)
