@@ -12,8 +12,7 @@ from typing import Any
 from tenferro.graph import Graph, Instruction
 from tenferro.ops.control import Scan
 from tenferro.program import GraphProgram, Subprogram, dependents, makers
-from tenferro.program.instructions import copy_into
-from tenferro.program.rewrite import fresh_arena, written_again
+from tenferro.program.rewrite import merged
 
 __all__ = ["fuse_scans"]
 
@@ -65,26 +64,22 @@ def _takes_the_same_turns(a: Any, b: Any, later: set[int]) -> bool:
 
 
 def _fused(program: GraphProgram, first: int, second: int, later: set[int]) -> GraphProgram:
-    """The program with one scan for two: what the second needs goes before it, what needs the first behind it."""
-    instructions = program.instructions
-    a: Any = instructions[first]
-    b: Any = instructions[second]
-    between = instructions[first + 1 : second]
-    graph, values = fresh_arena(program)
-    copy_into(graph, instructions[:first], values)
-    copy_into(graph, [step for step in between if later.isdisjoint(step.inputs)], values)
-    op, operands = _both(a, b)
-    results = graph.add(op, tuple([values[slot] for slot in operands]), b.source or a.source)
-    m, n = a.op.num_carry, b.op.num_carry
-    stacks = n + len(a.outputs)
-    of_first = [*results[:m], *results[m + n : stacks]]
-    of_second = [*results[m : m + n], *results[stacks:]]
-    for slots, outputs in ((a.outputs, of_first), (b.outputs, of_second)):
-        for slot, value in zip(slots, outputs, strict=True):
-            values[slot] = value
-    copy_into(graph, [step for step in between if not later.isdisjoint(step.inputs)], values)
-    copy_into(graph, instructions[second + 1 :], values)
-    return written_again(program, graph, values)
+    """The program with one scan for two."""
+    a: Any = program.instructions[first]
+    b: Any = program.instructions[second]
+
+    def write(graph: Graph, values: list[int]) -> None:
+        op, operands = _both(a, b)
+        results = graph.add(op, tuple([values[slot] for slot in operands]), b.source or a.source)
+        m, n = a.op.num_carry, b.op.num_carry
+        stacks = n + len(a.outputs)
+        of_first = [*results[:m], *results[m + n : stacks]]
+        of_second = [*results[m : m + n], *results[stacks:]]
+        for slots, outputs in ((a.outputs, of_first), (b.outputs, of_second)):
+            for slot, value in zip(slots, outputs, strict=True):
+                values[slot] = value
+
+    return merged(program, first, second, later, write)
 
 
 def _both(a: Any, b: Any) -> tuple[Scan, list[int]]:

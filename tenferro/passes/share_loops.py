@@ -14,7 +14,7 @@ from tenferro.graph import Graph
 from tenferro.ops.control import While
 from tenferro.program import GraphProgram, Subprogram, dependents
 from tenferro.program.instructions import copy_into
-from tenferro.program.rewrite import fresh_arena, written_again
+from tenferro.program.rewrite import merged
 
 __all__ = ["share_loops"]
 
@@ -68,11 +68,13 @@ def _contains(larger: Any, smaller: Any, offset: int) -> bool:
     n, count = smaller.num_consts, smaller.input_count - smaller.num_consts
     start = larger.num_consts + offset
     own, inputs = range(n + count), [*range(n), *range(start, start + count)]
-    asked = _restricted(smaller.cond, own, range(1)), _restricted(larger.cond, inputs, range(1))
-    turn = _restricted(smaller.body, own, range(count))
-    return asked[0] == asked[1] and turn == _restricted(
-        larger.body, inputs, range(offset, offset + count)
-    )
+    return all([
+        _restricted(part, own, outputs) == _restricted(whole, inputs, outputs_of_whole)
+        for part, whole, outputs, outputs_of_whole in (
+            (smaller.cond, larger.cond, range(1), range(1)),
+            (smaller.body, larger.body, range(count), range(offset, offset + count)),
+        )
+    ])  # fmt: skip
 
 
 def _restricted(part: Any, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram | None:
@@ -92,17 +94,13 @@ def _restricted(part: Any, inputs: Sequence[int], outputs: Sequence[int]) -> Sub
 
 
 def _shared(program: GraphProgram, pair: _Pair) -> GraphProgram:
-    """The program with the second loop for both: what it needs goes before it, what needs the first behind it."""
+    """The program with the second loop for both."""
     first, second, offset, later = pair
-    instructions = program.instructions
-    a, b = instructions[first], instructions[second]
-    between = instructions[first + 1 : second]
-    graph, values = fresh_arena(program)
-    copy_into(graph, instructions[:first], values)
-    copy_into(graph, [step for step in between if later.isdisjoint(step.inputs)], values)
-    copy_into(graph, [b], values)
-    for slot, result in zip(a.outputs, b.outputs[offset:], strict=False):
-        values[slot] = values[result]
-    copy_into(graph, [step for step in between if not later.isdisjoint(step.inputs)], values)
-    copy_into(graph, instructions[second + 1 :], values)
-    return written_again(program, graph, values)
+    smaller, larger = program.instructions[first], program.instructions[second]
+
+    def write(graph: Graph, values: list[int]) -> None:
+        copy_into(graph, [larger], values)
+        for slot, result in zip(smaller.outputs, larger.outputs[offset:], strict=False):
+            values[slot] = values[result]
+
+    return merged(program, first, second, later, write)

@@ -24,6 +24,7 @@ __all__ = [
     "Values",
     "emit_again",
     "fresh_arena",
+    "merged",
     "rewrite",
     "written_again",
 ]
@@ -149,3 +150,28 @@ def _first_change(program: GraphProgram, rules: Mapping[type[StdTensorOp], Rule]
         except WritesError:
             return index
     return None
+
+
+def merged(
+    program: GraphProgram,
+    first: int,
+    second: int,
+    later: set[int],
+    write: Callable[[Graph, list[int]], None],
+) -> GraphProgram:
+    """The program with two instructions at one place: what needs the first, of those in between, goes behind it.
+
+    Args:
+        first, second: their numbers.
+        later: the values in between that depend on the first.
+        write: writes what stands for both into the graph, and their outputs into the values.
+    """
+    instructions = program.instructions
+    between = instructions[first + 1 : second]
+    graph, values = fresh_arena(program)
+    copy_into(graph, instructions[:first], values)
+    copy_into(graph, [step for step in between if later.isdisjoint(step.inputs)], values)
+    write(graph, values)
+    copy_into(graph, [step for step in between if not later.isdisjoint(step.inputs)], values)
+    copy_into(graph, instructions[second + 1 :], values)
+    return written_again(program, graph, values)
