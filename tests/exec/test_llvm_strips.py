@@ -197,9 +197,11 @@ def test_same_bits(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> 
     fn, arrays = CASES[name]
     program = tnf.compile(fn, *arrays)
     in_strips = tnf.GraphExecutor("K", threads=threads, compiled=True)
-    found = remarks(in_strips, program)
-    assert found
-    assert all([re.fullmatch(r"compiled in \d+ strips of \d+", remark) for remark in found]), found
+    loop_remarks = remarks(in_strips, program)
+    assert loop_remarks
+    assert all(
+        [re.fullmatch(r"compiled in \d+ strips of \d+", remark) for remark in loop_remarks]
+    ), loop_remarks
     assert "%start" in in_strips.source(program, "llvm")
     results = [tnf.tree.leaves(in_strips.run(program, *arrays)) for _ in range(3)]
     monkeypatch.setattr(strips, "LEAST_BYTES", 1 << 60)
@@ -277,10 +279,10 @@ def test_operands_stay_and_results_are_new() -> None:
     executor = tnf.GraphExecutor("F", compiled=True)
     before = X.copy(), NUMBERS.copy()
     first = executor.run(program, X, NUMBERS)
-    kept = first.copy()
+    first_values = first.copy()
     second = executor.run(program, -X, NUMBERS)
     assert not np.shares_memory(first, second)
-    np.testing.assert_array_equal(first, kept)
+    np.testing.assert_array_equal(first, first_values)
     np.testing.assert_array_equal(X, before[0])
     np.testing.assert_array_equal(NUMBERS, before[1])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from tenferro.exec.llvm.code import NotCompiledError
 from tenferro.exec.llvm.control import COMPILED, Emitter
 from tenferro.exec.llvm.host import HostCalls, Kernels
 from tenferro.exec.llvm.link import Linker, Processor
+from tenferro.exec.llvm.loop_text import LoopText
 from tenferro.exec.llvm.places import results_in
 from tenferro.exec.llvm.python_calls import UNFINISHED, WHOLE
 from tenferro.exec.llvm.strip_loop import StripLoop
@@ -232,27 +233,6 @@ class CompiledLoop:
         """The one that is kept."""
         self._function = self.linker.function(self.text, self.written.pointers, 1, has_lock=True)
         return self._function
-
-
-class LoopText(NamedTuple):
-    """A loop as LLVM's text.
-
-    Attributes:
-        text: of a function of consts, carry, xs, stacked results, constants and scratch, and of after how many parts a
-            while loop is left.
-        pointers: how many the function takes.
-        constants: large ones.
-        scratch: bytes.
-        work: instructions that run by estimate, in a turn of a while loop, if that is known.
-        largest_call: instructions of the largest call of BLAS or LAPACK, by estimate.
-    """
-
-    text: str
-    pointers: int
-    constants: Sequence[Any]
-    scratch: int
-    work: int | None
-    largest_call: int
 
 
 def written(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -19,6 +18,7 @@ from tenferro.exec.llvm.code import Index, NotCompiledError
 from tenferro.exec.llvm.control import Emitter
 from tenferro.exec.llvm.host import Kernels
 from tenferro.exec.llvm.link import Linker, Processor
+from tenferro.exec.llvm.loop_text import LoopText
 from tenferro.exec.llvm.places import results_in
 from tenferro.exec.llvm.strips import Prepare, Strips, strip_of
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
@@ -30,28 +30,9 @@ MOST_WORK = 10 * python_calls.PART
 """Instructions of a strip, by estimate: an interrupted caller waits for the strips of the other threads."""
 
 
-@dataclass(frozen=True)
-class StripText:
-    """The text of a strip.
-
-    Attributes:
-        text: of a function of operands, results, constants and scratch, and of the first index.
-        pointers: how many the function takes.
-        constants: large ones.
-        scratch: bytes.
-        work: instructions that run by estimate.
-    """
-
-    text: str
-    pointers: int
-    constants: Sequence[Any]
-    scratch: int
-    work: int
-
-
 def _written(
     strips: Strips, inputs: Sequence[TensorSpec], prepare: Prepare, processor: Processor
-) -> StripText:
+) -> LoopText:
     """The text of a strip.
 
     Raises:
@@ -90,7 +71,7 @@ def _written(
     ends = [
         begin(name, spec, axis, of_turn=int(number >= op.num_carry))
         for number, (name, spec, axis) in enumerate(
-            zip(results, _whole_outputs(strips, inputs), strips.outputs, strict=True)
+            zip(results, strips.whole_outputs(inputs), strips.outputs, strict=True)
         )
     ]
     is_dense = not any(strips.outputs)  # whose strips are dense along the first axis alone
@@ -109,16 +90,7 @@ def _written(
     text = code.text("loop", every, ["%start"], is_internal=True)
     text += python_calls.entry(code, every, ["%start"]) + code.late_text()
     constants = [array for _, array in body.constants]
-    return StripText(text, len(every), constants, body.scratch_bytes, code.work)
-
-
-def _whole_outputs(strips: Strips, inputs: Sequence[TensorSpec]) -> list[TensorSpec]:
-    """The types of the results of the whole scan."""
-    op = strips.op
-    pairs = zip(op.body.output_specs[op.num_carry :], strips.outputs[op.num_carry :], strict=True)
-    whole = [strip_of(spec, strips.extent, axis) for spec, axis in pairs]
-    stacks = [TensorSpec.of((op.length, *spec.shape), spec.dtype) for spec in whole]
-    return [*inputs[op.num_consts : op.first_xs], *stacks]
+    return LoopText(text, len(every), constants, body.scratch_bytes, code.work, code.largest_call)
 
 
 class StripLoop:
@@ -140,7 +112,7 @@ class StripLoop:
     ) -> None:
         self.strips, self.linker, self.resources = strips, linker, kernels.resources
         self.written = _written(strips, inputs, prepare, linker.processor)
-        self.outputs = _whole_outputs(strips, inputs)
+        self.outputs = strips.whole_outputs(inputs)
         self._function: Callable[..., int] | None = None
 
     @property
@@ -182,10 +154,9 @@ class StripLoop:
 
     def _first_function(self) -> Callable[..., int]:
         """One for this call only, where that pays, or the one that is kept."""
-        text, pointers, work = self.text, self.written.pointers, self.written.work
-        function = self.linker.function_for_one_call(
-            text, work * self.strips.count, pointers, 1, has_lock=True
-        )
+        text, pointers = self.text, self.written.pointers
+        work = None if self.written.work is None else self.written.work * self.strips.count
+        function = self.linker.function_for_one_call(text, work, pointers, 1, has_lock=True)
         if function is None:
             function = self._function = self.linker.function(text, pointers, 1, has_lock=True)
         return function

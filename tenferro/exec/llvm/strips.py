@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from tenferro.dims import GuardLog
+from tenferro.exec.llvm.reduction import TOTALS
 from tenferro.graph import Graph, Instruction
 from tenferro.ops import StdTensorOp, analytic, elementwise
-from tenferro.ops import reduction as re
 from tenferro.ops import structural as st
 from tenferro.ops.control import ControlOp, Scan
 from tenferro.ops.source import Constant
@@ -30,9 +31,6 @@ __all__ = ["Axes", "Prepare", "Strips", "strip_of", "strips_of"]
 Prepare = Callable[[GraphProgram], GraphProgram]
 Axes = tuple[int | None, ...]
 SAME_PLACE = frozenset((*elementwise.CARDS, *analytic.CARDS))
-REDUCTIONS = (
-    re.ReduceSum, re.ReduceProd, re.ReduceMax, re.ReduceMin, re.ReduceAnd, re.ReduceOr,
-)  # fmt: skip
 STRIP_BYTES = 1 << 14
 """Of a strip's carry and constants, which every turn reads: half of a small first-level cache."""
 LEAST_BYTES = 1 << 16
@@ -47,13 +45,15 @@ class Strips:
     """A scan as one of strips.
 
     Attributes:
-        op: the scan on one strip.
+        whole: the scan.
+        op: the same on one strip.
         extent: indices in all.
         width: indices of a strip.
         inputs: for each operand the axis that is cut, of xs that of a turn's; None where it is whole.
         outputs: the same for results.
     """
 
+    whole: Scan
     op: Scan
     extent: int
     width: int
@@ -69,6 +69,10 @@ class Strips:
         """The first index of a strip."""
         return min(number * self.width, self.extent - self.width)
 
+    def whole_outputs(self, inputs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
+        """The types of the results of the whole scan."""
+        return self.whole.output_types(tuple(inputs), GuardLog())
+
 
 def strips_of(op: Scan, inputs: Sequence[TensorSpec], prepare: Prepare) -> Strips | None:
     """The scan in strips; None where indices depend on each other, or where it would not pay."""
@@ -82,8 +86,8 @@ def strips_of(op: Scan, inputs: Sequence[TensorSpec], prepare: Prepare) -> Strip
     program = prepare(op.body.program)
     for axis, extent in enumerate(largest.shape):
         axes = tuple([_axis_of(spec, axis, extent) for spec in slices])
-        kept = zip(slices[: op.first_xs], axes, strict=False)
-        size = sum([spec.nbytes for spec, cut in kept if cut is not None])
+        in_every_turn = zip(slices[: op.first_xs], axes, strict=False)
+        size = sum([spec.nbytes for spec, cut in in_every_turn if cut is not None])
         if size < LEAST_BYTES:
             continue
         # Loops along the last axis fill vectors, whether that is cut or not.
@@ -96,7 +100,7 @@ def strips_of(op: Scan, inputs: Sequence[TensorSpec], prepare: Prepare) -> Strip
             continue
         part, outputs = body
         if outputs[: op.num_carry] == axes[op.num_consts : op.first_xs]:
-            return Strips(op.with_parts(part), extent, width, axes, outputs)
+            return Strips(op, op.with_parts(part), extent, width, axes, outputs)
     return None
 
 
@@ -146,7 +150,7 @@ class _Cut:
             if isinstance(step.op, ControlOp) or not all([spec.is_static for spec in specs]):
                 return None
             if any([slot in self.axes for slot in step.inputs]):
-                if not self._writestrip_of(step):
+                if not self._write_strip(step):
                     return None
                 continue
             operands = tuple([self.values[slot] for slot in step.inputs])
@@ -163,7 +167,7 @@ class _Cut:
         )
         return part, tuple([self.axes.get(slot) for slot in program.output_slots])
 
-    def _writestrip_of(self, step: Instruction) -> bool:
+    def _write_strip(self, step: Instruction) -> bool:
         """Write the op on strips; False where it reaches across."""
         axis = next(self.axes[slot] for slot in step.inputs if slot in self.axes)
         types = [self.program.types[slot] for slot in (*step.inputs, *step.outputs)]
@@ -227,9 +231,10 @@ def _op_of_strip(
         return op, op.perm.index(axis)
     if isinstance(op, st.Concatenate):
         return (op, axis) if op.axis != axis else None
-    if isinstance(op, REDUCTIONS):
-        end = axis - len([each for each in op.axes if each < axis])
-        return (op, end) if axis not in op.axes else None
+    if type(op) in TOTALS:
+        axes: tuple[int, ...] = op.axes  # pyright: ignore[reportAttributeAccessIssue]
+        end = axis - len([each for each in axes if each < axis])
+        return (op, end) if axis not in axes else None
     if isinstance(op, st.Reverse):
         return (op, axis) if axis not in op.axes else None
     if isinstance(op, st.Slice):

@@ -1,0 +1,29 @@
+"""The text of a loop, and what its callers have to know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+__all__ = ["LoopText"]
+
+
+class LoopText(NamedTuple):
+    """A loop, or a strip of it, as LLVM's text.
+
+    Attributes:
+        text: of a function of operands, results, constants and scratch, and of one number: after how many parts a while
+            loop is left, or the first index of a strip.
+        pointers: how many the function takes.
+        constants: large ones.
+        scratch: bytes.
+        work: instructions that run by estimate, in a turn of a while loop, if that is known.
+        largest_call: instructions of the largest call of BLAS or LAPACK, by estimate.
+    """
+
+    text: str
+    pointers: int
+    constants: Sequence[Any]
+    scratch: int
+    work: int | None
+    largest_call: int
