@@ -142,13 +142,14 @@ class GraphExecutor:
             self.extensions.register(runtime)
         self.workers = Workers(threads)
         self.memory = Pool(memory_bytes)
+        turner = self.compiler.turner if self.compiler else None
         as_array = np.asarray if backend is NUMPY else lambda y: y
         self.binder = Binder(
             extensions=self.extensions,
             passes=self.passes,
             backend=backend,
             plan=planning(self.compiler) if backend is NUMPY and not check_finite else (),
-            resources=Resources(self.workers, self.memory, as_array),
+            resources=Resources(self.workers, self.memory, as_array, turner),
             prints=segmented and backend is NUMPY,
             compiler=self.compiler,
             later=Straightener(self.compiler) if self.compiler and segmented else None,

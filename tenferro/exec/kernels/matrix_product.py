@@ -99,10 +99,9 @@ class Whole:
 
     def __call__(self, lhs: Array, rhs: Array, into: Any) -> Array:
         """The product as (batch.., rows, columns)."""
-        workers = self.resources.workers
         with scratch(self.resources, (self.left.room, self.right.room)) as memory:
-            a = self.left.copied(lhs, memory[0], workers)
-            b = self.right.copied(rhs, memory[1], workers)
+            a = self.left.copied(lhs, memory[0], self.resources)
+            b = self.right.copied(rhs, memory[1], self.resources)
             out = None if into is None else _result(self.shape, lhs.dtype, self.turned, into)
             return multiplied(a, b, out, self.turned)
 
@@ -180,7 +179,9 @@ class InPieces:
         parts = _result(shares, lhs.dtype, self.turned, None) if sums else out
         with scratch(self.resources, self.rooms[:1]) as (whole,):
             a, b = (
-                None if axis is not None else next(iter(views.values())).copied(x, whole, workers)
+                None
+                if axis is not None
+                else next(iter(views.values())).copied(x, whole, self.resources)
                 for axis, views, x in zip(
                     self.axes, (self.lefts, self.rights), (lhs, rhs), strict=True
                 )
