@@ -33,7 +33,7 @@ from tenferro.types import TensorSpec
 
 __all__ = ["CompiledLoop", "LoopCompiler"]
 
-WORTH = 500
+WORTH = 200
 """Microseconds of the interpreter, by estimate, that are worth compiling, which takes from ten milliseconds to some
 hundred: after as many runs it is paid for, and a loop in a program that is kept is run more often."""
 PER_MICROSECOND = 500
