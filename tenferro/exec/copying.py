@@ -25,8 +25,8 @@ SMALLEST = 1 << 22
 """Bytes below which the caches hold both arrays, and any order is as good."""
 SHARED = 1 << 22
 """Bytes whose copy is worth sharing among threads."""
-STREAMED = 1 << 22
-"""Bytes of results that are written around the caches, which do not hold them."""
+STREAMED = 1 << 21
+"""Bytes of results that compiled copies write around the caches, which hold no more of them than what is read next."""
 NEAR = 1024
 """Lines of the source that stay in cache, and pages whose addresses do, until their next element is read."""
 STRIP = 128
@@ -95,7 +95,7 @@ class Copy:
             self.run = run
             source, target = self._views(x), self._views(out)
         self.walk = _planned(target, source)
-        self.turn = turn_of(target, source) if x.nbytes >= STREAMED else None
+        self.turn = turn_of(target, source, x.nbytes >= STREAMED) if x.nbytes >= TURNED else None
         self._moved = 0
 
     def __call__(self, out: Any, x: Any, resources: Resources = CALLER) -> None:

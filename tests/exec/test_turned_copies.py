@@ -36,7 +36,6 @@ class Counted(TurnedCopies):
 @pytest.fixture(autouse=True)
 def small_results(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that small results are turned too."""
-    monkeypatch.setattr(copying, "STREAMED", 0)
     monkeypatch.setattr(copying, "TURNED", 0)
 
 
@@ -54,6 +53,7 @@ def short_vectors(lanes: int) -> Linker:
     return linker
 
 
+@pytest.mark.parametrize("streamed", [0, 1 << 30])
 @pytest.mark.parametrize("lanes", [4, 8])
 @pytest.mark.parametrize(
     ("shape", "perm"),
@@ -72,8 +72,13 @@ def short_vectors(lanes: int) -> Linker:
     ids=str,
 )
 def test_blocks_of_any_extents_are_turned(
-    shape: tuple[int, ...], perm: tuple[int, ...], lanes: int
+    shape: tuple[int, ...],
+    perm: tuple[int, ...],
+    lanes: int,
+    streamed: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(copying, "STREAMED", streamed)
     turner = Counted(short_vectors(lanes), worth=1)
     resources = Resources(Workers(2), Pool(1 << 22), turner=turner)
     rng = np.random.default_rng(0)
@@ -83,6 +88,7 @@ def test_blocks_of_any_extents_are_turned(
             assert np.array_equal(Dense("C", resources)(view), view)
             assert np.array_equal(Dense("F", resources)(view.T), view.T)
     assert turner.turns
+    assert {turn.is_streamed for turn in turner.turns} == {not streamed}
 
 
 @pytest.mark.parametrize(
@@ -105,14 +111,14 @@ def test_a_source_with_gaps_has_the_same_turn_as_its_steps() -> None:
     assert turn_of(np.zeros(x.shape), x) is None  # no neighbours
     x = np.zeros((128, 40))[::2].T
     turn = turn_of(np.zeros(x.shape), x)
-    assert turn == Turn(8, (), ((64, 80),), ((40, 64),))
+    assert turn == Turn(8, (), ((64, 80),), ((40, 64),), is_streamed=True)
 
 
 def test_columns_fill_registers_or_are_taken_twice_in_part() -> None:
     processor = LINKER.processor
     widest = max(processor.lanes)
     for n, most in ((8, 8), (12, 4), (13, 8), (6, 4), (20, 4), (24, 8)):
-        assert lanes_of(Turn(8, (), ((64, n),), ((n, 64),)), processor) == min(most, widest)
+        assert lanes_of(Turn(8, (), ((64, n),), ((n, 64),), True), processor) == min(most, widest)
 
 
 def test_a_result_that_begins_within_a_line_is_copied_by_numpy() -> None:

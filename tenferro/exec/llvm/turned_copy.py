@@ -1,4 +1,4 @@
-"""Copies into another order: registers turn blocks of neighbours, and whole lines of the result go around the caches.
+"""Copies into another order: registers turn blocks of neighbours, and whole lines of large results go around the caches.
 
 A line that is written in parts is read first, and in a result whose columns lie a power of two apart they evict each
 other from the caches. A line that is written at once and around them is not read, and takes no place.
@@ -140,13 +140,15 @@ def text_of(turn: Turn, processor: Processor) -> str:
             for n, square in enumerate(squares):
                 to = pointer(at, n * lanes)
                 code.line(
-                    f"store {vector} {square[k]}, ptr {to}, align {lanes * turn.itemsize}, !nontemporal !0"
+                    f"store {vector} {square[k]}, ptr {to}, align {lanes * turn.itemsize}{around}"
                 )
 
-    code.globals.append("!0 = !{i32 1}")
+    around = ", !nontemporal !0" if turn.is_streamed else ""
     code.loop(code.value("sub i64 %stop, %start"), task)
-    # What went around the caches is there for other threads afterwards.
-    code.line("fence seq_cst")
+    if turn.is_streamed:
+        code.globals.append("!0 = !{i32 1}")
+        # What went around the caches is there for other threads afterwards.
+        code.line("fence seq_cst")
     code.line("ret i64 0")
     return code.text("f", ("%x", "%y"), ("%start", "%stop"))
 

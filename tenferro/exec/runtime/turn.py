@@ -27,12 +27,14 @@ class Turn:
         outer: extents, and steps in x and in y, of the axes that are neither rows nor columns, slowest of y first.
         rows: extents and steps in x of the axes that are one run of whole lines of y, slowest first.
         columns: extents and steps in y of those that are one run of x, slowest first.
+        is_streamed: whether lines of y go around the caches.
     """
 
     itemsize: int
     outer: tuple[tuple[int, int, int], ...]
     rows: tuple[tuple[int, int], ...]
     columns: tuple[tuple[int, int], ...]
+    is_streamed: bool
 
 
 class Turner(Protocol):
@@ -51,14 +53,14 @@ class Turner(Protocol):
         ...
 
 
-def turn_of(target: Any, source: Any) -> Turn | None:
+def turn_of(target: Any, source: Any, is_streamed: bool = True) -> Turn | None:
     """The turn that writes an array into a dense one with its axes slowest first; None where lines would be broken.
 
     >>> import numpy as np
     >>> x = np.zeros((1000, 64, 16), np.float32)
     >>> turn_of(np.zeros((16, 64, 1000), np.float32), x.T)
     >>> turn_of(np.zeros((16, 1000, 64), np.float32), x.transpose(2, 0, 1))
-    Turn(itemsize=4, outer=((1000, 1024, 64),), rows=((64, 16),), columns=((16, 64000),))
+    Turn(itemsize=4, outer=((1000, 1024, 64),), rows=((64, 16),), columns=((16, 64000),), is_streamed=True)
     """
     itemsize, shape = source.itemsize, source.shape
     steps = (*source.strides, *target.strides)
@@ -79,6 +81,7 @@ def turn_of(target: Any, source: Any) -> Turn | None:
         tuple([(shape[axis], x_steps[axis], y_steps[axis]) for axis in outer]),
         tuple([(shape[axis], x_steps[axis]) for axis in reversed(rows)]),
         tuple([(shape[axis], y_steps[axis]) for axis in reversed(columns)]),
+        is_streamed,
     )
 
 
