@@ -28,6 +28,8 @@ KERNELS_BYTES = 5 << 18
 """Of kernels that stay in cache while they are read for every few places; of larger ones those of fewer outputs."""
 LARGEST_KERNELS = 1 << 24
 """Bytes of kernels that are read in parts."""
+LARGE_PRODUCT = 1 << 24
+"""Multiplications by kernels of one element, of whose images BLAS needs no copies, that are worth compiling."""
 BLOCK, FEWEST_OUTPUTS = 64, 16
 """Outputs of a block of kernels, at most and at least; of kernels of one element there may be more."""
 TERMS_BYTES = 1 << 22
@@ -77,6 +79,9 @@ def is_summed(
     if x.dtype not in (np.float32, np.float64) or out.ndim != 4:
         return False
     if any([step % x.itemsize for step in (*x.strides, *w.strides, *out.strides)]):
+        return False
+    is_product = prod(w.shape[2:]) == 1
+    if is_product and out.size * w[0].size < LARGE_PRODUCT:
         return False
     if x.strides[1] == x.itemsize and x.shape[1] > 1 and w.nbytes <= LARGEST_KERNELS:
         return _of_images(window, x, w, out, resources, workers, machine)
