@@ -138,7 +138,7 @@ def _of_images(
             copy[...] = kernels
             kernels = copy
         blocks = range(0, outputs, several)
-        parts = [*product(blocks, _cuts(tasks * out.shape[slow], len(blocks)))]
+        parts = [*product(blocks, _cuts(tasks * out.shape[slow], len(blocks), workers))]
 
         def work(number: int) -> None:
             first, rows = parts[number]
@@ -175,9 +175,9 @@ def _room_of(window: Window, x: Array, w: Array, out: Array) -> int:
     return x.shape[0] * x.shape[1] * prod(map(max, edges, reach)) * x.itemsize
 
 
-def _cuts(tasks: int, blocks: int) -> list[tuple[int, int]]:
+def _cuts(tasks: int, blocks: int, workers: Workers) -> list[tuple[int, int]]:
     """Parts of the tasks of each block, few, because between them threads wait for Python's lock."""
-    count = min(tasks, -(-PARTS // blocks))
+    count = min(tasks, -(-PARTS // blocks)) if workers.count > 1 else 1
     return [*pairwise([tasks * i // count for i in range(count + 1)])]
 
 
@@ -213,7 +213,7 @@ def _of_kernels(
         function, tasks = compiled
         y = target if is_direct else np.ndarray(target.shape, out.dtype, memory[1])
         pointers = windows.ctypes.data, w.ctypes.data, y.ctypes.data
-        parts = _cuts(tasks * height, 1)
+        parts = _cuts(tasks * height, 1, workers)
         workers.deal(lambda number: function(*pointers, *parts[number]), len(parts))
         if not is_direct:
             places = [*product(range(height), range(width))]
