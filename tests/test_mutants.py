@@ -38,6 +38,11 @@ SOURCES = {
     "y = zip(a, b, strict=True)": ["(a)", "zip(b, a, strict=True)"],
     "y = 'words for people'": [],
     "y: int | None": [],
+    "Rule = Callable[[Op, int], bool | None]": [],
+    "Rule: TypeAlias = Callable[[Op, int], None]": [],
+    "y = rules[a, 1]": ["rules[a, 2]", "rules[a, 0]"],
+    "MOST = 40\n'Of a page.'": [],
+    "MOST = 1 << 16\n'Bytes.'": [],
     "assert a < b": [],
     "raise ValueError('a', 3)": [],
 }  # fmt: skip
@@ -50,6 +55,16 @@ def test_edits_of_a_line(source: str) -> None:
     assert lines == set(SOURCES[source])
     for edit in edits:
         assert edit.difference(source) == (source, edit.applied(source))
+
+
+def test_numbers_that_are_not_chosen_by_measuring_are_edited() -> None:
+    """Small ones, those without words, and what is no name of the file's."""
+    for source in (
+        "MOST = 3\n'Of a page.'\n",
+        "MOST = 40\nLEAST = 2\n",
+        "most = 40\n'Of a page.'\n",
+    ):
+        assert edits_of(source)
 
 
 def test_edits_of_lines_that_are_not_ascii_and_go_on() -> None:
