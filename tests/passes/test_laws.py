@@ -133,6 +133,14 @@ KEPT: dict[str, tuple[Callable[[Any], Any], Any]] = {
         lambda x: apply_one(Convert(tnf.DType.F64), apply_one(Convert(tnf.DType.F16), x)),
         np.array([1.0, 1e-9, 1e9]),
     ),
+    "float through a wider integer": (
+        lambda x: apply_one(Convert(tnf.DType.F32), apply_one(Convert(tnf.DType.I64), x)),
+        np.array([1.5, -2.5], "f4"),
+    ),
+    "integer through bool": (
+        lambda x: apply_one(Convert(tnf.DType.I8), apply_one(Convert(tnf.DType.Bool), x)),
+        np.array([0, 3, -2], "i1"),
+    ),
     "float through integer": (
         lambda x: apply_one(Convert(tnf.DType.F64), apply_one(Convert(tnf.DType.I32), x)),
         np.array([1.5, -2.5]),
