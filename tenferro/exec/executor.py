@@ -148,7 +148,9 @@ class GraphExecutor:
             extensions=self.extensions,
             passes=self.passes,
             backend=backend,
-            plan=planning(self.compiler) if backend is NUMPY and not check_finite else (),
+            plan=planning(self.compiler, segmented)
+            if backend is NUMPY and not check_finite
+            else (),
             resources=Resources(self.workers, self.memory, as_array, turner),
             prints=segmented and backend is NUMPY,
             compiler=self.compiler,

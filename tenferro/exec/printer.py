@@ -7,14 +7,15 @@ value, or deleted, so that NumPy has the memory again at once.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from types import CodeType, FunctionType, TracebackType
 from typing import Any
 
-from tenferro.exec.schedule import Arena, ExecInstruction, ExecProgram, Lent, Over, Tiles
+from tenferro.exec.loop import LoopFunction
+from tenferro.exec.schedule import ExecInstruction, ExecProgram, Tiles
+from tenferro.exec.statements import Locals, Names, Writer
 from tenferro.tracebacks import line_number
 
 __all__ = ["Printed", "source_of"]
@@ -111,42 +112,14 @@ def source_of(program: ExecProgram, name: str = "run") -> str:
     for number, step in enumerate(program.instructions):
         if isinstance(step.op, Tiles):
             sources.append(source_of(step.op.bodies[step.op.lead], f"tiles_{number}"))
+        if isinstance(step.function, LoopFunction):
+            sources.append(step.function.source(f"{step.op.name.lower()}_{number}"))
+            continue
         sources += [
             source_of(part, f"{step.op.name.lower()}_{number}_{number_of_part}")
             for number_of_part, part in enumerate(step.parts)
         ]
     return "\n\n".join(sources)
-
-
-class _Locals:
-    """Names of values in one function. A dying value's name goes to the next value, which frees its memory.
-
-    Few names are quick to compile, and `del` is left for those that nothing takes over at once.
-    """
-
-    def __init__(self, slots: Sequence[int]) -> None:
-        self.of = {slot: f"v{number}" for number, slot in enumerate(slots)}
-        self._count = len(slots)
-        self._free: list[str] = []
-
-    def statement(self, results: Sequence[int], call: str, frees: Sequence[int]) -> str:
-        """The call's results in locals, and the locals that go with it, some of the results perhaps."""
-        freed = [self.of.pop(slot) for slot in frees if slot in self.of]
-        targets: list[str] = []
-        for slot in results:
-            if freed:
-                name = freed.pop()
-            elif self._free:
-                name = self._free.pop()
-            else:
-                name = f"v{self._count}"
-                self._count += 1
-            self.of[slot] = name
-            targets.append(name)
-        freed += [self.of.pop(slot) for slot in results if slot in frees]
-        self._free += freed
-        gone = f"; del {', '.join(freed)}" if freed else ""
-        return f"{', '.join(targets)} = {call}{gone}" if targets else f"{call}{gone}"
 
 
 def _texts(program: ExecProgram) -> Iterator[Text]:
@@ -176,54 +149,8 @@ def _text(
     program: ExecProgram, start: int, stop: int, takes: Sequence[int], gives: Sequence[int]
 ) -> Text:
     """The function of some steps."""
-    values = _Locals(takes)
-    names: dict[str, Any] = {"asarray": program.resources.as_array}
-    functions: dict[int, str] = {}
-    constants: dict[int, str] = {}
-
-    def name_of(slot: int) -> str:
-        if slot in values.of:
-            return values.of[slot]
-        if slot not in constants:
-            constants[slot] = f"c{len(constants)}"
-            names[constants[slot]] = program.constants[slot]
-        return constants[slot]
-
-    def function_of(step: ExecInstruction) -> str:
-        name = functions.get(id(step.function))
-        if name is None:
-            plain = step.function.__name__ if step.is_ufunc else step.op.name.partition("(")[0]
-            name = re.sub(r"\W", "_", plain)  # because families have dots in their names
-            if name in names:
-                name = f"{name}_{len(functions)}"
-            functions[id(step.function)] = name
-            names[name] = step.function
-        return name
-
-    def bytes_of(target: Any) -> str:
-        if isinstance(target, Arena):
-            return f"arena[{target.offset}:{target.offset + target.size}]"
-        if isinstance(target, Lent):
-            names["lend"] = program.resources.memory.lend
-            return f"lend({target.size})"
-        return "None"
-
-    def statement(step: ExecInstruction) -> str:
-        arguments = list(map(name_of, step.input_slots))
-        if step.places and isinstance(step.places[0], Over):
-            arguments.append(f"out={name_of(step.places[0].slot)}")
-        elif step.places:
-            arguments.append(f"into=[{', '.join(map(bytes_of, step.places))}]")
-        call = f"{function_of(step)}({', '.join(arguments)})"
-        # A kernel gives numbers for arrays of rank 0.
-        as_numbers = [
-            not spec.shape and slot not in program.numbers
-            for slot, spec in zip(step.output_slots, step.output_types, strict=True)
-        ]
-        if any(as_numbers):
-            call = f"asarray({call})" if len(as_numbers) == 1 else f"map(asarray, {call})"
-        return values.statement(step.output_slots, call, step.frees)
-
+    writer = Writer(program, Names(program), Locals(takes))
+    name_of = writer.name_of
     parameters = [*(["arena"] if program.memory.size else []), *[name_of(slot) for slot in takes]]
     lines = [f"({', '.join(parameters)}):"]
     lines += [
@@ -232,9 +159,10 @@ def _text(
         if slot in program.numbers and slot in program.input_slots
     ]
     head = len(lines)
-    lines += [f"    {statement(step)}" for step in program.instructions[start:stop]]
+    lines += [f"    {writer.statement(step)}" for step in program.instructions[start:stop]]
     lines.append(f"    return [{', '.join(map(name_of, gives))}]")
-    drops = tuple([slot for slot in takes if slot not in values.of])
+    drops = tuple([slot for slot in takes if slot not in writer.locals.of])
+    names = writer.names.values
     return Text(start, stop, "\n".join(lines), head, names, tuple(takes), tuple(gives), drops)
 
 

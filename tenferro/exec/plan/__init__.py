@@ -6,6 +6,7 @@
 | `fold` | what constants decide, computed once; `keep_numbers`: which values are NumPy's scalars |
 | `group` | what runs together, tile by tile |
 | `machine` | which groups are compiled |
+| `turns` | what a turn of an interpreted loop is, where loops are printed |
 | `place` | where results go, and what dies with each step |
 | `finish` | the order of results, and copies that keep them apart |
 """
@@ -18,7 +19,7 @@ from typing import Literal
 
 from tenferro.exec.extensions import ExtensionRegistry
 from tenferro.exec.llvm.loop import LoopCompiler
-from tenferro.exec.plan import finish, fold, group, place
+from tenferro.exec.plan import finish, fold, group, place, turns
 from tenferro.exec.plan.bind import Binder, Pass, PlanStep
 from tenferro.exec.plan.machine import compile_groups
 from tenferro.exec.runtime.resources import CALLER, Resources
@@ -31,11 +32,11 @@ NATIVE: tuple[PlanStep, ...] = (fold.fold, fold.keep_numbers, group.group, place
 """The steps of planning between `bind` and `finish`, which bodies of loops go through, too."""
 
 
-def planning(compiler: LoopCompiler | None) -> tuple[PlanStep, ...]:
-    """The steps of planning, with groups that are compiled if there is a compiler."""
-    if compiler is None:
-        return NATIVE
-    return (*NATIVE[:-1], partial(compile_groups, compiler=compiler), NATIVE[-1])
+def planning(compiler: LoopCompiler | None, prints: bool) -> tuple[PlanStep, ...]:
+    """The steps of planning, with groups that are compiled if there is a compiler, and loops that are printed."""
+    compiled = () if compiler is None else (partial(compile_groups, compiler=compiler),)
+    printed = (turns.turns,) if prints else ()
+    return (*NATIVE[:-1], *compiled, *printed, NATIVE[-1])
 
 
 def compile_std_to_exec(

@@ -13,6 +13,7 @@ from itertools import compress
 from typing import Any
 
 from tenferro.aligned import rounded
+from tenferro.exec.expression import Change
 from tenferro.exec.plan.alias import Aliases, aliases
 from tenferro.exec.schedule import Arena, ExecInstruction, ExecProgram, Lent, Over, Place, Tiles
 from tenferro.ops.extension import Extension
@@ -45,10 +46,14 @@ def slots_read(step: ExecInstruction) -> Sequence[int]:
     return [*step.input_slots, *[p.slot for p in step.places if isinstance(p, Over)]]
 
 
-def place(program: ExecProgram) -> ExecProgram:
-    """The schedule with a place for each result that is better written somewhere than in new memory."""
-    program = free(program)
-    aliasing = aliases(program)
+def place(program: ExecProgram, owned: Iterable[int] = ()) -> ExecProgram:
+    """The schedule with a place for each result that is better written somewhere than in new memory.
+
+    Args:
+        owned: inputs whose memory is the program's to write, and that no other input looks at.
+    """
+    program, aliasing = free(program), aliases(program)
+    aliasing = replace(aliasing, foreign=aliasing.foreign - frozenset(owned))
     spans, leaving = _spans(program, aliasing) if _has_large(program) else ({}, set[int]())
     memory = plan_memory([
         Block(slot, program.types[slot].nbytes, *span)
@@ -57,7 +62,7 @@ def place(program: ExecProgram) -> ExecProgram:
     ])  # fmt: skip
     blocks = {block.slot: block for block in memory.blocks}
     steps: list[ExecInstruction] = []
-    watch = _Watch(aliasing, blocks)
+    watch = _Watch(aliasing, blocks, owned)
     for step in program.instructions:
         slot = watch.buffer(step, program.types)
         places: tuple[Place | None, ...] = () if slot is None else (Over(slot),)
@@ -109,15 +114,20 @@ def _spans(program: ExecProgram, aliasing: Aliases) -> tuple[dict[int, tuple[int
 class _Watch:
     """How many living values look at each root's memory, step by step."""
 
-    def __init__(self, aliasing: Aliases, blocks: Mapping[int, Block]) -> None:
+    def __init__(
+        self, aliasing: Aliases, blocks: Mapping[int, Block], owned: Iterable[int]
+    ) -> None:
         self.aliasing, self.blocks = aliasing, blocks
-        self.lookers: dict[int, int] = {}
+        self.lookers: dict[int, int] = dict.fromkeys(owned, 1)
 
     def buffer(self, step: ExecInstruction, types: Sequence[Any]) -> int | None:
-        """A dying operand of the result's type that a ufunc may overwrite."""
-        if not step.frees or not step.output_types[0].shape or not step.is_ufunc:
+        """A dying operand of the result's type that a ufunc, or a change of it, may overwrite."""
+        is_change = isinstance(step.function, Change)
+        if not step.frees or not step.output_types[0].shape or not (step.is_ufunc or is_change):
             return None
-        for slot in step.frees:
+        for slot in step.input_slots[:1] if is_change else step.frees:
+            if slot not in step.frees:
+                continue
             is_alone = self.aliasing.roots[slot] == (slot,) and self.lookers.get(slot) == 1
             if is_alone and slot not in self.blocks and types[slot] == step.output_types[0]:
                 return slot

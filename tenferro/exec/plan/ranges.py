@@ -1,0 +1,121 @@
+"""Ranges: the least and the largest value of integers and truth values of rank 0, by interval arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from tenferro.ops.elementwise import (
+    Add,
+    And,
+    Compare,
+    Convert,
+    Maximum,
+    Minimum,
+    Multiply,
+    Negate,
+    Not,
+    Or,
+    Select,
+    Subtract,
+)
+from tenferro.types import DType
+
+__all__ = ["Range", "fits", "range_of"]
+
+Range = tuple[int, int]
+"""The least and the largest value."""
+
+UNKNOWN: Range = (0, 1)
+"""Of a truth value that nothing is known of."""
+
+
+def fits(values: Range, dtype: DType) -> bool:
+    """Whether a dtype holds the values.
+
+    >>> fits((0, 200), DType.I8), fits((0, 200), DType.U8), fits((0, 1), DType.Bool)
+    (False, True, True)
+    """
+    if dtype.is_bool:
+        return True
+    if not dtype.is_integer:
+        return False
+    info = np.iinfo(dtype.dtype)
+    return int(info.min) <= values[0] and values[1] <= int(info.max)
+
+
+def _compared(op: Compare, x: Range, y: Range) -> Range:
+    ends = [ORDER[op.direction](a, b) for a, b in ((x[0], y[1]), (x[1], y[0]))]
+    if op.direction in ("EQ", "NE"):
+        apart = x[1] < y[0] or y[1] < x[0]
+        same = x == y and x[0] == x[1]
+        if not (apart or same):
+            return UNKNOWN
+        return (int(same), int(same)) if op.direction == "EQ" else (int(apart), int(apart))
+    return (min(ends), max(ends))
+
+
+ORDER: Mapping[str, Callable[[int, int], int]] = {
+    "LT": lambda x, y: int(x < y),
+    "LE": lambda x, y: int(x <= y),
+    "GT": lambda x, y: int(x > y),
+    "GE": lambda x, y: int(x >= y),
+    "EQ": lambda x, y: int(x == y),
+    "NE": lambda x, y: int(x != y),
+}
+
+
+def _multiplied(x: Range, y: Range) -> Range:
+    corners = [a * b for a, b in product(x, y)]
+    return min(corners), max(corners)
+
+
+RULES: Mapping[type, Callable[..., Range]] = {
+    Add: lambda op, x, y: (x[0] + y[0], x[1] + y[1]),
+    Subtract: lambda op, x, y: (x[0] - y[1], x[1] - y[0]),
+    Multiply: lambda op, x, y: _multiplied(x, y),
+    Negate: lambda op, x: (-x[1], -x[0]),
+    Maximum: lambda op, x, y: (max(x[0], y[0]), max(x[1], y[1])),
+    Minimum: lambda op, x, y: (min(x[0], y[0]), min(x[1], y[1])),
+    Compare: _compared,
+    Convert: lambda op, x: x,
+}
+TRUTHS: Mapping[type, Callable[..., Range]] = {
+    And: lambda op, x, y: (x[0] & y[0], x[1] & y[1]),
+    Or: lambda op, x, y: (x[0] | y[0], x[1] | y[1]),
+    Not: lambda op, x: (1 - x[1], 1 - x[0]),
+}
+
+
+def range_of(op: Any, operands: Sequence[tuple[DType, Range | None]], dtype: DType) -> Range | None:
+    """The range of an elementwise op's result, of the dtypes and ranges of its operands; None if it is not known.
+
+    A result that wraps has none.
+
+    >>> i64 = DType.I64
+    >>> range_of(Subtract(), [(i64, (9, 9)), (i64, (0, 9))], i64)
+    (0, 9)
+    >>> range_of(Compare("LT"), [(i64, (0, 9)), (i64, (0, 0))], DType.Bool)
+    (0, 0)
+    """
+    kinds = [kind for kind, _ in operands]
+    ranges = [known for _, known in operands]
+    if isinstance(op, Select):
+        pred, *values = ranges
+        chosen = values if pred is None or pred[0] != pred[1] else [values[1 - pred[0]]]
+        found = [each for each in chosen if each is not None]
+        if len(found) < len(chosen):
+            return None
+        return min([low for low, _ in found]), max([high for _, high in found])
+    if dtype.is_bool and not isinstance(op, Compare):
+        rule = TRUTHS.get(type(op))
+        ranges = [UNKNOWN if each is None else each for each in ranges]
+        return None if rule is None else rule(op, *ranges)
+    rule = RULES.get(type(op))
+    if rule is None or None in ranges or not all([k.is_integer or k.is_bool for k in kinds]):
+        return None
+    result = rule(op, *ranges)
+    return result if fits(result, dtype) else None

@@ -1,0 +1,421 @@
+"""Rewrite a turn: steps of few elements as Python's own expressions, and what need not be computed left out.
+
+Integers of rank 0 whose range is known, as a counter's is, are Python's; an element or a window at them is read and
+written by subscription. What repeats itself is left to NumPy's own broadcasting where a step reads it that does that.
+The results are the same bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tenferro.exec.expression import Expression
+from tenferro.exec.kernels.buffered import maximum, minimum
+from tenferro.exec.plan.ranges import Range, range_of
+from tenferro.exec.plan.subscripts import Components, change, read
+from tenferro.exec.schedule import ExecInstruction, ExecProgram
+from tenferro.ops import elementwise as el
+from tenferro.ops.control import ControlOp
+from tenferro.ops.elementwise import COMPARISONS
+from tenferro.ops.extension import Extension
+from tenferro.ops.indexing import DynamicSlice, DynamicUpdateSlice, Gather, Scatter
+from tenferro.ops.structural import BroadcastInDim, Concatenate, Reshape, Slice
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["rewritten"]
+
+OPERATORS = {
+    el.Add: "{0} + {1}",
+    el.Subtract: "{0} - {1}",
+    el.Multiply: "{0} * {1}",
+    el.Negate: "-{0}",
+    el.Abs: "abs({0})",
+    el.And: "{0} & {1}",
+    el.Or: "{0} | {1}",
+    el.Xor: "{0} ^ {1}",
+    el.Select: "{1} if {0} else {2}",
+}
+"""Python's, on numbers that are no halves and not complex."""
+SIGNS = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
+EXTREMES = {el.Maximum: (">", maximum), el.Minimum: ("<", minimum)}
+CHOOSES = (el.Select, el.Maximum, el.Minimum)
+"""Ops whose result is one of the operands."""
+SPREADING = (np.where, maximum, minimum)
+"""Functions that repeat an operand as ufuncs do."""
+DIRECT = (np.add, np.subtract, np.multiply, np.divide, np.negative, np.abs, np.where, np.sqrt, np.bitwise_and,
+          np.bitwise_or, np.bitwise_xor, maximum, minimum, *COMPARISONS.values())  # fmt: skip
+"""Functions whose result does not depend on how their operands lie in memory, bit for bit."""
+
+
+def rewritten(
+    program: ExecProgram, ranges: Mapping[int, Range], indices: Iterable[int], kept: Iterable[int]
+) -> tuple[ExecProgram, frozenset[int]]:
+    """The schedule of a turn with expressions, and the slots that are Python's integers and truth values.
+
+    Args:
+        ranges: what is known of the inputs.
+        indices: those of them that are Python's.
+        kept: outputs that may be Python's.
+    """
+    rewriter = _Rewriter(program, ranges, indices)
+    for step in program.instructions:
+        rewriter.step(step)
+    return rewriter.finished(frozenset(kept)), frozenset(rewriter.indices)
+
+
+class _Rewriter:
+    """Writes a schedule anew, step by step.
+
+    Attributes:
+        same: the slot that has a slot's value.
+        spread: steps that repeat a value, by what they make.
+        aligned: of what repeats itself, the value as NumPy repeats it.
+        components: of a short row of integers, the slots of its elements.
+        typed: of one of Python's integers, the slot of the same as NumPy's.
+    """
+
+    def __init__(
+        self, program: ExecProgram, ranges: Mapping[int, Range], indices: Iterable[int]
+    ) -> None:
+        self.program = program
+        self.types, self.constants = list(program.types), dict(program.constants)
+        self.steps: list[ExecInstruction] = []
+        self.ranges, self.indices = dict(ranges), set(indices)
+        self.same: dict[int, int] = {}
+        self.makers: dict[int, ExecInstruction] = {}
+        self.spread: dict[int, ExecInstruction] = {}
+        self.aligned: dict[int, int] = {}
+        self.components: Components = {}
+        self.typed: dict[int, int] = {}
+        self.readers: dict[int, list[ExecInstruction | None]] = {}
+        for slot in program.output_slots:
+            self.readers.setdefault(slot, []).append(None)
+        for step in program.instructions:
+            for slot in step.input_slots:
+                self.readers.setdefault(slot, []).append(step)
+        for slot, value in self.constants.items():
+            if not value.shape and self.types[slot].dtype.kind in "iub":
+                self.ranges[slot] = (int(value), int(value))
+            elif value.ndim == 1 and value.size <= 8 and self.types[slot].dtype.is_integer:
+                self.components[slot] = [(int(element),) for element in value]
+
+    def step(self, step: ExecInstruction) -> None:
+        """Write a step, or what stands for it."""
+        inputs = tuple([self.same.get(slot, slot) for slot in step.input_slots])
+        step = step._replace(input_slots=inputs, places=())
+        if self._is_of_numbers(step) and self._number(step):
+            return
+        if isinstance(step.op, BroadcastInDim):
+            self.spread[step.output_slots[0]] = step
+        written = self._written(step)
+        if written is None:
+            written = self._aligned(step)
+            takes = self._takes_indices(written)
+            written = self._with_typed(written, () if takes else written.input_slots)
+        self._add(written)
+
+    def finished(self, kept: frozenset[int]) -> ExecProgram:
+        """The schedule, without steps that nothing reads."""
+        outputs = [self.same.get(slot, slot) for slot in self.program.output_slots]
+        for number, slot in enumerate(outputs):
+            if slot in self.indices and self.program.output_slots[number] not in kept:
+                outputs[number] = self._typed(slot)
+        needed = set(outputs)
+        steps: list[ExecInstruction] = []
+        for step in reversed(self.steps):
+            has_effects = isinstance(step.op, Extension | ControlOp)
+            if has_effects or not needed.isdisjoint(step.output_slots):
+                steps.append(step)
+                needed.update(step.input_slots)
+        constants = {slot: value for slot, value in self.constants.items() if slot in needed}
+        return replace(
+            self.program,
+            instructions=tuple(reversed(steps)),
+            output_slots=tuple(outputs),
+            types=tuple(self.types),
+            constants=constants,
+        )
+
+    # ---- slots -----------------------------------------------------------------------------------
+
+    def _add(self, step: ExecInstruction) -> None:
+        self.steps.append(step)
+        self.makers.update([(slot, step) for slot in step.output_slots])
+
+    def _new(
+        self, spec: TensorSpec, like: ExecInstruction, function: Expression, *slots: int
+    ) -> int:
+        """The slot of a value that a step before needs."""
+        self.types.append(spec)
+        slot = len(self.types) - 1
+        self._add(
+            like._replace(
+                function=function, input_slots=slots, output_slots=(slot,), output_types=(spec,),
+                frees=(), places=(),
+            )
+        )  # fmt: skip
+        return slot
+
+    def _typed(self, slot: int) -> int:
+        """NumPy's number for one of Python's."""
+        known = self.typed.get(slot)
+        if known is None:
+            spec = self.types[slot]
+            op, name = el.Convert(spec.dtype), spec.dtype.value
+            like = ExecInstruction(op, np.asarray, np.asarray, (), (), ())
+            known = self._new(
+                spec, like, Expression(f"{{{name}}}({{0}})", {name: spec.dtype.dtype.type}), slot
+            )
+            self.typed[slot] = known
+        return known
+
+    def _with_typed(self, step: ExecInstruction, slots: Iterable[int]) -> ExecInstruction:
+        """The step with NumPy's numbers for those of Python's."""
+        chosen = {slot: self._typed(slot) for slot in slots if slot in self.indices}
+        inputs = tuple([chosen.get(slot, slot) for slot in step.input_slots])
+        return step._replace(input_slots=inputs) if chosen else step
+
+    def literal(self, slot: int) -> str | None:
+        """Python's literal of a value that is known."""
+        known = self.ranges.get(slot)
+        if known is None or known[0] != known[1]:
+            return None
+        if self.types[slot].dtype.is_bool:
+            return str(bool(known[0]))
+        return str(known[0]) if known[0] >= 0 else f"({known[0]})"
+
+    def _expressed(
+        self,
+        step: ExecInstruction,
+        text: str,
+        values: Mapping[str, Any] | None = None,
+        **facts: Any,
+    ) -> ExecInstruction:
+        return step._replace(function=Expression(text, values, **facts))
+
+    def is_read_directly(self, slot: int) -> bool:
+        """Whether all readers give the same bits wherever in memory the value's elements lie."""
+        return all([
+            reader is not None and reader.function in DIRECT for reader in self.readers.get(slot, ())
+        ])  # fmt: skip
+
+    # ---- numbers ---------------------------------------------------------------------------------
+
+    def _is_of_numbers(self, step: ExecInstruction) -> bool:
+        """Whether it is an elementwise op on values of rank 0."""
+        if not step.is_elementwise or len(step.output_slots) != 1:
+            return False
+        return not any([self.types[slot].shape for slot in (*step.input_slots, *step.output_slots)])
+
+    def _number(self, step: ExecInstruction) -> bool:
+        """Write a step on numbers, if there is an expression for it."""
+        (y,), inputs = step.output_slots, step.input_slots
+        spec = self.types[y]
+        known = range_of(
+            step.op,
+            [(self.types[slot].dtype, self.ranges.get(slot)) for slot in inputs],
+            spec.dtype,
+        )
+        if known is not None:
+            self.ranges[y] = known
+            if known[0] == known[1]:
+                self.constants[y] = np.array(known[0], spec.dtype.dtype)
+                self.constants[y].flags.writeable = False
+                return True
+        if isinstance(step.op, el.Select):
+            pred = self.ranges.get(inputs[0])
+            if pred is not None and pred[0] == pred[1]:
+                self.same[y] = inputs[2 - pred[0]]
+                return True
+        text, values = self._operator(step)
+        if text is None:
+            return False
+        is_ours = [slot in self.indices or self.literal(slot) is not None for slot in inputs]
+        is_read = [slot in self.indices for slot in inputs]
+        if known is not None and all(is_ours):
+            if isinstance(step.op, el.Not):
+                text = "not {0}"  # because ~True is -2
+            slots, names = list[int](), dict[str, str]()
+            for number, slot in enumerate(inputs):
+                literal = self.literal(slot)
+                if literal is None:
+                    if slot not in slots:
+                        slots.append(slot)
+                    literal = f"{{{slots.index(slot)}}}"
+                names[str(number)] = literal
+            template = Expression(text, dict.fromkeys(values))
+            text = template.written(
+                [names[str(number)] for number in range(len(inputs))], lambda name, _: f"{{{name}}}"
+            )
+            self.indices.add(y)
+            self._add(step._replace(function=Expression(text, values), input_slots=tuple(slots)))
+            return True
+        if any(is_read) and (all(is_read) or isinstance(step.op, CHOOSES)):
+            step = self._with_typed(step, inputs)
+        self._add(self._expressed(step, text, values))
+        return True
+
+    def _operator(self, step: ExecInstruction) -> tuple[str | None, Mapping[str, Any]]:
+        """The text of an op on numbers."""
+        op: Any = step.op
+        dtype = self.types[step.input_slots[-1]].dtype
+        if dtype.kind not in "biuf" or dtype in (DType.F16, DType.BF16):
+            return None, {}
+        if isinstance(op, el.Compare):
+            return f"{{0}} {SIGNS[op.direction]} {{1}}", {}
+        if isinstance(op, el.Not):
+            return ("~{0}", {}) if dtype.is_bool else (None, {})
+        if isinstance(op, el.Convert):
+            if op.to in (DType.I64, DType.F64) and not dtype.is_float and dtype is not DType.U64:
+                return f"{{{op.to.value}}}({{0}})", {op.to.value: op.to.dtype.type}
+            return None, {}
+        if isinstance(op, el.Divide):
+            return ("{0} / {1}", {}) if dtype.is_float else (None, {})
+        if isinstance(op, (el.Maximum, el.Minimum)):
+            sign, function = EXTREMES[type(op)]
+            if dtype.is_float:
+                name = function.__name__
+                return (
+                    f"{{0}} if {{0}} {sign} {{1}} else {{1}} if {{1}} {sign} {{0}} else {{{name}}}({{0}}, {{1}})[()]",
+                    {name: function},
+                )
+            return f"{{0}} if {{0}} {sign}= {{1}} else {{1}}", {}
+        if isinstance(op, (el.And, el.Or, el.Xor)) and dtype.is_float:
+            return None, {}
+        if isinstance(op, (el.Add, el.Subtract, el.Multiply, el.Negate, el.Abs)) and (
+            dtype.is_bool or (dtype.kind == "u" and isinstance(op, el.Negate))
+        ):
+            return None, {}
+        return OPERATORS.get(type(op)), {}
+
+    # ---- arrays ----------------------------------------------------------------------------------
+
+    def _takes_indices(self, step: ExecInstruction) -> bool:
+        """Whether a step on arrays takes Python's numbers beside them."""
+        if not (step.is_ufunc or step.function in SPREADING):
+            return False
+        values = step.input_slots[1:] if step.function is np.where else step.input_slots
+        return any([self.types[slot].shape for slot in values])
+
+    def _aligned(self, step: ExecInstruction) -> ExecInstruction:
+        """The step with values that NumPy itself repeats, in place of arrays that repeat themselves."""
+        if not (step.is_ufunc or step.function in SPREADING) or len(step.output_slots) != 1:
+            return step
+        shape = step.output_types[0].shape
+        inputs = list(step.input_slots)
+        for number, slot in enumerate(inputs):
+            source = self._source(slot)
+            if source is not None:
+                others = [
+                    self.types[each].shape for each in (*inputs[:number], *inputs[number + 1 :])
+                ]
+                if np.broadcast_shapes(self.types[source].shape, *others) == shape:
+                    inputs[number] = source
+        return step._replace(input_slots=tuple(inputs))
+
+    def _source(self, slot: int) -> int | None:
+        """What is repeated, its axes where NumPy looks for them."""
+        maker = self.spread.get(slot)
+        if maker is None:
+            return None
+        if slot in self.aligned:
+            return self.aligned[slot]
+        op: Any = maker.op
+        (source,), dims = maker.input_slots, op.dims
+        spec, rank = self.types[source], self.types[slot].rank
+        if list(dims) != sorted(dims):
+            return None
+        if spec.rank and dims != tuple(range(rank - spec.rank, rank)):
+            key = ", ".join([":" if axis in dims else "None" for axis in range(dims[0], rank)])
+            extents = iter(spec.shape)
+            shape = [next(extents) if axis in dims else 1 for axis in range(dims[0], rank)]
+            view = Expression(f"{{0}}[{key}]", is_view=True)
+            like = maker._replace(op=Reshape(tuple(shape)))
+            source = self._new(TensorSpec.of(tuple(shape), spec.dtype), like, view, source)
+        self.aligned[slot] = source
+        return source
+
+    def _written(self, step: ExecInstruction) -> ExecInstruction | None:
+        """The step as an expression; None where its kernel is called."""
+        op: Any = step.op
+        if isinstance(op, Slice):
+            key = tuple(map(slice, op.starts, op.limits, op.strides))
+            return self._expressed(step, "{0}[{key}]", {"key": key}, is_view=True)
+        if isinstance(op, Reshape):
+            return self._reshaped(step)
+        if isinstance(op, Concatenate):
+            return self._concatenated(step)
+        if isinstance(op, el.Select):
+            return self._chosen(step)
+        if isinstance(op, (Gather, DynamicSlice)):
+            return read(self, step)
+        if isinstance(op, (Scatter, DynamicUpdateSlice)):
+            return change(self, step)
+        return None
+
+    def _chosen(self, step: ExecInstruction) -> ExecInstruction | None:
+        """One of two rows, where a number decides."""
+        aligned = self._aligned(step)
+        pred, *values = aligned.input_slots
+        shapes = [self.types[slot].shape for slot in values]
+        (y,) = step.output_types
+        if self.types[pred].shape or y.rank != 1 or shapes != [y.shape, y.shape]:
+            return None
+        return self._expressed(aligned, "({1} if {0} else {2}).copy()")
+
+    def _reshaped(self, step: ExecInstruction) -> ExecInstruction | None:
+        (x,), (y,) = step.input_slots, step.output_slots
+        before, after = self.types[x].shape, self.types[y].shape
+        if not before:
+            if self.types[x].dtype.is_integer and len(after) == 1:
+                self.components[y] = [x]
+            return self._with_typed(
+                self._expressed(step, f"{{0}}.reshape({after})", is_view=True), [x]
+            )
+        if not after:
+            maker = self.makers.get(x)
+            if maker is not None and isinstance(maker.op, Slice):
+                place = ", ".join(map(str, maker.op.starts))
+                return self._expressed(step, f"{{0}}[{place}]")._replace(
+                    input_slots=maker.input_slots
+                )
+            return self._expressed(step, f"{{0}}[{', '.join('0' * len(before))}]")
+        if [n for n in before if n != 1] != [n for n in after if n != 1]:
+            return None
+        readers = self.readers.get(y, ())
+        if not all([
+            reader is not None and (reader.is_elementwise or isinstance(reader.op, Concatenate | BroadcastInDim))
+            for reader in readers
+        ]):  # fmt: skip
+            return (
+                None  # because strides along axes of one element tell a product which loop to take
+            )
+        return self._expressed(step, f"{{0}}.reshape({after})", is_view=True)
+
+    def _concatenated(self, step: ExecInstruction) -> ExecInstruction:
+        op: Any = step.op
+        parts = [self.components.get(slot) for slot in step.input_slots]
+        if self.types[step.output_slots[0]].rank == 1 and all(parts):
+            self.components[step.output_slots[0]] = [one for part in parts for one in part or ()]
+        numbers = [self._number_of(slot) for slot in step.input_slots]
+        count = len(numbers)
+        if None not in numbers and self.types[step.output_slots[0]].dtype is not DType.BF16:
+            chosen = tuple([number for number in numbers if number is not None])
+            listed = ", ".join([f"{{{number}}}" for number in range(count)])
+            made = self._expressed(step, f"{{array}}([{listed}])", {"array": np.array})
+            return self._with_typed(made._replace(input_slots=chosen), chosen)
+        listed = ", ".join([f"{{{number}}}" for number in range(count)])
+        text = f"{{concatenate}}(({listed},), {op.axis})"
+        return self._expressed(step, text, {"concatenate": np.concatenate})
+
+    def _number_of(self, slot: int) -> int | None:
+        """The number of which a row of one element is made."""
+        maker = self.makers.get(slot)
+        if maker is None or not isinstance(maker.op, Reshape) or self.types[slot].rank != 1:
+            return None
+        (x,) = maker.input_slots
+        return None if self.types[x].shape else x

@@ -1,0 +1,229 @@
+"""Turns: loops that are not compiled as one function, whose schedule is made for being run again and again.
+
+What is the same in every turn is computed once, integers that count are Python's, and a carry is written over where
+nobody looks at what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tenferro.exec.expression import Change, Expression
+from tenferro.exec.loop import Loop, LoopFunction
+from tenferro.exec.plan.alias import Aliases, aliases
+from tenferro.exec.plan.place import place
+from tenferro.exec.plan.ranges import Range, fits
+from tenferro.exec.plan.rewrite import rewritten
+from tenferro.exec.schedule import ExecInstruction, ExecProgram, Over
+from tenferro.ops.control import Scan, While
+from tenferro.ops.elementwise import Add
+from tenferro.ops.structural import BroadcastInDim, Reshape
+
+__all__ = ["turns"]
+
+
+def turns(program: ExecProgram) -> ExecProgram:
+    """The schedule with each interpreted loop as a function of its own."""
+    steps = [
+        _turned(program, step) if _is_interpreted(step) else step for step in program.instructions
+    ]
+    return replace(program, instructions=tuple(steps))
+
+
+def _is_interpreted(step: ExecInstruction) -> bool:
+    """Whether it is a loop over bodies of known shapes that are interpreted, and no line of which is compiled."""
+    if not isinstance(step.op, Scan | While) or type(step.function) is not partial:
+        return False
+    return all([
+        all([spec.is_static for spec in part.types])
+        and (part.later is None or not part.later.after(part))
+        for part in step.parts
+    ])  # fmt: skip
+
+
+def _turned(program: ExecProgram, step: ExecInstruction) -> ExecInstruction:
+    op: Any = step.op
+    *conditions, body = step.parts
+    is_scan = isinstance(op, Scan)
+    n = op.num_consts
+    m = op.num_carry if is_scan else len(body.output_slots)
+    known = _known(program, step)
+    counters: dict[int, int] = {}
+    ranges = _of_consts(body, known, n)
+    for number in range(m) if is_scan else ():
+        slot = body.input_slots[n + number]
+        values = _counted(body, slot, body.output_slots[number], known.get(n + number), op.length)
+        if values is not None:
+            ranges[slot], counters[number] = values, slot
+    parts = [
+        place(_numbers(rewritten(part, _of_consts(part, known, n), (), ())[0], ()))
+        for part in conditions
+    ]
+    kept = [body.output_slots[number] for number in counters]
+    body, indices = rewritten(body, ranges, counters.values(), kept)
+    body, once = _hoisted(_numbers(body, indices), n)
+    carry = _Carry(body, n, m)
+    body = place(body, carry.owned)
+    copied = carry.copied(body)
+    settled = carry.settled(body, copied, is_scan and op.length > 0)
+    loop = Loop(op, (*parts, body), once, frozenset(counters), copied, settled)
+    return step._replace(function=LoopFunction(step, loop), parts=loop.parts)
+
+
+def _known(program: ExecProgram, step: ExecInstruction) -> dict[int, int]:
+    """The integers and truth values of rank 0 among the operands that are known, by the operand's number."""
+    return {
+        number: int(program.constants[slot])
+        for number, slot in enumerate(step.input_slots)
+        if slot in program.constants
+        and not program.types[slot].shape
+        and program.types[slot].dtype.kind in "iub"
+    }
+
+
+def _of_consts(part: ExecProgram, known: Mapping[int, int], consts: int) -> dict[int, Range]:
+    """The ranges of inputs that are the same in every turn and known."""
+    return {part.input_slots[i]: (value, value) for i, value in known.items() if i < consts}
+
+
+def _counted(
+    body: ExecProgram, slot: int, output: int, first: int | None, length: int
+) -> Range | None:
+    """The values of a carry to which each turn adds the same; None for others."""
+    maker = next((step for step in body.instructions if output in step.output_slots), None)
+    if first is None or maker is None or not isinstance(maker.op, Add):
+        return None
+    added = [int(body.constants[each]) for each in maker.input_slots if each in body.constants]
+    dtype = body.types[slot].dtype
+    if slot not in maker.input_slots or len(added) != 1 or not dtype.is_integer:
+        return None
+    ends = first, first + added[0] * length
+    if not fits((min(ends), max(ends)), dtype):
+        return None
+    last = first + added[0] * max(0, length - 1)
+    return min(first, last), max(first, last)
+
+
+def _numbers(program: ExecProgram, indices: Any) -> ExecProgram:
+    """The schedule with values of rank 0 as NumPy's scalars, but for those of which a kernel wants arrays."""
+    numbers = {slot for slot, spec in enumerate(program.types) if not spec.shape}
+    for step in program.instructions:
+        takes = (
+            step.is_ufunc
+            or step.is_elementwise
+            or isinstance(step.function, Expression | LoopFunction)
+            or isinstance(step.op, BroadcastInDim | Reshape)
+        )
+        if not takes:
+            numbers.difference_update(step.input_slots)
+        if len(step.output_slots) > 1 and not isinstance(step.function, LoopFunction):
+            numbers.difference_update(step.output_slots)
+    numbers.update(indices)
+    constants = {
+        slot: value[()] if slot in numbers else np.asarray(value)
+        for slot, value in program.constants.items()
+    }
+    return replace(program, constants=constants, numbers=frozenset(numbers))
+
+
+def _hoisted(program: ExecProgram, consts: int) -> tuple[ExecProgram, int]:
+    """The schedule with views and numbers that are the same in every turn first, and their number."""
+    still = {*program.input_slots[:consts], *program.constants}
+    before: list[ExecInstruction] = []
+    rest: list[ExecInstruction] = []
+    for step in program.instructions:
+        function = step.function
+        is_cheap = isinstance(function, Expression) and not isinstance(function, Change) and (
+            function.is_view or not step.output_types[0].shape
+        )  # fmt: skip
+        if is_cheap and still.issuperset(step.input_slots):
+            still.update(step.output_slots)
+            before.append(step)
+        else:
+            rest.append(step)
+    return replace(program, instructions=(*before, *rest)), len(before)
+
+
+@dataclass
+class _Carry:
+    """Whose memory the values of a loop's carry are.
+
+    Attributes:
+        owned: inputs whose memory is the loop's alone from the second turn on.
+    """
+
+    owned: frozenset[int]
+
+    def __init__(self, body: ExecProgram, consts: int, count: int) -> None:
+        self.inputs = body.input_slots[consts : consts + count]
+        self.outputs = body.output_slots[:count]
+        self.aliasing: Aliases = aliases(body)
+        ranked = [bool(body.types[slot].shape) for slot in self.inputs]
+        roots = [self.aliasing.roots[slot] for slot in self.outputs]
+        owned = {slot for slot, is_array in zip(self.inputs, ranked, strict=True) if is_array}
+        while True:
+            times: dict[int, int] = {}
+            for each in roots:
+                for root in each:
+                    times[root] = times.get(root, 0) + 1
+            lost = {
+                slot for slot, each in zip(self.inputs, roots, strict=True)
+                if slot in owned
+                and (len(each) != 1 or times[each[0]] > 1 or each[0] in self.aliasing.foreign - owned)
+            }  # fmt: skip
+            if not lost:
+                break
+            owned -= lost
+        self.owned = frozenset(owned)
+
+    def _bases(self, body: ExecProgram) -> Mapping[int, int]:
+        """For each owned carry the slot whose memory it has after a turn: of an input, or of what the turn made."""
+        over = {
+            step.output_slots[0]: step.places[0].slot
+            for step in body.instructions
+            if step.places and isinstance(step.places[0], Over)
+        }
+        bases: dict[int, int] = {}
+        for slot, output in zip(self.inputs, self.outputs, strict=True):
+            if slot in self.owned:
+                (base,) = self.aliasing.roots[output]
+                while base in over:
+                    (base,) = self.aliasing.roots[over[base]]
+                bases[slot] = base
+        return bases
+
+    def copied(self, body: ExecProgram) -> dict[int, str]:
+        """The carries whose first value is copied, by their number, and the order of the copy."""
+        orders: dict[int, str] = {}
+        made_over: dict[int, int] = {}
+        for step in body.instructions:
+            if step.places and isinstance(step.places[0], Over):
+                slot = step.places[0].slot
+                base = made_over.get(slot, slot)
+                made_over[step.output_slots[0]] = base
+                order = step.function.order if isinstance(step.function, Change) else "K"
+                orders.setdefault(base, order)
+        wanted = {slot: order for slot, order in orders.items() if slot in self.owned}
+        bases, size = self._bases(body), -1
+        while len(wanted) != size:
+            size = len(wanted)
+            for slot, base in bases.items():
+                if slot in wanted and base in self.owned:
+                    wanted.setdefault(base, wanted[slot])
+        return {number: wanted[slot] for number, slot in enumerate(self.inputs) if slot in wanted}
+
+    def settled(self, body: ExecProgram, copied: Mapping[int, str], turns: bool) -> frozenset[int]:
+        """The carries that end in memory that is theirs alone."""
+        mine = {self.inputs[number] for number in copied}
+        bases = self._bases(body)
+        return frozenset([
+            number for number, slot in enumerate(self.inputs)
+            if slot in bases
+            and (bases[slot] in mine or bases[slot] not in self.inputs)
+            and (turns or slot in mine)
+        ])  # fmt: skip

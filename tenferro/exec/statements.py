@@ -1,0 +1,140 @@
+"""Statements of printed functions: a step as a line of Python, with locals for slots."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import Any
+
+from tenferro.exec.expression import Change, Expression
+from tenferro.exec.schedule import Arena, ExecInstruction, ExecProgram, Lent, Over
+
+__all__ = ["Locals", "Names", "Writer"]
+
+
+class Locals:
+    """Names of values in one function. A dying value's name goes to the next value, which frees its memory.
+
+    Few names are quick to compile, and `del` is left for those that nothing takes over at once.
+
+    Args:
+        numbers: of new names; those of a loop's body go on where those around it are.
+    """
+
+    def __init__(self, slots: Sequence[int], numbers: Iterator[int] | None = None) -> None:
+        self._numbers = count() if numbers is None else numbers
+        self.of = {slot: self.new() for slot in slots}
+        self._free: list[str] = []
+
+    def new(self) -> str:
+        """A name that nothing has."""
+        return f"v{next(self._numbers)}"
+
+    def inner(self) -> Locals:
+        """Those of a loop's body."""
+        return Locals((), self._numbers)
+
+    def statement(self, results: Sequence[int], call: str, frees: Sequence[int]) -> str:
+        """The call's results in locals, and the locals that go with it, some of the results perhaps."""
+        freed = [self.of.pop(slot) for slot in frees if slot in self.of]
+        targets: list[str] = []
+        for slot in results:
+            name = freed.pop() if freed else self._free.pop() if self._free else self.new()
+            self.of[slot] = name
+            targets.append(name)
+        freed += [self.of.pop(slot) for slot in results if slot in frees]
+        self._free += freed
+        gone = f"; del {', '.join(freed)}" if freed else ""
+        return f"{', '.join(targets)} = {call}{gone}" if targets else f"{call}{gone}"
+
+
+class Names:
+    """Names of what a function's text calls and reads beside its locals.
+
+    Attributes:
+        values: by name.
+    """
+
+    def __init__(self, program: ExecProgram) -> None:
+        self.values: dict[str, Any] = {"asarray": program.resources.as_array}
+        self._of: dict[int, str] = {}
+        self._constants = 0
+
+    def function(self, step: ExecInstruction) -> str:
+        """Of a step's function."""
+        plain = step.function.__name__ if step.is_ufunc else step.op.name.partition("(")[0]
+        return self.value(re.sub(r"\W", "_", plain), step.function)  # because families have dots
+
+    def value(self, name: str, value: Any) -> str:
+        """Of a value; the one that is asked for, or with a number behind it."""
+        known = self._of.get(id(value))
+        if known is None:
+            known = f"{name}_{len(self._of)}" if name in self.values else name
+            self._of[id(value)] = known
+            self.values[known] = value
+        return known
+
+    def constant(self, value: Any) -> str:
+        """Of a constant of the program."""
+        known = self._of.get(id(value))
+        if known is None:
+            known = self.value(f"c{self._constants}", value)
+            self._constants += 1
+        return known
+
+
+class Writer:
+    """Writes the steps of a schedule as statements.
+
+    Args:
+        arena: the name of the piece of memory for values in the middle.
+    """
+
+    def __init__(
+        self, program: ExecProgram, names: Names, values: Locals, arena: str = "arena"
+    ) -> None:
+        self.program, self.names, self.locals, self.arena = program, names, values, arena
+        self.pinned: dict[int, str] = {}
+
+    def name_of(self, slot: int) -> str:
+        """Of a value."""
+        name = self.locals.of.get(slot) or self.pinned.get(slot)
+        return self.names.constant(self.program.constants[slot]) if name is None else name
+
+    def statement(self, step: ExecInstruction) -> str:
+        """The step, and what dies with it."""
+        call = self._call(step)
+        before = ""
+        if isinstance(step.function, Change) and step.places:
+            names = list(map(self.name_of, step.input_slots))
+            before, call = f"{step.function.written(names, self.names.value)}\n", names[0]
+        # A kernel gives numbers for arrays of rank 0.
+        return before + self.locals.statement(step.output_slots, call, step.frees)
+
+    def _call(self, step: ExecInstruction) -> str:
+        arguments = list(map(self.name_of, step.input_slots))
+        function, numbers = step.function, self.program.numbers
+        if isinstance(function, Expression) and not isinstance(function, Change):
+            call = function.written(arguments, self.names.value)
+        else:
+            if step.places and isinstance(step.places[0], Over):
+                arguments.append(f"out={self.name_of(step.places[0].slot)}")
+            elif step.places:
+                arguments.append(f"into=[{', '.join(map(self._bytes, step.places))}]")
+            call = f"{self.names.function(step)}({', '.join(arguments)})"
+        as_arrays = [
+            not spec.shape and slot not in numbers
+            for slot, spec in zip(step.output_slots, step.output_types, strict=True)
+        ]
+        if any(as_arrays):
+            return f"asarray({call})" if len(as_arrays) == 1 else f"map(asarray, {call})"
+        return call
+
+    def _bytes(self, target: Any) -> str:
+        if isinstance(target, Arena):
+            return f"{self.arena}[{target.offset}:{target.offset + target.size}]"
+        if isinstance(target, Lent):
+            self.names.values["lend"] = self.program.resources.memory.lend
+            return f"lend({target.size})"
+        return "None"
