@@ -78,6 +78,11 @@ SIMPLER: dict[str, tuple[Callable[[Any], Any], Any, list[str]]] = {
         CORNERS,
         [],
     ),
+    "a broadcast to its own shape": (
+        lambda x: apply_one(BroadcastInDim((6,), (0,)), x),
+        CORNERS,
+        [],
+    ),
     "a whole slice": (lambda x: apply_one(Slice((0,), (6,), (1,)), x), CORNERS, []),
     "times one": (lambda x: apply_one(Multiply(), x, splat(1.0, x)), CORNERS, []),
     "plus minus zero": (lambda x: apply_one(Add(), x, splat(-0.0, x)), CORNERS, []),
