@@ -215,9 +215,25 @@ def test_column_then_floor_and_a_log_that_goes_on(tree: Path, monkeypatch: Any) 
     assert again.stages(at_import) == (
         ["tests/test_own.py::test_small"],
         ["tests/test_floor.py::test_bound"],
+        [],
     )
+    # what is beyond the limits of both comes last, if it runs the line
+    monkeypatch.setattr(module, "MOST_FILES", 0)
+    assert again.stages(mutants[0]) == (
+        ["tests/test_own.py::test_small"],
+        [],
+        ["tests/test_floor.py::test_bound"],
+    )
+    monkeypatch.setattr(module, "STAGE_SECONDS", 0.0)
+    assert again.stages(mutants[0]) == (
+        [],
+        [],
+        ["tests/test_floor.py::test_bound", "tests/test_own.py::test_small"],
+    )
+    monkeypatch.undo()
+    monkeypatch.setitem(module.FOLDERS, "one", ("tests/test_own.py",))
     monkeypatch.setattr(Recording, "tests", lambda *_: set())
-    assert again.stages(at_import) == (["tests/test_own.py::test_small"], [])
+    assert again.stages(at_import) == (["tests/test_own.py::test_small"], [], [])
 
 
 def test_a_copy_has_what_the_checkout_has(tmp_path: Path) -> None:
