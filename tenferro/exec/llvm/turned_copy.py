@@ -25,7 +25,7 @@ TASKS = 64
 """At least, where there is so much to do, so that threads share them."""
 TEXTS = 64
 """Kept for one compiler."""
-WORTH = 1 << 26
+WORTH = 1 << 25
 """Bytes that NumPy copies in the time that it takes to compile a function."""
 NARROWEST = 4
 """Float64 of the vectors that are worth it."""
