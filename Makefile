@@ -125,7 +125,6 @@ hostile: MUTANTS := 20000
 hostile: $(STAMP) ## damaged files of every kind, read in children; goes on where it was ended; SEED=1 are others
 	$(BIN)/python -m tools.hostile --mutants $(MUTANTS) --seed $(SEED)
 
-# Half an hour; then six for a thousand mutants, with two workers.
 parity-score: COUNT := 10000
 parity-score: MINUTES := 600
 parity-score: $(STAMP) ## seed faults and rewrites into modules, and write docs/verdicts.md of what the parity check makes of them; goes on where it was ended
@@ -137,6 +136,7 @@ accuracy: DOUBLES := 1000000
 accuracy: $(STAMP) ## measure the largest error of each function, and write docs/accuracy.md; goes on where it was ended
 	$(BIN)/python -m tools.accuracy --singles $(SINGLES) --doubles $(DOUBLES)
 
+# Half an hour; then two for a thousand mutants, with two workers.
 mutants-map: $(STAMP) ## record which tests run which lines, in a copy of the tree; goes on where it was ended
 	$(BIN)/python -m tools.mutants map
 

@@ -12,7 +12,7 @@ import pytest
 from tenferro.ops import analytic
 from tools.accuracy.arguments import CHUNK, chunks, dtype_of, structured
 from tools.accuracy.engines import run_of
-from tools.accuracy.errors import error_of, estimates, unit
+from tools.accuracy.errors import error_of, estimates, exact_values, unit
 from tools.accuracy.functions import FUNCTIONS
 from tools.accuracy.page import written
 
@@ -35,7 +35,7 @@ def test_a_sample_is_within_the_bound(name: str, dtype: str) -> None:
     assert run is not None
     with np.errstate(all="ignore"):
         y = run(xs)
-        rough = estimates(function, xs, y)
+        rough = estimates(exact_values(function.reference, xs), y)
     worst, sample = np.argsort(-rough)[:5], range(5)
     for i in [*worst, *sample]:
         arguments = [float(x[i]) for x in xs]
@@ -65,6 +65,7 @@ def test_a_sample_is_within_the_bound(name: str, dtype: str) -> None:
         ("lgamma", 0.9999999999999988),
         ("lgamma", 1.9894534218551),
         ("lgamma", 0.7268409863388242),
+        ("nn.gelu", -35.45165863246384),  # as of ndtr
         ("digamma", -26.99999998),  # beside a pole
         ("digamma", -3.0000000001),
         ("digamma", -60.25),
@@ -91,7 +92,7 @@ def test_errors_are_in_units_in_the_last_place() -> None:
             assert near <= 0.501
             assert off == pytest.approx(1, abs=0.501)
             xs, ys = [np.array([x], dtype)], np.array([up], dtype)
-            assert estimates(exp, xs, ys)[0] == pytest.approx(off, abs=0.01)
+            assert estimates(exact_values(exp.reference, xs), ys)[0] == pytest.approx(off, abs=0.01)
         assert unit(1.0, kind) == np.finfo(dtype).eps
         assert math.isinf(error_of(exp, [1.0], math.nan, kind))
         assert error_of(exp, [1e4], math.inf, kind) == 0

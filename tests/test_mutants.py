@@ -38,6 +38,11 @@ SOURCES = {
     "y = zip(a, b, strict=True)": ["(a)", "zip(b, a, strict=True)"],
     "y = 'words for people'": [],
     "y: int | None": [],
+    "Rule = Callable[[Op, int], bool | None]": [],
+    "Rule: TypeAlias = Callable[[Op, int], None]": [],
+    "y = rules[a, 1]": ["rules[a, 2]", "rules[a, 0]"],
+    "MOST = 40\n'Of a page.'": [],
+    "MOST = 1 << 16\n'Bytes.'": [],
     "assert a < b": [],
     "raise ValueError('a', 3)": [],
 }  # fmt: skip
@@ -50,6 +55,16 @@ def test_edits_of_a_line(source: str) -> None:
     assert lines == set(SOURCES[source])
     for edit in edits:
         assert edit.difference(source) == (source, edit.applied(source))
+
+
+def test_numbers_that_are_not_chosen_by_measuring_are_edited() -> None:
+    """Small ones, those without words, and what is no name of the file's."""
+    for source in (
+        "MOST = 3\n'Of a page.'\n",
+        "MOST = 40\nLEAST = 2\n",
+        "most = 40\n'Of a page.'\n",
+    ):
+        assert edits_of(source)
 
 
 def test_edits_of_lines_that_are_not_ascii_and_go_on() -> None:
@@ -200,9 +215,25 @@ def test_column_then_floor_and_a_log_that_goes_on(tree: Path, monkeypatch: Any) 
     assert again.stages(at_import) == (
         ["tests/test_own.py::test_small"],
         ["tests/test_floor.py::test_bound"],
+        [],
     )
+    # what is beyond the limits of both comes last, if it runs the line
+    monkeypatch.setattr(module, "MOST_FILES", 0)
+    assert again.stages(mutants[0]) == (
+        ["tests/test_own.py::test_small"],
+        [],
+        ["tests/test_floor.py::test_bound"],
+    )
+    monkeypatch.setattr(module, "STAGE_SECONDS", 0.0)
+    assert again.stages(mutants[0]) == (
+        [],
+        [],
+        ["tests/test_floor.py::test_bound", "tests/test_own.py::test_small"],
+    )
+    monkeypatch.undo()
+    monkeypatch.setitem(module.FOLDERS, "one", ("tests/test_own.py",))
     monkeypatch.setattr(Recording, "tests", lambda *_: set())
-    assert again.stages(at_import) == (["tests/test_own.py::test_small"], [])
+    assert again.stages(at_import) == (["tests/test_own.py::test_small"], [], [])
 
 
 def test_a_copy_has_what_the_checkout_has(tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ import pytest
 
 import tenferro as tnf
 from tenferro.door import apply_one
+from tenferro.graph import Graph
 from tenferro.ops.elementwise import Add, Multiply
+from tenferro.program.instructions import copy_into, readers
 
 F8 = "float64"
 
@@ -218,3 +220,70 @@ def test_another_structure_is_told_by_where_it_parts() -> None:
     assert "the arguments have another structure" in str(error.value)
     for word in ("expected", "got", "'b'", "'c'"):
         assert word in str(error.value).partition("structure")[2]
+
+
+def test_a_reader_of_one_value_twice_is_one_reader() -> None:
+    program = tnf.compile(lambda x: x * x + 1.0, np.ones(3))
+    step = next(step for step in program.instructions if isinstance(step.op, Multiply))
+    assert readers(program.instructions)[step.inputs[0]] == [step]
+
+
+def test_copied_instructions_keep_their_lines() -> None:
+    """Those that have none get the one that is given."""
+    program = tnf.compile(lambda x: x * x, np.ones(3))
+    (step,) = program.instructions
+    line = step.source
+    assert line is not None
+    other = line._replace(line=line.line + 7)
+    for source, expected in ((line, line), (None, other)):
+        graph = Graph()
+        values = {program.input_slots[0]: graph.add_input(program.input_specs[0])}
+        copy_into(graph, [step._replace(source=source)], values, source=other)
+        assert graph.instructions[0].source == expected
+
+
+def test_runs_of_a_program_at_hand_are_hits() -> None:
+    """Of whole arguments, and of their leaves."""
+    executor = tnf.GraphExecutor()
+    program = tnf.compile(lambda x: x + 1.0, np.ones(3))
+    for runs in range(1, 4):
+        executor.run(program, np.ones(3))
+        assert executor.cache_stats().hits == runs - 1
+    for runs in range(3, 5):
+        executor.run_leaves(program, [np.ones(3)])
+        assert executor.cache_stats().hits == runs
+
+
+def test_a_profile_as_a_dictionary_has_every_column() -> None:
+    def long(x: Any) -> Any:
+        for _ in range(50):
+            x = tnf.sin(x) + 1.0
+        return x
+
+    profile = tnf.compile(long, np.ones(3)).profile(np.ones(3), runs=1)
+    rows = profile.to_dict()["instructions"]
+    assert len(rows) == len(profile.instructions) > 72
+    names = {
+        "op",
+        "types",
+        "source",
+        "seconds",
+        "made_bytes",
+        "moved_bytes",
+        "live_bytes",
+        "depth",
+        "turns",
+    }
+    assert all(names <= row.keys() for row in rows)
+    assert len(profile.memory_timeline()) == 72
+
+
+def test_a_profile_tells_how_fast_bytes_move() -> None:
+    """Of the largest, in gigabytes a second, which no processor doubles in a line."""
+    profile = tnf.compile(lambda x: tnf.sin(x), np.ones(1 << 16)).profile(np.ones(1 << 16), runs=1)
+    (row,) = profile.instructions
+    speed = row.moved_bytes / row.seconds / 1e9
+    assert row.moved_bytes == 2 * 8 * (1 << 16)
+    (line,) = [line for line in str(profile).splitlines() if "Sin" in line]
+    shown = float(line.split()[3])
+    assert shown == pytest.approx(speed, rel=0.06)

@@ -409,6 +409,9 @@ def take(
     index = as_operand(indices)
     if not spec_of(index).dtype.is_integer:
         raise DTypeError(f"take: indices are integers, got {spec_of(index)}")
+    if mode == "clip" and spec_of(index).dtype is DType.U64:
+        # Because there is no integer type of both 64 bits and a sign that holds all of them.
+        index = convert(minimum(index, np.uint64(np.iinfo(np.int64).max)), DType.I64)
     if mode != "raise":
         extent = x.shape[axis] if is_static(x.shape[axis]) else shape_of(x, axis)
         last = subtract(extent, 1)

@@ -17,6 +17,7 @@ import numpy as np
 
 from tenferro.exec.runtime.resources import CALLER, Resources
 from tenferro.exec.runtime.threads import ALONE, Workers
+from tenferro.exec.runtime.turn import LINE, turn_of
 
 __all__ = ["Copy", "Dense", "fastest_axis"]
 
@@ -24,6 +25,8 @@ SMALLEST = 1 << 22
 """Bytes below which the caches hold both arrays, and any order is as good."""
 SHARED = 1 << 22
 """Bytes whose copy is worth sharing among threads."""
+STREAMED = 1 << 21
+"""Bytes of results that compiled copies write around the caches, which hold no more of them than what is read next."""
 NEAR = 1024
 """Lines of the source that stay in cache, and pages whose addresses do, until their next element is read."""
 STRIP = 128
@@ -67,7 +70,7 @@ class Dense:
         """The array, in memory of its own."""
         if x.nbytes < TURNED:
             return np.array(x, order=self.order, copy=True)
-        memory, workers = self.resources.memory, self.resources.workers
+        memory = self.resources.memory
         out = np.ndarray(x.shape, x.dtype, memory.lend(x.nbytes), order=self.order)
         layout = x.shape, x.strides, x.dtype
         copy = self._copies.get(layout)
@@ -75,7 +78,7 @@ class Dense:
             if len(self._copies) >= LAYOUTS:
                 self._copies.clear()
             copy = self._copies[layout] = Copy(out, x)
-        copy(out, x, workers)
+        copy(out, x, self.resources)
         return out
 
 
@@ -92,10 +95,24 @@ class Copy:
             self.run = run
             source, target = self._views(x), self._views(out)
         self.walk = _planned(target, source)
+        self.turn = turn_of(target, source, x.nbytes >= STREAMED) if x.nbytes >= TURNED else None
+        self._moved = 0
 
-    def __call__(self, out: Any, x: Any, workers: Workers = ALONE) -> None:
+    def __call__(self, out: Any, x: Any, resources: Resources = CALLER) -> None:
         """Write x into `out`."""
-        self.walk(self._views(out), self._views(x), workers)
+        target, source = self._views(out), self._views(x)
+        self._moved += x.nbytes
+        turner, is_whole = resources.turner, out.ctypes.data % LINE == 0
+        is_worth = turner is not None and self._moved >= turner.worth
+        compiled = (
+            turner.function(self.turn) if turner and self.turn and is_worth and is_whole else None
+        )
+        if compiled:
+            function, tasks = compiled
+            pointers = source.ctypes.data, target.ctypes.data
+            resources.workers.share(partial(function, *pointers), tasks)
+        else:
+            self.walk(target, source, resources.workers)
 
     def _views(self, x: Any) -> Any:
         """In the order of the result, slowest axis first, with axes as one that step as one in both.

@@ -142,6 +142,7 @@ class GraphExecutor:
             self.extensions.register(runtime)
         self.workers = Workers(threads)
         self.memory = Pool(memory_bytes)
+        turner = self.compiler.turner if self.compiler else None
         as_array = np.asarray if backend is NUMPY else lambda y: y
         self.binder = Binder(
             extensions=self.extensions,
@@ -150,7 +151,7 @@ class GraphExecutor:
             plan=planning(self.compiler, segmented)
             if backend is NUMPY and not check_finite
             else (),
-            resources=Resources(self.workers, self.memory, as_array),
+            resources=Resources(self.workers, self.memory, as_array, turner),
             prints=segmented and backend is NUMPY,
             compiler=self.compiler,
             later=Straightener(self.compiler) if self.compiler and segmented else None,

@@ -11,6 +11,7 @@ from tenferro.nn import (
     activations,
     attention,
     convolution,
+    gaussian,
     initializers,
     normalization,
     probabilities,
@@ -18,6 +19,7 @@ from tenferro.nn import (
 from tenferro.nn.activations import *  # noqa: F403  # because the names are this module's
 from tenferro.nn.attention import *  # noqa: F403  # because the names are this module's
 from tenferro.nn.convolution import *  # noqa: F403  # because the names are this module's
+from tenferro.nn.gaussian import *  # noqa: F403  # because the names are this module's
 from tenferro.nn.normalization import *  # noqa: F403  # because the names are this module's
 from tenferro.nn.probabilities import *  # noqa: F403  # because the names are this module's
 
@@ -25,6 +27,7 @@ __all__ = ["initializers"]
 __all__ += activations.__all__
 __all__ += attention.__all__
 __all__ += convolution.__all__
+__all__ += gaussian.__all__
 __all__ += normalization.__all__
 __all__ += probabilities.__all__
 

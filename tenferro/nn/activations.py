@@ -20,7 +20,6 @@ from tenferro.api.elementwise import (
     add,
     clip,
     divide,
-    erfc,
     expm1,
     greater,
     greater_equal,
@@ -49,7 +48,6 @@ from tenferro.types import ArrayLike, Tensor
 __all__ = [
     "celu",
     "elu",
-    "gelu",
     "glu",
     "hard_sigmoid",
     "hard_silu",
@@ -150,30 +148,6 @@ def silu(x: ArrayLike) -> Any:
 
 
 swish = silu
-
-
-def gelu(x: ArrayLike, approximate: bool = True) -> Any:
-    """x times the probability that a standard normal number is below x.
-
-    Args:
-        approximate: use (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 instead of the error function.
-
-    >>> gelu(1.0), gelu(1.0, approximate=False)
-    (array(0.84119199), array(0.84134475))
-    """
-    if approximate:
-        return _gated(_inexact(x), _normal_below_by_tanh, 30.0)
-    return _gated(_inexact(x), _normal_below, 40.0)
-
-
-def _normal_below(x: Tensor) -> Any:
-    return multiply(0.5, erfc(multiply(-math.sqrt(0.5), x)))
-
-
-def _normal_below_by_tanh(x: Tensor) -> Any:
-    """(1 + tanh(u)) / 2 as logistic(2 u), which keeps its digits where u is negative."""
-    cube = multiply(x, square(x))
-    return logistic(multiply(2 * math.sqrt(2 / math.pi), add(x, multiply(0.044715, cube))))
 
 
 def mish(x: ArrayLike) -> Any:
@@ -301,9 +275,10 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Any:
     x = _inexact(x)
     is_negative = less(x, 0)
     size = where(is_negative, negative(x), x)
-    # The values at x and -x have the product b / 4.
-    large = multiply(0.5, add(size, hypot(size, sqrt(convert(b, spec_of(x).dtype)))))
-    small = divide(convert(b, spec_of(x).dtype), multiply(4.0, where(is_negative, large, 1.0)))
+    b = convert(b, spec_of(x).dtype)
+    # Halves are added, because the sum may be infinite; the values at x and -x have the product b / 4.
+    large = add(multiply(0.5, size), multiply(0.5, hypot(size, sqrt(b))))
+    small = divide(multiply(0.25, b), where(is_negative, large, 1.0))
     return where(is_negative, small, large)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from tenferro.passes.choose_alternatives import choose_alternatives
 from tenferro.passes.clean_up import clean_up
 from tenferro.passes.decompose_dots import decompose_dots
+from tenferro.passes.defer_products import defer_products
 from tenferro.passes.fold_transposes import fold_transposes
 from tenferro.passes.fuse_scans import fuse_scans
 from tenferro.passes.hoist_invariants import hoist_invariants
@@ -24,6 +25,7 @@ __all__ = [
     "choose_alternatives",
     "clean_up",
     "decompose_dots",
+    "defer_products",
     "fold_transposes",
     "fuse_scans",
     "hoist_invariants",
@@ -41,6 +43,7 @@ NATIVE_PASSES: tuple[Callable[[GraphProgram], GraphProgram], ...] = (
     fuse_scans,
     share_loops,
     hoist_invariants,
+    defer_products,
     clean_up,
     join_pieces,
     sort_dot_dimensions,

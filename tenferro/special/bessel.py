@@ -24,7 +24,8 @@ from tenferro.api.elementwise import (
     subtract,
     where,
 )
-from tenferro.special.operands import chebyshev, in_reals, largest, polynomial
+from tenferro.api.polynomials import chebyshev, largest, polynomial
+from tenferro.special.operands import in_reals
 from tenferro.types import ArrayLike, Tensor
 
 __all__ = ["i0", "i0e", "i1", "i1e"]

@@ -42,8 +42,9 @@ from tenferro.api.elementwise import (
     where,
 )
 from tenferro.api.elementwise import polygamma as polygamma_of
+from tenferro.api.polynomials import largest, polynomial
 from tenferro.errors import UnsupportedError
-from tenferro.special.operands import as_order, in_reals, largest, polynomial
+from tenferro.special.operands import as_order, in_reals
 from tenferro.types import ArrayLike, Tensor
 
 __all__ = [

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tenferro.api import elementwise
+from tenferro.api import normal_integral as integral
 from tenferro.api.custom import custom_jvp
 from tenferro.api.elementwise import (
     add,
@@ -19,24 +20,22 @@ from tenferro.api.elementwise import (
     greater,
     greater_equal,
     less,
-    less_equal,
     log,
     log1p,
     logical_and,
     multiply,
     negative,
-    round,
     sqrt,
     square,
     subtract,
     where,
 )
-from tenferro.special.operands import in_reals, largest, polynomial
+from tenferro.api.normal_integral import ROOT_TWO_PI
+from tenferro.api.polynomials import polynomial
+from tenferro.special.operands import in_reals
 from tenferro.types import ArrayLike, Tensor
 
 __all__ = ["erf", "erfc", "erfinv", "log_ndtr", "ndtr", "ndtri"]
-
-ROOT_TWO_PI = math.sqrt(2 * math.pi)
 
 MIDDLE = (
     (
@@ -71,28 +70,6 @@ FAR_TAIL = (
     ),
 )  # fmt: skip
 """Numerators and denominators, highest power first."""
-
-CENTRE = 5.0
-FAR = 1e8
-HAZARD = (
-    -1.6993343505753576e-10, -5.346254644065357e-11, 1.8820132111142907e-09, 9.114407916256175e-10,
-    -1.2478678915496976e-08, -8.310392051428054e-09, 7.282440142363134e-08, 5.3645931348208856e-08,
-    -4.439211184496898e-07, -2.294138059018154e-07, 2.9599771654561176e-06, -3.940955208972257e-07,
-    -2.0394619418253267e-05, 2.777757457934812e-05, 0.00011446715670558231, -0.00045988050434671713,
-    0.00016296486801379887, 0.0038526404159239126, -0.017390456213026814, 0.046434515152479004,
-    -0.09075764606052368, 0.13685699049105074, -0.1568078845459251, 0.11787913352659142,
-)  # fmt: skip
-"""(r - 1) / (1 - q^2) for r = (x + h(0)) / h(x) and q = (x - k) / (x + k), with the hazard h and k = 5, highest power first.
-
-The polynomial of its degree that meets it at the zeros of a Chebyshev polynomial, in 50 digits: it and its slope
-are right to a quarter of a unit of float64. The factor takes r to 1 at both ends exactly.
-"""
-HAZARD_SINGLE = (
-    -1.3510830439484527e-05, 2.5678364071934435e-05, 0.0001073720172089178, -0.0004572430910518854,
-    0.00016649577329608118, 0.003851213093229638, -0.0173912662542174, 0.04643485653090109,
-    -0.09075757734128871, 0.13685696095572714, -0.15680788549844937, 0.11787913393753723,
-)  # fmt: skip
-"""The same for float32, right to a tenth of a unit."""
 
 
 def erf(x: ArrayLike) -> Any:
@@ -140,21 +117,7 @@ def ndtr(x: ArrayLike) -> Any:
     >>> ndtr([-1.0, 0.0])
     array([0.15865525, 0.5       ])
     """
-    return in_reals("ndtr", _ndtr, x)
-
-
-@custom_jvp
-def _ndtr(x: Tensor) -> Any:
-    is_below, size = _side_and_size(x)
-    tail = _tail(size)
-    return where(is_below, tail, subtract(1.0, tail))
-
-
-@_ndtr.defjvp
-def _ndtr_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """The derivative: the density."""
-    (x,), (x_dot,) = primals, tangents
-    return _ndtr(x), multiply(x_dot, _density(_side_and_size(x)[1]))
+    return in_reals("ndtr", integral.ndtr, x)
 
 
 def log_ndtr(x: ArrayLike) -> Any:
@@ -171,9 +134,11 @@ def log_ndtr(x: ArrayLike) -> Any:
 
 @custom_jvp
 def _log_ndtr(x: Tensor) -> Any:
-    is_below, size = _side_and_size(x)
-    tail = _tail(size)
-    logarithm = log(where(is_below, multiply(ROOT_TWO_PI, _hazard(size)), subtract(1.0, tail)))
+    is_below, size = integral.side_and_size(x)
+    tail = integral.tail(size)
+    logarithm = log(
+        where(is_below, multiply(ROOT_TWO_PI, integral.hazard(size)), subtract(1.0, tail))
+    )
     below = negative(add(multiply(0.5, square(size)), logarithm))
     # XLA's log1p loses digits near -0.41.
     above = where(greater(tail, 0.25), logarithm, log1p(negative(tail)))
@@ -184,51 +149,9 @@ def _log_ndtr(x: Tensor) -> Any:
 def _log_ndtr_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     """The derivative: the density over its integral, which below 0 is the hazard."""
     (x,), (x_dot,) = primals, tangents
-    is_below, size = _side_and_size(x)
-    above = divide(_density(size), subtract(1.0, _tail(size)))
-    return _log_ndtr(x), multiply(x_dot, where(is_below, _hazard(size), above))
-
-
-def _side_and_size(x: Tensor) -> tuple[Any, Any]:
-    """Whether x <= 0, and |x| with slope -1 there."""
-    is_below = less_equal(x, 0.0)
-    return is_below, where(is_below, negative(x), x)
-
-
-def _density(x: Tensor) -> Any:
-    """The normal density of x >= 0; from 40 on it is 0 in every dtype, and x held fixed.
-
-    The power is one of a square that is exact and one of what is left, because half a bit of x^2 / 2 is x^2 / 2
-    bits of the power.
-    """
-    x = where(greater(x, 40.0), 40.0, x)
-    short = multiply(round(multiply(x, 128.0)), 1 / 128)
-    rest = subtract(x, short)
-    least = exp(negative(multiply(rest, add(short, multiply(0.5, rest)))))
-    return multiply(multiply(1 / ROOT_TWO_PI, least), exp(multiply(-0.5, square(short))))
-
-
-def _ratio_to_hazard(x: Tensor) -> tuple[Any, Any]:
-    """The numerator x + h(0) and the denominator of the hazard h(x), x >= 0; beyond `FAR` those of h(1)."""
-    x = where(greater(x, FAR), 1.0, x)
-    inverse = divide(1.0, add(x, CENTRE))
-    q = multiply(subtract(x, CENTRE), inverse)
-    factor = multiply(multiply(4 * CENTRE, multiply(x, inverse)), inverse)  # 1 - q^2
-    terms = HAZARD if largest(x) > 1e300 else HAZARD_SINGLE
-    ratio = add(1.0, multiply(factor, polynomial(q, terms)))
-    return add(x, 2 / ROOT_TWO_PI), ratio
-
-
-def _hazard(x: Tensor) -> Any:
-    """The normal density of x >= 0 over its integral from x on."""
-    above, ratio = _ratio_to_hazard(x)
-    return where(greater(x, FAR), x, divide(above, ratio))
-
-
-def _tail(x: Tensor) -> Any:
-    """The integral of the normal density from x >= 0 on."""
-    above, ratio = _ratio_to_hazard(x)
-    return divide(multiply(_density(x), ratio), above)
+    is_below, size = integral.side_and_size(x)
+    above = divide(integral.density(size), subtract(1.0, integral.tail(size)))
+    return _log_ndtr(x), multiply(x_dot, where(is_below, integral.hazard(size), above))
 
 
 def ndtri(p: ArrayLike) -> Any:

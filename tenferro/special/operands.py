@@ -1,19 +1,16 @@
-"""Operands of special functions, and polynomials in them."""
+"""Operands of special functions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import ml_dtypes
-
-from tenferro.api.elementwise import add, multiply, subtract
 from tenferro.api.promotion import convert, inexact_dtype, promote, result_type
 from tenferro.door import as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError
-from tenferro.types import ArrayLike, DType, Tensor
+from tenferro.types import ArrayLike, DType
 
-__all__ = ["as_order", "chebyshev", "in_reals", "largest", "polynomial"]
+__all__ = ["as_order", "in_reals"]
 
 
 def in_reals(name: str, function: Callable[..., Any], *operands: ArrayLike) -> Any:
@@ -41,26 +38,3 @@ def as_order(name: str, parameter: str, value: Any, least: int) -> int:
             f"special.{name}: {parameter} must be an int of at least {least}, got {value!r}"
         )
     return value.__index__()
-
-
-def largest(x: Tensor) -> float:
-    """The largest number of x's dtype."""
-    return float(ml_dtypes.finfo(spec_of(x).dtype.dtype).max)
-
-
-def polynomial(x: Tensor, coefficients: Sequence[float]) -> Any:
-    """The polynomial in x by Horner's rule, its highest coefficient first."""
-    y = add(multiply(x, coefficients[0]), coefficients[1])
-    for coefficient in coefficients[2:]:
-        y = add(multiply(y, x), coefficient)
-    return y
-
-
-def chebyshev(x: Tensor, coefficients: Sequence[float]) -> Any:
-    """The sum of c_k T_k(x) for -1 <= x <= 1 by Clenshaw's recurrence, c_0 first."""
-    double = multiply(x, 2.0)
-    before: Any = 0.0
-    last: Any = multiply(x, 0.0)
-    for coefficient in reversed(coefficients[1:]):
-        before, last = last, add(subtract(multiply(double, last), before), coefficient)
-    return add(subtract(multiply(x, last), before), coefficients[0])

@@ -250,3 +250,12 @@ def test_a_clamp_is_constant_at_its_bounds_and_beyond(transform: Any) -> None:
             transform(lambda b, v=v: tnf.lax.clamp(lower, v, b), 1)(upper) for v in (0.5, 3.0)
         ]
         assert tangents == ([0, 1] if lower == upper else [1, 1])
+
+
+@pytest.mark.parametrize("x", [-np.inf, np.inf, complex(-np.inf, 0.0)])
+def test_a_power_at_infinity_does_not_change_with_a_negative_exponent(x: Any) -> None:
+    """x^y is zero around every y below zero."""
+    x = np.asarray(x)
+    y = np.full((), -1.5, x.dtype)
+    _, y_dot = tnf.jvp(lambda y: tnf.pow(x, y), (y,), (np.ones_like(y),))
+    assert y_dot == 0

@@ -278,3 +278,14 @@ def test_the_next_number(dtype: str) -> None:
         is_same = (found.view(bits) == wanted.view(bits)) | alike
         assert (np.isnan(found) == np.isnan(wanted)).all()
         assert is_same.all()
+
+
+def test_clipped_positions_of_every_integer_type() -> None:
+    """Also those beyond every signed one."""
+    x = np.arange(300.0)
+    for dtype in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"):
+        indices = np.array([np.iinfo(dtype).max, 3, np.iinfo(dtype).min], dtype)
+        expected = x[np.clip(indices.astype(object), 0, 299).astype(np.int64)]
+        assert tnf.take(x, indices, mode="clip").tolist() == expected.tolist()
+        program = tnf.compile(lambda x, i: tnf.take(x, i, mode="clip"), x, indices)
+        assert program.run(x, indices).tolist() == expected.tolist()

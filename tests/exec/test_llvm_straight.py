@@ -416,3 +416,21 @@ def test_a_ufunc_that_would_convert_has_no_loop() -> None:
     assert loop is not None
     assert loop.name == "numpy.sin.float64.float64"
     assert loop_of_step(step, [integer]) is None
+
+
+def test_the_records_of_arrays_are_known() -> None:
+    """Otherwise no line is compiled, and nothing else says so."""
+    assert array_function.knows_arrays()
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_constant_with_two_axes_beside_arrays_of_any_order(order: str) -> None:
+    table = RNG.standard_normal((3, 4))
+    program = tnf.compile(lambda x: tnf.exp(x * table) + table - x, X)
+    executor = tnf.GraphExecutor("K")
+    schedule = later(executor, program, X)
+    (line,) = [step for step in schedule.instructions if isinstance(step.op, Straight)]
+    x = np.asarray(X, order=order)
+    (y,) = [line.function(x)]
+    assert y.tobytes() == executor.run(program, x).tobytes()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tenferro.exec.kernels import window_products
+from tenferro.exec.kernels import sums_of_products, window_products
 from tenferro.exec.kernels.convolution import Convolved
 from tenferro.exec.llvm.link import Linker, Processor, is_installed, processor
 from tenferro.exec.llvm.sums_of_products import CompiledSums
@@ -61,7 +61,7 @@ def leading_last(x: Any) -> Any:
 def image(random: Random, rng: Any) -> tuple[Any, Any]:
     """An image with channels last and kernels in any order."""
     x = rng.standard_normal((random.choice([1, 2]), random.choice([2, 5]), random.choice([5, 12]), random.choice([7, 9, 16])))  # fmt: skip
-    w = rng.standard_normal((random.choice([16, 48]), x.shape[1], random.choice([1, 2, 3]), random.choice([2, 3])))  # fmt: skip
+    w = rng.standard_normal((random.choice([16, 48, 64]), x.shape[1], random.choice([1, 2, 3]), random.choice([1, 2, 3])))  # fmt: skip
     return channels_last(x), random.choice([np.asarray, np.asfortranarray])(w)
 
 
@@ -72,12 +72,20 @@ def cotangent(random: Random, rng: Any) -> tuple[Any, Any]:
     return leading_last(x), leading_last(w)
 
 
+@pytest.mark.parametrize("kernels", [sums_of_products.KERNELS_BYTES, 1 << 13])
 @pytest.mark.parametrize("make", [image, cotangent])
 @pytest.mark.parametrize("how", [processor, narrow])
 def test_random_sums(
-    make: Callable[..., Any], how: Callable[[], Processor], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., Any],
+    how: Callable[[], Processor],
+    kernels: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Bits are the same in any order, on one thread and on two, in memory that was written before."""
+    """Bits are the same in any order, on one thread and on two, in memory that was written before, and of kernels that no
+    cache holds.
+    """
+    monkeypatch.setattr(sums_of_products, "KERNELS_BYTES", kernels)
+    monkeypatch.setattr(sums_of_products, "BLOCK", 32)
     random, rng = Random(7), np.random.default_rng(7)
     machine, memory, used = compiled(how()), Pool(1 << 24), list[bool]()
     by_machine = window_products.is_summed
@@ -114,3 +122,36 @@ def test_outputs_that_fill_no_vectors_are_left_to_blas() -> None:
     op = standard(Random(0), x, w)
     y = Convolved(op, Resources(), "K", machine)(channels_last(x), w)
     np.testing.assert_allclose(y, defined(op, x, w))
+
+
+@pytest.mark.parametrize(
+    ("outputs", "kernel", "several"),
+    [
+        (64, (3, 3), 64),  # which a cache holds
+        (256, (3, 3), 64),
+        (512, (3, 3), 32),  # because a cache holds no more
+        (96, (5, 5), 48),
+        (80, (5, 5), 0),
+        (2048, (1, 1), 512),
+        (512, (1, 1), 512),
+    ],
+)
+def test_kernels_are_read_in_blocks_that_a_cache_holds(
+    outputs: int, kernel: tuple[int, int], several: int
+) -> None:
+    channels = {96: 240, 80: 240, 512: 600, 2048: 600}.get(outputs, 256)
+    w = np.empty((outputs, channels, *kernel), np.float32)
+    assert sums_of_products._outputs_at_once(w) == several
+
+
+def test_a_first_call_does_not_wait_for_passes() -> None:
+    """With the same bits."""
+    machine = compiled(processor())
+    rng = np.random.default_rng(0)
+    x, w = channels_last(rng.standard_normal((1, 5, 7, 9))), rng.standard_normal((16, 5, 3, 2))
+    op = standard(Random(0), x, w)
+    run = Convolved(op, Resources(), "K", machine)
+    first = run(x, w)
+    assert machine.linker.functions.stats().entries == 0
+    np.testing.assert_array_equal(run(x, w), first, strict=True)
+    assert machine.linker.functions.stats().entries == 1

@@ -205,3 +205,15 @@ def test_cotangents_are_the_adjoint(family: Any, ledger: Passes) -> None:
 def test_payloads_that_mean_nothing(make: Callable[[], Any], words: str) -> None:
     with pytest.raises(errors.InvalidConfigError, match=words):
         make()
+
+
+@pytest.mark.parametrize("op", [linalg.Svd, linalg.Eig, linalg.Eigh], ids=lambda op: op.__name__)
+def test_whether_vectors_are_wanted_is_true_or_false(op: Any) -> None:
+    for wrong in ("no", 2, None):
+        with pytest.raises(errors.TenferroError, match="vectors"):
+            op(vectors=wrong)
+
+
+def test_a_solver_of_two_dtypes_says_which() -> None:
+    with pytest.raises(errors.DTypeError, match="float64, float32"):
+        linalg.Solve("N").infer_output_meta([DType.F64, DType.F32], [(3, 3), (3, 2)])

@@ -78,6 +78,11 @@ SIMPLER: dict[str, tuple[Callable[[Any], Any], Any, list[str]]] = {
         CORNERS,
         [],
     ),
+    "a broadcast to its own shape": (
+        lambda x: apply_one(BroadcastInDim((6,), (0,)), x),
+        CORNERS,
+        [],
+    ),
     "a whole slice": (lambda x: apply_one(Slice((0,), (6,), (1,)), x), CORNERS, []),
     "times one": (lambda x: apply_one(Multiply(), x, splat(1.0, x)), CORNERS, []),
     "plus minus zero": (lambda x: apply_one(Add(), x, splat(-0.0, x)), CORNERS, []),
@@ -132,6 +137,14 @@ KEPT: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "through a narrower dtype": (
         lambda x: apply_one(Convert(tnf.DType.F64), apply_one(Convert(tnf.DType.F16), x)),
         np.array([1.0, 1e-9, 1e9]),
+    ),
+    "float through a wider integer": (
+        lambda x: apply_one(Convert(tnf.DType.F32), apply_one(Convert(tnf.DType.I64), x)),
+        np.array([1.5, -2.5], "f4"),
+    ),
+    "integer through bool": (
+        lambda x: apply_one(Convert(tnf.DType.I8), apply_one(Convert(tnf.DType.Bool), x)),
+        np.array([0, 3, -2], "i1"),
     ),
     "float through integer": (
         lambda x: apply_one(Convert(tnf.DType.F64), apply_one(Convert(tnf.DType.I32), x)),

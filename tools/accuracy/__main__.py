@@ -2,71 +2,91 @@
 
 python -m tools.accuracy                     goes on where it was ended; records are in build/accuracy
 python -m tools.accuracy --only exp pow      some functions
-python -m tools.accuracy --singles 1000000   so many arguments in float32; --doubles in float64
+python -m tools.accuracy --part compiled     only compiled functions against their bounds; `functions` the other part
+python -m tools.accuracy --singles 1000000   so many arguments in float32; --doubles in float64; --proofs of compiled
+                                             functions in float64, and in float32 of those of two numbers
 python -m tools.accuracy --page              writes the page from the records there are
+
+It fails where a compiled function is beyond its declared bound.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import warnings
 from pathlib import Path
-from typing import Any
 
+from tools.accuracy.compiled import TABLE, bound_of, largest_error
 from tools.accuracy.engines import ENGINES
 from tools.accuracy.functions import FUNCTIONS
-from tools.accuracy.measure import environment, measured
+from tools.accuracy.measure import Cell, measured
 from tools.accuracy.page import DTYPES, written
+from tools.accuracy.records import Key, Record, Records
 
 ROOT = Path(__file__).resolve().parents[2]
-RECORDS = ROOT / "build" / "accuracy"
 PAGE = ROOT / "docs" / "accuracy.md"
+PARTS = ("functions", "compiled")
 
 
-def main() -> None:
-    """Measure what has no record yet, and write the page."""
+def main() -> int:
+    """Measure what has no record yet, and write the page; 1 if a bound does not hold."""
     parser = argparse.ArgumentParser(prog="tools.accuracy")
     parser.add_argument("--only", nargs="*", choices=list(FUNCTIONS), metavar="NAME")
+    parser.add_argument("--part", choices=PARTS)
     parser.add_argument("--singles", type=int, default=100_000_000)
     parser.add_argument("--doubles", type=int, default=1_000_000)
+    parser.add_argument("--proofs", type=int, default=100_000_000)
     parser.add_argument("--page", action="store_true", help="only write the page")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    RECORDS.mkdir(parents=True, exist_ok=True)
+    records = Records(ROOT / "build" / "accuracy")
     counts = {"float16": 0, "bfloat16": 0, "float32": options.singles, "float64": options.doubles}
     for name in () if options.page else options.only or FUNCTIONS:
         for dtype in DTYPES:
-            for engine in ENGINES:
-                record(name, dtype, engine, counts[dtype])
-    PAGE.write_text(
-        written([json.loads(path.read_text()) for path in sorted(RECORDS.glob("*.json"))])
-    )
+            if options.part != "compiled":
+                in_every_way(records, name, dtype, counts[dtype])
+            if options.part != "functions" and name in TABLE:
+                against_its_bound(records, name, dtype, options.proofs)
+    every = records.every()
+    PAGE.write_text(written(every))
+    return int(any([is_beyond(record) for record in every]))
 
 
-def record(name: str, dtype: str, engine: str, count: int) -> None:
-    """Measure one cell, unless as much of it has been measured in the same environment."""
-    path = RECORDS / f"{name}, {dtype}, {engine}.json"
-    where = environment(engine)
-    if path.exists():
-        before: dict[str, Any] = json.loads(path.read_text())
-        if before["environment"] == where and before["asked"] >= count:
-            return
-    cell = measured(FUNCTIONS[name], dtype, engine, count)
-    entry = {
-        "function": name,
-        "dtype": dtype,
-        "engine": engine,
-        "asked": count,
-        "environment": where,
-        "cell": None if cell is None else cell.as_record(),
-    }
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(entry))
-    partial.replace(path)
-    shown = "no such way" if cell is None else f"{cell.error:.3g} ulps at {cell.arguments}"
-    print(f"{name:20} {dtype:9} {engine:9} {shown}", flush=True)
+def in_every_way(records: Records, name: str, dtype: str, count: int) -> None:
+    """Measure a function by each engine by which as much has not been measured in the same environment."""
+    keys = {engine: Key(name, dtype, engine) for engine in ENGINES}
+    missing = [engine for engine in ENGINES if not records.has(keys[engine], count)]
+    if missing:
+        with records.timed([keys[engine] for engine in missing], count) as put:
+            for engine, cell in measured(FUNCTIONS[name], dtype, missing, count).items():
+                put(keys[engine], cell)
+                shown(keys[engine], cell)
+
+
+def against_its_bound(records: Records, name: str, dtype: str, count: int) -> None:
+    """Look for the largest error of a compiled function."""
+    key = Key(name, dtype, "bound")
+    if not records.has(key, count):
+        with records.timed([key], count) as put:
+            cell = largest_error(name, dtype, count)
+            put(key, cell)
+            shown(key, cell)
+
+
+def is_beyond(record: Record) -> bool:
+    """Whether a compiled function is beyond its bound, which is said."""
+    cell, name, dtype = record["cell"], record["function"], record["dtype"]
+    if record["engine"] != "bound" or cell is None or cell["error"] <= bound_of(name, dtype):
+        return False
+    print(f"{name} in {dtype}: {cell['error']:.5g} ulps at {cell['arguments']}, its bound is {bound_of(name, dtype):.5g}")  # fmt: skip
+    return True
+
+
+def shown(key: Key, cell: Cell | None) -> None:
+    """Print a line."""
+    text = "no such way" if cell is None else f"{cell.error:.6g} ulps at {cell.arguments}"
+    print(f"{key.name:20} {key.dtype:9} {key.engine:9} {text}", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -9,9 +9,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tools.accuracy.functions import Function
+from tools.accuracy.function import Function
 
-__all__ = ["CHUNK", "chunks", "dtype_of"]
+__all__ = ["CHUNK", "all_singles", "chunks", "dtype_of"]
 
 CHUNK = 1 << 16
 """Arguments of one run: programs are compiled for this shape."""
@@ -22,6 +22,14 @@ NEIGHBOURS = 3
 def dtype_of(name: str) -> Any:
     """NumPy's dtype, bfloat16 among them."""
     return np.dtype(getattr(ml_dtypes, name, name))
+
+
+def all_singles() -> Iterator[list[np.ndarray]]:
+    """Every bit pattern of float32, infinities and NaN among them."""
+    bits = np.arange(CHUNK, dtype=np.uint32)
+    for _ in range((1 << 32) // CHUNK):
+        yield [bits.view(np.float32)]
+        bits = bits + np.uint32(CHUNK)
 
 
 def chunks(function: Function, name: str, count: int) -> Iterator[list[np.ndarray]]:
@@ -35,8 +43,11 @@ def chunks(function: Function, name: str, count: int) -> Iterator[list[np.ndarra
     columns = [grid] if function.arity == 1 else list(zip(*_pairs(grid), strict=True))
     yield from _runs([np.array(column, dtype) for column in columns], function, dtype)
     for number in range(-(-count // CHUNK)):
-        rng = np.random.default_rng([number, function.arity])
-        yield [_random(rng, function, dtype) for _ in range(function.arity)]
+        rng = np.random.Generator(np.random.SFC64([number, function.arity]))
+        # Turned by an eighth, so that those of all sizes and those near one meet each other too.
+        yield [
+            np.roll(_random(rng, function, dtype), k * CHUNK // 8) for k in range(function.arity)
+        ]
 
 
 def structured(function: Function, dtype: Any) -> np.ndarray:
@@ -86,19 +97,39 @@ def _usual(function: Function, dtype: Any) -> Any:
 
 
 def _random(rng: np.random.Generator, function: Function, dtype: Any) -> np.ndarray:
-    """A half of all sizes of either sign, a quarter near one, and a quarter evenly in the domain."""
-    limits = ml_dtypes.finfo(dtype)
-    low, high = np.clip(function.domain, -800.0, 800.0)
+    """A half of all sizes of either sign, a quarter near one, and a quarter evenly in the domain.
+
+    Bits that are drawn evenly are numbers evenly in every binade, as many in each.
+    """
+    low, high = function.domain
+    largest = min(max(abs(low), abs(high)), float(ml_dtypes.finfo(dtype).max))
     half, quarter = CHUNK // 2, CHUNK // 4
-    sizes = np.exp2(rng.uniform(limits.minexp - 4, limits.maxexp, half))
-    if not np.isinf(function.domain[1]):
-        sizes = np.exp2(rng.uniform(limits.minexp - 4, np.log2(high), half))
-    near = np.exp2(rng.uniform(-12, 7, quarter))
-    signed = np.concatenate([sizes, near]) * rng.choice([-1.0, 1.0], half + quarter)
-    with np.errstate(all="ignore"):
-        x = np.concatenate([signed, rng.uniform(low, high, CHUNK - half - quarter)]).astype(dtype)
-        x = np.where(_inside(x, function), x, -x)
-    return np.where(_inside(x, function), x, rng.uniform(low, high, CHUNK).astype(dtype))
+    evenly = rng.uniform(max(low, -800.0), min(high, 800.0), CHUNK).astype(dtype)
+    x = np.concatenate(
+        [
+            _with_bits(rng, 0.0, largest, half, dtype),
+            _with_bits(rng, 2.0**-12, min(2.0**7, largest), quarter, dtype),
+            evenly[: CHUNK - half - quarter],
+        ]
+    )
+    if low == -np.inf and high == np.inf:
+        return x
+    is_inside = _inside(x, function)
+    if is_inside.all():
+        return x
+    x = np.where(is_inside, x, -x)
+    return np.where(_inside(x, function), x, evenly)
+
+
+def _with_bits(
+    rng: np.random.Generator, low: float, high: float, count: int, dtype: Any
+) -> np.ndarray:
+    """Numbers of either sign whose sizes have bits between those of two."""
+    unsigned = np.dtype(f"u{dtype.itemsize}")
+    first, last = [int(end) for end in np.array([low, high]).astype(dtype).view(unsigned)]
+    bits = rng.integers(2 * first, 2 * last + 2, count, unsigned)
+    sign = bits << unsigned.type(8 * dtype.itemsize - 1)
+    return ((bits >> unsigned.type(1)) | sign).view(dtype)
 
 
 def _inside(x: np.ndarray, function: Function) -> np.ndarray:

@@ -11,7 +11,7 @@ import tenferro as tnf
 from tenferro.errors import TenferroError
 from tenferro.exec.llvm.link import is_installed
 from tools.accuracy.arguments import CHUNK
-from tools.accuracy.functions import Function
+from tools.accuracy.function import Function
 from xla_peer import XlaExecutor
 
 __all__ = ["ENGINES", "Run", "run_of"]

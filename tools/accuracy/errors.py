@@ -1,56 +1,80 @@
-"""Errors in units in the last place: estimated by another library, judged by mpmath."""
+"""Errors in units in the last place: estimated by arithmetic of more bits, judged by mpmath."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ml_dtypes
 import mpmath
 import numpy as np
 
-from tools.accuracy.functions import Function
+from tools.accuracy.function import Function
 
-__all__ = ["DIGITS", "error_of", "estimates", "unit"]
+__all__ = ["DIGITS", "error_of", "estimates", "exact_values", "unit"]
 
 DIGITS = 60
 """Of the definition, beyond what large and small arguments take."""
+EXPONENT = np.uint64(0x7FF << 52)
+"""The bits of float64 that are its power of two."""
 
 
-def unit(exact: float, dtype: Any) -> float:
-    """The distance of neighbouring numbers of a dtype where a value lies."""
+def unit(exact: Any, dtype: Any) -> float:
+    """The distance of neighbouring numbers of a dtype where a value lies, a float or a number of mpmath."""
     limits = ml_dtypes.finfo(dtype)
     size = min(abs(exact), float(limits.max))
-    exponent = max(math.frexp(size)[1] - 1 if size else limits.minexp, limits.minexp)
+    power = mpmath.frexp(size)[1] if isinstance(size, mpmath.mpf) else math.frexp(size)[1]
+    exponent = max(power - 1 if size else limits.minexp, limits.minexp)
     return math.ldexp(1.0, exponent - limits.nmant) if exponent - limits.nmant > -1075 else 5e-324
 
 
-def estimates(function: Function, xs: Sequence[np.ndarray], y: np.ndarray) -> np.ndarray:
-    """The errors by the reference, in units of y's dtype; infinite where one of both is no number.
+def exact_values(reference: Callable[..., Any], xs: Sequence[np.ndarray]) -> np.ndarray:
+    """The values of a reference: in float64 of smaller floats, in long doubles of float64 where it has them.
 
-    In float64 it may be no better than what is measured, and share its code: then it tells little.
+    Where it has none, float64 may be no better than what is measured, and share its code: then it tells little.
+    """
+    types = "".join(getattr(reference, "types", "d"))
+    kind = np.longdouble if xs[0].dtype == np.float64 and "g" in types else np.float64
+    with np.errstate(all="ignore"):
+        return np.asarray(reference(*[x.astype(kind) for x in xs]))
+
+
+def estimates(exact: np.ndarray, y: np.ndarray, is_strict: bool = False) -> np.ndarray:
+    """The errors in units of y's dtype; infinite where one of both is no number, and zero where neither is one; if
+    strict, where both are NaN or the same infinity.
+
+    Few passes, because there are 10^8 of them. The unit is that of the smaller one of both, so that it is not too
+    large where the exact value is rounded up to a power of two.
     """
     limits = ml_dtypes.finfo(y.dtype)
-    kind = _wide(function)
     with np.errstate(all="ignore"):
-        exact = function.reference(*[x.astype(kind) for x in xs])
-        size = np.clip(np.abs(exact), float(limits.tiny), float(limits.max))
-        units = np.ldexp(kind(1.0), np.frexp(size)[1] - 1 - limits.nmant)
-        wide = y.astype(kind)
-        error = np.abs(wide - exact) / units
-        # What is larger than the largest number by less than half a unit rounds to it, by more to infinity.
-        over = np.abs(exact) >= float(limits.max)
-        error = np.where(over & np.isinf(wide) & (np.sign(wide) == np.sign(exact)), 0.0, error)
-        error = np.where(wide == exact, 0.0, error)
-        neither = ~np.isfinite(exact) & ~np.isfinite(wide)
-        return np.where(neither, 0.0, np.where(np.isnan(error), np.inf, error))
+        wide = y.astype(np.float64)
+        near = exact.astype(np.float64)
+        # Of float64 the difference is taken in the reference's bits, which are more.
+        error = wide - near if exact is near else (y.astype(exact.dtype) - exact).astype(np.float64)
+        np.abs(error, out=error)
+        size = np.minimum(np.abs(wide), np.abs(near, out=near), out=near)
+        np.maximum(size, float(limits.tiny), out=size)
+        bits = size.view(np.uint64)
+        bits &= EXPONENT
+        error /= size
+        error *= 2.0**limits.nmant
+        if not math.isfinite(error.max()):
+            _judge_infinities(error, exact, y, is_strict)
+    return error
 
 
-def _wide(function: Function) -> Any:
-    """The type in which the reference computes: of more than 64 bits where NumPy and the processor have it."""
-    has_more = isinstance(function.reference, np.ufunc) and "g" in "".join(function.reference.types)
-    return np.longdouble if has_more else np.float64
+def _judge_infinities(error: np.ndarray, exact: np.ndarray, y: np.ndarray, is_strict: bool) -> None:
+    """Errors where a value is infinite or NaN."""
+    wide = y.astype(exact.dtype)
+    largest = float(ml_dtypes.finfo(y.dtype).max)
+    # What is larger than the largest number by less than half a unit rounds to it, by more to infinity.
+    is_over = (np.abs(exact) >= largest) & (np.sign(wide) == np.sign(exact))
+    is_finite = np.isfinite(wide)
+    neither = np.isnan(exact) & np.isnan(wide) if is_strict else ~(np.isfinite(exact) | is_finite)
+    error[(is_over & ~is_finite) | (wide == exact) | neither] = 0.0
+    error[np.isnan(error)] = np.inf
 
 
 def error_of(function: Function, xs: Sequence[float], y: float, dtype: Any) -> float:
@@ -76,5 +100,5 @@ def error_of(function: Function, xs: Sequence[float], y: float, dtype: Any) -> f
         if not math.isfinite(y):
             return math.inf
         terms = 0.0 if function.terms is None else function.terms(*xs)
-        size = min(max(abs(exact), mpmath.mpf(terms)), mpmath.mpf(float(limits.max)))
-        return float(abs(mpmath.mpf(y) - exact) / mpmath.mpf(unit(float(size), dtype)))
+        size = max(abs(exact), mpmath.mpf(terms))
+        return float(abs(mpmath.mpf(y) - exact) / mpmath.mpf(unit(size, dtype)))

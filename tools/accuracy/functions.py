@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
 import mpmath
@@ -13,35 +12,10 @@ import scipy.special as sp
 
 import tenferro as tnf
 from tests.points.unary import UNARY
+from tools.accuracy.activations import ACTIVATIONS, ndtr
+from tools.accuracy.function import INF, Function
 
 __all__ = ["FUNCTIONS", "Function"]
-
-INF = math.inf
-
-
-@dataclass(frozen=True)
-class Function:
-    """A function of one or two numbers.
-
-    Attributes:
-        call: what is measured, a function of tensors.
-        definition: the function in mpmath.
-        reference: the same in float64 by another library, which picks the arguments that are judged in many digits;
-            its infinities and NaN are what is right there.
-        domain: of each argument, beyond which nothing is measured.
-        points: arguments around which its formula, or ours, changes.
-        ulps: the most that any way of running it may be off in float32 and float64, by declaration.
-        terms: the size of terms that cancel where the function is small: there the error is relative to them.
-    """
-
-    call: Callable[..., Any]
-    definition: Callable[..., Any]
-    reference: Callable[..., Any]
-    domain: tuple[float, float] = (-INF, INF)
-    points: tuple[float, ...] = ()
-    ulps: float = 8.0
-    arity: int = 1
-    terms: Callable[..., float] | None = None
 
 
 def elementary(names: Iterable[str], ulps: float) -> dict[str, Function]:
@@ -57,11 +31,6 @@ def elementary(names: Iterable[str], ulps: float) -> dict[str, Function]:
         )
         for name in names
     }
-
-
-def ndtr(x: Any) -> Any:
-    """The normal distribution function."""
-    return mpmath.erfc(-x / mpmath.sqrt(2)) / 2
 
 
 def ndtri(p: Any) -> Any:
@@ -135,12 +104,7 @@ FUNCTIONS: dict[str, Function] = {
         arity=2,
         terms=lambda x, y: max(abs(x), abs(y)),
     ),
-    "nn.softplus": Function(
-        tnf.nn.softplus, lambda x: mpmath.log1p(mpmath.exp(x)), lambda x: np.logaddexp(x, 0), (-1e4, 1e4)
-    ),
-    "nn.silu": Function(
-        tnf.nn.silu, lambda x: x / (1 + mpmath.exp(-x)), lambda x: x * sp.expit(x), (-1e4, 1e4)
-    ),
+    **ACTIVATIONS,
     "special.gamma": of_special("gamma", mpmath.gamma, domain=(0.0, 200.0), ulps=512.0),
     "special.ndtr": of_special("ndtr", ndtr, domain=(-37.0, 50.0), points=(-12.7, -35.5), ulps=16.0),
     "special.ndtri": of_special("ndtri", ndtri, domain=(0.0, 1.0), points=(0.5,), ulps=64.0),

@@ -1,9 +1,10 @@
-"""One cell of the table: a function, a dtype and a way of running it."""
+"""A function and a dtype in all ways of running it, by the same arguments."""
 
 from __future__ import annotations
 
 import math
 import platform
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
@@ -14,11 +15,12 @@ import ml_dtypes
 import numpy as np
 
 from tools.accuracy.arguments import CHUNK, chunks, dtype_of
-from tools.accuracy.engines import run_of
-from tools.accuracy.errors import error_of, estimates
-from tools.accuracy.functions import Function
+from tools.accuracy.engines import Run, run_of
+from tools.accuracy.errors import error_of, estimates, exact_values
+from tools.accuracy.function import Function
+from tools.accuracy.worst import Worst
 
-__all__ = ["Cell", "environment", "measured"]
+__all__ = ["Cell", "environment", "judged", "measured"]
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = {
@@ -27,8 +29,9 @@ SOURCES = {
     "PJRT": ("lowering/emit",),
 }
 """Folders with the code of each way of running, beyond that of the public functions."""
-Judged = tuple[float, tuple[float, ...], float]
-"""The estimate of an error, the arguments, and the value."""
+PARTS = ("tenferro/api/normal_integral.py", "tenferro/api/polynomials.py")
+FOLDERS = {"nn": ("tenferro/nn", *PARTS), "special": ("tenferro/special", *PARTS)}
+"""Folders and files with the code of public functions, by the part of their names before the dot."""
 
 WORST = 100
 """Arguments of the largest estimates that are judged in many digits."""
@@ -39,6 +42,9 @@ SAMPLE = 1000
 EACH = 16
 """Of one run of arguments, so that one bad stretch does not hide the others."""
 
+FLUSHED = 2.0**10
+"""Values up to so many smallest normal numbers come out as zeros where an intermediate one is taken for zero."""
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -46,12 +52,14 @@ class Cell:
 
     Attributes:
         count: arguments that were looked at.
+        judged: of those, how many in many digits.
         error: the largest error, in units in the last place.
         arguments: where it is.
         value: what came out there.
     """
 
     count: int
+    judged: int
     error: float
     arguments: tuple[float, ...]
     value: float
@@ -61,22 +69,22 @@ class Cell:
         return asdict(self)
 
 
-def environment(engine: str) -> dict[str, str]:
-    """What results of an engine may depend on: packages, the processor, and our code."""
-    versions = {"code": _code(engine)}
-    for name in ("numpy", "scipy", "jaxlib", "llvmlite"):
+def environment(engine: str, name: str = "") -> dict[str, str]:
+    """What results of a function by an engine may depend on: packages, the processor, and our code."""
+    versions = {"code": _code((*FOLDERS.get(name.partition(".")[0], ()), *SOURCES[engine]))}
+    for package in ("numpy", "scipy", "jaxlib", "llvmlite"):
         try:
-            versions[name] = version(name)
+            versions[package] = version(package)
         except PackageNotFoundError:
-            versions[name] = "none"
+            versions[package] = "none"
     return {**versions, "processor": _processor()}
 
 
-def _code(engine: str) -> str:
-    """A hash of the sources that compute by this engine."""
+def _code(folders: Iterable[str]) -> str:
+    """A hash of the sources in some folders."""
     digest = sha256()
-    for folder in ("tenferro/special", *SOURCES[engine]):
-        for path in sorted((ROOT / folder).rglob("*.py")):
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*.py")) or [ROOT / folder]:
             digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -88,42 +96,79 @@ def _processor() -> str:
     return " ".join([platform.machine(), *extra])
 
 
-def measured(function: Function, dtype: str, engine: str, count: int) -> Cell | None:
-    """The cell; None where there is no such way of running it."""
-    run = run_of(function, engine, dtype)
-    if run is None:
-        return None
-    tiny = float(ml_dtypes.finfo(dtype_of(dtype)).tiny)
+@dataclass
+class Way:
+    """A way of running, with what was found so far."""
+
+    run: Run
+    worst: Worst
+    sample: list[np.ndarray]
+
+
+def measured(
+    function: Function, dtype: str, engines: Sequence[str], count: int
+) -> dict[str, Cell | None]:
+    """A cell by each engine; None where there is no such way of running it."""
+    runs = {engine: run_of(function, engine, dtype) for engine in engines}
+    ways = {
+        engine: Way(run, Worst(WORST * ROUNDS, EACH), [])
+        for engine, run in runs.items()
+        if run is not None
+    }
     looked_at = 0
     rng = np.random.default_rng(0)
-    worst: list[Judged] = []
-    sample: list[Judged] = []
-    for xs in chunks(function, dtype, count):
-        y = run(xs)
-        error = estimates(function, xs, y)
-        small = [np.abs(x.astype(np.float64)) < tiny for x in (*xs, y)]
-        # XLA takes subnormal numbers for zero.
-        is_left_out = np.any(small, axis=0) & (engine == "PJRT")
-        error[is_left_out] = 0.0
-        worst += [_entry(error, xs, y, i) for i in np.argsort(-error)[:EACH] if error[i] > 0]
-        if dtype == "float64" and len(sample) < SAMPLE:
-            several = SAMPLE // 2 if not looked_at else SAMPLE // 8
-            sample += [
-                _entry(error, xs, y, i) for i in rng.choice(CHUNK, several) if not is_left_out[i]
-            ]
+    for xs in chunks(function, dtype, count) if ways else ():
+        exact = exact_values(function.reference, xs)
+        several = 0
+        if dtype == "float64" and looked_at < CHUNK * 5:
+            several = SAMPLE // 8 if looked_at else SAMPLE // 2
+        picked = rng.choice(CHUNK, several)
+        for engine, way in ways.items():
+            y = way.run(xs)
+            left_out = _flushed(xs, exact, y, dtype) if engine == "PJRT" else None
+            way.worst.add(estimates(exact, y), xs, y, left_out)
+            taken = picked if left_out is None else picked[~left_out[picked]]
+            if several:
+                columns = [np.zeros(len(taken)), *[x[taken] for x in xs], y[taken]]
+                way.sample += list(np.stack(columns, axis=1))
         looked_at += CHUNK
-        worst = sorted(set(worst), key=lambda entry: -entry[0])[: WORST * ROUNDS]
-    best = Cell(looked_at, 0.0, (), 0.0)
-    for number, (estimate, xs, value) in enumerate([*sample, *worst]):
-        if number >= WORST + len(sample) and estimate <= best.error:
+    return {
+        engine: None
+        if engine not in ways
+        else judged(
+            function, dtype, looked_at, ways[engine].sample, ways[engine].worst.entries(), WORST
+        )
+        for engine in engines
+    }
+
+
+def _flushed(xs: Sequence[np.ndarray], exact: np.ndarray, y: np.ndarray, dtype: str) -> np.ndarray:
+    """Where XLA takes a subnormal number for zero: of an argument, in the value, or on the way to a small one."""
+    tiny = float(ml_dtypes.finfo(dtype_of(dtype)).tiny)
+    sizes = [np.abs(x.astype(np.float64)) for x in xs]
+    small = [(size < tiny) & (size > 0) for size in sizes]
+    of_value, of_exact = np.abs(y.astype(np.float64)), np.abs(exact)
+    is_lost = (of_exact < tiny * FLUSHED) & (of_value < tiny)
+    return np.any([*small, is_lost, of_exact < tiny * (1 + 2.0**-7)], axis=0)
+
+
+def judged(
+    function: Function,
+    dtype: str,
+    looked_at: int,
+    sample: Sequence[np.ndarray],
+    worst: Sequence[np.ndarray],
+    least: int,
+) -> Cell:
+    """The largest error of a sample and of the worst, at least of so many of them, in many digits."""
+    best = (0.0, (), 0.0)
+    number = 0
+    for number, (estimate, *xs, value) in enumerate([*sample, *worst], 1):
+        if number > least + len(sample) and estimate <= best[0]:
             break
         error = error_of(function, xs, value, dtype_of(dtype))
-        if error > best.error:
-            best = Cell(looked_at, error, xs, value)
+        if error > best[0]:
+            best = (error, tuple(map(float, xs)), float(value))
         if math.isinf(error):
             break
-    return best
-
-
-def _entry(error: np.ndarray, xs: list[np.ndarray], y: np.ndarray, i: int) -> Judged:
-    return float(error[i]), tuple([float(x[i]) for x in xs]), float(y[i])
+    return Cell(looked_at, number, *best)

@@ -27,6 +27,8 @@ STAGE_SECONDS = 45.0
 """Of tests, as long as they took when they were recorded, that one stage runs; the quickest first."""
 MOST_FILES = 8
 """Of tests of the floor, because to collect one takes as long as many tests do."""
+REST_SECONDS = 90.0
+"""The same of all other tests that run the lines, which the few mutants meet that are still there."""
 ALLOWANCE = 30.0
 """Seconds of processor time that a stage may take beyond four times what its tests took."""
 
@@ -123,13 +125,13 @@ class Campaign:
         """Killed or survived, by which test and in which stage, and the processor time that it took."""
         path = self.tree / mutant.path
         source, stamp = path.read_text(), path.stat().st_mtime
-        column, floor = self.stages(mutant)
+        stages = zip(("column", "floor", "rest"), self.stages(mutant), strict=True)
         used, count = 0.0, 0
         try:
             path.write_text(mutant.edit.applied(source))
             moment = time.time() + 10  # another than any that bytecode was kept for
             os.utime(path, (moment, moment))
-            for stage, names in (("column", column), ("floor", floor)):
+            for stage, names in stages:
                 if not names:
                     continue
                 trial = self._tried(names)
@@ -147,8 +149,8 @@ class Campaign:
         seconds = sum(self.recorded.seconds[name] for name in names)
         return tried(self.tree, files, names, seconds=ALLOWANCE + 4 * seconds)
 
-    def stages(self, mutant: Mutant) -> tuple[list[str], list[str]]:
-        """The tests of the column and those of the floor, in the order in which they are asked.
+    def stages(self, mutant: Mutant) -> tuple[list[str], list[str], list[str]]:
+        """The tests of the column, those of the floor, and the rest of both, in the order in which they are asked.
 
         Tests that run the lines of the edit, the quickest first. Where none does, or the lines run once when whichever
         test comes first imports them: first those that have a class of the line in their names, or run a function that
@@ -178,17 +180,24 @@ class Campaign:
             name for rank in ranks for name in sorted(rank, key=lambda name: (seconds[name], name))
         ]
         floor = [name for name in ordered if is_of_floor(name, mutant.folder)]
+        those_who_run = [name for name in ordered if is_of_column(name, mutant.folder)] + floor
         if not running:
             ordered += sorted(seconds.keys() - set(ordered), key=lambda name: (seconds[name], name))
         column = [name for name in ordered if is_of_column(name, mutant.folder)]
-        return self._within_budget(column), self._within_budget(_of_few_files(floor))
+        first = self._within(STAGE_SECONDS, column)
+        second = self._within(STAGE_SECONDS, _of_few_files(floor))
+        rest = sorted(
+            set(those_who_run) - {*first, *second}, key=lambda name: (seconds[name], name)
+        )
+        return first, second, self._within(REST_SECONDS, rest)
 
-    def _within_budget(self, names: Sequence[str]) -> list[str]:
+    def _within(self, most: float, names: Sequence[str]) -> list[str]:
+        """As many of the first tests as take so many seconds."""
         seconds = self.recorded.seconds
         kept, total = [], 0.0
         for name in names:
             total += seconds[name] + 0.002
-            if total > STAGE_SECONDS:
+            if total > most:
                 break
             kept.append(name)
         return kept

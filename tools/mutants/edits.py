@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import NamedTuple
 
 __all__ = ["Edit", "edits_of", "is_another_program"]
@@ -48,6 +48,10 @@ have no places of their own in Python 3.11.
 
 CONVERSIONS = ("frozenset", "iter", "list", "tuple")
 """Calls that are not left out: what they are given is used in the same way, or is refused at once."""
+GENERICS = ("Callable", "Mapping", "Sequence", "dict", "list", "set", "tuple", "type")
+"""Types that take parameters."""
+LARGE = 12
+"""From which on a number in the head of a file is one of many that are as good."""
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -254,13 +258,44 @@ def _is_a_table(node: ast.AST) -> bool:
     return isinstance(node, ast.Tuple) and isinstance(node.ctx, ast.Load) and len(node.elts) > 2
 
 
+def _is_a_type(value: ast.expr) -> bool:
+    """Whether a value is a type with parameters, as in the place of an annotation."""
+    return (
+        isinstance(value, ast.Subscript)
+        and isinstance(value.value, ast.Name)
+        and value.value.id in GENERICS
+    )
+
+
+def _is_a_large_number(value: ast.expr) -> bool:
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.LShift):
+        return isinstance(value.left, ast.Constant) and isinstance(value.right, ast.Constant)
+    return isinstance(value, ast.Constant) and type(value.value) is int and value.value >= LARGE
+
+
+def _is_tuning(statement: ast.AST, following: ast.AST | None) -> bool:
+    """Whether a statement gives a name to a number that was chosen by measuring, with words below it: one more or less is
+    as good, and a test that noticed would be of the number.
+    """
+    return (
+        isinstance(statement, ast.Assign)
+        and all(isinstance(x, ast.Name) and x.id.isupper() for x in statement.targets)
+        and _is_a_large_number(statement.value)
+        and isinstance(following, ast.Expr)
+        and isinstance(following.value, ast.Constant)
+    )
+
+
 def _parts(node: ast.AST) -> Iterator[ast.AST]:
     """What of a node the tests should notice: no annotations, no docstrings, no words of errors."""
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list"):
             continue
-        for part in value if isinstance(value, list) else [value]:
+        parts = value if isinstance(value, list) else [value]
+        for part, following in zip_longest(parts, parts[1:]):
             if isinstance(part, LEFT_ALONE) or not isinstance(part, ast.AST):
+                continue
+            if _is_tuning(part, following):
                 continue
             is_words = isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant)
             if not is_words and not _is_for_readers(part):
@@ -268,11 +303,16 @@ def _parts(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _is_for_readers(node: ast.AST) -> bool:
-    """Lists of public names, imports for the checker of types, and whether a `zip` is strict: a claim like an assertion."""
+    """Lists of public names, names of types, imports for the checker of types, and whether a `zip` is strict: a claim like
+    an assertion.
+    """
     if isinstance(node, ast.keyword) and node.arg == "strict":
         return True
+    if isinstance(node, ast.AnnAssign):
+        return isinstance(node.annotation, ast.Name) and node.annotation.id == "TypeAlias"
     if isinstance(node, ast.Assign):
-        return any(isinstance(x, ast.Name) and x.id == "__all__" for x in node.targets)
+        is_public = any(isinstance(x, ast.Name) and x.id == "__all__" for x in node.targets)
+        return is_public or _is_a_type(node.value)
     return (
         isinstance(node, ast.If)
         and isinstance(node.test, ast.Name)

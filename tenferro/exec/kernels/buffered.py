@@ -17,6 +17,7 @@ __all__ = [
     "clamp_into",
     "float_power",
     "float_power_into",
+    "has_zeros",
     "logistic",
     "logistic_into",
     "maximum",
@@ -60,29 +61,49 @@ def root_of_zeros_and_infinities(x: Array, y: Array) -> Array | None:
 def maximum(x: Array, y: Array) -> Array:
     """NumPy's maximum, with 0.0 above -0.0: the sum of two zeros is 0.0 unless both are -0.0."""
     result = np.maximum(x, y)
-    if result.dtype.kind in "biu" or not (has_zeros(y) and has_zeros(x)):
+    if result.dtype.kind in "biu" or not _has_negative_zeros(result):
         return result
-    return np.where((x == 0) & (y == 0), x + y, result)
+    result = np.asarray(result)
+    _set_where_equal(np.bitwise_and, x, y, result)
+    return result
 
 
 def minimum(x: Array, y: Array) -> Array:
     """NumPy's minimum, with -0.0 below 0.0."""
     result = np.minimum(x, y)
-    if result.dtype.kind in "biu" or not (has_zeros(y) and has_zeros(x)):
+    if result.dtype.kind in "biu" or not (_has_negative_zeros(x) or _has_negative_zeros(y)):
         return result
-    return np.where((x == 0) & (y == 0), -(-x + -y), result)
+    result = np.asarray(result)
+    _set_where_equal(np.bitwise_or, x, y, result)
+    return result
 
 
 def has_zeros(x: Any) -> bool:
-    """Whether an element is zero; along a broadcast axis one element of many is read.
+    """Whether an element is zero; of few elements a count is known before a reduction begins.
 
     >>> has_zeros(np.ones(3)), has_zeros(np.array([1.0, -0.0])), has_zeros(np.float64(0))
     (False, True, True)
     """
-    if x.size <= FEW:
-        return np.count_nonzero(x) < x.size
-    once = tuple(slice(None, 1) if step == 0 else slice(None) for step in x.strides)
-    return not x[once].all()
+    return bool(np.count_nonzero(x) < x.size) if x.size <= FEW else not x.all()
+
+
+def _has_negative_zeros(x: Any) -> bool:
+    """Whether an element is -0.0; along a broadcast axis one element is read."""
+    if x.size <= FEW and not has_zeros(x):
+        return False
+    once = tuple([slice(None, 1) if step == 0 else slice(None) for step in x.strides])
+    kind = INTEGERS[x.itemsize]
+    return bool((x[once].view(kind) == np.iinfo(kind).min).any())
+
+
+def _set_where_equal(combine: Any, x: Any, y: Any, out: Any) -> None:
+    """Combine the bits of floats that are equal, which are others in zeros alone, where no element is guessed for."""
+    kind = INTEGERS[out.itemsize]
+    bits, mask = out.view(kind), np.negative(np.equal(x, y).view(np.int8))
+    change = combine(x.view(kind), y.view(kind))
+    change ^= bits
+    change &= mask
+    bits ^= change
 
 
 def clamp(x: Array, lower: Array, upper: Array) -> Array:
@@ -179,16 +200,16 @@ def maximum_into(x: Any, y: Any, out: Any) -> Any:
     number = _number(x, y)
     if number is not None and number == 0 and not np.signbit(number):
         np.add(out, number, out=out)
-    elif _may_be_zero(out, number):
-        np.copyto(out, maximum(x, y))
+    elif _may_be_zero(out, number) and _has_negative_zeros(out):
+        _set_where_equal(np.bitwise_and, x, y, out)
     return out
 
 
 def minimum_into(x: Any, y: Any, out: Any) -> Any:
     """-0.0 below 0.0."""
     np.minimum(x, y, out=out)
-    if _may_be_zero(out, _number(x, y)):
-        np.copyto(out, minimum(x, y))
+    if _may_be_zero(out, _number(x, y)) and (_has_negative_zeros(x) or _has_negative_zeros(y)):
+        _set_where_equal(np.bitwise_or, x, y, out)
     return out
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from tenferro.blas import NUMPYS
 from tenferro.exec.kernels.kernel import Array, Kernel
 from tenferro.exec.kernels.sums_of_products import Machine
-from tenferro.exec.kernels.window_products import products, scattered, worth
+from tenferro.exec.kernels.window_products import by_machine, products, scattered, worth
 from tenferro.exec.kernels.windows import (
     Window,
     channels_like,
@@ -131,7 +131,9 @@ def _convolve(how: Convolved, x: Array, w: Array, out: Array) -> None:
         return
     is_few = w.shape[1] >= FEW_OUTPUTS * w.shape[0] and 1 < prod(sizes) <= prod(out.shape[2:])
     if is_few and plain and max(groups) == 1:
-        scattered(window, x, w, out, resources)
+        is_direct = set(window.lhs_dilation) <= {1}
+        if not (is_direct and by_machine(window, x, w, out, resources, how.machine)):
+            scattered(window, x, w, out, resources)
     elif set(window.lhs_dilation) <= {1} or not plain or not set(window.rhs_dilation) <= {1}:
         _grouped(how, window, x, w, out)
     else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 from tenferro.exec.kernels.kernel import Array
 from tenferro.exec.kernels.matrix_view import Axes, MatrixView
 from tenferro.exec.runtime.resources import Resources
+from tenferro.exec.runtime.threads import ALONE
 
 __all__ = ["Groups", "InPieces", "Whole", "multiplied", "pieces_for", "scratch"]
 
@@ -99,10 +100,9 @@ class Whole:
 
     def __call__(self, lhs: Array, rhs: Array, into: Any) -> Array:
         """The product as (batch.., rows, columns)."""
-        workers = self.resources.workers
         with scratch(self.resources, (self.left.room, self.right.room)) as memory:
-            a = self.left.copied(lhs, memory[0], workers)
-            b = self.right.copied(rhs, memory[1], workers)
+            a = self.left.copied(lhs, memory[0], self.resources)
+            b = self.right.copied(rhs, memory[1], self.resources)
             out = None if into is None else _result(self.shape, lhs.dtype, self.turned, into)
             return multiplied(a, b, out, self.turned)
 
@@ -112,6 +112,7 @@ class InPieces:
 
     Attributes:
         axes: of lhs and of rhs along which they are cut; None for the one that each piece needs whole.
+        of_a_thread: the resources of one that copies pieces.
     """
 
     @classmethod
@@ -147,6 +148,7 @@ class InPieces:
     ) -> None:
         self.kind, self.shape = kind, whole.shape
         self.turned, self.resources = whole.turned, whole.resources
+        self.of_a_thread = replace(whole.resources, workers=ALONE)
         first = [
             next((axis for axis in each if x.shape[axis] > 1), None)
             for each, x in zip(axes, (lhs, rhs), strict=True)
@@ -180,7 +182,9 @@ class InPieces:
         parts = _result(shares, lhs.dtype, self.turned, None) if sums else out
         with scratch(self.resources, self.rooms[:1]) as (whole,):
             a, b = (
-                None if axis is not None else next(iter(views.values())).copied(x, whole, workers)
+                None
+                if axis is not None
+                else next(iter(views.values())).copied(x, whole, self.resources)
                 for axis, views, x in zip(
                     self.axes, (self.lefts, self.rights), (lhs, rhs), strict=True
                 )
@@ -200,7 +204,8 @@ class InPieces:
     def _piece(
         self, views: dict[int, MatrixView], x: Array, side: int, i: int, j: int, scratch: Any
     ) -> Array:
-        return views[j - i].copied(_part(x, self.axes[side], i, j), scratch)
+        part = _part(x, self.axes[side], i, j)
+        return views[j - i].copied(part, scratch, self.of_a_thread)
 
     def _target(self, parts: Array, number: int) -> Array:
         """Where the product of a piece goes."""

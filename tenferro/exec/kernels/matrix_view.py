@@ -12,7 +12,7 @@ import numpy as np
 
 from tenferro.exec.copying import Copy, fastest_axis
 from tenferro.exec.kernels.kernel import Array
-from tenferro.exec.runtime.threads import ALONE, Workers
+from tenferro.exec.runtime.resources import CALLER, Resources
 
 __all__ = ["Axes", "MatrixView", "is_readable", "order_of", "step_of"]
 
@@ -85,7 +85,7 @@ class MatrixView:
             )
         return lambda x: self.copied(x, None)
 
-    def copied(self, x: Array, piece: Any, workers: Workers = ALONE) -> Array:
+    def copied(self, x: Array, piece: Any, resources: Resources = CALLER) -> Array:
         """The matrix, a copy in these bytes."""
         x = x.transpose(self.perm)
         if not self.room:
@@ -94,7 +94,7 @@ class MatrixView:
         if self.copy is None:
             np.copyto(copy, x)
         else:
-            self.copy(copy, x, workers)
+            self.copy(copy, x, resources)
         if not self.is_column_major:
             return copy.reshape(self.shape)
         return copy.reshape((*self.shape[:-2], *self.shape[:-3:-1])).swapaxes(-1, -2)

@@ -5,7 +5,7 @@ Nothing but the zeros around an image is copied. One call makes many rows of a r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise, product
 from math import prod
@@ -24,8 +24,14 @@ __all__ = ["Machine", "SumOfProducts", "is_summed"]
 
 PARTS = 6
 """Calls, at least, that make a result."""
-KERNELS_BYTES = 1 << 20
-"""Of kernels that stay in cache while they are read for every few places."""
+KERNELS_BYTES = 5 << 18
+"""Of kernels that stay in cache while they are read for every few places; of larger ones those of fewer outputs."""
+LARGEST_KERNELS = 1 << 24
+"""Bytes of kernels that are read in parts."""
+LARGE_PRODUCT = 1 << 24
+"""Multiplications by kernels of one element, of whose images BLAS needs no copies, that are worth compiling."""
+BLOCK, FEWEST_OUTPUTS = 64, 16
+"""Outputs of a block of kernels, at most and at least; of kernels of one element there may be more."""
 TERMS_BYTES = 1 << 22
 """The same of cotangents, which are read for every few elements of a kernel."""
 
@@ -70,11 +76,14 @@ def is_summed(
     machine: Machine,
 ) -> bool:
     """Whether out [n, o, p..] of x [n, c, s..] and kernels [o, c, k..] has been written by machine code."""
-    if x.dtype not in (np.float32, np.float64) or out.ndim != 4 or prod(w.shape[2:]) == 1:
+    if x.dtype not in (np.float32, np.float64) or out.ndim != 4:
         return False
     if any([step % x.itemsize for step in (*x.strides, *w.strides, *out.strides)]):
         return False
-    if x.strides[1] == x.itemsize and x.shape[1] > 1 and w.nbytes <= KERNELS_BYTES:
+    is_product = prod(w.shape[2:]) == 1
+    if is_product and out.size * w[0].size < LARGE_PRODUCT:
+        return False
+    if x.strides[1] == x.itemsize and x.shape[1] > 1 and w.nbytes <= LARGEST_KERNELS:
         return _of_images(window, x, w, out, resources, workers, machine)
     if x.strides[0] == x.itemsize and w.strides[0] == x.itemsize and w.nbytes <= TERMS_BYTES:
         return _of_kernels(window, x, w, out, resources, workers, machine)
@@ -90,40 +99,72 @@ def _of_images(
     workers: Workers,
     machine: Machine,
 ) -> bool:
-    """Channels and the kernel's elements are summed; rows and places are those of the result, in its order."""
+    """Channels and the kernel's elements are summed; rows and places are those of the result, in its order.
+
+    Kernels that no cache holds are read in blocks of outputs, which a thread lays beside each other first: rows of them
+    that are far apart are on as many pages. Those of one element have few rows, and stay.
+    """
     size, outputs, channels = x.itemsize, len(w), x.shape[1]
     height, width = w.shape[2:]
+    several = _outputs_at_once(w)
+    if not several:
+        return False
+    is_laid_out = several < outputs and height * width > 1
+    apart = several if is_laid_out else outputs
     slow, fast = sorted((2, 3), key=lambda axis: -abs(out.strides[axis]))
     to = [stride // size for stride in out.strides]
-    rooms = _room_of(window, x, w, out), w.nbytes
+    kernels = w.transpose(2, 3, 1, 0)
+    is_direct = kernels.flags.c_contiguous
+    rooms = _room_of(window, x, w, out), 0 if is_direct else w.nbytes
     with scratch(resources, rooms) as memory:
         windows = windows_of(window, padded(window, x, memory[0]), w.shape[2:])
         step = [stride // size for stride in windows.strides]
-        inner = ((width * channels, 1, outputs),)
+        inner = ((width * channels, 1, apart),)
         if step[5] != channels:
-            inner = ((width, step[5], channels * outputs), (channels, 1, outputs))
+            inner = ((width, step[5], channels * apart), (channels, 1, apart))
         sums = SumOfProducts(
             DType.of(x.dtype),
             (step[slow], to[slow]),
             (out.shape[fast], step[fast], to[fast]),
-            (outputs, to[1]),
-            ((height, step[4], width * channels * outputs), *inner),
+            (several, to[1]),
+            ((height, step[4], width * channels * apart), *inner),
         )
         compiled = machine.function(sums, out.size * w[0].size)
         if compiled is None:
             return False
         function, tasks = compiled
-        kernels = w.transpose(2, 3, 1, 0)
-        if not kernels.flags.c_contiguous:
+        if not is_direct:
             copy = np.ndarray(kernels.shape, w.dtype, memory[1])
             copy[...] = kernels
             kernels = copy
-        images = [
-            (a.ctypes.data, kernels.ctypes.data, y.ctypes.data)
-            for a, y in zip(windows, out, strict=True)
-        ]
-        _deal(workers, function, images, tasks * out.shape[slow])
+        blocks = range(0, outputs, several)
+        parts = [*product(blocks, _cuts(tasks * out.shape[slow], len(blocks), workers))]
+
+        def work(number: int) -> None:
+            first, rows = parts[number]
+            block = kernels[..., first : first + several]
+            with scratch(resources, [block.nbytes if is_laid_out else 0]) as (room,):
+                if is_laid_out:
+                    copy = np.ndarray(block.shape, w.dtype, room)
+                    copy[...] = block
+                    block = copy
+                for a, y in zip(windows, out[:, first:], strict=True):
+                    function(a.ctypes.data, block.ctypes.data, y.ctypes.data, *rows)
+
+        workers.deal(work, len(parts))
     return True
+
+
+def _outputs_at_once(w: Array) -> int:
+    """The outputs of a block, whose kernels a cache holds; 0 where it holds those of few alone."""
+    outputs = several = len(w)
+    if w.nbytes > KERNELS_BYTES and prod(w.shape[2:]) > 1 and outputs % BLOCK == 0:
+        several = BLOCK
+    while w[:several].nbytes > KERNELS_BYTES:
+        if several % (2 * FEWEST_OUTPUTS):
+            return 0
+        several //= 2
+    return several
 
 
 def _room_of(window: Window, x: Array, w: Array, out: Array) -> int:
@@ -134,22 +175,10 @@ def _room_of(window: Window, x: Array, w: Array, out: Array) -> int:
     return x.shape[0] * x.shape[1] * prod(map(max, edges, reach)) * x.itemsize
 
 
-def _deal(
-    workers: Workers, function: Callable[..., Any], arrays: Sequence[tuple[int, ...]], tasks: int
-) -> None:
-    """Call a function for all tasks of all these arrays, in parts that threads take one after the other.
-
-    Parts are few, because between them threads wait for Python's lock.
-    """
-    count = min(tasks, -(-PARTS // len(arrays)))
-    cuts = [*pairwise([tasks * i // count for i in range(count + 1)])]
-    parts = [*product(arrays, cuts)]
-
-    def work(number: int) -> None:
-        pointers, part = parts[number]
-        function(*pointers, *part)
-
-    workers.deal(work, len(parts))
+def _cuts(tasks: int, blocks: int, workers: Workers) -> list[tuple[int, int]]:
+    """Parts of the tasks of each block, few, because between them threads wait for Python's lock."""
+    count = min(tasks, -(-PARTS // blocks)) if workers.count > 1 else 1
+    return [*pairwise([tasks * i // count for i in range(count + 1)])]
 
 
 def _of_kernels(
@@ -184,7 +213,8 @@ def _of_kernels(
         function, tasks = compiled
         y = target if is_direct else np.ndarray(target.shape, out.dtype, memory[1])
         pointers = windows.ctypes.data, w.ctypes.data, y.ctypes.data
-        _deal(workers, function, [pointers], tasks * height)
+        parts = _cuts(tasks * height, 1, workers)
+        workers.deal(lambda number: function(*pointers, *parts[number]), len(parts))
         if not is_direct:
             places = [*product(range(height), range(width))]
 

@@ -21,7 +21,7 @@ from tenferro.exec.kernels.windows import Window, padded, windows_of
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import ALONE, Workers
 
-__all__ = ["products", "scattered", "worth"]
+__all__ = ["by_machine", "products", "scattered", "worth"]
 
 BLOCK_BYTES = 1 << 20
 """Of windows that are copied at once."""
@@ -59,14 +59,27 @@ def products(
     if not x.size or not w.size:
         out[...] = 0
         return
-    factors = _Factors(window, x, w, out.shape[2:], resources)
-    if machine and is_summed(window, x, w, out, resources, factors.workers, machine):
+    if by_machine(window, x, w, out, resources, machine):
         return
+    factors = _Factors(window, x, w, out.shape[2:], resources)
     is_small = factors.rows * out.shape[1] <= LARGEST_SUM or factors.rows < 2 * PIECE
     if is_small and factors.terms > max(factors.rows, out.shape[1], PIECE):
         _over_terms(factors, out)
     else:
         _over_rows(factors, out)
+
+
+def by_machine(
+    window: Window,
+    x: Array,
+    w: Array,
+    out: Array,
+    resources: Resources,
+    machine: Machine | None,
+) -> bool:
+    """Whether a machine has written out [n, o, p..] of x [n, c, s..] and kernels [o, c, k..]."""
+    workers = worth(resources, out.size * w[0].size, 0)
+    return machine is not None and is_summed(window, x, w, out, resources, workers, machine)
 
 
 class _Factors:

@@ -22,6 +22,7 @@ from tenferro.exec.llvm.python_calls import UNFINISHED, WHOLE
 from tenferro.exec.llvm.strip_loop import StripLoop
 from tenferro.exec.llvm.strips import strips_of
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.exec.llvm.turned_copy import TurnedCopies
 from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.control import Alternatives, Cond, ControlOp, Scan, While
 from tenferro.ops.extension import Extension
@@ -32,7 +33,7 @@ from tenferro.types import TensorSpec
 
 __all__ = ["CompiledLoop", "LoopCompiler"]
 
-WORTH = 500
+WORTH = 200
 """Microseconds of the interpreter, by estimate, that are worth compiling, which takes from ten milliseconds to some
 hundred: after as many runs it is paid for, and a loop in a program that is kept is run more often."""
 PER_MICROSECOND = 500
@@ -110,6 +111,7 @@ class LoopCompiler:
     def __init__(self, always: bool = False, cache: CompileCache | None = None) -> None:
         self.linker = Linker(cache=cache)
         self.always = always
+        self.turner = TurnedCopies(self.linker, 1) if always else TurnedCopies(self.linker)
 
     def loop(
         self,
@@ -159,6 +161,7 @@ class LoopCompiler:
     def cache_clear(self) -> None:
         """Forget every function that no schedule holds."""
         self.linker.cache_clear()
+        self.turner.cache_clear()
 
 
 class CompiledLoop:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from tenferro.exec.kernels.sums_of_products import SumOfProducts
 from tenferro.exec.llvm.code import Index, NotCompiledError, llvm_type
@@ -18,6 +18,8 @@ COLUMNS = 4, 2
 """Vectors of a row of a tile, at most."""
 TEXTS = 64
 """Kept for one compiler."""
+UNOPTIMISED_WORK = 6
+"""Instructions that a multiplication of vectors counts as without LLVM's passes, which keep sums in registers."""
 
 
 class CompiledSums:
@@ -29,7 +31,7 @@ class CompiledSums:
 
     def __init__(self, linker: Linker, fewest: int) -> None:
         self.linker, self.fewest = linker, fewest
-        self._functions: BoundedCache[tuple[Callable[..., Any], int] | None] = BoundedCache(TEXTS)
+        self._texts: BoundedCache[_Text | None] = BoundedCache(TEXTS)
 
     def function(
         self, sums: SumOfProducts, multiplications: int
@@ -39,16 +41,28 @@ class CompiledSums:
         """
         if multiplications < self.fewest:
             return None
-        return self._functions.get(sums, lambda: self._compiled(sums))
+        text = self._texts.get(sums, lambda: self._written(sums))
+        if text is None:
+            return None
+        work = multiplications // text.lanes * UNOPTIMISED_WORK
+        function = self.linker.function_for_one_call(text.text, work, 3, numbers=2)
+        return function or self.linker.function(text.text, 3, numbers=2), text.tasks
 
-    def _compiled(self, sums: SumOfProducts) -> tuple[Callable[..., Any], int] | None:
+    def _written(self, sums: SumOfProducts) -> _Text | None:
         processor = self.linker.processor
         try:
-            height, _, _ = tile_of(sums, processor)
+            height, _, lanes = tile_of(sums, processor)
         except NotCompiledError:
             return None
-        text = text_of(sums, processor)
-        return self.linker.function(text, 3, numbers=2), -(-sums.places[0] // height)
+        return _Text(text_of(sums, processor), lanes, -(-sums.places[0] // height))
+
+
+class _Text(NamedTuple):
+    """LLVM's, the elements of its vectors, and the tasks of a row."""
+
+    text: str
+    lanes: int
+    tasks: int
 
 
 def tile_of(sums: SumOfProducts, processor: Processor) -> tuple[int, int, int]:

@@ -21,8 +21,8 @@ from tenferro.ops.structural import BroadcastInDim, ExtractDiag, Reshape, Revers
 
 __all__ = ["Line", "lines_of", "runs_until_paid"]
 
-LARGEST = 1 << 12
-"""Elements of a value, above which NumPy's calls cost little beside their work."""
+LARGEST = 1 << 16
+"""Elements of a value; larger ones are in groups, or one of their arrays fills a cache."""
 LONGEST = 5000
 """Steps of a schedule with lines: LLVM takes a tenth of a millisecond for each."""
 LONGEST_LINE = 240

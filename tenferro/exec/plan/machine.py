@@ -17,7 +17,7 @@ __all__ = ["compile_groups"]
 WORTH = 600.0
 """Microseconds of the interpreter, by estimate, that are worth compiling, which takes some 20 milliseconds."""
 
-FEWEST = 1 << 24
+FEWEST = 1 << 20
 """Multiplications of a convolution that are worth compiling."""
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.threads import ALONE, Workers
+from tenferro.exec.runtime.turn import Turner
 
 __all__ = ["CALLER", "Resources"]
 
@@ -22,11 +23,13 @@ class Resources:
         workers: threads for large arrays.
         memory: of values in the middle, results and scratch.
         as_array: what a kernel gave as an array: a number as one of rank 0.
+        turner: compiled code for copies into another order, if there is a compiler.
     """
 
     workers: Workers = ALONE
     memory: Pool = field(default_factory=lambda: Pool(0))
     as_array: Callable[[Any], Any] = np.asarray
+    turner: Turner | None = None
 
 
 CALLER = Resources()

@@ -1,0 +1,206 @@
+"""Copies into another order: registers turn blocks of neighbours, and whole lines of large results go around the caches.
+
+A line that is written in parts is read first, and in a result whose columns lie a power of two apart they evict each
+other from the caches. A line that is written at once and around them is not read, and takes no place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+from tenferro.exec.llvm.code import Code, Index
+from tenferro.exec.llvm.link import Linker, Processor
+from tenferro.exec.runtime.turn import LINE, Turn
+from tenferro.program import BoundedCache, CacheStats
+
+__all__ = ["TurnedCopies", "text_of"]
+
+MOST = 16
+"""Elements of a register, at most, because as many registers are turned at once."""
+TILE = 256
+"""Rows that are read column after column, because a cache holds the addresses of their pages."""
+TASKS = 64
+"""At least, where there is so much to do, so that threads share them."""
+TEXTS = 64
+"""Kept for one compiler."""
+WORTH = 1 << 25
+"""Bytes that NumPy copies in the time that it takes to compile a function."""
+NARROWEST = 4
+"""Float64 of the vectors that are worth it."""
+
+
+class TurnedCopies:
+    """Functions of turns.
+
+    Attributes:
+        worth: bytes that a turn has moved before it is worth compiling.
+    """
+
+    def __init__(self, linker: Linker, worth: int = WORTH) -> None:
+        self.linker, self.worth = linker, worth
+        self._functions: BoundedCache[tuple[Callable[..., Any], int] | None] = BoundedCache(TEXTS)
+
+    def function(self, turn: Turn) -> tuple[Callable[..., Any], int] | None:
+        """The function of pointers to x and y, and of tasks from where to where; the number of tasks. None on processors
+        whose vectors are short.
+        """
+        return self._functions.get(turn, lambda: self._compiled(turn))
+
+    def stats(self) -> CacheStats:
+        """Hits, misses and functions that are kept."""
+        return self._functions.stats()
+
+    def cache_clear(self) -> None:
+        """Forget every function."""
+        self._functions.clear()
+
+    def _compiled(self, turn: Turn) -> tuple[Callable[..., Any], int] | None:
+        processor = self.linker.processor
+        if max(processor.lanes) < NARROWEST:
+            return None
+        counts, own = tasks_of(turn)
+        return self.linker.function(text_of(turn, processor), 2, numbers=2), prod(counts[:own])
+
+
+def tasks_of(turn: Turn) -> tuple[list[int], int]:
+    """Extents of the loops around columns and rows, the last over tiles of rows; and how many of them are tasks."""
+    blocks = prod([n for n, _ in turn.rows]) * turn.itemsize // LINE
+    counts = [*[n for n, _, _ in turn.outer], -(-blocks // _tile(turn, blocks))]
+    own = 1
+    while own < len(counts) and prod(counts[:own]) < TASKS:
+        own += 1
+    return counts, own
+
+
+def _tile(turn: Turn, blocks: int) -> int:
+    """Blocks of rows in a tile."""
+    return min(blocks, max(1, TILE * turn.itemsize // LINE))
+
+
+def lanes_of(turn: Turn, processor: Processor) -> int:
+    """Elements of a register; columns that are no multiple of so many are taken twice in part."""
+    width = prod([n for n, _ in turn.columns])
+    lanes = min(MOST, 8 * max(processor.lanes) // turn.itemsize)
+    while lanes > width or (width % lanes and width % (lanes // 2) == 0 and lanes > NARROWEST):
+        lanes //= 2
+    return lanes
+
+
+def text_of(turn: Turn, processor: Processor) -> str:
+    """The function of pointers to x and y, and of tasks from where to where."""
+    code = processor.code()
+    lanes = lanes_of(turn, processor)
+    height = LINE // turn.itemsize
+    # Elements larger than numbers are several.
+    parts = max(1, turn.itemsize // 8)
+    number = f"i{8 * turn.itemsize // parts}"
+    vector = f"<{lanes * parts} x {number}>"
+    rows, columns = prod([n for n, _ in turn.rows]), prod([n for n, _ in turn.columns])
+    blocks = rows // height
+    tile = _tile(turn, blocks)
+    counts, own = tasks_of(turn)
+    row_offset, column_offset = (
+        _offsets(code, name, axes)
+        for name, axes in (("rows", turn.rows), ("columns", turn.columns))
+    )
+
+    def pointer(name: str, offset: Index) -> str:
+        return code.value(f"getelementptr {number}, ptr {name}, i64 {code.scaled(offset, parts)}")
+
+    def task(number_of_it: Index) -> None:
+        index = code.position(code.add(number_of_it, "%start"), counts[:own])
+        code.loops(counts[own:], lambda inner: walk((*index, *inner)))
+
+    def walk(index: Sequence[Index]) -> None:
+        x: Index = 0
+        y: Index = 0
+        for i, (_, x_step, y_step) in zip(index[:-1], turn.outer, strict=True):
+            x, y = code.add(x, code.scaled(i, x_step)), code.add(y, code.scaled(i, y_step))
+        first = _start(code, index[-1], tile, blocks)
+
+        def column(j: Index) -> None:
+            start = _start(code, j, lanes, columns)
+            code.loop(tile, lambda i: block(x, y, code.scaled(code.add(first, i), height), start))
+
+        code.loop(-(-columns // lanes), column)
+
+    def block(x: Index, y: Index, row: Index, column: Index) -> None:
+        x, y = code.add(x, column), code.add(y, row)
+        squares: list[list[str]] = []
+        for start in range(0, height, lanes):
+            loaded: list[str] = []
+            for k in range(start, start + lanes):
+                at = pointer("%x", code.add(x, row_offset(row, k)))
+                loaded.append(code.value(f"load {vector}, ptr {at}, align {min(8, turn.itemsize)}"))
+            squares.append(_turned(code, vector, loaded, parts))
+        for k in range(lanes):
+            at = pointer("%y", code.add(y, column_offset(column, k)))
+            for n, square in enumerate(squares):
+                to = pointer(at, n * lanes)
+                code.line(
+                    f"store {vector} {square[k]}, ptr {to}, align {lanes * turn.itemsize}{around}"
+                )
+
+    around = ", !nontemporal !0" if turn.is_streamed else ""
+    code.loop(code.value("sub i64 %stop, %start"), task)
+    if turn.is_streamed:
+        code.globals.append("!0 = !{i32 1}")
+        # What went around the caches is there for other threads afterwards.
+        code.line("fence seq_cst")
+    code.line("ret i64 0")
+    return code.text("f", ("%x", "%y"), ("%start", "%stop"))
+
+
+def _start(code: Code, number: Index, length: int, total: int) -> Index:
+    """Where a part begins; the last begins earlier where it would go beyond the end."""
+    start = code.scaled(number, length)
+    if total % length == 0 or isinstance(start, int):
+        return start if isinstance(start, str) else min(start, total - length)
+    return code.call("llvm.smin.i64", "i64", [("i64", start), ("i64", str(total - length))])
+
+
+def _offsets(
+    code: Code, name: str, axes: Sequence[tuple[int, int]]
+) -> Callable[[Index, int], Index]:
+    """The offset of the k-th element after one of a run: by the step of its axis, or from a table of several."""
+    if len(axes) == 1:
+        ((_, step),) = axes
+        return lambda start, k: code.add(code.scaled(start, step), k * step)
+    offsets = [0]
+    for n, step in axes:
+        offsets = [offset + i * step for offset in offsets for i in range(n)]
+    table = f"@{name}"
+    numbers = ", ".join([f"i64 {offset}" for offset in offsets])
+    code.globals.append(f"{table} = private constant [{len(offsets)} x i64] [{numbers}]")
+
+    def offset(start: Index, k: int) -> Index:
+        place = code.add(start, k)
+        at = code.value(f"getelementptr i64, ptr {table}, i64 {place}")
+        return code.value(f"load i64, ptr {at}")
+
+    return offset
+
+
+def _turned(code: Code, vector: str, rows: Sequence[str], parts: int) -> list[str]:
+    """The columns of a square of vectors, as vectors: log2 n times, those of its halves are laid between each other."""
+    n = len(rows)
+    half = n // 2
+    for _ in range(n.bit_length() - 1):
+        pairs = [(rows[i], rows[i + half]) for i in range(half)]
+        rows = [
+            code.value(
+                f"shufflevector {vector} {upper}, {vector} {lower}, {_mask(start, half, n, parts)}"
+            )
+            for upper, lower in pairs
+            for start in (0, half)
+        ]
+    return list(rows)
+
+
+def _mask(start: int, count: int, n: int, parts: int) -> str:
+    """Elements from `start` on, of the one vector and of the other in turn."""
+    elements = [element for i in range(start, start + count) for element in (i, n + i)]
+    numbers = [parts * element + part for element in elements for part in range(parts)]
+    return f"<{len(numbers)} x i32> <{', '.join([f'i32 {each}' for each in numbers])}>"

@@ -1,0 +1,98 @@
+"""The functions that LLVM's code computes: whether any argument is beyond the bound that their table declares.
+
+In float32, float16 and bfloat16 those are all bit patterns. What is compared with is NumPy's or SciPy's float64 there,
+and arithmetic of 64 bits and more for float64; the worst by that are judged in many digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import tenferro as tnf
+from tenferro.exec.llvm.functions import FUNCTIONS as TABLE
+from tenferro.exec.llvm.functions import SINGLE_ULPS
+from tools.accuracy import long_double
+from tools.accuracy.arguments import CHUNK, all_singles, chunks, dtype_of
+from tools.accuracy.engines import run_of
+from tools.accuracy.errors import estimates, exact_values
+from tools.accuracy.function import Function
+from tools.accuracy.functions import FUNCTIONS
+from tools.accuracy.measure import Cell, judged
+from tools.accuracy.worst import Worst
+
+__all__ = ["TABLE", "bound_of", "largest_error"]
+
+WORST = 10_000
+"""Arguments that are judged in many digits."""
+ALL_OF = 64
+"""One run in so many is looked at whole, in float32, so that errors of half a unit are seen as well."""
+CALLS: dict[str, Callable[..., Any]] = {
+    # The public function scales its arguments, and takes a root.
+    "hypot": lambda x, y: tnf.abs(tnf.lax.complex(x, y)),
+}
+REFERENCES: dict[str, Callable[..., Any]] = {
+    "erf": long_double.erf,
+    "erfc": long_double.erfc,
+    "erfinv": long_double.erfinv,
+}
+"""For float64, where SciPy has no long doubles."""
+MOST_BITS = np.finfo(np.longdouble).nmant >= 63
+
+
+def bound_of(name: str, dtype: str) -> float:
+    """Declared by the table; of 16 bits it is that of float32, rounded again."""
+    if dtype == "float64":
+        return TABLE[name].ulps
+    if dtype == "float32":
+        return SINGLE_ULPS
+    bits = {"float16": 10, "bfloat16": 7}[dtype]
+    return 0.5 + SINGLE_ULPS * 2.0 ** (bits - 23)
+
+
+def largest_error(name: str, dtype: str, count: int) -> Cell | None:
+    """The largest error of a compiled function; None where nothing compiles.
+
+    Args:
+        count: of arguments in float64, and of functions of two numbers in float32.
+    """
+    function = FUNCTIONS[name]
+    function = replace(function, call=CALLS.get(name, function.call))
+    run = run_of(function, "compiled", dtype)
+    if run is None:
+        return None
+    reference = function.reference
+    if dtype == "float64":
+        if not MOST_BITS:
+            raise RuntimeError("long doubles have no more bits than float64 here")
+        reference = REFERENCES.get(name, reference)
+    worst = Worst(WORST, WORST)
+    looked_at = 0
+    for number, xs in enumerate(_arguments(function, dtype, count)):
+        y = run(xs)
+        exact = exact_values(reference, xs)
+        if dtype == "float32" and number % ALL_OF:
+            # The bits of what is not rounded to nearest differ; there are few, and the largest errors among them.
+            with np.errstate(all="ignore"):
+                rounded = exact.astype(np.float32)
+            other = np.flatnonzero(rounded.view(np.uint32) != y.view(np.uint32))
+            xs, y, exact = [x[other] for x in xs], y[other], exact[other]
+        if len(y):
+            worst.add(estimates(exact, y, is_strict=True), xs, y)
+        looked_at += CHUNK
+    entries = worst.entries()
+    if len(entries) and np.isinf(entries[0, 0]):
+        return Cell(looked_at, 0, np.inf, tuple(entries[0, 1:-1].tolist()), float(entries[0, -1]))
+    return judged(function, dtype, looked_at, [], entries, WORST)
+
+
+def _arguments(function: Function, dtype: str, count: int) -> Iterator[list[np.ndarray]]:
+    if function.arity == 2 or dtype == "float64":
+        yield from chunks(function, dtype, count)
+    elif dtype == "float32":
+        yield from all_singles()
+    else:
+        yield [np.arange(CHUNK, dtype=np.uint16).view(dtype_of(dtype))]

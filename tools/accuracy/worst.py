@@ -1,0 +1,54 @@
+"""The arguments of the largest estimated errors, of as many as come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+__all__ = ["Worst"]
+
+
+class Worst:
+    """So many entries of the largest estimates: the estimate, the arguments and the value, as numbers of float64.
+
+    Args:
+        count: how many are kept.
+        each: at most so many of one run, so that one bad stretch does not hide the others.
+    """
+
+    def __init__(self, count: int, each: int) -> None:
+        self.count, self.each = count, each
+        self.least = 0.0
+        self.parts: list[np.ndarray] = []
+        self.size = 0
+
+    def add(
+        self,
+        error: np.ndarray,
+        xs: Sequence[np.ndarray],
+        y: np.ndarray,
+        left_out: np.ndarray | None = None,
+    ) -> None:
+        """Take what is worse than the least of those kept, and is not left out."""
+        chosen = np.flatnonzero(error > self.least)
+        if left_out is not None:
+            chosen = chosen[~left_out[chosen]]
+        if len(chosen) > self.each:
+            chosen = chosen[np.argpartition(-error[chosen], self.each)[: self.each]]
+        if not len(chosen):
+            return
+        columns = [error[chosen], *[x[chosen] for x in xs], y[chosen]]
+        with np.errstate(all="ignore"):
+            self.parts.append(np.stack([column.astype(np.float64) for column in columns], axis=1))
+        self.size += len(chosen)
+        if self.size > 2 * self.count:
+            entries = self.entries()
+            self.parts, self.size, self.least = [entries], len(entries), float(entries[-1, 0])
+
+    def entries(self) -> np.ndarray:
+        """The entries, one a row, worst first and each once."""
+        if not self.parts:
+            return np.zeros((0, 3))
+        every = np.unique(np.concatenate(self.parts), axis=0)
+        return every[::-1][: self.count]
