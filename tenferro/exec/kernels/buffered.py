@@ -17,6 +17,7 @@ __all__ = [
     "clamp_into",
     "float_power",
     "float_power_into",
+    "has_zeros",
     "logistic",
     "logistic_into",
     "maximum",
@@ -28,8 +29,12 @@ __all__ = [
     "select_into",
 ]
 
-OVERFLOWS = {"f": -87.0, "d": -708.0}
+OVERFLOWS = {"f": np.array(-87.0, "f"), "d": np.array(-708.0)}
 """By the code of a dtype, a number below which e^-x may be infinite: at -88.7 and -709.8."""
+ONES = {"f": np.array(1.0, "f"), "d": np.array(1.0)}
+"""The number, for dtypes of which NumPy need not convert it each time."""
+FEW = 1 << 11
+"""Elements that are counted sooner than a reduction begins."""
 INTEGERS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 """By the bytes of an element."""
 
@@ -73,8 +78,19 @@ def minimum(x: Array, y: Array) -> Array:
     return result
 
 
+def has_zeros(x: Any) -> bool:
+    """Whether an element is zero; of few elements a count is known before a reduction begins.
+
+    >>> has_zeros(np.ones(3)), has_zeros(np.array([1.0, -0.0])), has_zeros(np.float64(0))
+    (False, True, True)
+    """
+    return bool(np.count_nonzero(x) < x.size) if x.size <= FEW else not x.all()
+
+
 def _has_negative_zeros(x: Any) -> bool:
     """Whether an element is -0.0; along a broadcast axis one element is read."""
+    if x.size <= FEW and not has_zeros(x):
+        return False
     once = tuple([slice(None, 1) if step == 0 else slice(None) for step in x.strides])
     kind = INTEGERS[x.itemsize]
     return bool((x[once].view(kind) == np.iinfo(kind).min).any())
@@ -103,7 +119,8 @@ def rsqrt(x: Array) -> Array:
 
 def logistic(x: Array) -> Array:
     """1 / (1 + e^-x), and e^x where e^-x is infinite and the quotient 0."""
-    y = 1 / (1 + np.exp(-x))
+    one = ONES.get(x.dtype.char, 1)
+    y = np.divide(one, np.add(one, np.exp(np.negative(x))))
     is_far = _overflows(x)
     return y if is_far is None else np.where(is_far, np.exp(x), y)
 
@@ -111,8 +128,12 @@ def logistic(x: Array) -> Array:
 def _overflows(x: Any) -> Any:
     """Where e^-x may be infinite, for real x; None if nowhere."""
     bound = OVERFLOWS.get(x.dtype.char)
-    is_near = bound is None or np.fmin.reduce(x, axis=None, initial=0) >= bound
-    return None if is_near else x < bound
+    if bound is None:
+        return None
+    if x.size <= FEW:
+        is_far = np.less(x, bound)
+        return is_far if np.count_nonzero(is_far) else None
+    return None if np.fmin.reduce(x, axis=None, initial=0) >= bound else np.less(x, bound)
 
 
 def select_into(pred: Any, on_true: Any, on_false: Any, out: Any) -> Any:

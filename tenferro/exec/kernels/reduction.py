@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
 
+from tenferro.exec.kernels.buffered import has_zeros
 from tenferro.exec.kernels.kernel import Array, ByPayload, Kernel, KernelRows, OfOp, in_float32
 from tenferro.exec.kernels.row_sums import Sums
 from tenferro.ops.reduction import (
@@ -65,19 +67,25 @@ def selected(ufunc: np.ufunc, largest: bool) -> Kernel:
     Zeros of both signs are told apart by a second look, only where the result is a zero.
     """
 
-    def kernel(op: Any, x: Array) -> Array:
+    def over(op: Any, dtype: np.dtype[Any]) -> Callable[..., Any]:
         if not op.axes:
-            return x
-        start = extreme(x.dtype, not largest)
-        result = np.asarray(ufunc.reduce(x, axis=op.axes, initial=start))
-        if x.dtype.kind in "biu" or not (result == 0).any():
-            return result
-        winning_sign = (x == 0) & (np.signbit(x) != largest)
-        positive = winning_sign.any(axis=op.axes) == largest
-        zero = np.zeros((), x.dtype)
-        return np.where(result == 0, np.where(positive, zero, -zero), result)
+            return lambda x: x
+        start, zero = extreme(dtype, not largest), np.zeros((), dtype)
+        reduced = partial(ufunc.reduce, axis=op.axes, initial=start)
+        if dtype.kind in "biu":
+            return reduced
 
-    return OfOp(kernel, view=has_no_axes)
+        def function(x: Array) -> Any:
+            result = reduced(x)
+            if not has_zeros(result):
+                return result
+            winning_sign = (x == 0) & (np.signbit(x) != largest)
+            positive = winning_sign.any(axis=op.axes) == largest
+            return np.where(result == 0, np.where(positive, zero, -zero), result)
+
+        return function
+
+    return ByPayload(over, view=has_no_axes)
 
 
 def has_no_axes(op: Any) -> bool:
@@ -118,7 +126,13 @@ def accumulated(ufunc: np.ufunc, x: Array, axis: int) -> Array:
 
 def arg_reduction(function: Callable[..., Any]) -> Kernel:
     """NumPy's rule is ours: the first winner, and NaN wins."""
-    return OfOp(lambda op, x: np.asarray(function(_comparable(x), axis=op.axis), np.int64))
+
+    def over(op: Any, dtype: np.dtype[Any]) -> Callable[..., Any]:
+        if DType.of(dtype) is DType.BF16:
+            return lambda x: function(_comparable(x), axis=op.axis)
+        return methodcaller(function.__name__, axis=op.axis)
+
+    return ByPayload(over)
 
 
 def sort(op: Sort, *operands: Array) -> Any:

@@ -69,6 +69,11 @@ def _summed(axes: tuple[int, ...], rank: int, dtype: DType) -> Callable[[Array],
     count = len(axes)
     is_last, is_first = _are_last(axes, rank), {*axes} == {*range(count)}
 
+    def of_row(x: Array) -> Any:
+        if x.size <= BLOCK and x.strides[0] == x.itemsize:
+            return x.dot(ONES[x.dtype][: x.size])
+        return function(x)
+
     def function(x: Array) -> Any:
         if is_last and (rows := _rows(x, count)) is not None:
             return _sums(rows)
@@ -76,7 +81,9 @@ def _summed(axes: tuple[int, ...], rank: int, dtype: DType) -> Callable[[Array],
             return _sums(rows).T
         return plain(x)
 
-    return function if wide is dtype else in_float32(function)
+    if wide is not dtype:
+        return in_float32(function)
+    return of_row if rank == 1 else function
 
 
 def sum_of_products(

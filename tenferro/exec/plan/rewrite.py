@@ -26,7 +26,7 @@ from tenferro.ops.indexing import DynamicSlice, DynamicUpdateSlice, Gather, Scat
 from tenferro.ops.structural import BroadcastInDim, Concatenate, Reshape, Slice
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["rewritten"]
+__all__ = ["SPREADING", "as_array", "rewritten"]
 
 OPERATORS = {
     el.Add: "{0} + {1}",
@@ -65,6 +65,21 @@ def rewritten(
     for step in program.instructions:
         rewriter.step(step)
     return rewriter.finished(frozenset(kept)), frozenset(rewriter.indices)
+
+
+def as_array(number: int, array: int, spec: TensorSpec) -> ExecInstruction:
+    """The step that makes an array of rank 0 of a number."""
+    text, values = "{0}", {}
+    if spec.dtype.is_integer and spec.dtype is not DType.I64:
+        text, values = _conversion(spec.dtype)
+    function = Expression(text, values)
+    op = el.Convert(spec.dtype)
+    return ExecInstruction(op, np.asarray, function, (number,), (array,), (spec,))
+
+
+def _conversion(dtype: DType) -> tuple[str, dict[str, Any]]:
+    """The text that makes NumPy's number of one."""
+    return f"{{{dtype.value}}}({{0}})", {dtype.value: dtype.dtype.type}
 
 
 class _Rewriter:
@@ -107,7 +122,7 @@ class _Rewriter:
         """Write a step, or what stands for it."""
         inputs = tuple([self.same.get(slot, slot) for slot in step.input_slots])
         step = step._replace(input_slots=inputs, places=())
-        if self._is_of_numbers(step) and self._number(step):
+        if self._is_decided(step) or (self._is_of_numbers(step) and self._number(step)):
             return
         if isinstance(step.op, BroadcastInDim):
             self.spread[step.output_slots[0]] = step
@@ -165,11 +180,8 @@ class _Rewriter:
         known = self.typed.get(slot)
         if known is None:
             spec = self.types[slot]
-            op, name = el.Convert(spec.dtype), spec.dtype.value
-            like = ExecInstruction(op, np.asarray, np.asarray, (), (), ())
-            known = self._new(
-                spec, like, Expression(f"{{{name}}}({{0}})", {name: spec.dtype.dtype.type}), slot
-            )
+            like = ExecInstruction(el.Convert(spec.dtype), np.asarray, np.asarray, (), (), ())
+            known = self._new(spec, like, Expression(*_conversion(spec.dtype)), slot)
             self.typed[slot] = known
         return known
 
@@ -202,6 +214,32 @@ class _Rewriter:
         return all([
             reader is not None and reader.function in DIRECT for reader in self.readers.get(slot, ())
         ])  # fmt: skip
+
+    def _is_decided(self, step: ExecInstruction) -> bool:
+        """Whether a choice is one of its operands, or a conjunction is false, whatever the elements are."""
+        (y, *others), inputs = step.output_slots, step.input_slots
+        if others or not isinstance(step.op, el.Select | el.And):
+            return False
+        if isinstance(step.op, el.And):
+            is_false = [slot for slot in inputs if self._is_all(slot, False)]
+            if not is_false or not self.types[y].dtype.is_bool:
+                return False
+            self.constants[y] = self.constants[is_false[0]]
+            return True
+        chosen = (
+            inputs[1] if inputs[1] == inputs[2] or self._is_all(inputs[0], True)
+            else inputs[2] if self._is_all(inputs[0], False)
+            else None
+        )  # fmt: skip
+        if chosen is None:
+            return False
+        self.same[y] = chosen
+        return True
+
+    def _is_all(self, slot: int, value: bool) -> bool:
+        """Whether it is a constant of which each element is this truth value."""
+        known = self.constants.get(slot)
+        return known is not None and known.dtype == bool and bool((known == value).all())
 
     # ---- numbers ---------------------------------------------------------------------------------
 
@@ -271,7 +309,7 @@ class _Rewriter:
             return ("~{0}", {}) if dtype.is_bool else (None, {})
         if isinstance(op, el.Convert):
             if op.to in (DType.I64, DType.F64) and not dtype.is_float and dtype is not DType.U64:
-                return f"{{{op.to.value}}}({{0}})", {op.to.value: op.to.dtype.type}
+                return _conversion(op.to)
             return None, {}
         if isinstance(op, el.Divide):
             return ("{0} / {1}", {}) if dtype.is_float else (None, {})

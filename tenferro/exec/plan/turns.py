@@ -6,7 +6,7 @@ nobody looks at what it was.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ from tenferro.exec.loop import Loop, LoopFunction
 from tenferro.exec.plan.alias import Aliases, aliases
 from tenferro.exec.plan.place import place
 from tenferro.exec.plan.ranges import Range, fits
-from tenferro.exec.plan.rewrite import rewritten
+from tenferro.exec.plan.rewrite import SPREADING, as_array, rewritten
 from tenferro.exec.schedule import ExecInstruction, ExecProgram, Over
 from tenferro.ops.control import Scan, While
 from tenferro.ops.elementwise import Add
@@ -109,26 +109,71 @@ def _counted(
     return min(first, last), max(first, last)
 
 
-def _numbers(program: ExecProgram, indices: Any) -> ExecProgram:
-    """The schedule with values of rank 0 as NumPy's scalars, but for those of which a kernel wants arrays."""
-    numbers = {slot for slot, spec in enumerate(program.types) if not spec.shape}
+def _numbers(program: ExecProgram, indices: Collection[int]) -> ExecProgram:
+    """The schedule with values of rank 0 as numbers, but where a step on arrays reads them.
+
+    NumPy takes longer to make an array of a number than of an array of rank 0.
+    """
+    types = list(program.types)
+    numbers = {slot for slot, spec in enumerate(types) if not spec.shape}
+    wanted: dict[int, int] = {}  # numbers that are also wanted as arrays, and the slots for them
+    read = set(program.output_slots)
     for step in program.instructions:
+        if _repeats(step):
+            wanted.update([(slot, slot) for slot in step.input_slots if not types[slot].shape])
+            continue
         takes = (
             step.is_ufunc
             or step.is_elementwise
             or isinstance(step.function, Expression | LoopFunction)
             or isinstance(step.op, BroadcastInDim | Reshape)
         )
-        if not takes:
+        if takes:
+            read.update(step.input_slots)
+        else:
             numbers.difference_update(step.input_slots)
         if len(step.output_slots) > 1 and not isinstance(step.function, LoopFunction):
             numbers.difference_update(step.output_slots)
     numbers.update(indices)
+    for slot in wanted:
+        if slot in numbers:
+            if slot in read or slot in indices:
+                types.append(types[slot])
+                wanted[slot] = len(types) - 1
+            else:
+                numbers.discard(slot)
+    constants = dict(program.constants)
+    steps: list[ExecInstruction] = []
+    made = set[int]()
+    for step in program.instructions:
+        if _repeats(step):
+            for slot in step.input_slots:
+                array = wanted.get(slot, slot)
+                if array != slot and array not in made:
+                    made.add(array)
+                    if slot in constants:
+                        constants[array] = constants[slot]
+                    else:
+                        steps.append(as_array(slot, array, types[slot]))
+            inputs = tuple([wanted.get(slot, slot) for slot in step.input_slots])
+            step = step._replace(input_slots=inputs)
+        steps.append(step)
     constants = {
         slot: value[()] if slot in numbers else np.asarray(value)
-        for slot, value in program.constants.items()
+        for slot, value in constants.items()
     }
-    return replace(program, constants=constants, numbers=frozenset(numbers))
+    return replace(
+        program,
+        instructions=tuple(steps),
+        types=tuple(types),
+        constants=constants,
+        numbers=frozenset(numbers),
+    )
+
+
+def _repeats(step: ExecInstruction) -> bool:
+    """Whether a step on arrays repeats numbers beside them."""
+    return (step.is_ufunc or step.function in SPREADING) and bool(step.output_types[0].shape)
 
 
 def _hoisted(program: ExecProgram, consts: int) -> tuple[ExecProgram, int]:

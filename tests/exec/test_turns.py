@@ -1,0 +1,143 @@
+"""What a turn of a printed loop is, by looking at its text and its schedule."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro import errors
+from tenferro.exec.kernels.buffered import FEW, has_zeros, maximum
+from tenferro.exec.loop import LoopFunction
+from tenferro.extension import ExtensionOp, HostReferenceRuntime, apply, extension_family
+
+X = np.linspace(0.1, 1.0, 6)
+EXECUTOR = tnf.GraphExecutor("K", compiled=False)
+BY_STEPS = tnf.GraphExecutor("K", compiled=False, segmented=False)
+
+
+def source(function: Any, *arrays: Any) -> str:
+    """The text of a loop."""
+    texts = EXECUTOR.source(tnf.compile(function, *arrays)).split("\n\n")
+    return next(text for text in texts if text.startswith(("def scan", "def while")))
+
+
+def test_an_element_at_a_counter_is_a_subscript_in_place() -> None:
+    text = source(lambda x: tnf.fori_loop(0, 6, lambda i, c: c.at[i].set(c[i] * 2.0), x), X)
+    assert "Scatter" not in text
+    assert "Gather" not in text
+    assert "clamped" not in text
+    assert text.count(".copy(") == 1  # the first value of the carry, before the loop
+    assert text.index(".copy(") < text.index("for ")
+
+
+def test_an_index_that_is_not_known_is_clamped() -> None:
+    places = np.array([0, 9, 2])
+    text = source(lambda x, p: tnf.scan(lambda c, i: (c + x[i], None), 0.0, p)[0], X, places)
+    assert "clamped" in text
+
+
+def test_what_is_read_afterwards_is_not_written_over() -> None:
+    text = source(lambda x: tnf.fori_loop(0, 5, lambda i, c: c.at[i].set(1.0) + 0.0 * c, x), X)
+    body = text[text.index("for ") :]
+    assert "Scatter" in body
+
+
+def test_what_a_view_looks_at_is_not_written_over() -> None:
+    def turn(i: Any, c: Any) -> Any:
+        half = c[:3]
+        changed = c.at[i].set(9.0)
+        return changed * tnf.concatenate([half, half])
+
+    program = tnf.compile(lambda x: tnf.fori_loop(0, 3, turn, x), X)
+    assert EXECUTOR.run(program, X).tobytes() == BY_STEPS.run(program, X).tobytes()
+
+
+def test_views_of_what_stays_are_made_once() -> None:
+    text = source(lambda x: tnf.scan(lambda c, _: (c * x[2], None), x, None, length=9)[0], X)
+    assert text.index("[2]") < text.index("for ")
+
+
+def test_a_number_is_an_array_where_a_step_on_arrays_reads_it() -> None:
+    def turn(c: Any, _: Any) -> Any:
+        number = c[0] * c[1]
+        return c * number, number + 1.0
+
+    text = source(lambda x: tnf.scan(turn, x, None, length=9), X)
+    (operands,) = re.findall(r" = multiply\((\w+), (\w+)", text)
+    assert any(f" {name} = asarray(" in text for name in operands)
+
+
+def test_choices_that_are_decided_are_no_steps() -> None:
+    """Of the gradient at a tie: 0 is no infinity, so that the conjunction is never true."""
+    smooth = tnf.grad(lambda c: tnf.sum(tnf.logaddexp(0.0, c)))
+    function = lambda x: tnf.scan(lambda c, _: (c - 0.5 * smooth(c), None), x, None, length=3)[0]
+    text = source(function, X)
+    assert "Logistic" in text
+    assert "Select" not in text
+    assert "bitwise_and" not in text
+    program = tnf.compile(function, X)
+    assert EXECUTOR.run(program, X).tobytes() == BY_STEPS.run(program, X).tobytes()
+
+
+def test_the_schedule_shows_the_turns() -> None:
+    program = tnf.compile(lambda x: tnf.fori_loop(0, 6, lambda i, c: c.at[i].set(0.0), x), X)
+    (step,) = [
+        step for step in EXECUTOR.compile(program).instructions
+        if isinstance(step.function, LoopFunction)
+    ]  # fmt: skip
+    assert step.function.loop.counters == {0}
+    assert step.function.loop.copied == {1: "C"}
+    assert "over %" in str(step.parts[0])
+
+
+@extension_family("tenferro-tests", "worn_in_turns", version=1)
+@dataclass(frozen=True)
+class Worn(ExtensionOp):
+    """y = x, until it fails."""
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        return [(input_dtypes[0], input_shapes[0])]
+
+    def eager_execute(self, inputs: Any) -> Any:
+        if inputs[0].min() < 0:
+            raise RuntimeError("worn out")
+        return [inputs[0] * 1]
+
+
+def test_an_error_in_an_inner_loop_names_its_line() -> None:
+    def inner(_: Any, c: Any) -> Any:
+        return apply(Worn(), c) - 0.3  # the line that fails
+
+    def function(x: Any) -> Any:
+        return tnf.fori_loop(0, 2, lambda _, c: tnf.fori_loop(0, 2, inner, c) + 0.0, x)
+
+    program = tnf.compile(function, X)
+    executor = tnf.GraphExecutor(
+        "K", compiled=False, runtimes=[HostReferenceRuntime(Worn.family_id)]
+    )
+    for _ in range(2):
+        executor.run(program, X + 2.0)
+        with pytest.raises(errors.BackendFailureError, match="worn out") as caught:
+            executor.run(program, X)
+        place = str(caught.value).rpartition(".py:")[2]
+        line = Path(__file__).read_text().splitlines()[int(place.split()[0]) - 1]
+        assert "the line that fails" in line
+
+
+@pytest.mark.parametrize("size", [3, FEW + 1])
+def test_zeros_of_few_and_of_many_elements(size: int) -> None:
+    x = np.ones(size)
+    assert not has_zeros(x)
+    x[-1] = np.nan
+    assert not has_zeros(x)
+    x[0] = -0.0
+    assert has_zeros(x)
+    y = np.zeros(size)
+    assert not np.signbit(maximum(x, y)[0])
+    assert not np.signbit(maximum(y, x)[0])
