@@ -218,7 +218,8 @@ def test_what_is_repeated_along_rows_does_not_decide_how_a_group_walks() -> None
 def tiny_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group, "SMALLEST", 1)
     monkeypatch.setattr(tiles, "TILE_BYTES", 48)
-    monkeypatch.setattr(tiles, "SHARED", 0)
+    monkeypatch.setattr(tiles, "LARGE", 0)
+    monkeypatch.setattr(tiles, "WORTH", 0.0)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

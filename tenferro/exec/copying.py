@@ -26,7 +26,9 @@ SMALLEST = 1 << 22
 SHARED = 1 << 22
 """Bytes whose copy is worth sharing among threads."""
 STREAMED = 1 << 21
-"""Bytes of results that compiled copies write around the caches, which hold no more of them than what is read next."""
+"""Bytes of results that compiled copies write around the caches, which hold no more of them than what is read next;
+and share among threads, because a thread takes longer to wake than smaller ones take.
+"""
 NEAR = 1024
 """Lines of the source that stay in cache, and pages whose addresses do, until their next element is read."""
 STRIP = 128
@@ -110,7 +112,8 @@ class Copy:
         if compiled:
             function, tasks = compiled
             pointers = source.ctypes.data, target.ctypes.data
-            resources.workers.share(partial(function, *pointers), tasks)
+            workers = resources.workers if x.nbytes >= STREAMED else ALONE
+            workers.share(partial(function, *pointers), tasks)
         else:
             self.walk(target, source, resources.workers)
 

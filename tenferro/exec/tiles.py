@@ -17,13 +17,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tenferro.exec.llvm.analytic import ROWS as FUNCTIONS
 from tenferro.exec.runner import Runner
 from tenferro.exec.runtime.numpy_state import BUFFER, buffer_for, numpy_state
 from tenferro.exec.runtime.resources import Resources
-from tenferro.exec.runtime.threads import ALONE
+from tenferro.exec.runtime.threads import ALONE, WORTH
 from tenferro.exec.schedule import Tiles
+from tenferro.ops.reduction import Reduction
 
-__all__ = ["TilesFunction"]
+__all__ = ["TilesFunction", "cost_of"]
 
 TILE_BYTES = 1 << 20
 """Of one array's tile, at most: below, the calls cost more than the work, the more so on threads, which wait
@@ -34,8 +36,14 @@ ALONE_TILE_BYTES = 1 << 19
 """The same where one thread does it all."""
 CACHE_BYTES = 3 << 19
 """Of all the tiles that are worked on at once."""
-SHARED = 1 << 17
-"""Elements from which threads share them."""
+LARGE = 1 << 17
+"""Elements from which tiles are those of values that threads share."""
+ELEMENTS = 1500
+"""Of arithmetic, per microsecond of the interpreter."""
+CALLS = 150
+"""The same of functions."""
+COMPILED = 0.2
+"""Of the interpreter's time, what compiled code takes."""
 WALKS = 8
 """Kept for one group: programs are run on arrays of one layout, nearly always."""
 Strides = tuple[tuple[int, ...], ...]
@@ -49,6 +57,17 @@ class Machine(Protocol):
         lie in memory as these do; bytes of scratch; and whether it is for one run.
         """
         ...
+
+
+def cost_of(op: Tiles) -> float:
+    """Microseconds that the interpreter needs for a group, by one thread and by estimate."""
+    cost = 0.0
+    for member in op.members:
+        size = member.output_types[0].size
+        if isinstance(member.op, Reduction):
+            size = max(size, prod(op.shape))
+        cost += size / (CALLS if type(member.op) in FUNCTIONS else ELEMENTS)
+    return cost
 
 
 class TilesFunction:
@@ -83,8 +102,7 @@ class TilesFunction:
         """The function of arrays that lie in memory as these do, and whether it is for one run."""
         op, layout = self.op, self._layout(arrays)
         extents = layout.shape(op.shape)
-        rows, is_alone = extents[0], prod(extents) < SHARED
-        step = self._tile_rows(arrays, extents, is_alone)
+        rows, step = extents[0], self._tile_rows(arrays, extents, prod(extents) < LARGE)
         outs = [(spec.shape, spec.dtype.dtype) for spec in op.results]
         shares = [((-(-rows // step), *spec.shape), spec.dtype.dtype) for spec in op.totals]
         buffers = [((step, *layout.shape(spec.shape)[1:]), spec.dtype.dtype) for spec in op.scratch]
@@ -100,6 +118,9 @@ class TilesFunction:
             views = list(map(layout.view, every))
             code, scratch_bytes, is_for_one_run = self.machine.function(views, layout.lead)
             sizes = [max(1, scratch_bytes)]
+
+        cost = cost_of(op) * op.widest / 8 * (COMPILED if code else 1.0)
+        is_alone = cost < WORTH
 
         def walk(arrays: Sequence[Any], into: Sequence[Any] | None) -> Any:
             written = [

@@ -14,7 +14,8 @@ from tenferro.exec.plan import group, place
 def pytest_configure() -> None:
     """Before anything runs."""
     group.SMALLEST = 1
-    tiles.SHARED = 0
+    tiles.LARGE = 0
+    tiles.WORTH = 0.0
     tiles.TILE_BYTES = tiles.ROW_TILE_BYTES = 256
     place.SMALLEST_BLOCK = 1
     matrix_product.LARGE = 1

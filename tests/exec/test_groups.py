@@ -88,7 +88,8 @@ def test_groups_of_rows(
 ) -> None:
     monkeypatch.setattr(group, "SMALLEST", 16)
     monkeypatch.setattr(tiles, "TILE_BYTES", tile)
-    monkeypatch.setattr(tiles, "SHARED", 0)
+    monkeypatch.setattr(tiles, "LARGE", 0)
+    monkeypatch.setattr(tiles, "WORTH", 0.0)
     fn, args = CASES[name]
     program = tnf.compile(fn, *args)
     expected = flatten(run_unplanned(program, *args))[0]
@@ -160,7 +161,8 @@ def test_effects_wait_for_no_group(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_results_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiles, "SHARED", 0)
+    monkeypatch.setattr(tiles, "LARGE", 0)
+    monkeypatch.setattr(tiles, "WORTH", 0.0)
     x, y = normal(700, 301), normal(700, 301)
     for fn in (totals_of_two, loss(softmax_of_product)):
         program = tnf.compile(fn, x, y)

@@ -59,7 +59,8 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that every group and contraction has a place for its results."""
     monkeypatch.setattr(place, "SMALLEST_BLOCK", 1)
     monkeypatch.setattr(group, "SMALLEST", 1)
-    monkeypatch.setattr(tiles, "SHARED", 0)
+    monkeypatch.setattr(tiles, "LARGE", 0)
+    monkeypatch.setattr(tiles, "WORTH", 0.0)
     monkeypatch.setattr(dot_general, "LARGE_RESULT", 0)
     monkeypatch.setattr(dot_general, "SMALLEST_SCRATCH", 0)
 

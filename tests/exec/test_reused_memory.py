@@ -65,7 +65,8 @@ HOLDERS = (by_view, by_memoryview, by_ctypes, by_item, capsule)
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(place, "SMALLEST_BLOCK", 1)
     monkeypatch.setattr(group, "SMALLEST", 1)
-    monkeypatch.setattr(tiles, "SHARED", 0)
+    monkeypatch.setattr(tiles, "LARGE", 0)
+    monkeypatch.setattr(tiles, "WORTH", 0.0)
     monkeypatch.setattr(dot_general, "LARGE_RESULT", 0)
 
 

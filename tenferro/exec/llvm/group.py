@@ -8,7 +8,6 @@ from functools import partial
 from math import prod
 from typing import Any
 
-from tenferro.exec.llvm.analytic import ROWS as ANALYTIC
 from tenferro.exec.llvm.code import (
     LOW,
     Code,
@@ -32,22 +31,7 @@ from tenferro.ops.structural import BroadcastInDim, Reshape
 from tenferro.program import BoundedCache, GraphProgram
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["CompiledGroup", "cost_of"]
-
-ELEMENTS = 1500
-"""Of arithmetic, per microsecond of the interpreter."""
-CALLS = 150
-"""The same of functions."""
-
-
-def cost_of(step: ExecInstruction) -> float:
-    """Microseconds that the interpreter needs for a group, by estimate."""
-    assert isinstance(step.op, Tiles)
-    cost = 0.0
-    for member in step.op.members:
-        size = max(member.output_types[0].size, prod(step.op.shape) if _reduces(member) else 0)
-        cost += size / (CALLS if type(member.op) in ANALYTIC else ELEMENTS)
-    return cost
+__all__ = ["CompiledGroup"]
 
 
 def _reduces(member: ExecInstruction) -> bool:

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from tenferro.exec.kernels.convolution import Convolved
 from tenferro.exec.llvm.code import NotCompiledError
-from tenferro.exec.llvm.group import CompiledGroup, cost_of
+from tenferro.exec.llvm.group import CompiledGroup
 from tenferro.exec.llvm.loop import LoopCompiler
 from tenferro.exec.llvm.sums_of_products import CompiledSums
 from tenferro.exec.schedule import ExecInstruction, ExecProgram, Tiles
-from tenferro.exec.tiles import TilesFunction
+from tenferro.exec.tiles import TilesFunction, cost_of
 
 __all__ = ["compile_groups"]
 
@@ -41,7 +41,8 @@ def compile_groups(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
 
 
 def _compiled(step: ExecInstruction, program: ExecProgram, compiler: LoopCompiler) -> CompiledGroup:
-    cost = cost_of(step)
+    assert isinstance(step.op, Tiles)
+    cost = cost_of(step.op)
     if cost < WORTH and not compiler.always:
         raise NotCompiledError(f"{cost:.0f} us do not pay")
     return CompiledGroup(step, program.types, compiler.linker)
