@@ -133,3 +133,12 @@ def test_profiles_of_wrong_input() -> None:
     empty = tnf.compile(lambda x: x, np.ones(2)).profile(np.ones(2))
     assert (empty.seconds, empty.peak_bytes) == (0, 0)
     assert "0 instructions" in str(empty)
+
+
+def test_what_is_inside_of_a_loop_is_set_in_by_its_depth() -> None:
+    def twice(x: Any) -> Any:
+        return tnf.fori_loop(0, 2, lambda i, y: tnf.fori_loop(0, 3, lambda j, z: tnf.sin(z), y), x)
+
+    page = tnf.compile(twice, np.ones(4)).to_html()
+    assert re.search(r'"  (Scan|While)[^"]*"', page)
+    assert '"    Sin -> f64[4]"' in page

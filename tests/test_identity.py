@@ -218,3 +218,11 @@ def test_what_was_asked_for_last_is_kept() -> None:
     for key in "abac":
         cache.get(key, lambda: 0)
     assert [key for key, _ in cache.items()] == ["a", "c"]
+
+
+def test_bytes_after_a_clear_are_those_of_new_entries() -> None:
+    cache: BoundedCache[int] = BoundedCache(10, max_bytes=100, size=lambda value: value)
+    for _ in range(2):
+        cache.get("a", lambda: 7)
+        assert cache.stats().nbytes == 7
+        cache.clear()

@@ -276,6 +276,8 @@ def test_a_profile_as_a_dictionary_has_every_column() -> None:
     }
     assert all(names <= row.keys() for row in rows)
     assert len(profile.memory_timeline()) == 72
+    assert f".. and {len(rows) - 20} faster ones" in str(profile)
+    assert "faster" not in profile.table(len(rows))
 
 
 def test_a_profile_tells_how_fast_bytes_move() -> None:

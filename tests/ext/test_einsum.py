@@ -442,3 +442,22 @@ def test_only_what_extents_decide_waits_for_them(
     names = [step.op.name for step in program.instructions]
     assert (names == ["tenferro.einsum.v1"]) == waits
     assert ("DotGeneral" in names) == (not waits)
+
+
+def test_spaces_are_ignored_and_paths_are_completed() -> None:
+    x, y, z = (np.arange(4.0).reshape(2, 2) + k for k in range(3))
+    np.testing.assert_array_equal(tnf.einsum(" i j , jk -> k i ", x, y), (x @ y).T)
+    path, info = tnf.einsum_path("ij,jk,kl->il", x, y, z, optimize=[(0, 2)])
+    assert path == ["einsum_path", (0, 2), (0, 1)]
+    assert info.opt_cost > 0
+    for optimize in ([(0, 1), 2], ((0, 1), 1e6), (["greedy"], 100)):
+        with pytest.raises(errors.InvalidConfigError, match="optimize"):
+            tnf.einsum("ij,jk,kl->il", x, y, z, optimize=optimize)
+
+
+def test_labels_are_numbers_below_a_million() -> None:
+    x = np.arange(3.0)
+    assert tnf.einsum(x, [999_999], x, [999_999], []) == 5.0
+    for label in (1_000_000, -1, True, 0.5):
+        with pytest.raises(errors.InvalidConfigError, match="labels are integers from 0 to 999999"):
+            tnf.einsum(x, [label], x, [label], [])

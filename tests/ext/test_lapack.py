@@ -238,3 +238,17 @@ def test_loops_call_some_of_lapack_from_inside() -> None:
     assert routine is not None
     assert routine.name == "getrf"
     assert its.compiled_routine(families.Gehrd()) is None
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_zeros_are_finite_and_infinities_are_not(dtype: str) -> None:
+    turn, zero = np.array([[0, 1], [-1, 0]], dtype), np.zeros((2, 2), dtype)
+    spoilt = [np.full((2, 2), np.inf, dtype), np.diag([np.nan, 1]).astype(dtype)]
+    for a in (turn, zero):
+        w, left, right = tnf.compile(lambda a: apply(fam.Geev(), a), a).run(a)
+        near(a @ right, right * w)
+        near(adjoint(left) @ a, w[:, None] * adjoint(left))
+        assert np.isfinite(w).all()
+    np.testing.assert_allclose(np.sort(w.imag), [0, 0])
+    for a in spoilt:
+        assert all(np.isnan(y).all() for y in tnf.compile(lambda a: apply(fam.Geev(), a), a).run(a))

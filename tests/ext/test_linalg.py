@@ -455,3 +455,29 @@ def test_factors_are_reduced_unless_all_are_asked_for() -> None:
     from tenferro.ext.linalg import families
 
     assert [op().full for op in (families.Svd, families.Qr)] == [False, False]
+
+
+ON_ONE: dict[str, Fn] = {
+    "cholesky": lambda x: la.cholesky(x @ adjoint(x)),
+    "qr": la.qr,
+    "qr, complete": lambda x: la.qr(x, "complete"),
+    "qr, no vectors": lambda x: la.qr(x, "r"),
+    "lu": la.lu,
+    "eigh": lambda x: la.eigh(symmetric(x)),
+    "eig": la.eig,
+    "svd": la.svd,
+    "solve": lambda x: la.solve(x, x[..., :2]),
+    "triangular": lambda x: la.solve_triangular(x, x[..., :2], lower=True),
+    "determinant": la.slogdet,
+}
+
+
+@pytest.mark.parametrize("n", [3, 70])
+@pytest.mark.parametrize("name", ON_ONE)
+def test_a_batch_of_one_gives_what_its_matrix_does(name: str, n: int) -> None:
+    """Large matrices are taken one by one, in every batch."""
+    x = random(n, n) + n**0.5 * np.eye(n)
+    alone, batch = (tnf.types.flatten(ON_ONE[name](each))[0] for each in (x, x[None]))
+    for y, one in zip(alone, batch, strict=True):
+        assert one.shape == (1, *y.shape)
+        np.testing.assert_array_equal(one[0], y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,3 +123,13 @@ def test_einsum_s_plans_are_counted() -> None:
     stats = executor.extensions.caches.stats()
     assert {key.name for key in stats} == {"plans", "programs"}
     assert all(store.nbytes > 0 for store in stats.values())
+
+
+def test_who_owned_the_stores_may_be_gone() -> None:
+    owner = tnf.GraphExecutor()
+    caches = ExtensionCaches(owner=owner)
+    assert caches.owner is owner
+    del owner
+    gc.collect()
+    assert caches.owner is None
+    assert ExtensionCaches().owner is None

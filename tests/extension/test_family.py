@@ -308,3 +308,13 @@ def test_parts_that_are_none_are_refused(parts: Any, match: str) -> None:
         Family(Square, **parts)
     with pytest.raises(errors.MalformedFamilyIdError):
         Family(OfOneType)
+
+
+def test_packages_are_searched_once_for_an_id_that_nobody_knows(monkeypatch: Any) -> None:
+    searches: list[None] = []
+    monkeypatch.setattr(families, "_discover", lambda: searches.append(None))
+    assert families.registered_family("tenferro.einsum.v1") is not None
+    assert not searches
+    for _ in range(3):
+        assert families.registered_family("tenferro-tests.nobody.v1") is None
+    assert len(searches) == 1
