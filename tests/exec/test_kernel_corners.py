@@ -1,0 +1,118 @@
+"""Kernels where their operands are of kinds that few programs have: indices of any integer, matrices that overlap, sums
+that end a group.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro.exec.kernels.elementwise import ROWS
+from tenferro.exec.kernels.matrix_view import is_readable, order_of
+from tenferro.exec.llvm import link
+from tenferro.ops import elementwise as el
+
+RNG = np.random.default_rng(3)
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+NOT_BY_ELEMENT = {el.BitcastConvert: "an element may become several"}
+EXECUTORS = [False, True] if link.is_installed() else [False]
+
+
+def run(fn: Any, *arrays: Any, **options: Any) -> Any:
+    return tnf.GraphExecutor("K", **options).run(tnf.compile(fn, *arrays), *arrays)
+
+
+def test_elementwise_kernels_say_so() -> None:
+    """Groups and lines are made of those that do."""
+    silent = {op for op, kernel in ROWS.items() if not getattr(kernel, "elementwise", False)}
+    assert silent == set(NOT_BY_ELEMENT)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_indices_of_any_integer(dtype: str) -> None:
+    """Those beyond the end are clipped by reads and dropped by writes, however large."""
+    x = RNG.normal(size=(5, 3))
+    limits = np.iinfo(dtype)
+    indices = np.array([4, 0, limits.max, 2, 1], dtype)
+    taken = run(lambda x, i: tnf.take(x, i, axis=0, mode="clip"), x, indices)
+    np.testing.assert_array_equal(taken, x[[4, 0, 4, 2, 1]])
+    set_ = run(lambda x, i: x.at[i].set(7.0), x, indices)
+    expected = x.copy()
+    expected[[4, 0, 2, 1]] = 7.0
+    np.testing.assert_array_equal(set_, expected)
+
+
+def test_many_additions_at_pairs_of_indices() -> None:
+    """Sums of so many updates along one axis are a product with a sparse matrix; along two they are not."""
+    x = RNG.normal(size=(20, 30))
+    rows, columns = RNG.integers(0, 20, 9000), RNG.integers(0, 30, 9000)
+    updates = RNG.normal(size=9000)
+    expected = x.copy()
+    np.add.at(expected, (rows, columns), updates)
+    got = run(lambda x, i, j, u: x.at[i, j].add(u), x, rows, columns, updates)
+    np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+    expected = x.copy()
+    np.add.at(expected, rows, updates[:, None] * np.ones(30))
+    got = run(lambda x, i, u: x.at[i].add(u[:, None] * tnf.ones(30)), x, rows, updates)
+    np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_axes_are_one_in_the_order_of_memory() -> None:
+    x = np.zeros((4, 3, 2))
+    assert order_of(x, (0, 1)) == (0, 1)
+    assert order_of(x.T, (0, 1)) == (1, 0)
+    assert order_of(x, (2, 0)) == (2, 0)  # because no order is one axis
+
+
+def test_windows_that_overlap_are_no_matrix_for_blas() -> None:
+    assert is_readable((8, 80), (10, 3), 8)
+    assert is_readable((80, 8), (3, 10), 8)
+    assert not is_readable((8, 8), (10, 3), 8)
+    assert not is_readable((16, 160), (10, 3), 8)
+    signal, taps = RNG.normal(size=300), RNG.normal(size=(40, 30))
+    windows = np.lib.stride_tricks.sliding_window_view(signal, 40)
+    for y in (windows @ taps, run(lambda x, y: x @ y, windows, taps)):
+        np.testing.assert_allclose(y, np.array(windows) @ taps, rtol=1e-12)
+
+
+@pytest.mark.parametrize("compiled", EXECUTORS)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "complex128"])
+@pytest.mark.parametrize("axis", [0, 1, 2, (0, 2), (2, 0), None], ids=str)
+def test_sums_of_products_along_any_axis(axis: Any, dtype: str, compiled: bool) -> None:
+    x, y = (RNG.normal(size=(40, 50, 60)).astype(dtype) for _ in range(2))
+    for right in (y, y[:, :1], y[0]):
+        got = run(lambda x, y: tnf.sum(x * y, axis=axis), x, right, compiled=compiled)
+        wide = np.complex128 if dtype == "complex128" else np.float64
+        products = (x * right).astype(wide)  # which are rounded in the group too
+        size = np.abs(products).sum(axis=axis).max()
+        eps = float(np.finfo(dtype).eps)
+        np.testing.assert_allclose(
+            got, products.sum(axis=axis), rtol=4 * eps, atol=20 * eps * float(size)
+        )
+        assert got.dtype == dtype
+
+
+def test_memory_of_results_that_are_gone_is_used_again_without_being_asked_about() -> None:
+    executor = tnf.GraphExecutor("K")
+    x = RNG.normal(size=1 << 17)
+    program = tnf.compile(lambda x: tnf.sqrt(tnf.abs(x)) * 2.0, x)
+    for _ in range(6):
+        executor.run(program, x)
+    stats = executor.memory.stats()
+    assert stats.reused >= 4
+    assert stats.held <= 3 * 2 * x.nbytes
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="cores have no numbers")
+def test_a_process_on_one_core_has_one_thread() -> None:
+    text = (
+        "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); import tenferro as tnf; "
+        "print(tnf.GraphExecutor().workers.count, tnf.GraphExecutor(threads=3).workers.count)"
+    )
+    out = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["1", "3"]
