@@ -1,0 +1,101 @@
+"""Compiled loops on values of every dtype: what they convert, hold as constants, and read by axes, bit for bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro.exec.llvm import link
+from tenferro.types import DType
+
+pytestmark = pytest.mark.skipif(not link.is_installed(), reason="llvmlite is not installed")
+RNG = np.random.default_rng(5)
+DTYPES = [dtype for dtype in DType if dtype.kind in "biufc" and not dtype.value.startswith("f8")]
+REAL = [dtype for dtype in DTYPES if not dtype.is_complex]
+each = pytest.mark.parametrize("dtype", DTYPES, ids=str)
+
+
+def values(dtype: DType, *shape: int) -> Any:
+    """Some of each sign and size."""
+    if dtype.is_bool:
+        return RNG.integers(0, 2, shape).astype(bool)
+    if dtype.is_integer:
+        limits = np.iinfo(dtype.dtype)
+        return RNG.integers(max(limits.min, -200), min(limits.max, 200), shape).astype(dtype.dtype)
+    x = RNG.normal(size=shape) * 10
+    return (x + 1j * RNG.normal(size=shape) if dtype.is_complex else x).astype(dtype.dtype)
+
+
+def require_same_bits(fn: Any, *arrays: Any) -> None:
+    """Compiled and interpreted; the loop is one."""
+    program = tnf.compile(fn, *arrays)
+    compiled, interpreted = (tnf.GraphExecutor("C", compiled=way) for way in (True, False))
+    assert "# compiled" in str(compiled.compile(program, *arrays))
+    ys, zs = (tnf.types.flatten(each.run(program, *arrays))[0] for each in (compiled, interpreted))
+    for y, z in zip(ys, zs, strict=True):
+        assert (y.shape, y.dtype) == (z.shape, z.dtype)
+        assert y.tobytes() == z.tobytes()
+
+
+@each
+def test_conversions(dtype: DType) -> None:
+    x = values(dtype, 6, 9)
+    targets = [to for to in DTYPES if to.is_complex or not dtype.is_complex]
+    if dtype.is_float:  # because what no integer holds has none of its own
+        targets = [to for to in targets if not to.is_integer or to in (DType.I64, DType.I32)]
+
+    def turn(carry: Any, row: Any) -> Any:
+        return carry, [row.astype(to.value) for to in targets]
+
+    require_same_bits(lambda x: tnf.scan(turn, 0, x), x)
+
+
+def test_conversions_of_counters() -> None:
+    def turn(i: Any, _: Any) -> Any:
+        return i + 1, [tnf.asarray(i).astype(to.value) for to in DTYPES]
+
+    require_same_bits(lambda i: tnf.scan(turn, i, None, length=20), np.int64(250))
+
+
+@each
+def test_constants(dtype: DType) -> None:
+    several = [values(dtype, *shape) for shape in ((7,), (3, 7), (1,), (20, 30), ())]
+    masks = [RNG.integers(0, 2, x.shape).astype(bool) for x in several]
+
+    def turn(carry: Any, x: Any) -> Any:
+        return carry, [tnf.where(mask, y, x) for y, mask in zip(several, masks, strict=True)]
+
+    require_same_bits(lambda xs: tnf.scan(turn, 0, xs), values(dtype, 4))
+
+
+@each
+def test_views(dtype: DType) -> None:
+    x = values(dtype, 3, 5, 4, 6)
+
+    def turn(carry: Any, y: Any) -> Any:
+        return carry, [
+            tnf.transpose(y, (2, 0, 1)), tnf.flip(y, (0, 2)), tnf.reshape(y, (4, 30)), y[1:4, ::2, 3:0:-1],
+            tnf.concatenate([y, y[:2]], 0), tnf.pad(y, ((1, 0), (0, 2), (0, 0))), tnf.roll(y, 2, 1), y[:, None, 2],
+            tnf.broadcast_to(y[:, :1], y.shape), tnf.stack([y, y], -1), tnf.take(y, np.array([3, 0, 0]), 1),
+        ]  # fmt: skip
+
+    require_same_bits(lambda xs: tnf.scan(turn, 0, xs), x)
+
+
+@pytest.mark.parametrize("dtype", REAL, ids=str)
+@pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 2), (1, 2), (0, 1, 2)], ids=str)
+def test_reductions_without_rounding(axes: Any, dtype: DType) -> None:
+    x = values(dtype, 3, 5, 4, 6)
+
+    def turn(carry: Any, y: Any) -> Any:
+        ys = [tnf.max(y, axes), tnf.min(y, axes), tnf.any(y > 0, axes), tnf.all(y > 0, axes)]
+        if dtype.is_integer:
+            ys += [tnf.sum(y, axes, dtype=dtype.value), tnf.prod(y, axes, dtype=dtype.value)]
+        if len(axes) == 1:
+            ys += [tnf.argmax(y, axes[0]), tnf.argmin(y, axes[0])]
+        return carry, ys
+
+    require_same_bits(lambda xs: tnf.scan(turn, 0, xs), x)
