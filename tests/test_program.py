@@ -14,6 +14,8 @@ import tenferro as tnf
 from tenferro.door import apply_one
 from tenferro.graph import Graph
 from tenferro.ops.elementwise import Add, Multiply
+from tenferro.ops.reduction import TopK
+from tenferro.program.builder import ProgramBuilder
 from tenferro.program.instructions import copy_into, readers
 
 F8 = "float64"
@@ -289,3 +291,18 @@ def test_a_profile_tells_how_fast_bytes_move() -> None:
     (line,) = [line for line in str(profile).splitlines() if "Sin" in line]
     shown = float(line.split()[3])
     assert shown == pytest.approx(speed, rel=0.06)
+
+
+def test_values_that_depend_on_no_input_are_evaluated_step_by_step() -> None:
+    builder = ProgramBuilder()
+    x, three = builder.input(tnf.TensorSpec((2,), F8)), builder.constant(np.array([1.0, 3.0]))
+    (twice,) = builder.apply(Add(), three, three)
+    np.testing.assert_array_equal(builder.evaluated(twice), [2.0, 6.0])
+    (power,) = builder.apply(Multiply(), twice, three)
+    highest, places = builder.apply(TopK(1), power)
+    (total,) = builder.apply(Add(), highest, highest)
+    np.testing.assert_array_equal(builder.evaluated(total), [36.0])
+    np.testing.assert_array_equal(builder.evaluated(places), [1])
+    np.testing.assert_array_equal(builder.evaluated(three), [1.0, 3.0])
+    (changes,) = builder.apply(Add(), x, three)
+    assert builder.evaluated(changes) is None

@@ -10,8 +10,9 @@ from tenferro.exec.llvm import link
 
 pytestmark = pytest.mark.skipif(not link.is_installed(), reason="llvmlite is not installed")
 ULP = 2.0**-52
-DIVISORS = [3.0, -6.0, 7.0, 10.0, 0.1, 1 / 3, np.pi, 1 + ULP, 2 - ULP, 1.5, -1e30, 1e-30]
-PLAIN = [4.0, 1e300, 1e-300, 5e-324, 0.0, -0.0, np.inf, np.nan]
+DIVISORS = [3.0, -6.0, 7.0, 10.0, 0.1, 1 / 3, np.pi, 1 + ULP, 2 - ULP, 1.5, -1e30, 1e-30, 1.5 * 2.0**99,
+            1.5 * 2.0**-101]  # fmt: skip
+PLAIN = [4.0, 1.5 * 2.0**100, 1.5 * 2.0**-102, 1e300, 1e-300, 5e-324, 0.0, -0.0, np.inf, np.nan]
 ROWS, LANES = 40, 1001
 
 
