@@ -33,6 +33,12 @@ def elementary(names: Iterable[str], ulps: float) -> dict[str, Function]:
     }
 
 
+def erfinv(x: Any) -> Any:
+    """SciPy's, without its account of each number that is out of the domain, which takes longer than the values."""
+    inside = np.abs(x) <= 1
+    return np.where(inside, sp.erfinv(np.where(inside, x, 0.0)), np.nan)
+
+
 def ndtri(p: Any) -> Any:
     """Its inverse; 2 p - 1 is exact in enough digits."""
     with mpmath.extradps(max(0, -int(mpmath.log10(p))) if p else 0):
@@ -67,7 +73,7 @@ FUNCTIONS: dict[str, Function] = {
     "logistic": Function(tnf.nn.sigmoid, UNARY["logistic"].definition, sp.expit),
     "erf": Function(tnf.erf, mpmath.erf, sp.erf),
     "erfc": Function(tnf.erfc, mpmath.erfc, sp.erfc),
-    "erfinv": Function(tnf.erfinv, mpmath.erfinv, sp.erfinv, (-1.0, 1.0)),
+    "erfinv": Function(tnf.erfinv, mpmath.erfinv, erfinv, (-1.0, 1.0)),
     "lgamma": Function(
         tnf.lgamma,
         UNARY["lgamma"].definition,
