@@ -17,12 +17,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tenferro.exec.llvm.analytic import ROWS as FUNCTIONS
 from tenferro.exec.runner import Runner
 from tenferro.exec.runtime.numpy_state import BUFFER, buffer_for, numpy_state
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import ALONE, WORTH
 from tenferro.exec.schedule import Tiles
+from tenferro.ops.analytic import CARDS as FUNCTIONS
 from tenferro.ops.reduction import Reduction
 
 __all__ = ["TilesFunction", "cost_of"]
