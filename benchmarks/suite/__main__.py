@@ -42,6 +42,10 @@ SHORTEST = 2e-3
 """Seconds of a turn: short runs several times, so that it is long enough to be timed."""
 FEWEST = 5
 """Turns of one case."""
+WARM = 0.5
+"""Seconds for which each contestant runs by itself before the turns begin: programs of ours and of PyTorch's get ready
+by running, a compiled line after some eighty runs.
+"""
 LIMIT = 60.0
 """Seconds after which a checkout gives a case up."""
 
@@ -64,7 +68,9 @@ def measure(case: Case, names: list[str], limits: Limits) -> dict[str, dict[str,
         found[name] = {"first": time.perf_counter() - start}
         runs[name] = run
     for run in runs.values():
-        run()
+        stop = time.perf_counter() + WARM
+        while time.perf_counter() < stop:
+            run()
     times = turns(runs, SECONDS, fewest=FEWEST, shortest=SHORTEST, pause=PAUSE)
     for name, spent in times.items():
         quarters = statistics.quantiles(spent, n=4)

@@ -15,7 +15,7 @@ import numpy as np
 
 import tenferro as tnf
 from tenferro.exec import ExecInstruction, compile_std_to_exec
-from tenferro.ops.contraction import DotGeneral
+from tenferro.ops.contraction import Convolution, DotGeneral
 from tenferro.passes import NATIVE_PASSES
 
 __all__ = ["Limits"]
@@ -63,11 +63,15 @@ class Limits:
         specs = (*program.input_specs, *program.output_specs)
         moved = sum(spec.nbytes for spec in specs) / self.bytes_per_second
         multiplied = 0.0
-        for step, (lhs, *_) in _steps(program):
+        for step, (lhs, *rest) in _steps(program):
             y = step.output_types[0]
-            if isinstance(step.op, DotGeneral) and y.dtype.dtype in self.flops:
+            if y.dtype.dtype not in self.flops:
+                continue
+            if isinstance(step.op, DotGeneral):
                 terms = prod(lhs.shape[axis] for axis in step.op.lhs_contracting)
                 multiplied += 2 * terms * y.size / self.flops[y.dtype.dtype]
+            if isinstance(step.op, Convolution):
+                multiplied += 2 * _terms(step.op, lhs, rest[0], y) / self.flops[y.dtype.dtype]
         return max(moved, multiplied)
 
     def loops(self, program: tnf.GraphProgram) -> float:
@@ -98,6 +102,19 @@ def _seconds_of_loop(function: np.ufunc, dtypes: list[Any], count: int) -> float
             function(*arrays, out=out)
 
     return _seconds(often) / OFTEN
+
+
+def _terms(op: Convolution, x: tnf.TensorSpec, w: tnf.TensorSpec, y: tnf.TensorSpec) -> int:
+    """Products of a convolution whose factors are elements, neither padding nor the zeros between elements."""
+    terms = y.shape[op.output_batch] * y.shape[op.output_feature]
+    terms *= w.shape[op.kernel_input_feature]
+    for i, (low, _) in enumerate(op.padding):
+        places = np.arange(y.shape[op.output_spatial[i]])[:, None] * op.window_strides[i] - low
+        places = places + np.arange(w.shape[op.kernel_spatial[i]]) * op.rhs_dilation[i]
+        elements, zeros = np.divmod(places, op.lhs_dilation[i])
+        extent = x.shape[op.input_spatial[i]]
+        terms *= int(np.sum((zeros == 0) & (elements >= 0) & (elements < extent)))
+    return terms
 
 
 def _steps(program: tnf.GraphProgram) -> Iterator[tuple[ExecInstruction, list[tnf.TensorSpec]]]:
