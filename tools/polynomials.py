@@ -24,11 +24,13 @@ LARGEST_R2 = mpmath.mpf("0.6170")
 """r^2 for |r| up to a quarter of pi, a little more than that."""
 LARGEST_T2 = mpmath.mpf("0.1716")
 """s^2 for |s| up to sqrt(2) - 1, a little more than that."""
+ROOTS = (mpmath.mpf("-0.29290"), mpmath.mpf("0.41422"))
+"""From sqrt(1/2) to sqrt(2) less 1, and a little more."""
 LARGEST_S2 = mpmath.mpf("0.02944")
 """(f / (2 + f))^2 for 1 + f between sqrt(1/2) and sqrt(2), a little more than that."""
 
 CENTRE, CENTRE_SINGLE = mpmath.mpf("3.75"), mpmath.mpf(3)
-"""k of the quotients (x - k) / (x + k); `tenferro/exec/llvm/error_function.py` has the same."""
+"""k of the quotients (x - k) / (x + k); `tenferro/exec/llvm/error_function.py` and `single.py` have the same."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,11 @@ def rest_of_log(z: Any) -> Any:
         return sum([2 * z**k / (2 * k + 3) for k in range(12)])
     s = mpmath.sqrt(z)
     return (2 * mpmath.atanh(s) / s - 2) / z
+
+
+def log_quotient(g: Any) -> Any:
+    """log(1 + g) / g."""
+    return mpmath.log1p(g) / g
 
 
 def rest_of_sin(z: Any) -> Any:
@@ -136,10 +143,11 @@ POLYNOMIALS = [
     Polynomial("EXP", "(e^r - 1 - r) / r^2, |r| <= ln(2) / 2", rest_of_exp, -HALF_LN2, HALF_LN2, 10),
     Polynomial("EXP_SINGLE", "the same, for float32", rest_of_exp, -HALF_LN2, HALF_LN2, 5),
     Polynomial("LOG", "(2 atanh(s) / s - 2) / s^2 in s^2, |s| <= 3 - sqrt(8)", rest_of_log, mpmath.mpf(0), LARGEST_S2, 6),
-    Polynomial("LOG_SINGLE", "the same, for float32", rest_of_log, mpmath.mpf(0), LARGEST_S2, 3),
+    Polynomial("LOG_SINGLE", "log(1 + g) / g, sqrt(1/2) <= 1 + g <= sqrt(2), for float32", log_quotient, *ROOTS, 11),
+    Polynomial("LOG_POWER", "the same, for powers of float32", log_quotient, *ROOTS, 15),
     Polynomial("SIN", "(sin(r) / r - 1) / r^2 in r^2, |r| <= pi / 4", rest_of_sin, mpmath.mpf(0), LARGEST_R2, 5),
     Polynomial("COS", "(cos(r) - 1 + r^2 / 2) / r^4 in r^2, |r| <= pi / 4", rest_of_cos, mpmath.mpf(0), LARGEST_R2, 5),
-    Polynomial("SIN_SINGLE", "the same as SIN, for float32", rest_of_sin, mpmath.mpf(0), LARGEST_R2, 3),
+    Polynomial("SIN_SINGLE", "the same as SIN, for float32, |r| <= pi / 2", rest_of_sin, mpmath.mpf(0), 4 * LARGEST_R2, 4),
     Polynomial("COS_SINGLE", "the same as COS, for float32", rest_of_cos, mpmath.mpf(0), LARGEST_R2, 3),
     Polynomial("ATAN", "(atan(s) / s - 1) / s^2 in s^2, |s| <= sqrt(2) - 1", rest_of_odd(mpmath.atan), mpmath.mpf(0), LARGEST_T2, 10),
     Polynomial("ATAN_SINGLE", "the same, for float32", rest_of_odd(mpmath.atan), mpmath.mpf(0), LARGEST_T2, 5),

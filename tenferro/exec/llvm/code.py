@@ -279,8 +279,14 @@ class Code:
         count: Index,
         body: Callable[[Index], None],
         unroll: bool = False,
+        chains: int = 1,
     ) -> None:
-        """`body` of 0, 1, .. count - 1."""
+        """`body` of 0, 1, .. count - 1.
+
+        Args:
+            unroll: written turn by turn where there are few.
+            chains: results in the middle of a reduction, which vectors go to in turn: none waits for the one before.
+        """
         if isinstance(count, int) and (count <= 1 or (unroll and count <= UNROLLED)):
             for i in range(count):
                 body(i)
@@ -303,9 +309,21 @@ class Code:
         self._is_innermost = False
         following = self.value(f"add nsw i64 {i}, 1")
         back = self.block
-        self.line(f"br label {head}")
+        self.line(f"br label {head}{self._interleaved(chains)}")
         self.lines[number] = f"  {i} = phi i64 [0, %{before}], [{following}, %{back}]"
         self.label(end)
+
+    def _interleaved(self, chains: int) -> str:
+        """What the branch back says to LLVM of the chains."""
+        if chains == 1:
+            return ""
+        number = 2 * len(self.globals)
+        loop, count = f"!{number}", f"!{number + 1}"
+        self.globals += [
+            f"{loop} = distinct !{{{loop}, {count}}}",
+            f'{count} = !{{!"llvm.loop.interleave.count", i32 {chains}}}',
+        ]
+        return f", !llvm.loop {loop}"
 
     def _count_vectors(self, count: Index, work: int) -> None:
         """Add the work of a loop along lanes, and of the turns that fill no vector, for each width of them."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tenferro.exec.llvm import coefficients
@@ -37,7 +36,6 @@ def reduced(
     x: str,
     low: float,
     high: float,
-    terms: Sequence[float],
     x_low: str | None = None,
 ) -> ReducedExp:
     """The parts of e^(x + x_low) for x between two bounds; NaN stays."""
@@ -53,7 +51,9 @@ def reduced(
         low_part = f.multiply_add(minus_n, f.number(LN2_LOW), x_low)
         r = f.add(near, low_part)
         lost = f.add(f.subtract(near, r), low_part)
-    return ReducedExp(n, r, f.multiply_add(f.multiply(r, r), f.polynomial(r, terms), lost))
+    return ReducedExp(
+        n, r, f.multiply_add(f.multiply(r, r), f.polynomial(r, coefficients.EXP), lost)
+    )
 
 
 def one_and(f: Formula, part: ReducedExp) -> str:
@@ -73,21 +73,13 @@ def scaled(f: Formula, y: str, n: str) -> str:
 
 def exp(f: Formula, x: str) -> str:
     """2^n e^r."""
-    part = reduced(f, x, -746.0, 710.0, coefficients.EXP)
+    part = reduced(f, x, -746.0, 710.0)
     return scaled(f, one_and(f, part), part.n)
 
 
-def exp_single(f: Formula, x: str) -> str:
-    """2^n e^r."""
-    part = reduced(f, x, -104.0, 89.0, coefficients.EXP_SINGLE)
-    return f.multiply(one_and(f, part), f.power_of_two(part.n))
-
-
-def _halved_expm1(
-    f: Formula, x: str, high: float, terms: Sequence[float]
-) -> tuple[ReducedExp, str]:
+def _halved_expm1(f: Formula, x: str, high: float) -> tuple[ReducedExp, str]:
     """The parts, and (e^x - 1) / 2, of which digits are lost where n is 0."""
-    part = reduced(f, x, -60.0, high, terms)
+    part = reduced(f, x, -60.0, high)
     scale = f.power_of_two(f.subtract(part.n, f.number(1.0)))
     half = f.number(0.5)
     base, step = f.subtract(scale, half), f.multiply(scale, part.r)
@@ -97,21 +89,12 @@ def _halved_expm1(
     return part, f.add(y, f.multiply_add(scale, part.rest, lost))
 
 
-def _expm1(f: Formula, x: str, high: float, terms: Sequence[float]) -> str:
-    part, half = _halved_expm1(f, x, high, terms)
+def expm1(f: Formula, x: str) -> str:
+    """2 (2^(n-1) (e^r - 1) + (2^(n-1) - 1/2)), of which nothing is lost where n is 0."""
+    part, half = _halved_expm1(f, x, 710.0)
     y = f.multiply(f.number(2.0), half)
     y = f.select("oeq", part.n, f.number(0.0), f.add(part.r, part.rest), y)
     return f.with_sign(y, x)
-
-
-def expm1(f: Formula, x: str) -> str:
-    """2 (2^(n-1) (e^r - 1) + (2^(n-1) - 1/2)), of which nothing is lost where n is 0."""
-    return _expm1(f, x, 710.0, coefficients.EXP)
-
-
-def expm1_single(f: Formula, x: str) -> str:
-    """The same."""
-    return _expm1(f, x, 89.0, coefficients.EXP_SINGLE)
 
 
 @dataclass
@@ -135,9 +118,7 @@ def exponent_and_significand(f: Formula, a: str, offset: int) -> tuple[str, str]
     return e, f.of_bits(f.integer("add", f.integer("and", biased, SIGNIFICAND), ONE - offset))
 
 
-def _logarithm(
-    f: Formula, u: str, terms: Sequence[float], near: NearOne | None, halvings: str | None = None
-) -> str:
+def _logarithm(f: Formula, u: str, near: NearOne | None, halvings: str | None = None) -> str:
     """Ln(u) = e ln(2) + ln(1 + g) of a positive number; subnormal ones may come where none is near one.
 
     Args:
@@ -162,37 +143,27 @@ def _logarithm(
     s = f.divide(g, f.add(f.number(2.0), g))
     z = f.multiply(s, s)
     half_square = f.multiply(f.multiply(f.number(0.5), g), g)
-    tail = f.multiply(z, f.polynomial(z, terms))
+    tail = f.multiply(z, f.polynomial(z, coefficients.LOG))
     inner = f.multiply_add(s, f.add(half_square, tail), low)
     below = f.subtract(f.subtract(half_square, inner), g)
     return f.subtract(f.multiply(e, f.number(LN2_HIGH)), below)
 
 
-def _where_defined(f: Formula, x: str, y: str, pole: float) -> str:
+def where_defined(f: Formula, x: str, y: str, pole: float) -> str:
     """Y; at the pole -infinity, below it NaN; infinity and NaN stay."""
     y = f.select("olt", x, f.number(math.inf), y, x)
     y = f.select("oeq", x, f.number(pole), f.number(-math.inf), y)
     return f.select("olt", x, f.number(pole), f.number(math.nan), y)
 
 
-def _log(f: Formula, x: str, terms: Sequence[float]) -> str:
-    return _where_defined(f, x, _logarithm(f, x, terms, None), 0.0)
-
-
 def log(f: Formula, x: str) -> str:
     """The logarithm."""
-    return _log(f, x, coefficients.LOG)
-
-
-def log_single(f: Formula, x: str) -> str:
-    """The same."""
-    return _log(f, x, coefficients.LOG_SINGLE)
+    return where_defined(f, x, _logarithm(f, x, None), 0.0)
 
 
 def _log1p(
     f: Formula,
     x: str,
-    terms: Sequence[float],
     low: str | None = None,
     halvings: str | None = None,
 ) -> str:
@@ -202,56 +173,34 @@ def _log1p(
     lost = f.add(f.subtract(f.number(1.0), f.subtract(u, part)), f.subtract(x, part))
     if low is not None:
         lost = f.add(lost, low)
-    y = _logarithm(f, u, terms, NearOne(x, low, lost), halvings)
-    return f.select("oeq", x, f.number(0.0), x, _where_defined(f, x, y, -1.0))
+    y = _logarithm(f, u, NearOne(x, low, lost), halvings)
+    return f.select("oeq", x, f.number(0.0), x, where_defined(f, x, y, -1.0))
 
 
 def log1p(f: Formula, x: str) -> str:
     """Ln(u) + d / u, with u + d = 1 + x exactly."""
-    return _log1p(f, x, coefficients.LOG)
-
-
-def log1p_single(f: Formula, x: str) -> str:
-    """The same."""
-    return _log1p(f, x, coefficients.LOG_SINGLE)
-
-
-def _tanh(f: Formula, x: str, high: float, expm1: Callable[[Formula, str], str]) -> str:
-    a = f.magnitude(x)
-    a = f.select("ogt", a, f.number(high), f.number(high), a)
-    t = expm1(f, f.add(a, a))
-    return f.with_sign(f.divide(t, f.add(t, f.number(2.0))), x)
+    return _log1p(f, x)
 
 
 def tanh(f: Formula, x: str) -> str:
     """t / (t + 2), with t = e^(2|x|) - 1."""
-    return _tanh(f, x, 22.0, expm1)
+    a, high = f.magnitude(x), f.number(22.0)
+    a = f.select("ogt", a, high, high, a)
+    t = expm1(f, f.add(a, a))
+    return f.with_sign(f.divide(t, f.add(t, f.number(2.0))), x)
 
 
-def tanh_single(f: Formula, x: str) -> str:
-    """The same."""
-    return _tanh(f, x, 22.0, expm1_single)
-
-
-def _logistic(f: Formula, x: str, exp: Callable[[Formula, str], str]) -> str:
+def logistic(f: Formula, x: str) -> str:
+    """1 / (1 + e), or e / (1 + e) of a negative number, with e = e^-|x|."""
     e = exp(f, f.negate(f.magnitude(x)))
     above = f.select("olt", x, f.number(0.0), e, f.number(1.0))
     return f.divide(above, f.add(f.number(1.0), e))
 
 
-def logistic(f: Formula, x: str) -> str:
-    """1 / (1 + e), or e / (1 + e) of a negative number, with e = e^-|x|."""
-    return _logistic(f, x, exp)
-
-
-def logistic_single(f: Formula, x: str) -> str:
-    """The same."""
-    return _logistic(f, x, exp_single)
-
-
-def _sinh(f: Formula, x: str, high: float, terms: Sequence[float]) -> str:
+def sinh(f: Formula, x: str) -> str:
+    """t + t / (1 + 2 t), with t = (e^|x| - 1) / 2; of large numbers e^|x| / 2."""
     a = f.magnitude(x)
-    part, half = _halved_expm1(f, a, high, terms)
+    part, half = _halved_expm1(f, a, 711.0)
     near = f.multiply(f.number(0.5), f.add(part.r, part.rest))
     half = f.select("oeq", part.n, f.number(0.0), near, half)
     above = f.multiply_add(f.number(2.0), half, f.number(1.0))
@@ -261,37 +210,19 @@ def _sinh(f: Formula, x: str, high: float, terms: Sequence[float]) -> str:
     return f.with_sign(f.select("olt", a, f.number(2.0**-28), a, y), x)
 
 
-def sinh(f: Formula, x: str) -> str:
-    """t + t / (1 + 2 t), with t = (e^|x| - 1) / 2; of large numbers e^|x| / 2."""
-    return _sinh(f, x, 711.0, coefficients.EXP)
-
-
-def sinh_single(f: Formula, x: str) -> str:
-    """The same."""
-    return _sinh(f, x, 90.0, coefficients.EXP_SINGLE)
-
-
-def _cosh(f: Formula, x: str, high: float, terms: Sequence[float]) -> str:
-    part = reduced(f, f.magnitude(x), -1.0, high, terms)
-    t = scaled(f, one_and(f, part), f.subtract(part.n, f.number(1.0)))
-    return f.add(t, f.divide(f.number(0.25), t))
-
-
 def cosh(f: Formula, x: str) -> str:
     """t + 1 / (4 t), with t = e^|x| / 2."""
-    return _cosh(f, x, 711.0, coefficients.EXP)
-
-
-def cosh_single(f: Formula, x: str) -> str:
-    """The same."""
-    return _cosh(f, x, 90.0, coefficients.EXP_SINGLE)
+    part = reduced(f, f.magnitude(x), -1.0, 711.0)
+    t = scaled(f, one_and(f, part), f.subtract(part.n, f.number(1.0)))
+    return f.add(t, f.divide(f.number(0.25), t))
 
 
 LARGE = 2.0**60
 """A number whose square has no room for one more."""
 
 
-def _asinh(f: Formula, x: str, terms: Sequence[float]) -> str:
+def asinh(f: Formula, x: str) -> str:
+    """Ln(1 + t), with t = |x| + x^2 / (1 + sqrt(1 + x^2))."""
     a, one = f.magnitude(x), f.number(1.0)
     is_large = f.compare("ogt", a, f.number(LARGE))
     near = f.either(is_large, one, a)
@@ -300,21 +231,12 @@ def _asinh(f: Formula, x: str, terms: Sequence[float]) -> str:
     t, low = f.short_sum(near, f.divide(square, f.add(one, root)))
     t = f.either(is_large, a, t)
     low = f.either(is_large, f.number(0.0), low)
-    y = _log1p(f, t, terms, low, f.either(is_large, one, f.number(0.0)))
+    y = _log1p(f, t, low, f.either(is_large, one, f.number(0.0)))
     return f.with_sign(y, x)
 
 
-def asinh(f: Formula, x: str) -> str:
-    """Ln(1 + t), with t = |x| + x^2 / (1 + sqrt(1 + x^2))."""
-    return _asinh(f, x, coefficients.LOG)
-
-
-def asinh_single(f: Formula, x: str) -> str:
-    """The same."""
-    return _asinh(f, x, coefficients.LOG_SINGLE)
-
-
-def _acosh(f: Formula, x: str, terms: Sequence[float]) -> str:
+def acosh(f: Formula, x: str) -> str:
+    """Ln(1 + t), with t = d + sqrt(d^2 + 2 d) and d = x - 1."""
     one = f.number(1.0)
     is_large = f.compare("ogt", x, f.number(LARGE))
     above = f.subtract(f.either(is_large, one, x), one)
@@ -322,33 +244,14 @@ def _acosh(f: Formula, x: str, terms: Sequence[float]) -> str:
     t, low = f.short_sum(root, above)
     t = f.either(is_large, x, t)
     low = f.either(is_large, f.number(0.0), low)
-    y = _log1p(f, t, terms, low, f.either(is_large, one, f.number(0.0)))
+    y = _log1p(f, t, low, f.either(is_large, one, f.number(0.0)))
     return f.select("olt", x, one, f.number(math.nan), y)
-
-
-def acosh(f: Formula, x: str) -> str:
-    """Ln(1 + t), with t = d + sqrt(d^2 + 2 d) and d = x - 1."""
-    return _acosh(f, x, coefficients.LOG)
-
-
-def acosh_single(f: Formula, x: str) -> str:
-    """The same."""
-    return _acosh(f, x, coefficients.LOG_SINGLE)
-
-
-def _atanh(f: Formula, x: str, terms: Sequence[float]) -> str:
-    a, one = f.magnitude(x), f.number(1.0)
-    below, lost = f.short_sum(one, f.negate(a))
-    t, low = f.quotient(f.add(a, a), below, None, lost)
-    y = f.multiply(f.number(0.5), _log1p(f, t, terms, low))
-    return f.with_sign(f.select("olt", a, f.number(2.0**-28), a, y), x)
 
 
 def atanh(f: Formula, x: str) -> str:
     """Ln(1 + t) / 2, with t = 2 |x| / (1 - |x|)."""
-    return _atanh(f, x, coefficients.LOG)
-
-
-def atanh_single(f: Formula, x: str) -> str:
-    """The same."""
-    return _atanh(f, x, coefficients.LOG_SINGLE)
+    a, one = f.magnitude(x), f.number(1.0)
+    below, lost = f.short_sum(one, f.negate(a))
+    t, low = f.quotient(f.add(a, a), below, None, lost)
+    y = f.multiply(f.number(0.5), _log1p(f, t, low))
+    return f.with_sign(f.select("olt", a, f.number(2.0**-28), a, y), x)

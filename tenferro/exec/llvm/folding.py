@@ -26,6 +26,11 @@ __all__ = ["BLOCK", "Combine", "Fold", "Indices", "cell_of"]
 
 BLOCK = 1024
 """Terms of a short sum."""
+CHAINS = 4
+"""Of vectors, whose extremes are compared at the end."""
+CHAINED = 64
+"""Terms that fill the chains with the longest vectors of float32."""
+EXTREMES = (el.maximum, el.minimum)
 Indices = tuple[Index, ...]
 Combine = Callable[[Code, Any, DType, Sequence[Element]], Element]
 
@@ -83,6 +88,8 @@ class Fold:
 
             if self.combine is el.add and self.dtype.is_inexact and is_innermost:
                 return self._sum_in_lanes(size, one)
+            if self.combine in EXTREMES and self.dtype.is_float and is_innermost:
+                return self._extreme_in_chains(size, one)
             return self._one_by_one(size, one, start)
 
         if count < 2 * BLOCK:
@@ -91,7 +98,19 @@ class Fold:
         rest = short(count - size, size) if size else start
         return self._one_by_one(count // BLOCK, lambda i: short(code.scaled(i, BLOCK), BLOCK), rest)
 
-    def _one_by_one(self, count: int, term: Callable[[Index], Element], total: Element) -> Element:
+    def _extreme_in_chains(self, count: int, term: Callable[[Index], Element]) -> Element:
+        """The extreme of several chains of terms, because a comparison takes long that sees NaN and the signs of zeros."""
+        rest = count % CHAINED if count >= 2 * CHAINED else count
+        extreme = literal(self.start, self.dtype)
+        if rest < count:
+            extreme = self._one_by_one(count - rest, term, extreme, CHAINS)
+        if not rest:
+            return extreme
+        return self._one_by_one(rest, lambda i: term(self.code.add(i, count - rest)), extreme)
+
+    def _one_by_one(
+        self, count: int, term: Callable[[Index], Element], total: Element, chains: int = 1
+    ) -> Element:
         """A total combined with terms, one after the other."""
         code, dtype = self.code, self.dtype
         cell = cell_of(code, dtype)
@@ -101,7 +120,7 @@ class Fold:
             x = term(i)
             code.store(self._two(code.load(cell, 0, dtype), x), cell, 0, dtype)
 
-        code.loop(count, one)
+        code.loop(count, one, chains=chains)
         return code.load(cell, 0, dtype)
 
     def _sum_in_lanes(self, count: int, term: Callable[[Index], Element]) -> Element:

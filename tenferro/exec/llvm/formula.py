@@ -91,6 +91,9 @@ class Formula:
     def integer(self, name: str, x: str, y: int) -> str:
         return self.code.value(f"{name} {self.integers} {x}, {self._each('i64', str(y))}")
 
+    def integers_added(self, x: str, y: str) -> str:
+        return self.code.value(f"add {self.integers} {x}, {y}")
+
     def has_bit(self, x: str, bit: int) -> str:
         """Whether a bit is set, as a truth."""
         masked = self.integer("and", x, 1 << bit)

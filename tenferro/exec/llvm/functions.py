@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tenferro.exec.llvm import arc, power
+from tenferro.exec.llvm import arc, power, single
 from tenferro.exec.llvm import error_function as err
 from tenferro.exec.llvm import exponential as ex
 from tenferro.exec.llvm import trigonometric as trig
@@ -45,29 +45,29 @@ SINGLE_ULPS = 0.52
 
 
 FUNCTIONS = {
-    "exp": Function(ex.exp, ex.exp_single, 1.0),
-    "expm1": Function(ex.expm1, ex.expm1_single, 1.5),
-    "log": Function(ex.log, ex.log_single, 1.0),
-    "log1p": Function(ex.log1p, ex.log1p_single, 1.0),
-    "tanh": Function(ex.tanh, ex.tanh_single, 2.5),
-    "logistic": Function(ex.logistic, ex.logistic_single, 2.5),
-    "sin": Function(trig.sin, trig.sin_single, 1.0, trig.LARGEST),
-    "cos": Function(trig.cos, trig.cos_single, 1.0, trig.LARGEST),
-    "tan": Function(trig.tan, trig.tan_single, 2.5, trig.LARGEST),
-    "sinh": Function(ex.sinh, ex.sinh_single, 2.5),
-    "cosh": Function(ex.cosh, ex.cosh_single, 2.0),
-    "asinh": Function(ex.asinh, ex.asinh_single, 2.0),
-    "acosh": Function(ex.acosh, ex.acosh_single, 2.5),
-    "atanh": Function(ex.atanh, ex.atanh_single, 2.0),
-    "asin": Function(arc.asin, arc.asin_single, 1.0),
-    "acos": Function(arc.acos, arc.acos_single, 1.0),
-    "atan": Function(arc.atan, arc.atan_single, 1.0),
-    "atan2": Function(arc.atan2, arc.atan2_single, 1.0, arity=2),
-    "erf": Function(err.erf, err.erf_single, 1.5),
-    "erfc": Function(err.erfc, err.erfc_single, 5.0),
+    "exp": Function(ex.exp, single.exp, 1.0),
+    "expm1": Function(ex.expm1, single.expm1, 1.5),
+    "log": Function(ex.log, single.log, 1.0),
+    "log1p": Function(ex.log1p, single.log1p, 1.0),
+    "tanh": Function(ex.tanh, single.tanh, 2.5),
+    "logistic": Function(ex.logistic, single.logistic, 2.5),
+    "sin": Function(trig.sin, single.sin, 1.0, trig.LARGEST),
+    "cos": Function(trig.cos, single.cos, 1.0, trig.LARGEST),
+    "tan": Function(trig.tan, single.tan, 2.5, trig.LARGEST),
+    "sinh": Function(ex.sinh, single.sinh, 2.5),
+    "cosh": Function(ex.cosh, single.cosh, 2.0),
+    "asinh": Function(ex.asinh, single.asinh, 2.0),
+    "acosh": Function(ex.acosh, single.acosh, 2.5),
+    "atanh": Function(ex.atanh, single.atanh, 2.0),
+    "asin": Function(arc.asin, single.asin, 1.0),
+    "acos": Function(arc.acos, single.acos, 1.0),
+    "atan": Function(arc.atan, single.atan, 1.0),
+    "atan2": Function(arc.atan2, single.atan2, 1.0, arity=2),
+    "erf": Function(err.erf, single.erf, 1.5),
+    "erfc": Function(err.erfc, single.erfc, 5.0),
     "erfinv": Function(err.erfinv, err.erfinv_single, 3.0),
     "cbrt": Function(power.cbrt, power.cbrt_single, 1.0),
-    "hypot": Function(power.hypot, power.hypot_single, 1.5, arity=2),
+    "hypot": Function(power.hypot, single.hypot, 1.5, arity=2),
     "pow": Function(power.pow_, power.pow_single, 1.0, arity=2),
 }
 PURE = "nounwind willreturn readnone"

@@ -10,22 +10,20 @@ from __future__ import annotations
 
 import math
 
-from tenferro.exec.llvm import coefficients
+from tenferro.exec.llvm import coefficients, single
 from tenferro.exec.llvm.exponential import (
     LN2_HIGH,
     LN2_LOW,
     ONE,
     SQRT_HALF,
-    exp_single,
     exponent_and_significand,
-    log,
     one_and,
     reduced,
     scaled,
 )
 from tenferro.exec.llvm.formula import Formula
 
-__all__ = ["cbrt", "cbrt_single", "hypot", "hypot_single", "pow_", "pow_single"]
+__all__ = ["cbrt", "cbrt_single", "hypot", "pow_", "pow_single"]
 
 TWO_THIRDS = 2.0 / 3.0
 TWO_THIRDS_LOW = float.fromhex("0x1.5555555555555p-55")
@@ -87,7 +85,7 @@ def pow_(f: Formula, x: str, y: str) -> str:
     product, lost = f.product(y, high)
     lost = f.multiply_add(y, low, lost)
     is_usual = f.compare("olt", f.magnitude(product), f.number(800.0))
-    part = reduced(f, product, -746.0, 710.0, coefficients.EXP, f.either(is_usual, lost, zero))
+    part = reduced(f, product, -746.0, 710.0, f.either(is_usual, lost, zero))
     power = scaled(f, one_and(f, part), part.n)
     return _special(f, x, y, f.select("oeq", a, one, one, power))
 
@@ -95,8 +93,8 @@ def pow_(f: Formula, x: str, y: str) -> str:
 def pow_single(f: Formula, x: str, y: str) -> str:
     """The same."""
     a, one = f.magnitude(x), f.number(1.0)
-    power = exp_single(f, f.multiply(y, log(f, a)))
-    return _special(f, x, y, f.select("oeq", a, one, one, power))
+    power = f.select("oeq", a, one, one, single.power(f, a, y))
+    return _special(f, x, y, power)
 
 
 def _cbrt(f: Formula, x: str) -> tuple[str, str, str]:
@@ -153,17 +151,7 @@ def hypot(f: Formula, x: str, y: str) -> str:
     back = f.select("olt", larger, f.number(2.0**-400), f.number(2.0**-600), back)
     larger, smaller = f.multiply(larger, scale), f.multiply(smaller, scale)
     square = f.multiply_add(larger, larger, f.multiply(smaller, smaller))
-    return _or_infinity(f, a, b, f.multiply(f.intrinsic("sqrt", square), back))
-
-
-def hypot_single(f: Formula, x: str, y: str) -> str:
-    """The same for widened float32; squares neither overflow nor vanish."""
-    square = f.multiply_add(x, x, f.multiply(y, y))
-    return _or_infinity(f, f.magnitude(x), f.magnitude(y), f.intrinsic("sqrt", square))
-
-
-def _or_infinity(f: Formula, a: str, b: str, root: str) -> str:
-    infinity = f.number(math.inf)
+    root, infinity = f.multiply(f.intrinsic("sqrt", square), back), f.number(math.inf)
     for part in (a, b):
         root = f.select("oeq", part, infinity, infinity, root)
     return root

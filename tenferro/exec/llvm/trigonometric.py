@@ -10,13 +10,12 @@ Elementary Functions, 1980; two-sum is Knuth's.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tenferro.exec.llvm import coefficients
 from tenferro.exec.llvm.formula import ROUNDER, Formula
 
-__all__ = ["LARGEST", "cos", "cos_single", "sin", "sin_single", "tan", "tan_single"]
+__all__ = ["HALF_PI", "LARGEST", "cos", "sin", "tan"]
 
 LARGEST = 2.0**19
 """Arguments that are reduced here are smaller."""
@@ -56,18 +55,9 @@ def _reduced(f: Formula, x: str) -> Reduced:
     return Reduced(f.bits(shifted), r, f.subtract(low, f.subtract(r, near)))
 
 
-def _reduced_single(f: Formula, x: str) -> Reduced:
-    """The reduction of a widened float32; its distance to multiples of pi / 2 is at least about 2^-30."""
-    shifted = f.multiply_add(x, f.number(2 / math.pi), f.number(ROUNDER))
-    n = f.subtract(shifted, f.number(ROUNDER))
-    near = f.subtract(x, f.multiply(n, f.number(HALF_PI[0])))
-    r = f.subtract(near, f.multiply(n, f.number(math.fsum(HALF_PI[1:]))))
-    return Reduced(f.bits(shifted), r, f.number(0.0))
-
-
-def _sine(f: Formula, part: Reduced, terms: Sequence[float]) -> str:
+def _sine(f: Formula, part: Reduced) -> str:
     """r + r^3 p(r^2), and low times the cosine."""
-    z = f.multiply(part.r, part.r)
+    terms, z = coefficients.SIN, f.multiply(part.r, part.r)
     cube = f.multiply(z, part.r)
     tail = f.polynomial(z, terms[1:])
     low = f.subtract(f.multiply(f.number(0.5), part.low), f.multiply(cube, tail))
@@ -75,11 +65,11 @@ def _sine(f: Formula, part: Reduced, terms: Sequence[float]) -> str:
     return f.subtract(part.r, f.subtract(low, f.multiply(cube, f.number(terms[0]))))
 
 
-def _cosine(f: Formula, part: Reduced, terms: Sequence[float]) -> str:
+def _cosine(f: Formula, part: Reduced) -> str:
     """1 - r^2 / 2 + r^4 q(r^2) - r low; the rounding error of 1 - r^2 / 2 is added at the end."""
     z = f.multiply(part.r, part.r)
     half, one = f.multiply(f.number(0.5), z), f.number(1.0)
-    tail = f.multiply(f.multiply(z, z), f.polynomial(z, terms))
+    tail = f.multiply(f.multiply(z, z), f.polynomial(z, coefficients.COS))
     high = f.subtract(one, half)
     lost = f.subtract(f.subtract(one, high), half)
     return f.add(high, f.add(lost, f.subtract(tail, f.multiply(part.r, part.low))))
@@ -96,13 +86,7 @@ class Pair:
 
 def _pair(f: Formula, x: str) -> Pair:
     part = _reduced(f, x)
-    return Pair(part.n, _sine(f, part, coefficients.SIN), _cosine(f, part, coefficients.COS))
-
-
-def _pair_single(f: Formula, x: str) -> Pair:
-    part = _reduced_single(f, x)
-    sine = _sine(f, part, coefficients.SIN_SINGLE)
-    return Pair(part.n, sine, _cosine(f, part, coefficients.COS_SINGLE))
+    return Pair(part.n, _sine(f, part), _cosine(f, part))
 
 
 def _turned(f: Formula, n: str, even: str, odd: str) -> str:
@@ -111,47 +95,23 @@ def _turned(f: Formula, n: str, even: str, odd: str) -> str:
     return f.either(f.has_bit(n, 1), f.negate(y), y)
 
 
-def _sin(f: Formula, x: str, pair: Pair) -> str:
+def sin(f: Formula, x: str) -> str:
+    """The sine."""
+    pair = _pair(f, x)
     y = _turned(f, pair.n, pair.sine, pair.cosine)
     return f.select("oeq", x, f.number(0.0), x, y)
 
 
-def sin(f: Formula, x: str) -> str:
-    """The sine."""
-    return _sin(f, x, _pair(f, x))
-
-
-def sin_single(f: Formula, x: str) -> str:
-    """The same."""
-    return _sin(f, x, _pair_single(f, x))
-
-
-def _cos(f: Formula, pair: Pair) -> str:
-    return _turned(f, f.integer("add", pair.n, 1), pair.sine, pair.cosine)
-
-
 def cos(f: Formula, x: str) -> str:
     """The cosine: a sine, a quarter turn on."""
-    return _cos(f, _pair(f, x))
-
-
-def cos_single(f: Formula, x: str) -> str:
-    """The same."""
-    return _cos(f, _pair_single(f, x))
-
-
-def _tan(f: Formula, x: str, pair: Pair) -> str:
-    is_odd = f.has_bit(pair.n, 0)
-    above = f.either(is_odd, f.negate(pair.cosine), pair.sine)
-    y = f.divide(above, f.either(is_odd, pair.sine, pair.cosine))
-    return f.select("oeq", x, f.number(0.0), x, y)
+    pair = _pair(f, x)
+    return _turned(f, f.integer("add", pair.n, 1), pair.sine, pair.cosine)
 
 
 def tan(f: Formula, x: str) -> str:
     """The quotient of sine and cosine."""
-    return _tan(f, x, _pair(f, x))
-
-
-def tan_single(f: Formula, x: str) -> str:
-    """The same."""
-    return _tan(f, x, _pair_single(f, x))
+    pair = _pair(f, x)
+    is_odd = f.has_bit(pair.n, 0)
+    above = f.either(is_odd, f.negate(pair.cosine), pair.sine)
+    y = f.divide(above, f.either(is_odd, pair.sine, pair.cosine))
+    return f.select("oeq", x, f.number(0.0), x, y)
