@@ -99,3 +99,35 @@ def test_reductions_without_rounding(axes: Any, dtype: DType) -> None:
         return carry, ys
 
     require_same_bits(lambda xs: tnf.scan(turn, 0, xs), x)
+
+
+FLOATS = [dtype for dtype in REAL if dtype.is_float]
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("length", [1, 63, 64, 127, 128, 129, 200, 1024, 2048 + 70])
+def test_extremes_of_rows(length: int, dtype: DType) -> None:
+    """NaN wherever it is, and 0 above -0 whichever comes first; the largest in each place of a vector."""
+    places = sorted({0, length // 2, length - 1, *range(0, length, 37)})
+    rows = np.full((4 * len(places), length), -0.0)
+    for number, place in enumerate(places):
+        first = 4 * number
+        rows[first + 1, place] = 0.0
+        rows[first + 2] = RNG.normal(size=length)
+        rows[first + 2, place] = 7
+        rows[first + 3] = rows[first + 2]
+        rows[first + 3, place] = np.nan
+    x = np.concatenate([rows, -rows]).astype(dtype.dtype)
+
+    def turn(carry: Any, row: Any) -> Any:
+        return carry, (tnf.max(row), tnf.min(row))
+
+    program = tnf.compile(lambda xs: tnf.scan(turn, 0, xs)[1], x)
+    ys = tnf.GraphExecutor("C", compiled=True).run(program, x)
+    largest, smallest, x = (np.asarray(y, np.float64) for y in (*ys, x))
+    np.testing.assert_array_equal(largest, np.max(x, axis=1))
+    np.testing.assert_array_equal(smallest, np.min(x, axis=1))
+    zeros = np.all(x == 0, axis=1)
+    is_negative = np.signbit(x[zeros])
+    np.testing.assert_array_equal(np.signbit(largest[zeros]), np.all(is_negative, axis=1))
+    np.testing.assert_array_equal(np.signbit(smallest[zeros]), np.any(is_negative, axis=1))
