@@ -13,14 +13,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise, repeat
 from math import prod
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from tenferro.exec.copying import STREAMED
 from tenferro.exec.runner import Runner
 from tenferro.exec.runtime.numpy_state import BUFFER, buffer_for, numpy_state
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import ALONE, WORTH
+from tenferro.exec.runtime.turn import TurnedRows, turned_rows
 from tenferro.exec.schedule import Tiles
 from tenferro.ops.analytic import CARDS as FUNCTIONS
 from tenferro.ops.reduction import Reduction
@@ -75,12 +77,29 @@ class TilesFunction:
 
     Args:
         machine: compiled code, in place of calls of NumPy tile by tile.
+        columns: how it gives results by columns, once they are worth the code that turns them.
     """
 
-    def __init__(self, op: Tiles, resources: Resources, machine: Machine | None = None) -> None:
-        self.op, self.resources, self.machine = op, resources, machine
+    def __init__(
+        self,
+        op: Tiles,
+        resources: Resources,
+        machine: Machine | None = None,
+        columns: TurnedRows | None = None,
+    ) -> None:
+        self.op, self.resources, self.machine, self.columns = op, resources, machine, columns
+        self._moved = 0
         self._bodies = {lead: Runner(body) for lead, body in op.bodies.items()}
         self._walks: dict[Strides, Callable[..., Any]] = {}
+
+    def in_order(self, order: Literal["F", "C"], numbers: Sequence[int]) -> TilesFunction:
+        """The same with some results in an order, as far as it costs less than a copy."""
+        op = self.op
+        is_turned = order == "F" and self.machine is not None and self.resources.turner is not None
+        columns = turned_rows(op.results, numbers) if is_turned and not op.totals else None
+        if columns is None or columns.nbytes < STREAMED:
+            return self
+        return TilesFunction(op, self.resources, self.machine, columns)
 
     def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
         """The results, then the totals.
@@ -121,11 +140,22 @@ class TilesFunction:
 
         cost = cost_of(op) * op.widest / 8 * (COMPILED if code else 1.0)
         is_alone = cost < WORTH
+        has_columns = code is not None and layout.merged == 1 and not layout.perm
+        columns = self.columns if has_columns else None
+        turning: Callable[..., Any] | None = None
 
         def walk(arrays: Sequence[Any], into: Sequence[Any] | None) -> Any:
+            nonlocal turning
+            if columns and not turning:
+                turning = self._turning(columns, code, len(arrays), len(outs))
+            turned = columns.numbers if columns and turning else ()
             written = [
-                layout.empty(shape, dtype, memory)
-                for (shape, dtype), memory in zip(outs, into or repeat(None), strict=False)
+                self._column_major(shape, dtype, memory)
+                if n in turned
+                else layout.empty(shape, dtype, memory)
+                for n, ((shape, dtype), memory) in enumerate(
+                    zip(outs, into or repeat(None), strict=False)
+                )
             ]
             totals = [np.empty(shape, dtype) for shape, dtype in shares]
             views = [layout.view(x) for x in (*arrays, *written)]
@@ -154,6 +184,12 @@ class TilesFunction:
                         parts = [share[i // step :].ctypes.data for share in totals]
                         code(*pointers, *parts, rest, i, min(i + each, stop))
 
+            def turn(
+                turning: Callable[..., Any], sizes: Sequence[int], start: int, stop: int
+            ) -> None:
+                with scratch(sizes) as pieces:
+                    turning(*[x.ctypes.data for x in (*views, *pieces)], start, stop)
+
             def quiet(start: int, stop: int) -> None:
                 with numpy_state(elements):
                     work(start, stop)
@@ -161,12 +197,30 @@ class TilesFunction:
             # Whoever runs the program has seen to all of NumPy's state but the buffers.
             is_quiet = is_alone and elements == BUFFER
             task = partial(run, code) if code else work if is_quiet else quiet
-            (ALONE if is_alone else workers).share(task, rows, step)
+            height = step
+            if columns and turning:
+                task, height = partial(turn, turning, [*sizes, *columns.sizes]), columns.height
+            (ALONE if is_alone else workers).share(task, rows, height)
             combined = [fold(share) for fold, share in zip(folds, totals, strict=True)]
             results = [*written, *combined]
             return results[0] if len(results) == 1 else results
 
         return walk, is_for_one_run
+
+    def _turning(
+        self, columns: TurnedRows, code: Any, operands: int, results: int
+    ) -> Callable[..., Any] | None:
+        """The function that turns rows, once as much has been copied as is worth compiling it."""
+        turner = self.resources.turner
+        self._moved += columns.nbytes
+        if turner is None or self._moved < turner.worth:
+            return None
+        return turner.by_rows(columns, code, operands, results)
+
+    def _column_major(self, shape: tuple[int, ...], dtype: Any, memory: Any) -> Any:
+        if memory is None:
+            memory = self.resources.memory.lend(prod(shape) * dtype.itemsize)
+        return np.ndarray(shape, dtype, memory, order="F")
 
     def _tile_rows(self, arrays: Sequence[Any], extents: tuple[int, ...], is_alone: bool) -> int:
         """How many rows a tile has."""

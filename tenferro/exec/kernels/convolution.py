@@ -78,8 +78,8 @@ class Convolved:
         self.turned = tuple([2 + i for i, flag in enumerate(op.window_reversal) if flag])
         self.axes = op.output_batch, op.output_feature, *op.output_spatial
 
-    def in_order(self, order: Literal["F", "C"]) -> Convolved:
-        """The same with a result in an order."""
+    def in_order(self, order: Literal["F", "C"], numbers: Sequence[int] = (0,)) -> Convolved:
+        """The same with its result in an order."""
         return Convolved(self.op, self.resources, order, self.machine)
 
     def by(self, machine: Machine) -> Convolved:

@@ -73,6 +73,22 @@ def processor() -> Processor:
     )
 
 
+class Linked:
+    """`@f` of a text, which lives as long as this.
+
+    Attributes:
+        address: where its code begins.
+    """
+
+    def __init__(self, plain: Callable[..., int], engine: Any) -> None:
+        self._plain, self._engine = plain, engine
+        self.address: int = engine.get_function_address("f")
+
+    def __call__(self, *arguments: Any) -> int:
+        """Its number."""
+        return self._plain(*arguments)
+
+
 class Linker:
     """Functions that have been linked, by their texts.
 
@@ -168,11 +184,7 @@ class Linker:
         prototype = ctypes.PYFUNCTYPE if has_lock else ctypes.CFUNCTYPE
         plain = prototype(ctypes.c_int64, *kinds)(engine.get_function_address("f"))
 
-        def function(*arguments: Any) -> int:
-            return plain(*arguments)
-
-        function.engine = engine  # pyright: ignore[reportFunctionMemberAccess]  # because the code lives as long as it
-        return function
+        return Linked(plain, engine)
 
     def _engine(self, text: str, is_optimised: bool = True) -> Any:
         """What holds the machine code of a text."""

@@ -11,8 +11,8 @@ from math import prod
 from typing import Any
 
 from tenferro.exec.llvm.code import Code, Index
-from tenferro.exec.llvm.link import Linker, Processor
-from tenferro.exec.runtime.turn import LINE, Turn
+from tenferro.exec.llvm.link import Linked, Linker, Processor
+from tenferro.exec.runtime.turn import LINE, Turn, TurnedRows
 from tenferro.program import BoundedCache, CacheStats
 
 __all__ = ["TurnedCopies", "text_of"]
@@ -47,6 +47,28 @@ class TurnedCopies:
         whose vectors are short.
         """
         return self._functions.get(turn, lambda: self._compiled(turn))
+
+    def by_rows(
+        self, rows: TurnedRows, code: Callable[..., Any], operands: int, results: int
+    ) -> Callable[..., Any] | None:
+        """The function of pointers to operands, results, scratch of the code's and of each turned result, and of rows from
+        where to where; one call, because threads would wait for each other's between calls.
+        """
+        turns = [self.function(result.turn) for result in rows.results]
+        if None in turns or not isinstance(code, Linked):
+            return None
+        linked = [(turn, tasks) for turn, tasks in filter(None, turns) if isinstance(turn, Linked)]
+        functions = [code, *[turn for turn, _ in linked]]
+        text = rows_text(rows, operands, results, [tasks for _, tasks in linked])
+        pointers = len(functions) + operands + results + 1 + len(linked)
+        driver = self.linker.function(text, pointers, numbers=2)
+        addresses = [function.address for function in functions]
+
+        def function(*arguments: int) -> int:
+            return driver(*addresses, *arguments)
+
+        function.code = functions  # pyright: ignore[reportFunctionMemberAccess]  # because it lives as long as these
+        return function
 
     def stats(self) -> CacheStats:
         """Hits, misses and functions that are kept."""
@@ -151,6 +173,42 @@ def text_of(turn: Turn, processor: Processor) -> str:
         code.line("fence seq_cst")
     code.line("ret i64 0")
     return code.text("f", ("%x", "%y"), ("%start", "%stop"))
+
+
+def rows_text(rows: TurnedRows, operands: int, results: int, tasks: Sequence[int]) -> str:
+    """The function of functions and pointers that computes rows, as many as go at a time, and turns each of these results.
+
+    The last rows are computed together with some before them, so that they are as many.
+    """
+    code = Code()
+    turns = [f"%turn{k}" for k in range(len(tasks))]
+    pieces = [f"%piece{k}" for k in range(len(tasks))]
+    pointers = [f"%a{k}" for k in range(operands + results)]
+    height = rows.height
+
+    def some(number: Index) -> None:
+        begin = code.value(f"add i64 %start, {code.scaled(number, height)}")
+        last = code.value(f"sub i64 %stop, {height}")
+        i = code.call("llvm.smin.i64", "i64", [("i64", begin), ("i64", last)])
+        places = list(pointers)
+        for result, piece in zip(rows.results, pieces, strict=True):
+            before = code.scaled(i, -result.row_bytes)
+            at = code.value(f"getelementptr i8, ptr {piece}, i64 {before}")
+            places[operands + result.number] = at
+        arguments = ", ".join([f"ptr {each}" for each in (*places, "%rest")])
+        code.value(f"call i64 %rows({arguments}, i64 {i}, i64 {code.add(i, height)})")
+        for turn, piece, count, result in zip(turns, pieces, tasks, rows.results, strict=True):
+            offset = code.scaled(i, result.turn.itemsize)
+            out = pointers[operands + result.number]
+            at = code.value(f"getelementptr i8, ptr {out}, i64 {offset}")
+            code.value(f"call i64 {turn}(ptr {piece}, ptr {at}, i64 0, i64 {count})")
+
+    left = code.value("sub i64 %stop, %start")
+    more = code.value(f"add i64 {left}, {height - 1}")
+    code.loop(code.value(f"udiv i64 {more}, {height}"), some)
+    code.line("ret i64 0")
+    names = ("%rows", *turns, *pointers, "%rest", *pieces)
+    return code.text("f", names, ("%start", "%stop"))
 
 
 def _start(code: Code, number: Index, length: int, total: int) -> Index:

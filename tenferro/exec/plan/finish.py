@@ -66,12 +66,11 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
     read = {slot for step in program.instructions for slot in slots_read(step)}
     for step, ending in zip(program.instructions, _ending(program, alone), strict=True):
         in_order = getattr(step.function, "in_order", None)
-        if (
-            in_order is not None
-            and step.output_slots[0] in alone
-            and step.output_slots[0] not in read
-        ):
-            step = step._replace(function=in_order(order))
+        numbers = [
+            n for n, slot in enumerate(step.output_slots) if slot in alone and slot not in read
+        ]
+        if in_order is not None and numbers:
+            step = step._replace(function=in_order(order, numbers))
         steps += [step, *[copies([alone[slot]]) for slot in ending]]
     if shared:
         steps.append(copies(shared, *beside))

@@ -1,12 +1,21 @@
-"""Turn: a copy in which other axes lie beside each other than in the source, as blocks of whole lines of the cache."""
+"""Turn: a copy in which other axes lie beside each other than in the source, as blocks of whole lines of the cache.
+
+Rows that have just been computed are turned while caches hold them: a result that is written by rows and copied afterwards
+goes to memory twice, and comes back once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from math import prod
+from typing import Any, NamedTuple, Protocol
 
-__all__ = ["LINE", "Turn", "Turner", "turn_of"]
+import numpy as np
+
+from tenferro.types import TensorSpec
+
+__all__ = ["LINE", "Turn", "TurnedRows", "Turner", "turn_of", "turned_rows"]
 
 LINE = 64
 """Bytes that go to memory at once."""
@@ -16,6 +25,8 @@ FEWEST = 4
 """Neighbours in the source that are worth a register, of elements that are not larger than a quarter of it."""
 LONGEST_TABLE = 4096
 """Elements of a run of several axes, whose places are written down."""
+ROWS = 1 << 18
+"""Bytes of rows that the nearer caches hold, with what they are computed from."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +48,45 @@ class Turn:
     is_streamed: bool
 
 
+class TurnedResult(NamedTuple):
+    """A column-major result of a function of rows.
+
+    Attributes:
+        number: which one it is.
+        turn: of as many rows as are computed at once.
+        row_bytes: of a row.
+    """
+
+    number: int
+    turn: Turn
+    row_bytes: int
+
+
+@dataclass(frozen=True)
+class TurnedRows:
+    """Results of a function of rows that become column-major, some rows at a time.
+
+    Attributes:
+        height: how many rows.
+        results: those that do.
+        nbytes: of all these results.
+    """
+
+    height: int
+    results: tuple[TurnedResult, ...]
+    nbytes: int
+
+    @property
+    def sizes(self) -> list[int]:
+        """Bytes of scratch for each result."""
+        return [self.height * result.row_bytes for result in self.results]
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Which results they are."""
+        return tuple([result.number for result in self.results])
+
+
 class Turner(Protocol):
     """Compiled code for turns.
 
@@ -49,6 +99,17 @@ class Turner(Protocol):
     def function(self, turn: Turn) -> tuple[Callable[..., Any], int] | None:
         """The function of pointers to x and y, and of tasks from where to where; the number of tasks. None where there
         is none.
+        """
+        ...
+
+    def by_rows(
+        self, rows: TurnedRows, code: Callable[..., Any], operands: int, results: int
+    ) -> Callable[..., Any] | None:
+        """The function of pointers to operands, results, scratch of the code's and of each turned result, and of rows from
+        where to where, at least as many as are turned at once. None where there is none.
+
+        Args:
+            code: compiled; it takes pointers to operands, results and scratch, and rows from where to where.
         """
         ...
 
@@ -105,3 +166,22 @@ def _run(
         axes.append(axis)
         length *= shape[axis]
     return axes, length
+
+
+def turned_rows(specs: Sequence[TensorSpec], numbers: Sequence[int]) -> TurnedRows | None:
+    """How the results of these numbers become column-major; None where lines of the cache would be broken."""
+    turned = {n: specs[n] for n in numbers if specs[n].rank > 1}
+    if not turned:
+        return None
+    row_bytes = {n: prod(spec.shape[1:]) * spec.dtype.itemsize for n, spec in turned.items()}
+    lines = LINE // min([spec.dtype.itemsize for spec in turned.values()])
+    height = max(1, ROWS // max(1, sum(row_bytes.values())) // lines) * lines
+    results: list[TurnedResult] = []
+    for n, spec in turned.items():
+        whole = np.empty(spec.shape, spec.dtype.dtype, order="F")
+        rows = np.empty((height, *spec.shape[1:]), spec.dtype.dtype)
+        turn = turn_of(whole[:height].T, rows.T) if height <= len(whole) else None
+        if turn is None or len(whole) * whole.itemsize % LINE:
+            return None
+        results.append(TurnedResult(n, turn, row_bytes[n]))
+    return TurnedRows(height, tuple(results), sum([spec.nbytes for spec in turned.values()]))
