@@ -1,6 +1,7 @@
 """The kernel of DotGeneral against einsum, over groups of axes, orders in memory and dtypes."""
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -132,6 +133,45 @@ def test_pieces_of_large_products_do_not_depend_on_threads(
         found = [tnf.GraphExecutor(threads=count).run(program, x, y) for count in (1, 2, 3)]
         assert np.allclose(found[0], np.einsum(spec, x, y))
         assert all(np.array_equal(found[0], other) for other in found[1:])
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+@pytest.mark.parametrize("shape", [(5, 3), (16, 7), (33, 20), (4, 1), (257, 2)])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_matrix_by_its_own_transpose(
+    shape: tuple[int, int], axis: int, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Symmetric bit for bit, the same for any number of threads, and made of blocks."""
+    made: list[int] = []
+    original = matrix_product.Mirrored.__call__
+
+    def call(self: Any, *operands: Any) -> Any:
+        made.append(len(self.blocks))
+        return original(self, *operands)
+
+    monkeypatch.setattr(matrix_product.Mirrored, "__call__", call)
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=shape).astype(dtype)
+    whole = rng.integers(-9, 9, shape).astype(dtype)
+    for z in (x, whole, np.asfortranarray(x), x[::-1]):
+        products = []
+        for threads in (1, 2, 3):
+            resources = Resources(Workers(threads), Pool(1 << 20))
+            op = DotGeneral((axis,), (axis,))
+            specs = [TensorSpec.of(z.shape, DType.of(z.dtype))] * 2
+            function = KERNEL.bind(op, specs, resources)
+            products.append(function(z, z))
+        y = products[0]
+        assert all(np.array_equal(y, other) for other in products)
+        np.testing.assert_array_equal(y, y.T)
+        a = z if axis else z.T
+        expected = np.einsum("ik,jk->ij", a, a)
+        if z is whole:
+            np.testing.assert_array_equal(y, expected)
+        np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-4)
+    rows, terms = shape[1 - axis], shape[axis]
+    assert bool(made) == (rows >= 4 and terms > 1)
 
 
 @pytest.mark.usefixtures("small_pieces")

@@ -23,6 +23,7 @@ from tenferro.exec.kernels.matrix_product import (
     SMALLEST_SCRATCH,
     Groups,
     InPieces,
+    Mirrored,
     Whole,
     multiplied,
     pieces_for,
@@ -40,8 +41,6 @@ SMALLEST_IN_FLOATS = 1 << 12
 """Multiplications of integers that are worth converting."""
 LARGE_RESULT = 1 << 14
 """Elements of a result that is worth a place in planned memory."""
-LARGEST_SYMMETRIC = 1 << 28
-"""Multiplications up to which a product of a matrix and its transpose is not cut into pieces."""
 LARGEST_UNSHARED = 1 << 18, 9216
 """Multiplications up to which OpenBLAS wakes no threads: of matrices, and of a matrix and a vector."""
 PLANS = 8
@@ -203,19 +202,19 @@ class Contraction:
         turned = left.is_column_major and right.is_column_major
         small = prod(shape) < LARGE_RESULT and left.room + right.room < SMALLEST_SCRATCH
         whole = Whole(left, right, turned, self.resources)
-        halved = lhs is rhs and not left.room and self._is_symmetric()
-        product = None if halved else InPieces.of(groups, lhs, rhs, whole)
+        is_mirrored = lhs is rhs and not left.room and self._is_symmetric()
+        product = (
+            Mirrored.of(left, self.resources)
+            if is_mirrored
+            else InPieces.of(groups, lhs, rhs, whole)
+        )
         if product is None and small:
             return _small(left.reader(), right.reader(), turned, shape, transposition)
         return partial(_split, product or whole, shape, transposition)
 
     def _is_symmetric(self) -> bool:
-        """Whether it is X X^T where both operands are X.
-
-        Half of it is made and mirrored then, by NumPy, which is as fast as two threads are; none helps it.
-        """
-        same = not self.batch[0] and self.terms[0] == self.terms[1]
-        return same and prod(self.sizes) < LARGEST_SYMMETRIC
+        """Whether it is X X^T where both operands are X."""
+        return not self.batch[0] and self.terms[0] == self.terms[1]
 
     def _is_batch_fastest(self, lhs: Array, rhs: Array) -> bool:
         """Tiny matrices, one after the other element by element."""

@@ -20,7 +20,7 @@ from tenferro.exec.kernels.matrix_view import Axes, MatrixView
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import ALONE
 
-__all__ = ["Groups", "InPieces", "Whole", "multiplied", "pieces_for", "scratch"]
+__all__ = ["Groups", "InPieces", "Mirrored", "Whole", "multiplied", "pieces_for", "scratch"]
 
 PIECE = 128
 """Rows, columns or terms, at least, of a piece: each packs the other operand once more."""
@@ -105,6 +105,45 @@ class Whole:
             b = self.right.copied(rhs, memory[1], self.resources)
             out = None if into is None else _result(self.shape, lhs.dtype, self.turned, into)
             return multiplied(a, b, out, self.turned)
+
+
+class Mirrored:
+    """X X^T: blocks on the diagonal, of which BLAS makes half and mirrors it, and those below, which are mirrored here.
+
+    Blocks are the same for any number of threads, and the result is symmetric, bit for bit.
+    """
+
+    @classmethod
+    def of(cls, left: MatrixView, resources: Resources) -> Mirrored | None:
+        """None where threads would not help."""
+        rows, terms = left.shape
+        work = rows * rows * terms
+        count = min(pieces_for(work), rows // PIECE)
+        # Of the smallest, half is little more than what waking a thread takes.
+        is_worth = count > 1 and (rows > 2 * PIECE or work > LARGE)
+        return cls(left, resources, count) if is_worth else None
+
+    def __init__(self, left: MatrixView, resources: Resources, count: int) -> None:
+        self.left, self.resources = left, resources
+        rows = left.shape[0]
+        cuts = [*pairwise([rows * piece // count for piece in range(count + 1)])]
+        # Those below come first, because they take twice as long.
+        below = [(i, k) for n, i in enumerate(cuts) for k in cuts[:n]]
+        self.blocks = [*below, *[(i, i) for i in cuts]]
+
+    def __call__(self, lhs: Array, rhs: Array, into: Any) -> Array:
+        """The product as (rows, rows)."""
+        a = self.left.copied(lhs, None, self.resources)
+        out = np.ndarray((len(a), len(a)), a.dtype, into)
+
+        def block(number: int) -> None:
+            rows, columns = (slice(*each) for each in self.blocks[number])
+            np.matmul(a[rows], a[columns].T, out=out[rows, columns])
+            if rows != columns:
+                out[columns, rows] = out[rows, columns].T
+
+        self.resources.workers.deal(block, len(self.blocks))
+        return out
 
 
 class InPieces:
