@@ -42,7 +42,11 @@ def rng_bit_generator(r: Reader, operation: Operation, operands: Sequence[int]) 
     make = _threefry if operation.attributes["rng_algorithm"] == "THREE_FRY" else _philox
     is_wide = wanted.dtype.itemsize == 8
     bits, used = make(r, words, wanted.shape, is_wide)
-    words[1] = r.apply_one(el.Add(), words[1], r.constant(used, DType.U64))
+    counter = words[1]
+    words[1] = r.apply_one(el.Add(), counter, r.constant(used, DType.U64))
+    if len(words) > 2:
+        carried = r.apply_one(el.Compare("LT"), words[1], counter)
+        words[2] = r.apply_one(el.Add(), words[2], r.convert(carried, DType.U64))
     lined = [r.reshape(word, (1,)) for word in words]
     unsigned = DType.of(f"uint{8 * wanted.dtype.itemsize}")
     bits_wanted = r.convert(bits, unsigned)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.lax import RandomAlgorithm
 
 import tenferro as tnf
 import xla_peer
-from lowering import import_stablehlo
+from lowering import import_stablehlo, lower_to_stablehlo
 from tenferro.ops.control import ControlOp, Scan, While
 from xla_peer import XlaExecutor
 
@@ -150,22 +152,41 @@ def test_loops_that_data_end_or_that_wrap_around_are_while_loops() -> None:
 # ---- random bits -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("state", [[0, 0], [2**40 + 5, 7], [2**63 + 3, 2**64 - 2], [1, 2**32 - 1]])
-@pytest.mark.parametrize("shape", ["3xui32", "2x5xui32", "3xui64", "4x1x3xui64", "ui32"])
-def test_philox_is_xlas(state: list[int], shape: str) -> None:
-    text = f"""
-    func.func @main(%s: tensor<2xui64>) -> (tensor<2xui64>, tensor<{shape}>) {{
-      %t, %v = stablehlo.rng_bit_generator %s, algorithm = PHILOX : (tensor<2xui64>) -> (tensor<2xui64>, tensor<{shape}>)
-      return %t, %v : tensor<2xui64>, tensor<{shape}>
-    }}
+@pytest.mark.parametrize("algorithm", list(RandomAlgorithm), ids=str)
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64"])
+def test_random_bits_are_those_of_jax(dtype: str, algorithm: RandomAlgorithm) -> None:
+    """JAX compiles its own text; bits, and the state after them."""
+    states = [[0, 0], [2**40 + 5, 7], [2**63 + 3, 2**64 - 2], [1, 2**32 - 1]]
+    for shape in [(), (3,), (4,), (2, 5), (3, 5), (4, 1, 3), (5, 7, 3)]:
+
+        def bits(state: Any, shape: tuple[int, ...] = shape) -> Any:
+            return jax.lax.rng_bit_generator(state, shape, dtype, algorithm)
+
+        with jax.enable_x64(True):
+            program = xla_peer.from_jax(bits, np.array(states[0], "u8"))
+            for state in states:
+                array = np.array(state, "u8")
+                results = zip(program.run(array), jax.jit(bits)(array), strict=True)
+                for y, expected in results:
+                    np.testing.assert_array_equal(y, expected, err_msg=f"{shape} {state}")
+
+
+@pytest.mark.parametrize("state", [[5, 2**64 - 1, 0], [5, 2**64 - 2, 2**64 - 1], [7, 3, 9]])
+def test_random_bits_of_a_longer_state(state: list[int]) -> None:
+    """Three numbers, of which the last is the upper half of the counter; XLA compiles the text itself."""
+    text = """
+    func.func @main(%s: tensor<3xui64>) -> (tensor<3xui64>, tensor<9xui32>) {
+      %t, %v = stablehlo.rng_bit_generator %s, algorithm = PHILOX : (tensor<3xui64>) -> (tensor<3xui64>, tensor<9xui32>)
+      return %t, %v : tensor<3xui64>, tensor<9xui32>
+    }
     """
-    program = import_stablehlo(text)
     array = np.array(state, "u8")
-    after, bits = program.run(array)
-    on_peer = XLA.run(program, array)
-    np.testing.assert_array_equal(after, on_peer[0])
-    np.testing.assert_array_equal(bits, on_peer[1])
-    assert len(np.unique(bits)) == bits.size
+    program = import_stablehlo(text)
+    ours = lower_to_stablehlo(program)
+    module = replace(ours, text=text, plain_text=text, trusted=False)
+    expected = XLA.compile_module(module)(XLA.put(array))
+    for y, each in zip(program.run(array), expected, strict=True):
+        np.testing.assert_array_equal(y, XLA.get(each))
 
 
 # ---- what JAX calls ------------------------------------------------------------------------------------
