@@ -79,3 +79,26 @@ def test_symbols_and_numbers_have_the_same_derivatives(name: str, level: str, po
     for y, z in zip(tnf.types.flatten(symbolic)[0], tnf.types.flatten(static)[0], strict=True):
         assert y.shape == z.shape
         np.testing.assert_allclose(y, z, rtol=1e-10, atol=1e-10)
+
+
+SEVERAL = RNG.normal(size=(3, 5, 4))
+BATCHES: dict[str, Callable[[Any], Any]] = {
+    "value": lambda f: f,
+    "reverse": lambda f: tnf.grad(lambda x: weighted(f, x)),
+    "forward": lambda f: lambda x: tnf.jvp(f, (x,), (tnf.cos(x),)),
+}
+
+
+@pytest.mark.parametrize("number", [3, "b"])
+@pytest.mark.parametrize("kind", BATCHES)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_batches_of_symbols_are_those_of_each(name: str, kind: str, number: Any) -> None:
+    """The function of each slice, by itself and with numbers for extents."""
+    fn = BATCHES[kind](FUNCTIONS[name])
+    extent = number if isinstance(number, int) else tnf.SymDim(number)
+    spec = tnf.TensorSpec((extent, N, M), "float64")
+    batch = tnf.types.flatten(tnf.compile(tnf.vmap(fn), spec).run(SEVERAL))[0]
+    program = tnf.compile(fn, SEVERAL[0])
+    for i, x in enumerate(SEVERAL):
+        for y, z in zip(batch, tnf.types.flatten(program.run(x))[0], strict=True):
+            np.testing.assert_allclose(y[i], z, rtol=1e-10, atol=1e-10)
