@@ -130,7 +130,7 @@ parity-score: MINUTES := 600
 parity-score: $(STAMP) ## seed faults and rewrites into modules, and write docs/verdicts.md of what the parity check makes of them; goes on where it was ended
 	$(BIN)/python -m tools.parity_score --count $(COUNT) --seed $(SEED) --minutes $(MINUTES) --write
 
-# Two to three hours for so many; a minute for SINGLES=100000 DOUBLES=100000.
+# Two to three hours for so many, of one core; last on 2026-11-25. A minute for SINGLES=100000 DOUBLES=100000.
 accuracy: SINGLES := 100000000
 accuracy: DOUBLES := 1000000
 accuracy: $(STAMP) ## measure the largest error of each function, and write docs/accuracy.md; goes on where it was ended

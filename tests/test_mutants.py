@@ -43,6 +43,9 @@ SOURCES = {
     "y = rules[a, 1]": ["rules[a, 2]", "rules[a, 0]"],
     "MOST = 40\n'Of a page.'": [],
     "MOST = 1 << 16\n'Bytes.'": [],
+    "CALL = 0.35\n'Microseconds.'": [],
+    "y = max(a, b)": ["(a)"],
+    "y = code.multiply_add(a, b, c)": ["(a)"],
     "assert a < b": [],
     "raise ValueError('a', 3)": [],
 }  # fmt: skip
@@ -266,5 +269,5 @@ def test_readers_of_a_constant_in_other_files() -> None:
     line = next(number for number, text in enumerate(lines, 1) if text == "EXP_SINGLE = (") + 1
     readers = dict(readers_elsewhere(ROOT, path, line, line))
     folder = "tenferro/exec/llvm"
-    assert readers.keys() == {f"{folder}/exponential.py", f"{folder}/error_function.py"}
+    assert readers.keys() == {f"{folder}/single.py"}
     assert not [*readers_elsewhere(ROOT, path, 1, 1)]

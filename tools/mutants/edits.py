@@ -48,6 +48,17 @@ have no places of their own in Python 3.11.
 
 CONVERSIONS = ("frozenset", "iter", "list", "tuple")
 """Calls that are not left out: what they are given is used in the same way, or is refused at once."""
+SYMMETRIC = (
+    "add",
+    "broadcast_shapes",
+    "max",
+    "maximum",
+    "min",
+    "minimum",
+    "multiply",
+    "multiply_add",
+)
+"""Functions whose first two arguments may change places, by their names."""
 GENERICS = ("Callable", "Mapping", "Sequence", "dict", "list", "set", "tuple", "type")
 """Types that take parameters."""
 LARGE = 12
@@ -235,7 +246,7 @@ class Places:
         is_conversion = isinstance(node.func, ast.Name) and node.func.id in CONVERSIONS
         if positional and positional[0] is node.args[0] and not is_conversion:
             yield self._edit("call", node, f"({self._text(positional[0])})")
-        if len(positional) > 1 and positional == node.args:
+        if len(positional) > 1 and positional == node.args and _name_of(node.func) not in SYMMETRIC:
             yield self._exchanged(positional[0], positional[1])
 
     def _of_rows(self, firsts: Sequence[ast.expr], lasts: Sequence[ast.expr]) -> Iterator[Edit]:
@@ -253,6 +264,13 @@ class Places:
             yield Edit("row", lines, *span, "")
 
 
+def _name_of(function: ast.expr) -> str:
+    """The last part of a function's name."""
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
 def _is_a_table(node: ast.AST) -> bool:
     """Tuples of three or more that are read; shorter ones are values with several parts."""
     return isinstance(node, ast.Tuple) and isinstance(node.ctx, ast.Load) and len(node.elts) > 2
@@ -267,10 +285,13 @@ def _is_a_type(value: ast.expr) -> bool:
     )
 
 
-def _is_a_large_number(value: ast.expr) -> bool:
+def _is_a_measure(value: ast.expr) -> bool:
+    """A number with a fraction, or a large one."""
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.LShift):
         return isinstance(value.left, ast.Constant) and isinstance(value.right, ast.Constant)
-    return isinstance(value, ast.Constant) and type(value.value) is int and value.value >= LARGE
+    if not isinstance(value, ast.Constant):
+        return False
+    return type(value.value) is float or (type(value.value) is int and value.value >= LARGE)
 
 
 def _is_tuning(statement: ast.AST, following: ast.AST | None) -> bool:
@@ -280,7 +301,7 @@ def _is_tuning(statement: ast.AST, following: ast.AST | None) -> bool:
     return (
         isinstance(statement, ast.Assign)
         and all(isinstance(x, ast.Name) and x.id.isupper() for x in statement.targets)
-        and _is_a_large_number(statement.value)
+        and _is_a_measure(statement.value)
         and isinstance(following, ast.Expr)
         and isinstance(following.value, ast.Constant)
     )

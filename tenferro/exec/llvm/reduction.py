@@ -53,7 +53,7 @@ def reduction(name: str, combine: Combine, is_exact: bool = True) -> Row:
             return [x]
         if name == "sum" and y.dtype.is_bool:
             raise NotCompiledError(f"{op.name}: bool is not compiled")
-        axes = sorted(op.axes)
+        axes = op.axes
         inner = [x.spec.shape[axis] for axis in axes]
         start = identity(name, y.dtype)
         free_axes = [axis for axis in range(x.spec.rank) if axis not in op.axes]
