@@ -277,6 +277,8 @@ def fits(shape: Sequence[int], declared: Sequence[Any]) -> bool:
 
     >>> fits((2,), (3,)), fits((2,), (UpperBound(3),)), fits((4,), (UpperBound(3),)), fits((4,), (UNKNOWN,))
     (False, True, False, True)
+    >>> fits((2,), (2, 3))
+    False
     """
     if len(shape) != len(declared):
         return False

@@ -191,3 +191,32 @@ def test_what_a_runtime_keeps_is_not_written_by_the_next_turn() -> None:
     assert "# compiled" in str(executor.compile(program, x))
     np.testing.assert_array_equal(executor.run(program, x), np.full(40, 5.0))
     assert [array[0] for array in kept] == [0, 1, 2, 3, 4]
+
+
+def test_a_compiled_loop_runs_the_runtime_and_not_the_expansion() -> None:
+    """Unless the runtime says that both have the same bits."""
+    from dataclasses import dataclass
+
+    from tenferro.extension import ExtensionOp, HostReferenceRuntime, extension_family
+    from tenferro.ops.elementwise import Negate
+
+    @extension_family("tenferro-tests", "rounded", version=1, runtime=HostReferenceRuntime)
+    @dataclass(frozen=True)
+    class Rounded(ExtensionOp):
+        def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+            return [(input_dtypes[0], input_shapes[0])]
+
+        def eager_execute(self, inputs: Any) -> Any:
+            return [np.rint(inputs[0])]
+
+        def lower_to_standard_ops(self, builder: Any, inputs: Any, *types: Any) -> Any:
+            return builder.apply_one(Negate(), inputs[0])
+
+    x = np.linspace(0.0, 4.0, 40)
+    program = tnf.compile(
+        lambda x: tnf.fori_loop(0, 3, lambda _, c: apply(Rounded(), c * 1.5), x), x
+    )
+    executor = tnf.GraphExecutor("K", compiled=True)
+    assert "# compiled" in str(executor.compile(program, x))
+    expected = np.rint(np.rint(np.rint(x * 1.5) * 1.5) * 1.5)
+    np.testing.assert_array_equal(executor.run(program, x), expected)

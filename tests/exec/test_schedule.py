@@ -17,7 +17,12 @@ from tenferro.exec.plan import group, place
 from tenferro.exec.plan.finish import finish
 from tenferro.exec.plan.fold import fold, keep_numbers
 from tenferro.exec.schedule import Arena, Copies, Lent, Over, Tiles
+from tenferro.graph import Graph
+from tenferro.ops import analytic as an
 from tenferro.ops import elementwise as el
+from tenferro.ops.source import Iota
+from tenferro.program import GraphProgram
+from tenferro.types import DType
 
 X = np.linspace(0.1, 1.0, 12).reshape(3, 4)
 
@@ -51,6 +56,17 @@ def test_fold_computes_what_constants_decide() -> None:
     (_, slot) = folded.instructions[0].input_slots
     np.testing.assert_array_equal(folded.constants[slot], np.full((3, 4), np.sin(2.0)))
     assert not folded.constants[slot].flags.writeable
+
+
+@pytest.mark.parametrize("extent", [1 << 16, 1 + (1 << 16)])
+def test_what_fills_memory_is_not_folded(extent: int) -> None:
+    graph = Graph()
+    (iota,) = graph.add(Iota((extent,), 0, DType.F64), ())
+    (sine,) = graph.add(an.Sin(), (iota,))
+    program = GraphProgram.from_graph(graph, [sine])
+    binder = replace(tnf.GraphExecutor().binder, passes=(), plan=())
+    folded = fold(binder.schedule(program))
+    assert names(folded) == (["Iota", "Sin"] if extent > 1 << 16 else [])
 
 
 def test_numbers_are_what_ufuncs_alone_read() -> None:
