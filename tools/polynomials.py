@@ -29,6 +29,10 @@ ROOTS = (mpmath.mpf("-0.29290"), mpmath.mpf("0.41422"))
 LARGEST_S2 = mpmath.mpf("0.02944")
 """(f / (2 + f))^2 for 1 + f between sqrt(1/2) and sqrt(2), a little more than that."""
 
+LARGEST_ERF, MIDDLE_ERF = mpmath.mpf("3.925"), mpmath.mpf("7.7")
+"""From where on erf(x) is 1 in float32, and a half of its square; `tenferro/exec/llvm/single.py` has the same."""
+MIDDLE_W, MIDDLE_ROOT = mpmath.mpf("2.5"), mpmath.mpf("3.125")
+"""What is taken from w, and from its root; `tenferro/exec/llvm/single.py` has the same."""
 CENTRE, CENTRE_SINGLE = mpmath.mpf("3.75"), mpmath.mpf(3)
 """k of the quotients (x - k) / (x + k); `tenferro/exec/llvm/error_function.py` and `single.py` have the same."""
 
@@ -118,6 +122,11 @@ def rest_of_erf(z: Any) -> Any:
     return mpmath.erf(mpmath.sqrt(z)) / mpmath.sqrt(z) - 1
 
 
+def erf_quotient(z: Any) -> Any:
+    """erf(x) / x with x = sqrt(z)."""
+    return 1 + rest_of_erf(z)
+
+
 def inverse_erf(w: Any) -> Any:
     """y / erf(y) with 1 - erf(y)^2 = e^-w."""
     x = mpmath.sqrt(-mpmath.expm1(-w))
@@ -154,11 +163,13 @@ POLYNOMIALS = [
     Polynomial("ASIN", "(asin(s) / s - 1) / s^2 in s^2, |s| <= 1/2", rest_of_odd(mpmath.asin), mpmath.mpf(0), mpmath.mpf("0.25"), 12),
     Polynomial("ASIN_SINGLE", "the same, for float32", rest_of_odd(mpmath.asin), mpmath.mpf(0), mpmath.mpf("0.25"), 6),
     Polynomial("ERF", "erf(x) / x - 1 in x^2, |x| <= 1", rest_of_erf, mpmath.mpf(0), mpmath.mpf(1), 12),
-    Polynomial("ERF_SINGLE", "the same, for float32", rest_of_erf, mpmath.mpf(0), mpmath.mpf(1), 8),
+    Polynomial("ERF_SINGLE", "erf(x) / x in x^2 - 7.7, |x| <= 3.925, for float32", lambda t: erf_quotient(t + MIDDLE_ERF), -MIDDLE_ERF, LARGEST_ERF**2 - MIDDLE_ERF, 19),
     Polynomial("ERFC", "(1 + 2 x) exp(x^2) erfc(x) in (x - k) / (x + k), k = 3.75, 0 <= x <= 28", scaled_erfc(CENTRE), mpmath.mpf(-1), quotient(CENTRE, mpmath.mpf(28)), 22),
     Polynomial("ERFC_SINGLE", "the same with k = 3, for float32, 0 <= x <= 10.5", scaled_erfc(CENTRE_SINGLE), mpmath.mpf(-1), quotient(CENTRE_SINGLE, mpmath.mpf("10.5")), 12),
     Polynomial("ERFINV", "y / erf(y) in w = -log(1 - erf(y)^2), w <= 6.25, to seven digits", inverse_erf, mpmath.mpf(0), mpmath.mpf("6.25"), 8),
     Polynomial("ERFINV_FAR", "the same in sqrt(w) - 4, 2.5 <= sqrt(w) <= 6.2", lambda s: inverse_erf((s + 4) ** 2), mpmath.mpf("-1.5"), mpmath.mpf("2.2"), 10),
+    Polynomial("ERFINV_SINGLE", "the same in w - 2.5, w <= 5, for float32", lambda t: inverse_erf(t + MIDDLE_W), -MIDDLE_W, MIDDLE_W, 12),
+    Polynomial("ERFINV_FAR_SINGLE", "the same in sqrt(w) - 3.125, 5 <= w <= 16, for float32", lambda s: inverse_erf((s + MIDDLE_ROOT) ** 2), mpmath.sqrt(2 * MIDDLE_W) - MIDDLE_ROOT, 4 - MIDDLE_ROOT, 12),
     Polynomial("LOG_TAIL", "(2 atanh(s) / s - 2 - 2/3 s^2) / s^4 in s^2, |s| <= 3 - sqrt(8)", tail_of_log, mpmath.mpf(0), LARGEST_S2, 7),
     Polynomial("CBRT", "the cube root of 1 .. 2", mpmath.cbrt, mpmath.mpf(1), mpmath.mpf(2), 4),
 ]  # fmt: skip

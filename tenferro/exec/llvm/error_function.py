@@ -10,13 +10,12 @@ Sources: Giles, Approximating the erfinv function, GPU Computing Gems (2012), fo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from tenferro.exec.llvm import coefficients, single
 from tenferro.exec.llvm.exponential import one_and, reduced, scaled
 from tenferro.exec.llvm.formula import Formula
 
-__all__ = ["erf", "erfc", "erfinv", "erfinv_single"]
+__all__ = ["erf", "erfc", "erfinv"]
 
 CENTRE = 3.75
 """k of the quotient; `tools/polynomials.py` has the same."""
@@ -62,9 +61,8 @@ NEAR_Y = 0.8
 """Up to where a step is made with erf, and from where on with its complement."""
 
 
-def _erfinv(
-    f: Formula, x: str, near_erf: Callable[..., str], complement: Callable[..., str]
-) -> str:
+def erfinv(f: Formula, x: str) -> str:
+    """The inverse of the error function."""
     a, one = f.magnitude(x), f.number(1.0)
     below = f.subtract(one, a)
     w = f.negate(single.log(f, f.multiply(below, f.add(one, a))))
@@ -75,20 +73,10 @@ def _erfinv(
         "olt",
         y,
         f.number(NEAR_Y),
-        f.subtract(near_erf(f, y), a),
-        f.subtract(below, complement(f, y)),
+        f.subtract(_near(f, y), a),
+        f.subtract(below, _complement(f, y)),
     )
     slope = single.exp(f, f.negate(f.multiply(y, y)))
     step = f.divide(f.multiply(f.number(math.sqrt(math.pi) / 2), rest), slope)
     y = f.subtract(y, f.divide(step, f.multiply_add(y, step, one)))
     return f.with_sign(f.select("oeq", a, one, f.number(math.inf), y), x)
-
-
-def erfinv(f: Formula, x: str) -> str:
-    """The inverse of the error function."""
-    return _erfinv(f, x, _near, _complement)
-
-
-def erfinv_single(f: Formula, x: str) -> str:
-    """The same."""
-    return _erfinv(f, x, single.near_erf, single.complement)

@@ -65,7 +65,7 @@ FUNCTIONS = {
     "atan2": Function(arc.atan2, single.atan2, 1.0, arity=2),
     "erf": Function(err.erf, single.erf, 1.5),
     "erfc": Function(err.erfc, single.erfc, 5.0),
-    "erfinv": Function(err.erfinv, err.erfinv_single, 3.0),
+    "erfinv": Function(err.erfinv, single.erfinv, 3.0),
     "cbrt": Function(power.cbrt, power.cbrt_single, 1.0),
     "hypot": Function(power.hypot, single.hypot, 1.5, arity=2),
     "pow": Function(power.pow_, power.pow_single, 1.0, arity=2),

@@ -28,18 +28,17 @@ __all__ = [
     "atan",
     "atan2",
     "atanh",
-    "complement",
     "cos",
     "cosh",
     "erf",
     "erfc",
+    "erfinv",
     "exp",
     "expm1",
     "hypot",
     "log",
     "log1p",
     "logistic",
-    "near_erf",
     "power",
     "sin",
     "sinh",
@@ -56,6 +55,10 @@ PI, PI_LOW = 2.0 * HALF_PI[0], 2.0 * math.fsum(HALF_PI[1:])
 """In 33 bits, whose products with 19 bits are exact, and the rest."""
 STEEP = math.sqrt(2.0) - 1.0
 """The tangent of an eighth of pi."""
+LARGEST_ERF, MIDDLE_ERF = 3.925, 7.7
+"""From where on the error function is 1, and what is taken from the square; `tools/polynomials.py` has the same."""
+MIDDLE_W, MIDDLE_ROOT = 2.5, 3.125
+"""What the inverse takes from w, and from its root where w is above 5; `tools/polynomials.py` has the same."""
 CENTRE = 3.0
 """k of the quotient (x - k) / (x + k) of `ERFC_SINGLE`; `tools/polynomials.py` has the same."""
 
@@ -301,12 +304,14 @@ def acos(f: Formula, x: str) -> str:
     return f.multiply_add(f.either(is_small, near, far), angle, start)
 
 
-def near_erf(f: Formula, x: str) -> str:
-    """erf(x) of a number between -1 and 1."""
-    return f.multiply_add(x, f.polynomial(f.multiply(x, x), coefficients.ERF_SINGLE), x)
+def erf(f: Formula, x: str) -> str:
+    """x P(x^2), which is 1 from where on it is rounded to that."""
+    a = _at_most(f, f.magnitude(x), LARGEST_ERF)
+    middle = f.subtract(f.multiply(a, a), f.number(MIDDLE_ERF))
+    return f.with_sign(f.multiply(a, f.polynomial(middle, coefficients.ERF_SINGLE)), x)
 
 
-def complement(f: Formula, a: str) -> str:
+def _complement(f: Formula, a: str) -> str:
     """erfc(a) = e^(-a^2) Q(q) / (1 + 2 a), with q = (a - k) / (a + k), of a number between 0 and 10.5.
 
     Both quotients are products with one over both of what they are divided by.
@@ -319,19 +324,24 @@ def complement(f: Formula, a: str) -> str:
     return f.multiply(_exp(f, f.negate(f.multiply(a, a))), y)
 
 
-def erf(f: Formula, x: str) -> str:
-    """1 - erfc(|x|) where that is not near 0."""
-    a, one = f.magnitude(x), f.number(1.0)
-    far = f.with_sign(f.subtract(one, complement(f, _at_most(f, a, 4.0))), x)
-    return f.select("olt", a, one, near_erf(f, x), far)
-
-
 def erfc(f: Formula, x: str) -> str:
-    """Near 0 one less the error function; of other negative numbers two less the complement of |x|."""
+    """The complement of |x|; of negative numbers two less it."""
+    y = _complement(f, _at_most(f, f.magnitude(x), 10.5))
+    return f.select("olt", x, f.number(0.0), f.subtract(f.number(2.0), y), y)
+
+
+def erfinv(f: Formula, x: str) -> str:
+    """x P(w) with w = -ln(1 - x^2), or x Q(sqrt(w)) where that is large."""
     a, one = f.magnitude(x), f.number(1.0)
-    y = complement(f, _at_most(f, a, 10.5))
-    far = f.select("olt", x, f.number(0.0), f.subtract(f.number(2.0), y), y)
-    return f.select("olt", a, f.number(0.5), f.subtract(one, near_erf(f, x)), far)
+    product = f.multiply(f.subtract(one, a), f.add(one, a))
+    w = f.negate(_logarithm(f, product, coefficients.LOG_SINGLE))
+    near = f.polynomial(f.subtract(w, f.number(MIDDLE_W)), coefficients.ERFINV_SINGLE)
+    root = f.subtract(f.intrinsic("sqrt", w), f.number(MIDDLE_ROOT))
+    far = f.polynomial(root, coefficients.ERFINV_FAR_SINGLE)
+    y = f.multiply(x, f.select("olt", w, f.number(2.0 * MIDDLE_W), near, far))
+    infinity = f.with_sign(f.number(math.inf), x)
+    y = f.select("oeq", a, one, infinity, y)
+    return f.select("ogt", a, one, f.number(math.nan), y)
 
 
 def hypot(f: Formula, x: str, y: str) -> str:
