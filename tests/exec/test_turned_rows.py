@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro.exec.runtime.turn import turned_rows
+from tenferro.exec.runtime.turn import ROWS, turned_rows
 from tenferro.types import TensorSpec
 
 pytest.importorskip("llvmlite.binding")
@@ -16,6 +16,7 @@ from tenferro.exec.llvm import link
 from tenferro.exec.llvm.turned_copy import NARROWEST, TurnedCopies
 
 RNG = np.random.default_rng(3)
+OTHERS = tuple(RNG.normal(size=(2, 2064, 300)).astype(np.float32))
 wide = pytest.mark.skipif(max(link.processor().lanes) < NARROWEST, reason="vectors are short")
 
 
@@ -48,6 +49,12 @@ def several(x: Any) -> Any:
     return y, tnf.sum(y, axis=1), tnf.exp(y) * 2
 
 
+def of_three(x: Any) -> Any:
+    """The last of three results, of three operands."""
+    y = x * tnf.sum(x, axis=1, keepdims=True) - tnf.cos(x * OTHERS[0]) * OTHERS[1]
+    return y, tnf.max(y, axis=1), tnf.exp(y)
+
+
 @wide
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize(
@@ -59,6 +66,7 @@ def several(x: Any) -> Any:
         (softmax, (64, 16384), np.float16),
         (over_two_axes, (1024, 24, 32), np.float32),
         (several, (2064, 300), np.float32),
+        (of_three, (2064, 300), np.float32),
     ],
 )
 def test_bits_of_results_by_rows(
@@ -102,17 +110,30 @@ def test_results_stay_apart() -> None:
     assert not any(np.shares_memory(first, y) for y in others)
 
 
+F16, F32 = tnf.types.DType.F16, tnf.types.DType.F32
+
+
 def test_rows_fill_lines() -> None:
     """As many rows as fill lines of the narrowest dtype, of all results together within the scratch."""
-    specs = [
-        TensorSpec((4096, 64), tnf.types.DType.F32),
-        TensorSpec((4096, 100), tnf.types.DType.F16),
-    ]
+    specs = [TensorSpec((4096, 64), F32), TensorSpec((4096, 100), F16)]
     rows = turned_rows(specs, [0, 1])
     assert rows is not None
-    assert rows.height % 32 == 0
+    row_bytes = 64 * 4 + 100 * 2
+    assert rows.height == max(n for n in range(0, 4096, 32) if n * row_bytes <= ROWS)
     assert rows.sizes == [rows.height * 256, rows.height * 200]
     assert rows.numbers == (0, 1)
-    assert rows.nbytes == 4096 * (256 + 200)
+    assert rows.nbytes == 4096 * row_bytes
     assert turned_rows(specs, []) is None
-    assert turned_rows([TensorSpec((4096,), tnf.types.DType.F32)], [0]) is None
+    assert turned_rows([TensorSpec((4096,), F32)], [0]) is None
+    assert turned_rows([TensorSpec((4096,), F32), *specs], [0, 1]) == turned_rows(
+        [TensorSpec((4096,), F32), *specs], [1]
+    )
+
+
+def test_long_rows_fill_one_line_each() -> None:
+    """However long they are, if there are as many; and rows without elements are no reason to divide by zero."""
+    rows = turned_rows([TensorSpec((16, 40_000), F32)], [0])
+    assert rows is not None
+    assert rows.height == 16
+    assert turned_rows([TensorSpec((15, 40_000), F32)], [0]) is None
+    assert turned_rows([TensorSpec((4096, 0), F32)], [0]) is None
