@@ -19,8 +19,8 @@ __all__ = ["LINE", "Turn", "TurnedRows", "Turner", "turn_of", "turned_rows"]
 
 LINE = 64
 """Bytes that go to memory at once."""
-ITEMSIZES = (1, 2, 4, 8, 16, 32)
-"""Bytes of elements of which registers hold several."""
+ITEMSIZES = (1, 2, 4, 8, 16, 32, 64)
+"""Bytes of elements of which registers hold several, or that are a line by themselves."""
 FEWEST = 4
 """Neighbours in the source that are worth a register, of elements that are not larger than a quarter of it."""
 LONGEST_TABLE = 4096
