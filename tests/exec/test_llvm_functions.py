@@ -17,6 +17,7 @@ import pytest
 import tenferro as tnf
 from tenferro.exec.llvm import link
 from tenferro.exec.llvm.functions import FUNCTIONS, SINGLE_ULPS
+from tests.exec.compiled_loops import run_as_written_and_optimised
 
 pytestmark = pytest.mark.skipif(not link.is_installed(), reason="llvmlite is not installed")
 POINTS = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 88.7, -103.9, 709.78, 710.0, 1e308,
@@ -241,8 +242,9 @@ def values_of(
     first = [x[:3] for x in xs]
     with monkeypatch.context() as patch:
         patch.setattr(link, "processor", lambda: replace(processor, multiplies_and_adds=contracts))
-        many = executor.run(tnf.compile(turned, *xs), *xs)
-        np.testing.assert_array_equal(executor.run(tnf.compile(turned, *first), *first), many[:3])
+        many = run_as_written_and_optimised(executor, tnf.compile(turned, *xs), *xs)
+        few = run_as_written_and_optimised(executor, tnf.compile(turned, *first), *first)
+        np.testing.assert_array_equal(few, many[:3])
     return many
 
 

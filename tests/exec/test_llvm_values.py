@@ -10,6 +10,7 @@ import pytest
 import tenferro as tnf
 from tenferro.exec.llvm import link
 from tenferro.types import DType
+from tests.exec.compiled_loops import run_as_written_and_optimised
 
 pytestmark = pytest.mark.skipif(not link.is_installed(), reason="llvmlite is not installed")
 RNG = np.random.default_rng(5)
@@ -34,7 +35,13 @@ def require_same_bits(fn: Any, *arrays: Any) -> None:
     program = tnf.compile(fn, *arrays)
     compiled, interpreted = (tnf.GraphExecutor("C", compiled=way) for way in (True, False))
     assert "# compiled" in str(compiled.compile(program, *arrays))
-    ys, zs = (tnf.types.flatten(each.run(program, *arrays))[0] for each in (compiled, interpreted))
+    ys, zs = (
+        tnf.types.flatten(results)[0]
+        for results in (
+            run_as_written_and_optimised(compiled, program, *arrays),
+            interpreted.run(program, *arrays),
+        )
+    )
     for y, z in zip(ys, zs, strict=True):
         assert (y.shape, y.dtype) == (z.shape, z.dtype)
         assert y.tobytes() == z.tobytes()
@@ -123,7 +130,7 @@ def test_extremes_of_rows(length: int, dtype: DType) -> None:
         return carry, (tnf.max(row), tnf.min(row))
 
     program = tnf.compile(lambda xs: tnf.scan(turn, 0, xs)[1], x)
-    ys = tnf.GraphExecutor("C", compiled=True).run(program, x)
+    ys = run_as_written_and_optimised(tnf.GraphExecutor("C", compiled=True), program, x)
     largest, smallest, x = (np.asarray(y, np.float64) for y in (*ys, x))
     np.testing.assert_array_equal(largest, np.max(x, axis=1))
     np.testing.assert_array_equal(smallest, np.min(x, axis=1))
