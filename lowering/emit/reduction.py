@@ -74,7 +74,6 @@ def scan(name: str) -> Emitter:
         if extent <= 1 or 0 in x.shape:
             return x
         wide = w.convert(x, x.dtype.accumulator) if name in ("add", "multiply") else x
-        ones = [1] * x.rank
         window = [extent if axis == op.axis else 1 for axis in range(x.rank)]
         before = [0, extent - 1] if op.reverse else [extent - 1, 0]
         pads = [before if axis == op.axis else [0, 0] for axis in range(x.rank)]
@@ -90,9 +89,6 @@ def scan(name: str) -> Emitter:
             (wide.spec,),
             {
                 "window_dimensions": _array(window),
-                "window_strides": _array(ones),
-                "base_dilations": _array(ones),
-                "window_dilations": _array(ones),
                 "padding": f"dense<[{', '.join(integers(pair) for pair in pads)}]> "
                 f": tensor<{x.rank}x2xi64>",
             },

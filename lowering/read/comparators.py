@@ -209,7 +209,7 @@ def _in_total_order(low: Any, high: Any) -> tuple[Any, Any]:
     """Masks of the smaller and of the equal pairs: floats by sign, then by magnitude, which their bits order."""
 
     def rank(x: Any) -> Any:
-        bits = np.ascontiguousarray(x).view(f"i{x.dtype.itemsize}")
+        bits = x.view(f"i{x.dtype.itemsize}")
         return np.where(bits < 0, -1 - (bits & np.iinfo(bits.dtype).max), bits)
 
     return rank(low) < rank(high), rank(low) == rank(high)

@@ -163,16 +163,11 @@ def _at_least(r: Reader, lhs: Any, rhs: Any) -> bool | None:
     """Whether lhs >= rhs, for symbols bounded below by the module's assertions."""
     if isinstance(lhs, int) and isinstance(rhs, int):
         return lhs >= rhs
-    shifted = {symbol: SymDim(symbol.name) + low for symbol, low in r.lowest.items()}
-    sides = [x if isinstance(x, int) else x.evaluate(_Bindings(shifted)) for x in (lhs, rhs)]
+    shifted: dict[Any, Any] = {
+        symbol: SymDim(symbol.name) + low for symbol, low in r.lowest.items()
+    }
+    sides = [x if isinstance(x, int) else x.evaluate(shifted) for x in (lhs, rhs)]
     return at_least(*sides)
-
-
-class _Bindings(dict[Any, Any]):
-    """Symbols bound to themselves, unless they have a lower bound."""
-
-    def __missing__(self, key: Any) -> Any:
-        return SymDim(key.name)
 
 
 def _array(elements: Sequence[Any], shape: tuple[int, ...]) -> Any:
