@@ -125,6 +125,45 @@ def test_what_makes_no_op_that_fits_is_its_decomposition(attributes: str) -> Non
     np.testing.assert_allclose(program.run(np.zeros(3, "f4")), 1)
 
 
+@extension_family("tenferro-tests", "particular", version=1)
+@dataclass(frozen=True)
+class Particular(ExtensionOp):
+    """x, of arguments that do not suit it."""
+
+    where: str
+    error: str
+
+    def __post_init__(self) -> None:
+        self.fail("create")
+
+    def fail(self, where: str) -> None:
+        if self.where == where:
+            raise {"type": TypeError, "value": ValueError, "attribute": AttributeError,
+                   "config": errors.InvalidConfigError}[self.error]("no")  # fmt: skip
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        self.fail("infer")
+        return [(input_dtypes[0], input_shapes[0])]
+
+    def eager_execute(self, inputs: Any) -> Any:
+        return [inputs[0]]
+
+    def lower_to_standard_ops(self, builder: Any, inputs: Any, *meta: Any) -> Any:
+        return [inputs[0] * 1]
+
+
+register_extension(Particular)
+
+
+@pytest.mark.parametrize("error", ["type", "value", "attribute", "config"])
+@pytest.mark.parametrize("where", ["create", "infer"])
+def test_an_op_that_refuses_what_the_text_says_is_its_decomposition(where: str, error: str) -> None:
+    attributes = f'family_id = "{Particular.family_id}", where = "{where}", error = "{error}"'
+    program = import_stablehlo(TEXT.format(name="some.thing", attributes=attributes))
+    assert families(program) == []
+    np.testing.assert_allclose(program.run(np.zeros(3, "f4")), 1)
+
+
 def test_others_say_what_their_composites_mean(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(composites, "_READERS", {})
     seen: list[Any] = []

@@ -135,6 +135,63 @@ def test_a_bound_that_is_carried_unchanged_beside_other_constants() -> None:
     np.testing.assert_array_equal(pair, [3, 9])
 
 
+CHOSEN = """
+func.func @main(%x: tensor<5xf64>) -> tensor<f64> {{
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %five = stablehlo.constant dense<5> : tensor<i32>
+  %start = stablehlo.constant dense<0.25> : tensor<f64>
+  %r:3 = stablehlo.while(%i = %zero, %v = %x, %y = %start) : tensor<i32>, tensor<5xf64>, tensor<f64>
+  cond {{
+    %p = stablehlo.compare LT, %i, %five : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  }} do {{
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %four = stablehlo.constant dense<4> : tensor<i32>
+    %slope = stablehlo.constant dense<{slope}> : tensor<i32>
+    %first = stablehlo.constant dense<{first}> : tensor<i32>
+    %none = stablehlo.constant dense<0> : tensor<i32>
+    %other = stablehlo.multiply %i, %slope : tensor<i32>
+    %side = stablehlo.add %other, %first : tensor<i32>
+    %c = stablehlo.compare {direction}, {operands} : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %back = stablehlo.subtract %four, %i : tensor<i32>
+    %k = stablehlo.select %c, %i, %back : tensor<i1>, tensor<i32>
+    %e = stablehlo.dynamic_slice %v, %k, sizes = [1] : (tensor<5xf64>, tensor<i32>) -> tensor<1xf64>
+    %s = stablehlo.reshape %e : (tensor<1xf64>) -> tensor<f64>
+    %t = stablehlo.sine %y : tensor<f64>
+    %z = stablehlo.add %t, %s : tensor<f64>
+    %j = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %j, %v, %z : tensor<i32>, tensor<5xf64>, tensor<f64>
+  }}
+  return %r#2 : tensor<f64>
+}}
+"""
+
+
+@pytest.mark.parametrize("is_flipped", [False, True])
+@pytest.mark.parametrize("direction", ["LT", "LE", "GT", "GE", "EQ", "NE"])
+def test_a_comparison_that_never_changes_chooses_the_slices_of_a_scan(
+    direction: str, is_flipped: bool
+) -> None:
+    """x[t] where slope t + first compares with zero so, else x[4 - t], in the turns t = 0 .. 4."""
+    compare = {"EQ": lambda i, n: i == n, **COMPARISONS}[direction]
+    x = np.random.default_rng(3).normal(size=5)
+    for slope in (-1, 0, 1):
+        for first in (-5, -4, -1, 0, 1, 4, 5):
+            operands = "%none, %side" if is_flipped else "%side, %none"
+            text = CHOSEN.format(direction=direction, slope=slope, first=first, operands=operands)
+            program = import_stablehlo(text)
+            wanted, chosen = 0.25, set[bool]()
+            for t in range(5):
+                side = slope * t + first
+                holds = compare(0, side) if is_flipped else compare(side, 0)
+                chosen.add(holds)
+                wanted = math.sin(wanted) + x[t if holds else 4 - t]
+            assert abs(float(program.run(x)) - wanted) < 1e-14
+            (op,) = [i.op for i in program.instructions if isinstance(i.op, ControlOp)]
+            assert isinstance(op, Scan)
+            assert (op.num_consts == 0) == (len(chosen) == 1), (slope, first)
+
+
 def test_loops_that_data_end_or_that_wrap_around_are_while_loops() -> None:
     forms = [
         counted("EQ", False, 0, 0, 1, "i32", "add %i, %s"),

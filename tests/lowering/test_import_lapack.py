@@ -47,6 +47,7 @@ CALLS: dict[str, Any] = {
         x[..., 0], x[..., 1] + 4, x[..., 2], x[..., 3:]
     ),
     "reduced": lambda x: (*ll.tridiagonal(definite(x)), *ll.tridiagonal(definite(x), lower=False)),
+    "reduced, by one triangle": lambda x: (*ll.tridiagonal(x)[1:], *ll.tridiagonal(x, lower=False)[1:]),
     "hessenberg": lambda x: ll.hessenberg(x),
     "schur": lambda x: (ll.schur(x), ll.schur(x, compute_schur_vectors=False)),
     "by the other routine": lambda x: ll.svd(x, compute_uv=False, algorithm=ll.SvdAlgorithm.QR),
@@ -250,17 +251,19 @@ MATRIX, VALUES, INFO = "tensor<4x4xf64>", "tensor<4xf64>", "tensor<i32>"
 
 
 @pytest.mark.parametrize(
-    ("target", "results", "config", "unwritten"),
+    ("target", "results", "config", "unwritten", "values"),
     [
-        ("lapack_dsyevd_ffi", [MATRIX, VALUES, INFO], "mode = 78 : ui8, uplo = 76 : ui8", [0]),
+        ("lapack_dsyevd_ffi", [MATRIX, VALUES, INFO], "mode = 78 : ui8, uplo = 76 : ui8", [0], 1),
         ("lapack_dgesdd_ffi", ["tensor<4x3xf64>", VALUES, "tensor<4x2xf64>", "tensor<2x4xf64>", INFO],
-         "mode = 78 : ui8", [0, 2, 3]),
+         "mode = 78 : ui8", [0, 2, 3], 1),
         ("lapack_dgeev_ffi", [VALUES, VALUES, "tensor<4x2xcomplex<f64>>", "tensor<4x3xcomplex<f64>>", INFO],
-         "compute_left = 78 : ui8, compute_right = 78 : ui8", [2, 3]),
+         "compute_left = 78 : ui8, compute_right = 78 : ui8", [2, 3], 0),
+        ("lapack_dgees_ffi", [MATRIX, "tensor<4x2xf64>", VALUES, VALUES, INFO, INFO],
+         "mode = 78 : ui8, sort = 78 : ui8", [1], 2),
     ],
 )  # fmt: skip
 def test_vectors_that_are_not_asked_for_have_the_declared_type(
-    target: str, results: list[str], config: str, unwritten: list[int]
+    target: str, results: list[str], config: str, unwritten: list[int], values: int
 ) -> None:
     a = general(4, 4)
     h = a + a.T
@@ -271,5 +274,33 @@ def test_vectors_that_are_not_asked_for_have_the_declared_type(
         assert list(y.shape) == [int(extent) for extent in extents if extent.isdigit()]
         assert np.isnan(y).all() == (i in unwritten)
     wanted = sl.svdvals(h) if "gesdd" in target else sl.eigvalsh(h)
-    values = outputs[1] if "geev" not in target else np.sort(outputs[0])
-    np.testing.assert_allclose(values, wanted, rtol=1e-11, atol=1e-12)
+    found = outputs[values] if "gesdd" in target else np.sort(outputs[values])
+    np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("transpose", [True, False])
+def test_reflections_of_each_matrix_of_a_batch(dtype: str, left: bool, transpose: bool) -> None:
+    """Q = H_1 .. H_k with H_i = 1 - tau_i v_i v_i^H, in memory by columns."""
+    packed, c = general(2, 5, 3, dtype=dtype), general(2, 5, 4, dtype=dtype)
+    c = c if left else c.swapaxes(1, 2).copy()
+    factors = general(2, 3, dtype=dtype)
+    element = "complex<f64>" if dtype == "complex128" else "f64"
+    kinds = [f"tensor<{'x'.join(map(str, x.shape))}x{element}>" for x in (packed, factors, c)]
+    by_columns, by_rows = "dense<[1, 2, 0]> : tensor<3xindex>", "dense<[1, 0]> : tensor<2xindex>"
+    text = module(
+        f"lapack_{'zunmqr' if dtype == 'complex128' else 'dormqr'}_ffi",
+        " | ".join(kinds),
+        kinds[2],
+        f"left = {str(left).lower()}, transpose = {str(transpose).lower()}",
+        f", operand_layouts = [{by_columns}, {by_rows}, {by_columns}], result_layouts = [{by_columns}]",
+    )
+    found = import_stablehlo(text).run(packed, factors, c)
+    for n in range(2):
+        q = np.eye(5, dtype=dtype)
+        for i in range(3):
+            v = np.where(np.arange(5) > i, packed[n, :, i], np.arange(5) == i)
+            q = q @ (np.eye(5) - factors[n, i] * np.outer(v, v.conj()))
+        q = adjoint(q) if transpose else q
+        np.testing.assert_allclose(found[n], q @ c[n] if left else c[n] @ q, atol=1e-12, rtol=1e-12)

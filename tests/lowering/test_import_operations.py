@@ -551,3 +551,73 @@ def test_places_that_a_broadcast_counts() -> None:
     program = import_stablehlo(module((x,), "3xi32", body))
     np.testing.assert_array_equal(program.run(x), x.argmax(1))
     assert "ArgMax" in [step.op.name for step in program.instructions]
+
+
+def windows_of(x: Any, start: int, sizes: Any, strides: Any, base: Any, dilations: Any, padding: Any) -> list[Any]:  # fmt: skip
+    """Each window's elements, in a nested list."""
+    wide = np.full([(n - 1) * b + 1 for n, b in zip(x.shape, base, strict=True)], start, x.dtype)
+    wide[tuple([slice(None, None, b) for b in base])] = x
+    wide = np.pad(wide, padding, constant_values=start)
+    places = [
+        range(0, n - (size - 1) * dilation, stride)
+        for n, size, stride, dilation in zip(wide.shape, sizes, strides, dilations, strict=True)
+    ]
+    return [
+        [
+            wide[i : i + (sizes[0] - 1) * dilations[0] + 1 : dilations[0],
+                 j : j + (sizes[1] - 1) * dilations[1] + 1 : dilations[1]]
+            for j in places[1]
+        ]
+        for i in places[0]
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("is_sum", [True, False])
+@pytest.mark.parametrize(
+    ("sizes", "strides", "base", "dilations", "padding"),
+    [
+        ((2, 3), (1, 1), (1, 1), (1, 1), ((0, 0), (0, 0))),
+        ((2, 3), (2, 1), (1, 2), (1, 2), ((1, 0), (0, 2))),
+        ((1, 2), (3, 2), (2, 1), (1, 3), ((0, 2), (1, 1))),
+        ((4, 1), (1, 3), (1, 1), (1, 1), ((0, 0), (0, 0))),
+        ((5, 2), (1, 1), (1, 1), (1, 1), ((0, 0), (0, 0))),
+        ((2, 6), (1, 2), (1, 1), (1, 1), ((0, 0), (0, 0))),
+        ((3, 2), (1, 1), (1, 1), (2, 5), ((0, 0), (0, 0))),
+    ],
+)
+def test_windows_of_a_matrix(
+    sizes: Any, strides: Any, base: Any, dilations: Any, padding: Any, is_sum: bool
+) -> None:
+    """Sums, and (1 + x) (1 + y) - 1; none of a matrix that is smaller than a window."""
+    x = np.arange(1, 21, dtype="i4").reshape(4, 5)
+    windows = windows_of(x, 0, sizes, strides, base, dilations, padding)
+    reduce = np.sum if is_sum else lambda w: np.prod(w + 1) - 1
+    counts = [
+        max(0, (n - 1) * b + 1 + sum(edges) - (size - 1) * dilation - 1) // stride + 1
+        if (n - 1) * b + 1 + sum(edges) > (size - 1) * dilation
+        else 0
+        for n, b, edges, size, dilation, stride in zip(
+            x.shape, base, padding, sizes, dilations, strides, strict=True
+        )
+    ]
+    wanted = np.array([[reduce(w) for w in row] for row in windows], "i4").reshape(counts)
+    made = f"{counts[0]}x{counts[1]}xi32"
+    region = (
+        "%r = stablehlo.add %p, %q : tensor<i32> "
+        if is_sum
+        else "%m = stablehlo.multiply %p, %q : tensor<i32> %s = stablehlo.add %p, %q : tensor<i32> "
+        "%r = stablehlo.add %m, %s : tensor<i32> "
+    )
+    numbers = {
+        "window_dimensions": sizes, "window_strides": strides,
+        "base_dilations": base, "window_dilations": dilations,
+    }  # fmt: skip
+    attributes = [f"{name} = array<i64: {pair[0]}, {pair[1]}>" for name, pair in numbers.items()]
+    body = (
+        "%z = stablehlo.constant dense<0> : tensor<i32> "
+        f'%0 = "stablehlo.reduce_window"(%a, %z) <{{{", ".join(attributes)}, '
+        f"padding = dense<{[list(edges) for edges in padding]}> : tensor<2x2xi64>}}> "
+        f"({{ ^bb0(%p: tensor<i32>, %q: tensor<i32>): {region} stablehlo.return %r : tensor<i32> }}) : "
+        f"(tensor<4x5xi32>, tensor<i32>) -> tensor<{made}>"
+    )
+    np.testing.assert_array_equal(import_stablehlo(module((x,), made, body)).run(x), wanted)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from lowering import import_stablehlo
+from lowering import import_stablehlo, lower_to_stablehlo
 
 TEXT = """
 func.func @main(%x: tensor<{x}>, %i: tensor<{i}xi32>, %u: tensor<{u}>) -> tensor<{x}> {{
@@ -118,6 +118,22 @@ def test_many_windows(unique: str) -> None:
     wanted = x.copy()
     wanted[places] = u - x[places] / 2
     np.testing.assert_allclose(program.run(x, places.astype("i4")[:, None], u), wanted)
+
+
+@pytest.mark.parametrize("unique", ["true", "false"])
+@pytest.mark.parametrize("is_sorted", ["true", "false"])
+def test_what_a_scatter_says_of_its_places_stays(unique: str, is_sorted: str) -> None:
+    numbers = "inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1"
+    region = "%r = stablehlo.add %a, %b : tensor<f64>"
+    written = text("5", "4x1", "4", numbers, region, unique=unique).replace(
+        "unique_indices", f"indices_are_sorted = {is_sorted}, unique_indices"
+    )
+    program = import_stablehlo(written)
+    again = str(lower_to_stablehlo(program))
+    assert f"unique_indices = {unique}" in again
+    assert f"indices_are_sorted = {is_sorted}" in again
+    places = np.array([[0], [1], [3], [4]], "i4")
+    np.testing.assert_array_equal(program.run(np.ones(5), places, np.ones(4)), [2, 2, 1, 2, 2])
 
 
 def test_no_windows() -> None:

@@ -167,6 +167,13 @@ def test_from_jax_takes_symbols() -> None:
         xla_peer.from_jax(lambda x: x if x.shape[0] > 5 else x + 1, B3)
 
 
+UNKNOWN = (
+    "%m = stablehlo.add %n, %three : tensor<i32> "
+    "%s = stablehlo.reduce(%x init: %one) applies stablehlo.add across dimensions = [0] "
+    ": (tensor<?xf32>, tensor<f32>) -> tensor<f32> "
+    "%u = stablehlo.convert %s : (tensor<f32>) -> tensor<i32>"
+)
+"""A length m, and a number u that elements decide."""
 LENGTHS: dict[str, tuple[str, Any]] = {
     "minimum": ("%r = stablehlo.minimum %n, %three : tensor<i32>", lambda n: min(n, 3)),
     "maximum": ("%r = stablehlo.maximum %n, %three : tensor<i32>", lambda n: max(n, 3)),
@@ -208,6 +215,28 @@ LENGTHS: dict[str, tuple[str, Any]] = {
         "%t = stablehlo.slice %s [0:1] : (tensor<2xi32>) -> tensor<1xi32> "
         "%r = stablehlo.reshape %t : (tensor<1xi32>) -> tensor<i32>",
         lambda n: n,
+    ),
+    "first of two, the other unknown": (
+        f"{UNKNOWN} %p = stablehlo.compare LE, %three, %m, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1> "
+        "%r = stablehlo.select %p, %m, %u : tensor<i1>, tensor<i32>",
+        lambda n: n + 3,
+    ),
+    "second of two, the other unknown": (
+        f"{UNKNOWN} %p = stablehlo.compare GT, %three, %m, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1> "
+        "%r = stablehlo.select %p, %u, %m : tensor<i1>, tensor<i32>",
+        lambda n: n + 3,
+    ),
+    "or and and, one side unknown": (
+        f"{UNKNOWN} %p = stablehlo.compare LE, %three, %m, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1> "
+        "%f = stablehlo.not %p : tensor<i1> "
+        "%q = stablehlo.compare LT, %u, %m, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1> "
+        "%a = stablehlo.or %q, %p : tensor<i1> %b = stablehlo.or %p, %q : tensor<i1> "
+        "%c = stablehlo.and %q, %f : tensor<i1> %d = stablehlo.and %f, %q : tensor<i1> "
+        "%ra = stablehlo.select %a, %m, %u : tensor<i1>, tensor<i32> "
+        "%rb = stablehlo.select %b, %ra, %u : tensor<i1>, tensor<i32> "
+        "%rc = stablehlo.select %c, %u, %rb : tensor<i1>, tensor<i32> "
+        "%r = stablehlo.select %d, %u, %rc : tensor<i1>, tensor<i32>",
+        lambda n: n + 3,
     ),
 }
 
@@ -256,3 +285,20 @@ def test_a_slice_whose_bounds_are_lengths() -> None:
     for n in (1, 2, 5, 8):
         x = np.arange(n, dtype="f4")
         np.testing.assert_array_equal(program.run(x), x[1::2])
+
+
+def test_an_extent_that_the_module_declares_is_checked_when_it_runs() -> None:
+    program = lowering.import_stablehlo(
+        """func.func @main(%x: tensor<?xf32>) -> tensor<4xf32> {
+  %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+  %s = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
+  %y = stablehlo.dynamic_reshape %x, %s : (tensor<?xf32>, tensor<1xi32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}""",
+        [S(("n",), "f4")],
+    )
+    x = np.arange(4, dtype="f4")
+    np.testing.assert_array_equal(program.run(x), x)
+    for n in (3, 5):
+        with pytest.raises(errors.GuardError, match="the module declares an extent"):
+            program.run(np.zeros(n, "f4"))

@@ -10,9 +10,11 @@ import pytest
 
 import lowering
 import tenferro as tnf
+from tenferro.door.application import apply_one
 from tenferro.graph import GraphBuilder
 from tenferro.ops.contraction import Convolution
 from tenferro.ops.elementwise import Abs
+from tenferro.ops.indexing import Scatter
 from tenferro.ops.source import Iota
 from tenferro.program import GraphProgram
 from xla_peer import XlaExecutor, check_parity
@@ -89,6 +91,44 @@ def test_adding_bools_is_or_also_when_folded() -> None:
     assert check_parity(lambda: tnf.add(tnf.asarray(x), x)).ok
     assert check_parity(lambda x: tnf.add(x, x), x).ok
     np.testing.assert_array_equal(tnf.add(x, x), x)
+
+
+@pytest.mark.parametrize("combiner", ["set", "add", "multiply", "min", "max"])
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3)])
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_updates_that_choose_no_axis_all_meet(
+    count: int, shape: tuple[int, ...], combiner: str
+) -> None:
+    op = Scatter(
+        update_window_dims=tuple(range(1, len(shape) + 1)), inserted_window_dims=(), input_batching_dims=(),
+        scatter_indices_batching_dims=(), scatter_dims_to_operand_dims=(), index_vector_dim=1,
+        combiner=combiner,
+    )  # fmt: skip
+    rng = np.random.default_rng(4)
+    x, updates = rng.normal(size=shape), rng.normal(size=(count, *shape))
+    wanted = x
+    for update in updates:
+        two = [wanted, update]
+        wanted = {"set": update, "add": wanted + update, "multiply": wanted * update,
+                  "min": np.minimum(*two), "max": np.maximum(*two)}[combiner]  # fmt: skip
+    program = tnf.compile(
+        lambda x, u: apply_one(op, x, np.zeros((count, 0), np.int64), u), x, updates
+    )
+    for run in (program.run, lambda *inputs: XlaExecutor().run(program, *inputs)):
+        np.testing.assert_allclose(run(x, updates), wanted, rtol=1e-14)
+
+
+@pytest.mark.parametrize("k", range(5))
+@pytest.mark.parametrize("shape", [(3, 4), (4, 3, 5), (4,)])
+def test_the_largest_of_each_row(shape: tuple[int, ...], k: int) -> None:
+    """As many as there are rows are not all of a row."""
+    x = np.random.default_rng(5).permutation(np.arange(np.prod(shape), dtype=float)).reshape(shape)
+    program = tnf.compile(lambda x: tnf.top_k(x, k), x)
+    order = np.argsort(-x, axis=-1)[..., :k]
+    for run in (program.run, lambda *inputs: XlaExecutor().run(program, *inputs)):
+        values, places = run(x)
+        np.testing.assert_array_equal(places, order)
+        np.testing.assert_array_equal(values, np.take_along_axis(x, order, -1))
 
 
 def test_dots_ask_for_the_highest_precision() -> None:
