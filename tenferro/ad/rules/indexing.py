@@ -94,7 +94,8 @@ def gather_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
         index_vector_dim=op.index_vector_dim + 1,
     )
     if not batched[0]:
-        return apply(moved, x, indices)
+        sizes = op.resolved("slice_sizes", (x.shape, indices.shape[1:]))
+        return apply(replace(moved, slice_sizes=sizes), x, indices)
     sizes = op.resolved("slice_sizes", (x.shape[1:], indices.shape[1:]))
     moved = replace(
         moved,

@@ -62,9 +62,10 @@ def broadcast(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec)
 
 def slice_(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec) -> Indices:
     """From a start, by steps."""
+    starts = op.resolved("starts", (x.shape,))
     return tuple([
         code.add(code.scaled(i, step), start)
-        for i, start, step in zip(index, op.starts, op.strides, strict=True)
+        for i, start, step in zip(index, starts, op.strides, strict=True)
     ])  # fmt: skip
 
 

@@ -381,7 +381,9 @@ class _Rewriter:
         """The step as an expression; None where its kernel is called."""
         op: Any = step.op
         if isinstance(op, Slice):
-            key = tuple(map(slice, op.starts, op.limits, op.strides))
+            shapes = (self.types[step.input_slots[0]].shape,)
+            starts, limits = op.resolved("starts", shapes), op.resolved("limits", shapes)
+            key = tuple(map(slice, starts, limits, op.strides))
             return self._expressed(step, "{0}[{key}]", {"key": key}, is_view=True)
         if isinstance(op, Reshape):
             return self._reshaped(step)
@@ -417,7 +419,8 @@ class _Rewriter:
         if not after:
             maker = self.makers.get(x)
             if maker is not None and isinstance(maker.op, Slice):
-                place = ", ".join(map(str, maker.op.starts))
+                starts = maker.op.resolved("starts", (self.types[maker.input_slots[0]].shape,))
+                place = ", ".join(map(str, starts))
                 return self._expressed(step, f"{{0}}[{place}]")._replace(
                     input_slots=maker.input_slots
                 )
