@@ -11,7 +11,7 @@ Source: Krantz and Parks, "The Implicit Function Theorem", 2002; the functions o
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -38,8 +38,9 @@ from tenferro.errors import (
     InvalidConfigError,
     ShapeError,
 )
-from tenferro.graph import Alias, ArgumentBuilder, Graph, GraphBuilder, Mark
-from tenferro.program import Subprogram
+from tenferro.graph import Alias, ArgumentBuilder, Graph, GraphBuilder, Instruction, Mark
+from tenferro.ops.control import ControlOp
+from tenferro.program import Subprogram, copy_into, needed, pruned
 from tenferro.types import (
     ArrayLike,
     PyTree,
@@ -570,17 +571,36 @@ def _transpose(builder: GraphBuilder, space: _Space, matvec: Callable[[Any], Any
         pulled = flatten(pull(bars)[0])[0]
         return unflatten(space.tree, [numbers.conj(leaf) for leaf in pulled])
 
-    transpose = _LinearMap(builder, space, vecmat)
-    at_a_point = set(anywhere)
-    for node in graph.instructions[first:]:
-        if not at_a_point.isdisjoint(node.inputs):
-            at_a_point.update(node.outputs)
-    if not at_a_point.isdisjoint(transpose.consts):
+    second = len(graph)
+    traced = _Traced(builder, _leaves_of(builder, space, "the linear map", vecmat), space)
+    # A loop at the point also counts, and what it counts is all that the transpose reads of it.
+    part = needed(
+        graph.instructions, traced.outputs, given=traced.inputs, start=first, narrow=_narrowed
+    )
+    if any([not set(anywhere).isdisjoint(node.inputs) for node in part.values()]):
         raise InvalidConfigError(
             f"custom_linear_solve: {name_of(matvec)} is not linear: its transpose depends on the vector at which "
             "it is taken; use custom_root for an equation that is not linear"
         )
-    return transpose
+    values = list(range(len(graph.types)))
+    with _own_effects(graph):
+        copy_into(graph, [node for number, node in part.items() if number < second], values)
+
+    def again(v: PyTree) -> PyTree:
+        for x, leaf in zip(traced.inputs, flatten(v)[0], strict=True):
+            values[x] = value_in(builder, leaf)
+        copy_into(graph, [node for number, node in part.items() if number >= second], values)
+        return unflatten(space.tree, [TracedTensor(builder, values[y]) for y in traced.outputs])
+
+    return _LinearMap(builder, space, again)
+
+
+def _narrowed(instruction: Instruction, wanted: Collection[int]) -> Instruction:
+    """Only the wanted outputs of a loop or branch, if no rule of a user is lost by that."""
+    op = instruction.op
+    return (
+        instruction if isinstance(op, ControlOp) and op.is_marked else pruned(instruction, wanted)
+    )
 
 
 def custom_root(

@@ -40,6 +40,11 @@ class ControlOp(StdTensorOp):
         """Whether an op of its sub-programs has effects."""
         return any(part.has_effects for part in self.parts)
 
+    @property
+    def is_marked(self) -> bool:
+        """Whether its sub-programs hold marks, which say what a derivative is, at any depth."""
+        return any(part.is_marked for part in self.parts)
+
     def with_parts(self, *parts: Any) -> ControlOp:
         """The same op over other sub-programs."""
         raise NotImplementedError

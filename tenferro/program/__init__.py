@@ -25,6 +25,7 @@ from tenferro.program.instructions import (
     last_uses,
     makers,
     needed,
+    pruned,
     readers,
     renumber,
 )
@@ -67,6 +68,7 @@ __all__ = [
     "native_executor",
     "needed",
     "prune_outputs",
+    "pruned",
     "readers",
     "register_extension",
     "registered_families",

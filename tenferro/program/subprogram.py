@@ -129,6 +129,14 @@ class Subprogram(GraphProgram):
         ops = [i.op for i in self.instructions if isinstance(i.op, ControlOp)]
         return 1 + max([part.depth for op in ops for part in op.parts], default=0)
 
+    @cached_property
+    def is_marked(self) -> bool:
+        """Whether there are marks in it or in sub-programs inside it."""
+        return any([
+            isinstance(i.op, Mark | Opaque) or (isinstance(i.op, ControlOp) and i.op.is_marked)
+            for i in self.instructions
+        ])  # fmt: skip
+
     # ---- writing it down ---------------------------------------------------------------------
 
     def emit(

@@ -17,11 +17,10 @@ from tenferro.ad.graph_emitter import GraphEmitter
 from tenferro.ad.inside import Linearized, batched, cheapest, linearized, residuals, transposed
 from tenferro.ad.rule import AdRows, AdRule, Tangents, Values
 from tenferro.ad.while_reversal import transposed_while
-from tenferro.errors import ADRuleUnsupportedError
 from tenferro.graph import Graph
 from tenferro.ops.control import Alternatives, Cond, Scan, While
 from tenferro.ops.reduction import ReduceOr
-from tenferro.program import Subprogram
+from tenferro.program import Subprogram, dependents
 from tenferro.types import TensorSpec
 
 __all__ = ["ROWS"]
@@ -119,11 +118,16 @@ def scan_jvp(op: Scan, inputs: Values, outputs: Values, tangents: Tangents) -> T
 def scan_transpose(
     op: Scan, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """The scan the other way: cotangents of the carry go back, those of the constants add up."""
+    """The scan the other way: cotangents of the carry go back, those of the constants add up.
+
+    Carries that depend on nothing linear, such as a counter, are scanned first, and their values are given.
+    """
     emitter: GraphEmitter = inputs[0].emitter
     n, m, first = op.num_consts, op.num_carry, op.first_xs
+    known = _known_carries(op, linear)
+    if known:
+        return _transpose_beside_known(op, inputs, linear, y_bars, known)
     mask = [*linear[:n], *[True] * m, *linear[first:]]
-    _require_linear_carry(op, mask)
     asked = [i < m or y_bar is not None for i, y_bar in enumerate(y_bars)]
     inner, nonlinear, bars, x_bars = transposed(op.body, mask, asked, emitter)
     graph, picked = inner.graph, _at(mask)
@@ -153,18 +157,51 @@ def scan_transpose(
     return _placed(results, [*range(n, first), *summed, *sliced], len(inputs))
 
 
-def _require_linear_carry(op: Scan, mask: Mask) -> None:
-    """Require every carry to depend linearly on linear inputs; a counter, for example, does not."""
-    linear = set(_at(mask))
-    for step in op.body.instructions:
-        if not linear.isdisjoint(step.inputs):
-            linear.update(step.outputs)
-    for i, value in enumerate(op.body.output_slots[: op.num_carry]):
-        if value not in linear and not op.body.output_specs[i].dtype.is_inexact:
-            raise ADRuleUnsupportedError(
-                f"Scan: carry {i} of a linear scan is {op.body.output_specs[i]}, which is no part of "
-                "what is linear; differentiate the function instead of transposing it"
-            )
+def _known_carries(op: Scan, linear: Mask) -> list[int]:
+    """The carries that depend on no linear input, in any turn."""
+    body, n, m = op.body, op.num_consts, op.num_carry
+    mask = list(linear)
+    while True:
+        reached = dependents(body.instructions, [body.input_slots[i] for i in _at(mask)])
+        grown = [mask[n + i] or body.output_slots[i] in reached for i in range(m)]
+        if grown == mask[n : n + m]:
+            return [i for i in range(m) if not grown[i]]
+        mask[n : n + m] = grown
+
+
+def _transpose_beside_known(
+    op: Scan, inputs: Values, linear: Mask, y_bars: Tangents, known: Sequence[int]
+) -> Tangents:
+    """Scan the known carries, then transpose the scan over their values."""
+    n, m, first = op.num_consts, op.num_carry, op.first_xs
+    graph = Graph()
+    arguments = [graph.add_input(spec) for spec in op.body.input_specs]
+    outputs = op.body.emit(graph, arguments)
+    carried = [n + i for i in known]
+    consts = [i for i in range(n) if not linear[i]]
+    xs = [i for i in range(first, len(inputs)) if not linear[i]]
+    given = [*consts, *carried, *xs]
+    turn = Subprogram.of(
+        graph,
+        [arguments[i] for i in given],
+        [*[outputs[i] for i in known], *[arguments[i] for i in carried]],
+    )
+    forward = Scan(turn, op.length, len(consts), len(known), op.reverse)
+    values = apply(forward, *[inputs[i] for i in given])[len(known) :]
+    moving = [i for i in range(m) if i not in known]
+    kept = [*range(n), *[n + i for i in moving], *range(first, len(inputs))]
+    body = Subprogram.of(
+        graph,
+        [arguments[i] for i in (*kept, *carried)],
+        [outputs[i] for i in (*moving, *range(m, len(outputs)))],
+    )
+    x_bars = scan_transpose(
+        Scan(body, op.length, n, len(moving), op.reverse),
+        (*[inputs[i] for i in kept], *values),
+        (*[linear[i] for i in kept], *[False] * len(known)),
+        (*[y_bars[i] for i in moving], *y_bars[m:]),
+    )
+    return _placed(x_bars[: len(kept)], kept, len(inputs))
 
 
 def scan_batch(op: Scan, inputs: Values, mask: tuple[bool, ...]) -> Values:
