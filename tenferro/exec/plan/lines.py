@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -92,10 +92,29 @@ class Line:
         return tuple([(type(step.op), step.output_types) for step in self.body])
 
 
-def runs_until_paid(lines: Sequence[Line]) -> int:
-    """The least number of runs in which lines save the time that LLVM takes for their texts."""
-    prices = {line.key: line.price for line in lines}
-    return max(1, ceil(sum(prices.values()) / sum([line.saves for line in lines])))
+class Compilable(Protocol):
+    """What saves time in each run once LLVM has compiled it."""
+
+    @property
+    def key(self) -> Any:
+        """Equal for those of the same text, nearly always."""
+        ...
+
+    @property
+    def price(self) -> float:
+        """Microseconds that LLVM takes, by estimate."""
+        ...
+
+    @property
+    def saves(self) -> float:
+        """Microseconds of a run, by estimate."""
+        ...
+
+
+def runs_until_paid(parts: Sequence[Compilable]) -> int:
+    """The least number of runs in which they save the time that LLVM takes for their texts."""
+    prices = {part.key: part.price for part in parts}
+    return max(1, ceil(sum(prices.values()) / sum([part.saves for part in parts])))
 
 
 def lines_of(program: ExecProgram) -> list[Line]:

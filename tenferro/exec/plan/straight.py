@@ -1,4 +1,4 @@
-"""Straight: lines of steps as one step each, once they have run so often that LLVM's work is paid for.
+"""Straight: lines of steps as one step each, and groups as compiled code, once they have run so often that LLVM's work is paid for.
 
 A line gives the bits that its steps give, so that the schedule may change between two runs; how often is decided before
 the first.
@@ -14,6 +14,7 @@ from tenferro.exec.llvm.code import NotCompiledError
 from tenferro.exec.llvm.link import Linker
 from tenferro.exec.llvm.loop import LoopCompiler
 from tenferro.exec.llvm.straight import StraightFunction, Text
+from tenferro.exec.plan.late_groups import late_groups, with_compiled
 from tenferro.exec.plan.lines import Line, lines_of, runs_until_paid
 from tenferro.exec.plan.place import free
 from tenferro.exec.schedule import ExecInstruction, ExecProgram, Straight
@@ -33,20 +34,24 @@ class Straightener:
         self.linker, self.always = compiler.linker, compiler.always
 
     def after(self, program: ExecProgram) -> int:
-        """The number of runs before lines are compiled; 0 without lines."""
-        lines = self._lines(program)
-        return runs_until_paid(lines) if lines else 0
+        """The number of runs before lines and groups are compiled; 0 without any."""
+        parts = [*self._lines(program), *late_groups(program)]
+        return runs_until_paid(parts) if parts else 0
 
     def straightened(self, program: ExecProgram) -> ExecProgram:
-        """The schedule with each line as one step."""
+        """The schedule with each line as one step, and with groups that are compiled late."""
+        program = with_compiled(program, late_groups(program), self.linker)
         return joined(program, self._lines(program), self.linker)
 
     def announced(self, program: ExecProgram) -> ExecProgram:
-        """The schedule, with a remark at the first step of each line."""
+        """The schedule, with a remark at the first step of each line, and at each group."""
         if self.always:
             return self.straightened(program)
+        runs = self.after(program)
         lines, steps = self._lines(program), list(program.instructions)
-        runs = runs_until_paid(lines) if lines else 0
+        for group in late_groups(program):
+            step = steps[group.number]
+            steps[group.number] = step._replace(remark=f"compiled after {runs} runs")
         for line in lines:
             first, count = line.numbers[0], len(line.numbers)
             remark = f"the first of {count} steps that are compiled after {runs} runs"

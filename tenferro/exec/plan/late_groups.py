@@ -1,0 +1,82 @@
+"""Late groups: those of exact steps that are compiled once they have run so often that LLVM's work is paid for.
+
+Compiled, such a group gives the bits that it gives tile by tile, so that the schedule may change between two runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tenferro.exec.llvm.code import NotCompiledError
+from tenferro.exec.llvm.group import CompiledGroup
+from tenferro.exec.llvm.link import Linker
+from tenferro.exec.llvm.straight import is_written
+from tenferro.exec.schedule import ExecInstruction, ExecProgram, Tiles
+from tenferro.exec.tiles import COMPILED, TilesFunction, cost_of
+from tenferro.ops.structural import BroadcastInDim, Reshape
+
+__all__ = ["LateGroup", "late_groups", "with_compiled"]
+
+PRICE = 20000.0
+"""Microseconds that LLVM takes for a group."""
+LEAST = 20.0
+"""Microseconds of a run that are worth a change."""
+
+
+@dataclass(frozen=True)
+class LateGroup:
+    """A group that is interpreted at first.
+
+    Attributes:
+        number: of the step.
+    """
+
+    number: int
+    op: Tiles
+    price = PRICE
+
+    @property
+    def saves(self) -> float:
+        """Microseconds of a run, by estimate."""
+        return cost_of(self.op) * (1 - COMPILED)
+
+    @property
+    def key(self) -> Any:
+        """Equal for groups of the same text, nearly always."""
+        return tuple([(type(step.op), step.output_types) for step in self.op.members])
+
+
+def late_groups(program: ExecProgram) -> list[LateGroup]:
+    """Those of a schedule."""
+    groups = [
+        LateGroup(number, step.op)
+        for number, step in enumerate(program.instructions)
+        if isinstance(step.op, Tiles)
+        and isinstance(step.function, TilesFunction)
+        and step.function.machine is None
+        and all([_is_exact(member, program) for member in step.op.members])
+    ]  # fmt: skip
+    return [group for group in groups if group.saves >= LEAST]
+
+
+def _is_exact(step: ExecInstruction, program: ExecProgram) -> bool:
+    operands = [program.types[slot] for slot in step.input_slots]
+    if isinstance(step.op, BroadcastInDim | Reshape):
+        return True
+    return step.is_elementwise and is_written(step, operands)
+
+
+def with_compiled(program: ExecProgram, groups: Iterable[LateGroup], linker: Linker) -> ExecProgram:
+    """The schedule with these groups compiled, those that can be."""
+    steps = list(program.instructions)
+    for group in groups:
+        step = steps[group.number]
+        try:
+            machine = CompiledGroup(step, program.types, linker)
+        except NotCompiledError:
+            continue
+        function = TilesFunction(group.op, program.resources, machine)
+        steps[group.number] = step._replace(kernel=function, function=function, remark="compiled")
+    return replace(program, instructions=tuple(steps))
