@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from tenferro.passes.choose_alternatives import choose_alternatives
 from tenferro.passes.clean_up import clean_up
+from tenferro.passes.contract_convolutions import contract_convolutions
 from tenferro.passes.decompose_dots import decompose_dots
 from tenferro.passes.defer_products import defer_products
 from tenferro.passes.fold_transposes import fold_transposes
@@ -24,6 +25,7 @@ __all__ = [
     "NATIVE_PASSES",
     "choose_alternatives",
     "clean_up",
+    "contract_convolutions",
     "decompose_dots",
     "defer_products",
     "fold_transposes",
@@ -46,6 +48,7 @@ NATIVE_PASSES: tuple[Callable[[GraphProgram], GraphProgram], ...] = (
     defer_products,
     clean_up,
     join_pieces,
+    contract_convolutions,
     sort_dot_dimensions,
     fold_transposes,
     shrink_dots,
