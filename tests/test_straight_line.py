@@ -150,6 +150,22 @@ def test_errors_name_the_line(longest: int, monkeypatch: pytest.MonkeyPatch) -> 
     assert "the line that fails" in lines[number - 1]
 
 
+def test_programs_of_no_segments_are_not_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(errors._Tracebacks, "are_full", True)  # to see the generated code
+    runtimes = [HostReferenceRuntime(WornOut.family_id)]
+    worn = lambda x: apply(WornOut(), tnf.sin(x))[0] + 1.0
+    for fn in (worn, lambda x: tnf.scan(lambda c, y: (c, worn(y * c)), 1.0, x)[1]):
+        program = tnf.compile(fn, np.ones((3, 2)))
+        for segmented in (False, True):
+            executor = tnf.GraphExecutor(runtimes=runtimes, segmented=segmented, compiled=False)
+            for _ in range(2):
+                executor.run(program, np.ones((3, 2)))
+            with pytest.raises(errors.BackendFailureError, match="worn out") as caught:
+                executor.run(program, np.array([[1.0], [-1.0], [1.0]]) * np.ones(2))
+            files = [frame.filename for frame in traceback.extract_tb(caught.tb)]
+            assert any([file.startswith("<tenferro") for file in files]) == segmented
+
+
 def test_a_long_program_is_cut_and_small_recursion_limits_do_not_matter() -> None:
     def fn(x: Any) -> Any:
         y = x

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,11 @@ def test_values(name: str, shape: tuple[int, ...]) -> None:
     rest = tuple(map(np.asarray, rest))
     x = operand(*shape)
     program = program_of(op, x, rest)
-    for run in (program.run, lambda *inputs: XlaExecutor().run(program, *inputs)):
+    for run in (
+        program.run,
+        lambda *inputs: XlaExecutor().run(program, *inputs),
+        partial(apply_one, op),
+    ):
         np.testing.assert_array_equal(run(x, *rest), definition(x))
 
 

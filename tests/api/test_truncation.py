@@ -166,6 +166,21 @@ def test_cut_and_pad_are_transposes() -> None:
         tnf.pad_to_match(x, y[0])
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "int8", "uint64"])
+def test_sizes_of_any_real_dtype(dtype: str) -> None:
+    """Half an element is one more, and what is no number of elements is none."""
+    x = np.arange(7.0)
+    is_float = tnf.DType.of(dtype).is_float
+    sizes = {0: 0, 3: 3, 100: 7}
+    if is_float:
+        sizes |= {2.5: 3, 2.25: 2, 0.5: 1, -1.5: 0, np.nan: 0}
+    for size, count in sizes.items():
+        program = tnf.compile(tnf.dynamic_truncate, x, np.zeros((), tnf.DType.of(dtype).dtype))
+        for _ in range(2):
+            cut = program.run(x, np.asarray(size, tnf.DType.of(dtype).dtype))
+            np.testing.assert_array_equal(cut, x[:count])
+
+
 def cut_rows(x: Any, sizes: Any, **options: Any) -> Any:
     """The first `sizes[t]` elements of each row, by a scan."""
     turn = lambda carry, row: (carry, tnf.dynamic_truncate(row[0], row[1]))

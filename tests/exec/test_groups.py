@@ -18,6 +18,7 @@ from tests.pairs import in_turn
 
 needs_llvmlite = pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
 RNG = np.random.default_rng(0)
+EXECUTORS = [False, True] if is_installed() else [False]
 
 
 def softmax(x: Any) -> Any:
@@ -130,6 +131,33 @@ def test_a_softmax_is_one_group() -> None:
     (group,) = [step for step in executor.compile(program, x).instructions if step.origin]
     assert isinstance(group.op, tiles.Tiles)
     assert len(group.op.bodies[group.op.lead].instructions) <= 10
+
+
+@pytest.mark.parametrize("compiled", EXECUTORS)
+@pytest.mark.parametrize("fn", [softmax, lambda x: x * x + 1.0], ids=["of rows", "of elements"])
+def test_results_lie_in_memory_as_operands_do(fn: Any, compiled: bool) -> None:
+    x = normal(512, 256)
+    for order in ("C", "F"):
+        ordered = np.asarray(x, order=order)
+        program, executor = tnf.compile(fn, ordered), tnf.GraphExecutor("K", compiled=compiled)
+        for _ in range(3):
+            y = executor.run(program, ordered)
+            assert y.flags[f"{order}_CONTIGUOUS"]
+            np.testing.assert_allclose(y, fn(x), rtol=1e-12)
+
+
+def test_a_view_that_is_read_outside_alone_is_no_part_of_a_group() -> None:
+    x = normal(512, 256)
+
+    def fn(x: Any) -> Any:
+        y = tnf.exp(x) * 2.0
+        return y, tnf.sort(tnf.broadcast_to(tnf.sum(y, axis=1)[:, None], (512, 256)), axis=0)
+
+    schedule = tnf.GraphExecutor().compile(tnf.compile(fn, x), x)
+    (group,) = [step for step in schedule.instructions if isinstance(step.op, tiles.Tiles)]
+    inside = [type(step.op).__name__ for step in group.op.bodies[group.op.lead].instructions]
+    assert "BroadcastInDim" not in inside
+    assert "BroadcastInDim" in [type(step.op).__name__ for step in schedule.instructions]
 
 
 def test_small_steps_wait_for_the_end_of_a_group() -> None:

@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
+from tenferro.door import apply_one
 from tenferro.exec.kernels.elementwise import ROWS
 from tenferro.exec.kernels.matrix_view import is_readable, order_of
 from tenferro.exec.llvm import link
 from tenferro.ops import elementwise as el
+from tenferro.ops.indexing import Gather, Scatter
 
 RNG = np.random.default_rng(3)
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -45,6 +47,26 @@ def test_indices_of_any_integer(dtype: str) -> None:
     expected = x.copy()
     expected[[4, 0, 2, 1]] = 7.0
     np.testing.assert_array_equal(set_, expected)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_windows_at_any_integer(dtype: str) -> None:
+    """Starts beyond an extent are moved to where a window fits, and updates there are dropped."""
+    x = RNG.normal(size=(300, 3))
+    starts = np.array([[4, 0], [np.iinfo(dtype).max, 1], [100, 2]], dtype)
+    places = [(min(int(row), 298), int(column)) for row, column in starts]
+    gather = Gather((1,), (1,), (), (), (0, 1), 1, (2, 1))
+    for _ in range(2):
+        windows = run(lambda x, i: apply_one(gather, x, i), x, starts)
+        np.testing.assert_array_equal(windows, [x[i : i + 2, k] for i, k in places])
+    scatter = Scatter((1,), (1,), (), (), (0, 1), 1, "add")
+    updates = RNG.normal(size=(3, 2))
+    expected = x.copy()
+    for (row, column), update in zip(starts.tolist(), updates, strict=True):
+        if row <= 298:
+            expected[row : row + 2, column] += update
+    changed = run(lambda x, i, u: apply_one(scatter, x, i, u), x, starts, updates)
+    np.testing.assert_array_equal(changed, expected)
 
 
 def test_many_additions_at_pairs_of_indices() -> None:

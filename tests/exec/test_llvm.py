@@ -627,6 +627,19 @@ def test_the_first_call_of_a_group_does_not_wait_for_passes(runs: list[bool]) ->
         assert ys[0].tobytes() == ys[1].tobytes() == ys[2].tobytes()
 
 
+def test_the_first_call_of_strips_does_not_wait_for_passes(runs: list[bool]) -> None:
+    x = np.random.default_rng(1).standard_normal(20_011)
+    program = tnf.compile(
+        lambda x: tnf.scan(lambda c, _: (c * 0.5 + x, None), x, None, length=9)[0], x
+    )
+    executor = tnf.GraphExecutor("K", threads=1, compiled=True)
+    (loop,) = executor.compile(program).instructions
+    assert "strips" in loop.remark
+    ys = [executor.run(program, x) for _ in range(3)]
+    assert runs == [False, True]
+    assert ys[0].tobytes() == ys[1].tobytes() == ys[2].tobytes()
+
+
 def test_code_on_disk_is_optimised_at_once(tmp_path: Path, runs: list[bool]) -> None:
     program = tnf.compile(lambda x: tnf.fori_loop(0, 500, lambda i, c: tnf.sin(c) + x, x), X[0])
     for _ in range(2):

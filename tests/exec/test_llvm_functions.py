@@ -17,7 +17,7 @@ import pytest
 import tenferro as tnf
 from tenferro.exec.llvm import link
 from tenferro.exec.llvm.functions import FUNCTIONS, SINGLE_ULPS
-from tests.exec.compiled_loops import run_as_written_and_optimised
+from tests.exec.compiled_loops import in_a_loop, run_as_written_and_optimised
 
 pytestmark = pytest.mark.skipif(not link.is_installed(), reason="llvmlite is not installed")
 POINTS = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 88.7, -103.9, 709.78, 710.0, 1e308,
@@ -251,6 +251,17 @@ def values_of(
 def _signed_zero(name: str, x: float, y: float) -> float:
     function = {"atan2": math.atan2, "hypot": math.hypot, "pow": math.pow}[name]
     return function(x, y)
+
+
+@pytest.mark.parametrize("name", TURNS)
+def test_along_two_lanes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on processors whose vectors hold no more, whatever is large among them."""
+    narrow = replace(link.processor(), lanes=(2,))
+    monkeypatch.setattr(link, "processor", lambda: narrow)
+    x = np.linspace(-9.0, 9.0, 3 * 41).reshape(3, 41)
+    x[1, 7:10] = 1e22, 3e300, -1e17
+    (y,) = [in_a_loop(getattr(tnf, name), x)]
+    np.testing.assert_allclose(y, getattr(np, name)(x), rtol=1e-13, atol=1e-15)
 
 
 def test_the_polynomials_are_the_tools() -> None:

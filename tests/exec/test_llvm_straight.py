@@ -240,6 +240,14 @@ def test_what_reads_a_value_afterwards_finds_it() -> None:
 
 
 @pytest.mark.usefixtures("soon")
+def test_choices_are_part_of_a_line() -> None:
+    program = tnf.compile(lambda x: tnf.where(x > 0.5, tnf.sin(x), x + 1.0) * 2.0, X)
+    (line,) = straight(later(tnf.GraphExecutor("K"), program))
+    assert sorted(names(line)) == ["Add", "Compare", "Multiply", "Select", "Sin"]
+    assert require_same(program, X)
+
+
+@pytest.mark.usefixtures("soon")
 def test_a_function_of_what_repeats_itself_is_a_step_of_its_own() -> None:
     def fn(x: Any) -> Any:
         return tnf.exp(tnf.broadcast_to(x, (2, 12))) * 2.0 + 1.0

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
+from tenferro.door import apply_one
 from tenferro.exec.llvm import link
+from tenferro.ops.elementwise import BitcastConvert
+from tenferro.ops.source import Constant, Iota
 from tenferro.types import DType
 from tests.exec.compiled_loops import run_as_written_and_optimised
 
@@ -76,6 +79,36 @@ def test_constants(dtype: DType) -> None:
         return carry, [tnf.where(mask, y, x) for y, mask in zip(several, masks, strict=True)]
 
     require_same_bits(lambda xs: tnf.scan(turn, 0, xs), values(dtype, 4))
+
+
+@each
+def test_sources_in_a_body(dtype: DType) -> None:
+    """Constants and counters that no operand is."""
+    several = [values(dtype, *shape) for shape in ((7,), (3, 7), (1,), (20, 30), ())]
+    counters = [] if dtype.is_bool else [Iota((2, 40), axis, dtype) for axis in range(2)]
+
+    def turn(carry: Any, x: Any) -> Any:
+        constants = [apply_one(Constant.of(y), like=x) for y in several]
+        return carry, [*constants, *[apply_one(op, like=x) for op in counters]]
+
+    xs = np.zeros(3)
+    program = tnf.compile(lambda xs: tnf.scan(turn, 0, xs)[1], xs)
+    executor = tnf.GraphExecutor("C", compiled=True)
+    assert "# compiled" in str(executor.compile(program, xs))
+    results = run_as_written_and_optimised(executor, program, xs)
+    counts = [count.astype(dtype.dtype) for count in np.indices((2, 40))][: len(counters)]
+    for y, z in zip(results, [*several, *counts], strict=True):
+        assert y.dtype == z.dtype
+        np.testing.assert_array_equal(y, np.stack([z] * 3))
+
+
+@pytest.mark.parametrize("to", ["int8", "uint16", "int32", "float32"])
+def test_bits_as_narrower_numbers(to: str) -> None:
+    x = RNG.integers(-(2**62), 2**62, (3, 4, 5))
+    op = BitcastConvert(DType.of(to))
+    require_same_bits(lambda xs: tnf.scan(lambda n, x: (n, apply_one(op, x)), 0, xs), x)
+    numbers = tnf.compile(lambda x: apply_one(op, x), x).run(x)
+    assert numbers.tobytes() == x.tobytes()
 
 
 @each

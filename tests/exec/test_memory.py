@@ -2,6 +2,7 @@
 
 import random
 import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -153,3 +154,40 @@ def test_an_arena_keeps_what_fits() -> None:
     assert arena.stats().held == 4032
     assert arena.take(3000) is pieces[2]
     assert arena.take(100) is not pieces[2]
+
+
+def test_what_does_not_fit_is_freed_at_once() -> None:
+    pool = Pool(0)
+    lent = pool.lend(1000)
+    lent_piece = weakref.ref(lent.base.obj)
+    del lent
+    assert lent_piece() is None
+    piece = pool.take(1000)
+    given = weakref.ref(piece)
+    pool.give(piece)
+    del piece
+    assert given() is None
+
+
+class Holder(np.ndarray):
+    """A piece that keeps an array alive."""
+
+    kept: Any = None
+
+
+@pytest.mark.parametrize("look", ["take", "stats", "clear"])
+def test_what_comes_back_while_another_piece_does_is_there_afterwards(look: str) -> None:
+    pool = Pool(6000)
+    piece = np.zeros(4096, np.uint8).view(Holder)
+    piece.kept = pool.lend(1000)
+    pool.give(piece)
+    del piece
+    pool.give(np.zeros(4096, np.uint8))  # which frees the first, and the array that it kept alive
+    if look == "take":
+        pool.take(1000)
+        assert pool.stats().reused == 1
+    elif look == "stats":
+        assert pool.stats().held == 4096 + 1024
+    else:
+        pool.clear()
+        assert pool.stats().held == 0

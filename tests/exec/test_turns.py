@@ -73,6 +73,14 @@ def test_a_number_is_an_array_where_a_step_on_arrays_reads_it() -> None:
     assert any(f" {name} = asarray(" in text for name in operands)
 
 
+def test_a_number_is_made_an_array_once() -> None:
+    def turn(c: Any, _: Any) -> Any:
+        number = c[0] * c[1]
+        return (c * number + 2.0) / number, number + 1.0
+
+    assert source(lambda x: tnf.scan(turn, x, None, length=9), X).count("= asarray(") == 1
+
+
 def test_choices_that_are_decided_are_no_steps() -> None:
     """Of the gradient at a tie: 0 is no infinity, so that the conjunction is never true."""
     smooth = tnf.grad(lambda c: tnf.sum(tnf.logaddexp(0.0, c)))

@@ -89,6 +89,20 @@ def test_threads_run_where_the_caller_may_but_not_beside_it() -> None:
     assert cores[1] == before or (len(cores[1]) == len(before) - 1 and cores[1] < before)
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores have no numbers")
+def test_threads_of_a_caller_on_one_core_stay_there() -> None:
+    before = os.sched_getaffinity(0)
+    cores: list[set[int]] = []
+    os.sched_setaffinity(0, {max(before)})
+    try:
+        workers = Workers(2)
+        own = lambda *_: cores.append(os.sched_getaffinity(threading.get_native_id()))
+        workers.share(own, 2, 1)
+    finally:
+        os.sched_setaffinity(0, before)
+    assert cores == [{max(before)}] * 2
+
+
 def test_threads_end_with_their_executor() -> None:
     workers = Workers(2)
     found: set[threading.Thread] = set()

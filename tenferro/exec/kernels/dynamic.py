@@ -19,8 +19,7 @@ def dynamic_truncate(op: DynamicTruncate, x: Array, size: Array) -> Array:
     if size.dtype.kind in "iu":
         count = int(size)
     else:
-        number = np.asarray(size, np.float64)
-        count = int(round_away(number)) if np.isfinite(number) else 0
+        count = int(round_away(size)) if np.isfinite(size) else 0
     window = [slice(None)] * x.ndim
     window[op.axis] = slice(0, min(max(count, 0), extent))
     return x[tuple(window)]

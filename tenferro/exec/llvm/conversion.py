@@ -118,12 +118,10 @@ def bitcast_refusal(op: Any, operands: Sequence[TensorSpec]) -> str:
 
 
 def number_of(code: Code, i: str, dtype: DType) -> Any:
-    """An index as a number of a dtype, as NumPy casts int64."""
+    """An index as a number of a dtype that counters have, as NumPy casts int64."""
     if dtype.is_complex:
         return number_of(code, i, dtype.real), literal(0, dtype.real)
     kind = llvm_type(dtype)
     if dtype.is_inexact:
         return code.rounded(code.value(f"sitofp i64 {i} to {kind}"), dtype)
-    if dtype is DType.Bool:
-        return code.value(f"icmp ne i64 {i}, 0")
     return i if kind == "i64" else code.value(f"trunc i64 {i} to {kind}")

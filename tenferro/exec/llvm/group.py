@@ -9,7 +9,6 @@ from math import prod
 from typing import Any
 
 from tenferro.exec.llvm.code import (
-    LOW,
     Code,
     Element,
     Index,
@@ -160,10 +159,6 @@ def _rows(step: ExecInstruction, types: Sequence[TensorSpec]) -> Rows:
         values[slot] = graph.add_input(TensorSpec(spec.shape[lead:], spec.dtype))
     for member in op.members:
         (slot,) = member.output_slots
-        if slot in summed and types[slot].dtype in LOW:
-            raise NotCompiledError(
-                f"{op.name}: totals of {types[slot].dtype.value} are not compiled"
-            )
         inner = _of_row(member, lead)
         operands = tuple([values[operand] for operand in member.input_slots])
         if slot in summed:

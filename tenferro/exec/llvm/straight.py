@@ -208,13 +208,10 @@ class _Writer:
     def _write(self) -> None:
         steps = list(enumerate(self.schedule.instructions))
         for (kind, shape), members in groupby(steps, self._kind):
-            if kind == "view":
-                for _, step in members:
-                    self._view(step)
-            elif kind == "loop":
+            if kind == "loop":
                 for _, step in members:
                     self._loop(step)
-            elif prod(shape) == 1:
+            elif kind == "view" or prod(shape) == 1:
                 for _, step in members:
                     (result,) = self._elements(step, self.tensors)
                     self._keep(step.output_slots[0], result)
@@ -238,11 +235,6 @@ class _Writer:
         op: Any = step.op
         operands = [tensors[slot] for slot in step.input_slots]
         return COMPILED[type(op)].write(self.body, op, operands, step.output_types)
-
-    def _view(self, step: ExecInstruction) -> None:
-        """A view, by the elements of its operand."""
-        (result,) = self._elements(step, self.tensors)
-        self._keep(step.output_slots[0], result)
 
     def _loop(self, step: ExecInstruction) -> None:
         """NumPy's loop, from memory to memory."""
