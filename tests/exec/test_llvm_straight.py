@@ -21,6 +21,7 @@ from tenferro.exec.schedule import ExecProgram, Straight
 from tenferro.extension import HostReferenceRuntime, apply
 from tenferro.graph import GraphBuilder
 from tenferro.ops.elementwise import Complex
+from tenferro.ops.structural import Reshape
 from tenferro.program import GraphProgram
 from tenferro.types import flatten
 from tests.samples import SAMPLES
@@ -237,6 +238,37 @@ def test_what_reads_a_value_afterwards_finds_it() -> None:
     for each in (fn, in_between):
         for x in (X, np.asfortranarray(X), apart(X)):
             assert require_same(tnf.compile(each, X), x)
+
+
+def around(view: Any) -> Any:
+    """A view of a value, between lines."""
+
+    def fn(x: Any) -> Any:
+        y = tnf.sin(x) * 2.0
+        seen = view(y)
+        return seen, tnf.cos(y) + 1.0, tnf.exp(seen) * 2.0 - 1.0
+
+    return fn
+
+
+@pytest.mark.parametrize(
+    ("view", "expected"),
+    [
+        (
+            lambda y: apply_one(Reshape((4, 3)), y),
+            ["Sin Multiply", "Cos Add Exp Multiply Subtract"],
+        ),
+        (lambda y: y.T, ["Sin Multiply", "Cos Add", "Multiply Subtract"]),
+        (lambda y: tnf.broadcast_to(y, (lines.LARGEST, 3, 4)), ["Sin Multiply", "Cos Add"]),
+    ],
+    ids=["of another shape", "turned", "large"],
+)
+@pytest.mark.usefixtures("soon")
+def test_views_that_end_a_line(view: Any, expected: list[str]) -> None:
+    program = tnf.compile(around(view), X)
+    schedule = later(tnf.GraphExecutor("K"), program)
+    assert [" ".join(names(line)) for line in straight(schedule)] == expected
+    assert require_same(program, X)
 
 
 @pytest.mark.usefixtures("soon")
