@@ -837,3 +837,14 @@ def test_refused(case: tuple[Callable[[], Any], type[Exception], list[str]]) -> 
         attempt()
     for word in words:
         assert word in str(caught.value)
+
+
+def test_the_gradient_of_a_choice_computes_nothing_twice() -> None:
+    """What a branch saves for its derivative is in places that all branches share."""
+
+    def chosen(x: Any, i: Any) -> Any:
+        branches = [lambda x: tnf.exp(tnf.sin(x)), lambda x: tnf.exp(tnf.exp(x)), lambda x: x]
+        return tnf.switch(i, branches, x)
+
+    text = str(tnf.compile(tnf.value_and_grad(chosen), np.float64(0.3), np.int32(0)))
+    assert [text.count(f" = {op} ") for op in ("Sin", "Cos", "Exp")] == [1, 1, 3]

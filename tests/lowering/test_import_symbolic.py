@@ -302,3 +302,15 @@ def test_an_extent_that_the_module_declares_is_checked_when_it_runs() -> None:
     for n in (3, 5):
         with pytest.raises(errors.GuardError, match="the module declares an extent"):
             program.run(np.zeros(n, "f4"))
+
+
+def test_extents_that_the_module_declares_are_checked_when_it_runs() -> None:
+    text = """
+    module { func.func @main(%a: tensor<?xf32>) -> tensor<4xf32> {
+      %0 = stablehlo.add %a, %a : (tensor<?xf32>, tensor<?xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    } }"""
+    program = lowering.import_stablehlo(text)
+    np.testing.assert_array_equal(program.run(np.ones(4, "f4")), np.full(4, 2.0, "f4"))
+    with pytest.raises(errors.GuardError, match="declares an extent"):
+        program.run(np.ones(3, "f4"))

@@ -274,7 +274,7 @@ def sorts() -> list[OpSample]:
 def top_ks() -> list[OpSample]:
     samples: list[OpSample] = []
     for dtype in dtypes_of(ops.TopK):
-        for x in (ordinary_values((2, 6), dtype, 1), special_values(dtype)):
+        for x in (ordinary_values((3, 6), dtype, 1), special_values(dtype)):
             k = min(3, x.shape[-1])
             values = np.zeros((*x.shape[:-1], k), dtype.dtype)
             places = np.zeros(values.shape, np.int64)
