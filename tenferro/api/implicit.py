@@ -578,6 +578,14 @@ def _transpose(builder: GraphBuilder, space: _Space, matvec: Callable[[Any], Any
         graph.instructions, traced.outputs, given=traced.inputs, start=first, narrow=_narrowed
     )
     if any([not set(anywhere).isdisjoint(node.inputs) for node in part.values()]):
+        ops = [node.op for node in part.values()]
+        marked = next((op for op in ops if isinstance(op, ControlOp) and op.is_marked), None)
+        if marked is not None:
+            raise InvalidConfigError(
+                f"custom_linear_solve: the transpose of {name_of(matvec)} depends on the vector at which it is "
+                f"taken: it is not linear, or its {marked.name} holds a function with a derivative of its own "
+                "(custom_jvp, custom_vjp, checkpoint), which is to be called outside of it"
+            )
         raise InvalidConfigError(
             f"custom_linear_solve: {name_of(matvec)} is not linear: its transpose depends on the vector at which "
             "it is taken; use custom_root for an equation that is not linear"
