@@ -86,8 +86,8 @@ def test_batches(name: str, shape: tuple[int, ...]) -> None:
     x = operand(4, *shape)
     program = program_of(op, x[0], rest)
     batched = batch_program(program, (True, *[False] * len(rest)), 4, AdContext())
-    found = batched.run(x, *rest)
-    np.testing.assert_array_equal(found, np.stack([definition(one) for one in x]))
+    result = batched.run(x, *rest)
+    np.testing.assert_array_equal(result, np.stack([definition(one) for one in x]))
 
 
 @pytest.mark.parametrize("both", [False, True])
@@ -99,9 +99,9 @@ def test_batches_of_places(name: str, shape: tuple[int, ...], both: bool) -> Non
     x = operand(2, *shape) if both else operand(*shape)
     program = program_of(op, x[0] if both else x, (places,))
     batched = batch_program(program, (both, True), 2, AdContext())
-    found = batched.run(x, np.stack([places, places]))
+    result = batched.run(x, np.stack([places, places]))
     slices = x if both else (x, x)
-    np.testing.assert_array_equal(found, np.stack([definition(one) for one in slices]))
+    np.testing.assert_array_equal(result, np.stack([definition(one) for one in slices]))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -112,5 +112,5 @@ def test_cotangents(name: str, shape: tuple[int, ...]) -> None:
     basis = np.eye(int(np.prod(shape))).reshape(-1, *shape)
     matrix = np.stack([definition(one).ravel() for one in basis], 1)
     y_bar = operand(*definition(operand(*shape)).shape)
-    found = tnf.grad(lambda x: tnf.sum(y_bar * apply_one(op, x, *rest)))(operand(*shape))
-    np.testing.assert_allclose(found.ravel(), matrix.T @ y_bar.ravel(), rtol=1e-13)
+    result = tnf.grad(lambda x: tnf.sum(y_bar * apply_one(op, x, *rest)))(operand(*shape))
+    np.testing.assert_allclose(result.ravel(), matrix.T @ y_bar.ravel(), rtol=1e-13)

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 
 import tenferro as tnf
 from tenferro import errors
 from xla_peer import XlaExecutor
-
-jax.config.update("jax_enable_x64", True)
 
 WEIGHTS = np.arange(1.0, 10.0).reshape(3, 3)
 V = np.linspace(1.0, 2.0, 3)

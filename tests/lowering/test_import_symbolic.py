@@ -287,30 +287,24 @@ def test_a_slice_whose_bounds_are_lengths() -> None:
         np.testing.assert_array_equal(program.run(x), x[1::2])
 
 
-def test_an_extent_that_the_module_declares_is_checked_when_it_runs() -> None:
-    program = lowering.import_stablehlo(
-        """func.func @main(%x: tensor<?xf32>) -> tensor<4xf32> {
-  %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+@pytest.mark.parametrize(
+    "operations",
+    [
+        "%y = stablehlo.add %x, %x : (tensor<?xf32>, tensor<?xf32>) -> tensor<4xf32>",
+        """%n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>
   %s = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
-  %y = stablehlo.dynamic_reshape %x, %s : (tensor<?xf32>, tensor<1xi32>) -> tensor<4xf32>
-  return %y : tensor<4xf32>
-}""",
+  %r = stablehlo.dynamic_reshape %x, %s : (tensor<?xf32>, tensor<1xi32>) -> tensor<4xf32>
+  %y = stablehlo.add %r, %r : tensor<4xf32>""",
+    ],
+    ids=["add", "reshape"],
+)
+def test_an_extent_that_the_module_declares_is_checked_when_it_runs(operations: str) -> None:
+    program = lowering.import_stablehlo(
+        f"func.func @main(%x: tensor<?xf32>) -> tensor<4xf32> {{ {operations}\n  return %y : tensor<4xf32> }}",
         [S(("n",), "f4")],
     )
     x = np.arange(4, dtype="f4")
-    np.testing.assert_array_equal(program.run(x), x)
+    np.testing.assert_array_equal(program.run(x), 2 * x)
     for n in (3, 5):
         with pytest.raises(errors.GuardError, match="the module declares an extent"):
             program.run(np.zeros(n, "f4"))
-
-
-def test_extents_that_the_module_declares_are_checked_when_it_runs() -> None:
-    text = """
-    module { func.func @main(%a: tensor<?xf32>) -> tensor<4xf32> {
-      %0 = stablehlo.add %a, %a : (tensor<?xf32>, tensor<?xf32>) -> tensor<4xf32>
-      return %0 : tensor<4xf32>
-    } }"""
-    program = lowering.import_stablehlo(text)
-    np.testing.assert_array_equal(program.run(np.ones(4, "f4")), np.full(4, 2.0, "f4"))
-    with pytest.raises(errors.GuardError, match="declares an extent"):
-        program.run(np.ones(3, "f4"))
