@@ -577,7 +577,8 @@ def _transpose(builder: GraphBuilder, space: _Space, matvec: Callable[[Any], Any
     part = needed(
         graph.instructions, traced.outputs, given=traced.inputs, start=first, narrow=_narrowed
     )
-    if any([not set(anywhere).isdisjoint(node.inputs) for node in part.values()]):
+    point = set(anywhere)
+    if any([not point.isdisjoint(node.inputs) for node in part.values()]):
         ops = [node.op for node in part.values()]
         marked = next((op for op in ops if isinstance(op, ControlOp) and op.is_marked), None)
         if marked is not None:
@@ -590,14 +591,16 @@ def _transpose(builder: GraphBuilder, space: _Space, matvec: Callable[[Any], Any
             f"custom_linear_solve: {name_of(matvec)} is not linear: its transpose depends on the vector at which "
             "it is taken; use custom_root for an equation that is not linear"
         )
+    at_the_point = [node for number, node in part.items() if number < second]
+    afterwards = [node for number, node in part.items() if number >= second]
     values = list(range(len(graph.types)))
     with _own_effects(graph):
-        copy_into(graph, [node for number, node in part.items() if number < second], values)
+        copy_into(graph, at_the_point, values)
 
     def again(v: PyTree) -> PyTree:
         for x, leaf in zip(traced.inputs, flatten(v)[0], strict=True):
             values[x] = value_in(builder, leaf)
-        copy_into(graph, [node for number, node in part.items() if number >= second], values)
+        copy_into(graph, afterwards, values)
         return unflatten(space.tree, [TracedTensor(builder, values[y]) for y in traced.outputs])
 
     return _LinearMap(builder, space, again)

@@ -38,7 +38,7 @@ def _contracted(
     place = {op.input_batch: op.output_batch}
     place |= dict(zip(op.input_spatial, op.output_spatial, strict=True))
     of_x = [place[axis] for axis in range(x.rank) if axis not in summed]
-    kept = [
+    matrix_axes = [
         axis for axis in range(w.rank) if axis in summed_of_w or axis == op.kernel_output_feature
     ]
     (y,) = op.infer(x, w)
@@ -46,8 +46,8 @@ def _contracted(
     in_order = [_is_in_order([axis for axis in order if y.shape[axis] != 1]) for order in orders]
     if not any(in_order):
         return None
-    (kernel,) = producers.apply(Reshape(tuple([w.shape[axis] for axis in kept])), (inputs[1],), source)  # fmt: skip
-    sides = (tuple(summed), inputs[0]), (tuple(map(kept.index, summed_of_w)), kernel)
+    (kernel,) = producers.apply(Reshape(tuple([w.shape[axis] for axis in matrix_axes])), (inputs[1],), source)  # fmt: skip
+    sides = (tuple(summed), inputs[0]), (tuple(map(matrix_axes.index, summed_of_w)), kernel)
     lhs, rhs = sides if in_order[0] else sides[::-1]
     dot = DotGeneral(lhs[0], rhs[0], precision=op.precision)
     product = producers.apply(dot, (lhs[1], rhs[1]), source)

@@ -180,28 +180,28 @@ def _transpose_beside_known(
     carried = [n + i for i in known]
     consts = [i for i in range(n) if not linear[i]]
     xs = [i for i in range(first, len(inputs)) if not linear[i]]
-    given = [*consts, *carried, *xs]
+    operands = [*consts, *carried, *xs]
     turn = Subprogram.of(
         graph,
-        [arguments[i] for i in given],
+        [arguments[i] for i in operands],
         [*[outputs[i] for i in known], *[arguments[i] for i in carried]],
     )
     forward = Scan(turn, op.length, len(consts), len(known), op.reverse)
-    values = apply(forward, *[inputs[i] for i in given])[len(known) :]
+    values = apply(forward, *[inputs[i] for i in operands])[len(known) :]
     moving = [i for i in range(m) if i not in known]
-    kept = [*range(n), *[n + i for i in moving], *range(first, len(inputs))]
+    places = [*range(n), *[n + i for i in moving], *range(first, len(inputs))]
     body = Subprogram.of(
         graph,
-        [arguments[i] for i in (*kept, *carried)],
+        [arguments[i] for i in (*places, *carried)],
         [outputs[i] for i in (*moving, *range(m, len(outputs)))],
     )
     x_bars = scan_transpose(
         Scan(body, op.length, n, len(moving), op.reverse),
-        (*[inputs[i] for i in kept], *values),
-        (*[linear[i] for i in kept], *[False] * len(known)),
+        (*[inputs[i] for i in places], *values),
+        (*[linear[i] for i in places], *[False] * len(known)),
         (*[y_bars[i] for i in moving], *y_bars[m:]),
     )
-    return _placed(x_bars[: len(kept)], kept, len(inputs))
+    return _placed(x_bars[: len(places)], places, len(inputs))
 
 
 def scan_batch(op: Scan, inputs: Values, mask: tuple[bool, ...]) -> Values:

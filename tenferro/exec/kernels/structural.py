@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
 from operator import itemgetter, methodcaller
 from typing import Any
 
@@ -26,7 +25,7 @@ from tenferro.ops.structural import (
     Triu,
 )
 
-__all__ = ["ROWS", "pad"]
+__all__ = ["ROWS", "pad", "slices_of"]
 
 
 def broadcast_in_dim(op: BroadcastInDim, x: Array) -> Array:
@@ -49,14 +48,14 @@ def reshape(op: Reshape, _: np.dtype[Any]) -> Callable[..., Array]:
 def slice_(op: Slice, _: np.dtype[Any]) -> Callable[..., Array]:
     """A strided view."""
     if is_known(op.starts) and is_known(op.limits):
-        return itemgetter(tuple(map(slice, op.starts, op.limits, op.strides)))
-    return partial(slice_resolved, op)
+        return itemgetter(slices_of(op, ()))
+    return lambda x: x[slices_of(op, x.shape)]
 
 
-def slice_resolved(op: Slice, x: Array) -> Array:
-    """A strided view with bounds that depend on x's shape."""
-    starts, limits = op.resolved("starts", (x.shape,)), op.resolved("limits", (x.shape,))
-    return x[tuple(map(slice, starts, limits, op.strides))]
+def slices_of(op: Slice, shape: Sequence[int]) -> tuple[slice, ...]:
+    """What Python takes of an array of this shape."""
+    starts, limits = op.resolved("starts", (shape,)), op.resolved("limits", (shape,))
+    return tuple(map(slice, starts, limits, op.strides))
 
 
 def is_known(extents: tuple[Any, ...]) -> bool:

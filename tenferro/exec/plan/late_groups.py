@@ -6,13 +6,15 @@ Compiled, such a group gives the bits that it gives tile by tile, so that the sc
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tenferro.exec.llvm.code import NotCompiledError
-from tenferro.exec.llvm.group import CompiledGroup
 from tenferro.exec.llvm.link import Linker
 from tenferro.exec.llvm.straight import is_written
+from tenferro.exec.plan.lines import text_key
+from tenferro.exec.plan.machine import by_machine
 from tenferro.exec.schedule import ExecInstruction, ExecProgram, Tiles
 from tenferro.exec.tiles import COMPILED, TilesFunction, cost_of
 from tenferro.ops.structural import BroadcastInDim, Reshape
@@ -45,7 +47,7 @@ class LateGroup:
     @property
     def key(self) -> Any:
         """Equal for groups of the same text, nearly always."""
-        return tuple([(type(step.op), step.output_types) for step in self.op.members])
+        return text_key(self.op.members)
 
 
 def late_groups(program: ExecProgram) -> list[LateGroup]:
@@ -62,9 +64,9 @@ def late_groups(program: ExecProgram) -> list[LateGroup]:
 
 
 def _is_exact(step: ExecInstruction, program: ExecProgram) -> bool:
-    operands = [program.types[slot] for slot in step.input_slots]
     if isinstance(step.op, BroadcastInDim | Reshape):
         return True
+    operands = [program.types[slot] for slot in step.input_slots]
     return step.is_elementwise and is_written(step, operands)
 
 
@@ -72,11 +74,6 @@ def with_compiled(program: ExecProgram, groups: Iterable[LateGroup], linker: Lin
     """The schedule with these groups compiled, those that can be."""
     steps = list(program.instructions)
     for group in groups:
-        step = steps[group.number]
-        try:
-            machine = CompiledGroup(step, program.types, linker)
-        except NotCompiledError:
-            continue
-        function = TilesFunction(group.op, program.resources, machine)
-        steps[group.number] = step._replace(kernel=function, function=function, remark="compiled")
+        with suppress(NotCompiledError):
+            steps[group.number] = by_machine(steps[group.number], program, linker)
     return replace(program, instructions=tuple(steps))

@@ -19,7 +19,7 @@ from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.ops.elementwise import Imag, Real
 from tenferro.ops.structural import BroadcastInDim, ExtractDiag, Reshape, Reverse, Transpose
 
-__all__ = ["Line", "lines_of", "runs_until_paid"]
+__all__ = ["Compilable", "Line", "lines_of", "runs_until_paid", "text_key"]
 
 LARGEST = 1 << 16
 """Elements of a value; larger ones are in groups, or one of their arrays fills a cache."""
@@ -89,7 +89,12 @@ class Line:
     @property
     def key(self) -> tuple[Any, ...]:
         """Equal for lines of the same text, nearly always."""
-        return tuple([(type(step.op), step.output_types) for step in self.body])
+        return text_key(self.body)
+
+
+def text_key(steps: Sequence[ExecInstruction]) -> tuple[Any, ...]:
+    """Equal for steps that are written as the same text, nearly always."""
+    return tuple([(type(step.op), step.output_types) for step in steps])
 
 
 class Compilable(Protocol):

@@ -7,12 +7,13 @@ from dataclasses import replace
 from tenferro.exec.kernels.convolution import Convolved
 from tenferro.exec.llvm.code import NotCompiledError
 from tenferro.exec.llvm.group import CompiledGroup
+from tenferro.exec.llvm.link import Linker
 from tenferro.exec.llvm.loop import LoopCompiler
 from tenferro.exec.llvm.sums_of_products import CompiledSums
 from tenferro.exec.schedule import ExecInstruction, ExecProgram, Tiles
 from tenferro.exec.tiles import TilesFunction, cost_of
 
-__all__ = ["compile_groups"]
+__all__ = ["by_machine", "compile_groups"]
 
 WORTH = 600.0
 """Microseconds of the interpreter, by estimate, that are worth compiling, which takes some 20 milliseconds."""
@@ -30,19 +31,29 @@ def compile_groups(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
             step = step._replace(function=step.function.by(sums))
         if isinstance(step.op, Tiles):
             try:
-                group = _compiled(step, program, compiler)
+                step = _compiled(step, program, compiler)
             except NotCompiledError as error:
                 step = step._replace(remark=f"interpreted: {str(error).partition(chr(10))[0]}")
-            else:
-                function = TilesFunction(step.op, program.resources, group)
-                step = step._replace(kernel=function, function=function, remark="compiled")
         steps.append(step)
     return replace(program, instructions=tuple(steps))
 
 
-def _compiled(step: ExecInstruction, program: ExecProgram, compiler: LoopCompiler) -> CompiledGroup:
+def _compiled(
+    step: ExecInstruction, program: ExecProgram, compiler: LoopCompiler
+) -> ExecInstruction:
     assert isinstance(step.op, Tiles)
     cost = cost_of(step.op)
     if cost < WORTH and not compiler.always:
         raise NotCompiledError(f"{cost:.0f} us do not pay")
-    return CompiledGroup(step, program.types, compiler.linker)
+    return by_machine(step, program, compiler.linker)
+
+
+def by_machine(step: ExecInstruction, program: ExecProgram, linker: Linker) -> ExecInstruction:
+    """The step of a group with compiled code.
+
+    Raises:
+        NotCompiledError: an op that is not compiled.
+    """
+    assert isinstance(step.op, Tiles)
+    function = TilesFunction(step.op, program.resources, CompiledGroup(step, program.types, linker))
+    return step._replace(kernel=function, function=function, remark="compiled")

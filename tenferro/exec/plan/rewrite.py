@@ -15,6 +15,7 @@ import numpy as np
 
 from tenferro.exec.expression import Expression
 from tenferro.exec.kernels.buffered import maximum, minimum
+from tenferro.exec.kernels.structural import slices_of
 from tenferro.exec.plan.ranges import Range, range_of
 from tenferro.exec.plan.subscripts import Components, change, read
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
@@ -381,9 +382,7 @@ class _Rewriter:
         """The step as an expression; None where its kernel is called."""
         op: Any = step.op
         if isinstance(op, Slice):
-            shapes = (self.types[step.input_slots[0]].shape,)
-            starts, limits = op.resolved("starts", shapes), op.resolved("limits", shapes)
-            key = tuple(map(slice, starts, limits, op.strides))
+            key = slices_of(op, self.types[step.input_slots[0]].shape)
             return self._expressed(step, "{0}[{key}]", {"key": key}, is_view=True)
         if isinstance(op, Reshape):
             return self._reshaped(step)
@@ -419,8 +418,8 @@ class _Rewriter:
         if not after:
             maker = self.makers.get(x)
             if maker is not None and isinstance(maker.op, Slice):
-                starts = maker.op.resolved("starts", (self.types[maker.input_slots[0]].shape,))
-                place = ", ".join(map(str, starts))
+                slices = slices_of(maker.op, self.types[maker.input_slots[0]].shape)
+                place = ", ".join([str(each.start) for each in slices])
                 return self._expressed(step, f"{{0}}[{place}]")._replace(
                     input_slots=maker.input_slots
                 )

@@ -1,4 +1,5 @@
-"""Straight: lines of steps as one step each, and groups as compiled code, once they have run so often that LLVM's work is paid for.
+"""Straight: lines of steps as one step each, and groups as compiled code, once they have run so often that LLVM's work
+is paid for.
 
 A line gives the bits that its steps give, so that the schedule may change between two runs; how often is decided before
 the first.
@@ -15,7 +16,7 @@ from tenferro.exec.llvm.link import Linker
 from tenferro.exec.llvm.loop import LoopCompiler
 from tenferro.exec.llvm.straight import StraightFunction, Text
 from tenferro.exec.plan.late_groups import late_groups, with_compiled
-from tenferro.exec.plan.lines import Line, lines_of, runs_until_paid
+from tenferro.exec.plan.lines import Compilable, Line, lines_of, runs_until_paid
 from tenferro.exec.plan.place import free
 from tenferro.exec.schedule import ExecInstruction, ExecProgram, Straight
 from tenferro.ops.structural import BroadcastInDim, Reshape
@@ -35,8 +36,7 @@ class Straightener:
 
     def after(self, program: ExecProgram) -> int:
         """The number of runs before lines and groups are compiled; 0 without any."""
-        parts = [*self._lines(program), *late_groups(program)]
-        return runs_until_paid(parts) if parts else 0
+        return _runs([*self._lines(program), *late_groups(program)])
 
     def straightened(self, program: ExecProgram) -> ExecProgram:
         """The schedule with each line as one step, and with groups that are compiled late."""
@@ -47,9 +47,9 @@ class Straightener:
         """The schedule, with a remark at the first step of each line, and at each group."""
         if self.always:
             return self.straightened(program)
-        runs = self.after(program)
-        lines, steps = self._lines(program), list(program.instructions)
-        for group in late_groups(program):
+        lines, groups = self._lines(program), late_groups(program)
+        runs, steps = _runs([*lines, *groups]), list(program.instructions)
+        for group in groups:
             step = steps[group.number]
             steps[group.number] = step._replace(remark=f"compiled after {runs} runs")
         for line in lines:
@@ -61,6 +61,10 @@ class Straightener:
     def _lines(self, program: ExecProgram) -> list[Line]:
         lines = lines_of(program)
         return lines if self.always else [line for line in lines if line.saves > 0]
+
+
+def _runs(parts: Sequence[Compilable]) -> int:
+    return runs_until_paid(parts) if parts else 0
 
 
 def joined(program: ExecProgram, lines: Sequence[Line], linker: Linker) -> ExecProgram:
