@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tenferro.exec.kernels import sums_of_products, window_products
+from tenferro.exec.kernels import matrix_product, sums_of_products
 from tenferro.exec.kernels.convolution import Convolved
+from tenferro.exec.kernels.sums_of_products import DirectSums
 from tenferro.exec.llvm.link import Linker, Processor, is_installed, processor
 from tenferro.exec.llvm.sums_of_products import CompiledSums
 from tenferro.exec.runtime.memory import Pool
@@ -88,11 +89,9 @@ def test_random_sums(
     monkeypatch.setattr(sums_of_products, "BLOCK", 32)
     random, rng = Random(7), np.random.default_rng(7)
     machine, memory, used = compiled(how()), Pool(1 << 24), list[bool]()
-    by_machine = window_products.is_summed
-    monkeypatch.setattr(
-        window_products, "is_summed", lambda *args: used.append(by_machine(*args)) or used[-1]
-    )
-    monkeypatch.setattr(window_products, "pieces_for", lambda *_: 2)
+    write = DirectSums.write
+    monkeypatch.setattr(DirectSums, "write", lambda *args: used.append(write(*args)) or used[-1])
+    monkeypatch.setattr(matrix_product, "pieces_for", lambda *_: 2)
     for _ in range(24):
         x, w = make(random, rng)
         op = standard(random, x, w)

@@ -18,8 +18,9 @@ import numpy as np
 
 from tenferro.blas import NUMPYS
 from tenferro.exec.kernels.kernel import Array, Kernel
-from tenferro.exec.kernels.sums_of_products import Machine
-from tenferro.exec.kernels.window_products import by_machine, products, scattered, worth
+from tenferro.exec.kernels.matrix_product import workers_for
+from tenferro.exec.kernels.sums_of_products import DirectSums, Machine
+from tenferro.exec.kernels.window_products import products, scattered
 from tenferro.exec.kernels.windows import (
     Window,
     channels_like,
@@ -73,10 +74,14 @@ class Convolved:
         machine: Machine | None = None,
     ) -> None:
         self.op, self.resources, self.machine = op, resources, machine
+        self.direct = None if machine is None else DirectSums(resources, machine)
         self.order: Literal["F", "C", "K"] = order
         self.window = Window(op.window_strides, op.padding, op.lhs_dilation, op.rhs_dilation)
         self.turned = tuple([2 + i for i, flag in enumerate(op.window_reversal) if flag])
+        self.input_axes = op.input_batch, op.input_feature, *op.input_spatial
+        self.kernel_axes = op.kernel_output_feature, op.kernel_input_feature, *op.kernel_spatial
         self.axes = op.output_batch, op.output_feature, *op.output_spatial
+        self.places = tuple(sorted(range(len(self.axes)), key=self.axes.__getitem__))
 
     def in_order(self, order: Literal["F", "C"], numbers: Sequence[int] = (0,)) -> Convolved:
         """The same with its result in an order."""
@@ -94,10 +99,10 @@ class Convolved:
         """
         op, dtype = self.op, x.dtype
         work = DType.of(dtype).accumulator.dtype
-        x = x.transpose(op.input_batch, op.input_feature, *op.input_spatial)
-        w = kernel.transpose(op.kernel_output_feature, op.kernel_input_feature, *op.kernel_spatial)
-        x = x.astype(work, copy=False)
-        w = np.flip(w, self.turned).astype(work, copy=False)
+        x = x.transpose(self.input_axes).astype(work, copy=False)
+        w = kernel.transpose(self.kernel_axes).astype(work, copy=False)
+        if self.turned:
+            w = np.flip(w, self.turned)
         counts = self.window.counts(x.shape[2:], w.shape[2:])
         shape = x.shape[0] // op.batch_group_count, w.shape[0], *counts
         is_rounded = work != dtype
@@ -108,7 +113,7 @@ class Convolved:
             low = self._result(shape, dtype, x, w, into[0])
             low[...] = out
             out = low
-        return out.transpose(np.argsort(self.axes))
+        return out.transpose(self.places)
 
     def _result(self, shape: Sequence[int], dtype: Any, x: Array, w: Array, into: Any) -> Array:
         """An array [n, o, p..] in these bytes or in memory of its own."""
@@ -116,7 +121,7 @@ class Convolved:
         order = self.order
         if is_split or (order == "K" and prod(shape[2:]) >= prod(w.shape[2:])):
             return channels_like(x, shape, dtype, into)
-        lies = [shape[axis] for axis in np.argsort(self.axes)]
+        lies = [shape[axis] for axis in self.places]
         y = np.ndarray(lies, dtype, into, order="F" if order == "F" else "C")
         return y.transpose(self.axes)
 
@@ -131,8 +136,8 @@ def _convolve(how: Convolved, x: Array, w: Array, out: Array) -> None:
         return
     is_few = w.shape[1] >= FEW_OUTPUTS * w.shape[0] and 1 < prod(sizes) <= prod(out.shape[2:])
     if is_few and plain and max(groups) == 1:
-        is_direct = set(window.lhs_dilation) <= {1}
-        if not (is_direct and by_machine(window, x, w, out, resources, how.machine)):
+        direct = how.direct if set(window.lhs_dilation) <= {1} else None
+        if direct is None or not direct.write(window, x, w, out):
             scattered(window, x, w, out, resources)
     elif set(window.lhs_dilation) <= {1} or not plain or not set(window.rhs_dilation) <= {1}:
         _grouped(how, window, x, w, out)
@@ -178,7 +183,7 @@ def _grouped(how: Convolved, window: Window, x: Array, w: Array, out: Array) -> 
     count = max(features, batches)
     several = w.shape[0] // count
     if count == 1:
-        products(window, x, w, out, how.resources, how.machine)
+        products(window, x, w, out, how.resources, how.direct)
     elif features > 1 and w.shape[1] == 1:
         _by_channels(
             how.resources, windows_of(window, padded(window, x), w.shape[2:]), w, several, out
@@ -190,7 +195,7 @@ def _grouped(how: Convolved, window: Window, x: Array, w: Array, out: Array) -> 
         for g in range(count):
             part = slice(g * several, (g + 1) * several)
             members = x[(*[slice(None)] * axis, slice(g * extent, (g + 1) * extent))]
-            products(window, members, w[part], out[:, part], how.resources, how.machine)
+            products(window, members, w[part], out[:, part], how.resources, how.direct)
 
 
 def _by_channels(resources: Resources, windows: Array, w: Array, several: int, out: Array) -> None:
@@ -222,7 +227,7 @@ def _by_channels(resources: Resources, windows: Array, w: Array, several: int, o
                 else:
                     target += x[:, None] * k[(..., *[None] * spatial)]
 
-    worth(resources, windows.size * several, 0).share(work, len(blocks))
+    workers_for(resources, windows.size * several).share(work, len(blocks))
 
 
 def _products_of_windows(windows: Array, w: Array, out: Array) -> None:

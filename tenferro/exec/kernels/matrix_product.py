@@ -18,9 +18,11 @@ import numpy as np
 from tenferro.exec.kernels.kernel import Array
 from tenferro.exec.kernels.matrix_view import Axes, MatrixView
 from tenferro.exec.runtime.resources import Resources
-from tenferro.exec.runtime.threads import ALONE
+from tenferro.exec.runtime.threads import ALONE, Workers
 
-__all__ = ["Groups", "InPieces", "Mirrored", "Whole", "multiplied", "pieces_for", "scratch"]
+__all__ = [
+    "Groups", "InPieces", "Mirrored", "Whole", "multiplied", "pieces_for", "scratch", "workers_for",
+]  # fmt: skip
 
 PIECE = 128
 """Rows, columns or terms, at least, of a piece: each packs the other operand once more."""
@@ -73,6 +75,11 @@ def pieces_for(multiplications: int, moved: int = 0) -> int:
     work = multiplications and multiplications + MOVED * moved
     times = (work // LARGE).bit_length()
     return min(MOST_PIECES, 1 << max(times // 2, 1)) if times else 1
+
+
+def workers_for(resources: Resources, multiplications: int, moved: int = 0) -> Workers:
+    """The threads for so much work."""
+    return resources.workers if pieces_for(multiplications, moved) > 1 else ALONE
 
 
 def _result(shape: Sequence[int], dtype: Any, turned: bool, into: Any) -> Array:

@@ -9,18 +9,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise, product
 from math import prod
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
 from tenferro.exec.kernels.kernel import Array
-from tenferro.exec.kernels.matrix_product import scratch
-from tenferro.exec.kernels.windows import Window, padded, windows_of
+from tenferro.exec.kernels.matrix_product import scratch, workers_for
+from tenferro.exec.kernels.windows import Edges, Window, windows_of
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import Workers
 from tenferro.types import DType
 
-__all__ = ["Machine", "SumOfProducts", "is_summed"]
+__all__ = ["Compiled", "DirectSums", "Machine", "SumOfProducts"]
 
 PARTS = 6
 """Calls, at least, that make a result."""
@@ -34,6 +34,12 @@ BLOCK, FEWEST_OUTPUTS = 64, 16
 """Outputs of a block of kernels, at most and at least; of kernels of one element there may be more."""
 TERMS_BYTES = 1 << 22
 """The same of cotangents, which are read for every few elements of a kernel."""
+OUTPUTS_LAST = 2, 3, 1, 0
+"""Axes of kernels [o, c, k..], whose outputs are neighbours for vectors."""
+PLANS = 16
+"""Kept for one convolution, which has one for each group or phase of another layout."""
+Compiled: TypeAlias = tuple[Callable[..., Any], int]
+"""A function of pointers to a, b and y, and of tasks from where to where; the number of tasks of a row."""
 
 
 @dataclass(frozen=True)
@@ -57,102 +63,129 @@ class SumOfProducts:
 class Machine(Protocol):
     """Compiled code for sums of products."""
 
-    def function(
-        self, sums: SumOfProducts, multiplications: int
-    ) -> tuple[Callable[..., Any], int] | None:
-        """The function of pointers to a, b and y, and of tasks from where to where; the number of tasks of a row. None
-        where there is none.
-        """
+    def function(self, sums: SumOfProducts, multiplications: int) -> Compiled | None:
+        """The function; None where there is none."""
         ...
 
 
-def is_summed(
-    window: Window,
-    x: Array,
-    w: Array,
-    out: Array,
-    resources: Resources,
-    workers: Workers,
-    machine: Machine,
-) -> bool:
-    """Whether out [n, o, p..] of x [n, c, s..] and kernels [o, c, k..] has been written by machine code."""
+class DirectSums:
+    """Convolutions by machine code, planned for each layout of arrays that is seen."""
+
+    def __init__(self, resources: Resources, machine: Machine) -> None:
+        self.resources, self.machine = resources, machine
+        self._plans: dict[Any, _Plan | Literal[False] | None] = {}
+
+    def write(self, window: Window, x: Array, w: Array, out: Array) -> bool:
+        """Write out [n, o, p..] of x [n, c, s..] and kernels [o, c, k..]; whether there was a way."""
+        key = window, x.shape, x.strides, w.shape, w.strides, out.strides
+        plan = self._plans.get(key, False)
+        if plan is False:
+            if len(self._plans) >= PLANS:
+                self._plans.clear()
+            plan = self._plans[key] = _plan(window, x, w, out)
+        if not plan:
+            return False
+        compiled = self.machine.function(plan.sums, plan.multiplications)
+        if compiled is None:
+            return False
+        workers = workers_for(self.resources, plan.multiplications)
+        plan.run(compiled, self.resources, workers, x, w, out)
+        return True
+
+
+class _Plan(Protocol):
+    """A way to write convolutions of arrays of one layout."""
+
+    sums: SumOfProducts
+    multiplications: int
+
+    def run(self, compiled: Compiled, resources: Resources, workers: Workers, x: Array, w: Array, out: Array) -> None:  # fmt: skip
+        """Write out by the function of `sums`."""
+        ...
+
+
+def _plan(window: Window, x: Array, w: Array, out: Array) -> _Plan | None:
     if x.dtype not in (np.float32, np.float64) or out.ndim != 4:
-        return False
+        return None
     if any([step % x.itemsize for step in (*x.strides, *w.strides, *out.strides)]):
-        return False
+        return None
     is_product = prod(w.shape[2:]) == 1
     if is_product and out.size * w[0].size < LARGE_PRODUCT:
-        return False
+        return None
     if x.strides[1] == x.itemsize and x.shape[1] > 1 and w.nbytes <= LARGEST_KERNELS:
-        return _of_images(window, x, w, out, resources, workers, machine)
+        several = _outputs_at_once(w)
+        return _OfImages(window, x, w, out, several) if several else None
     if x.strides[0] == x.itemsize and w.strides[0] == x.itemsize and w.nbytes <= TERMS_BYTES:
-        return _of_kernels(window, x, w, out, resources, workers, machine)
-    return False
+        return _OfKernels.of(window, x, w, out)
+    return None
 
 
-def _of_images(
-    window: Window,
-    x: Array,
-    w: Array,
-    out: Array,
-    resources: Resources,
-    workers: Workers,
-    machine: Machine,
-) -> bool:
+class _OfImages:
     """Channels and the kernel's elements are summed; rows and places are those of the result, in its order.
 
     Kernels that no cache holds are read in blocks of outputs, which a thread lays beside each other first: rows of them
     that are far apart are on as many pages. Those of one element have few rows, and stay.
     """
-    size, outputs, channels = x.itemsize, len(w), x.shape[1]
-    height, width = w.shape[2:]
-    several = _outputs_at_once(w)
-    if not several:
-        return False
-    is_laid_out = several < outputs and height * width > 1
-    apart = several if is_laid_out else outputs
-    slow, fast = sorted((2, 3), key=lambda axis: -abs(out.strides[axis]))
-    to = [stride // size for stride in out.strides]
-    kernels = w.transpose(2, 3, 1, 0)
-    is_direct = kernels.flags.c_contiguous
-    rooms = _room_of(window, x, w, out), 0 if is_direct else w.nbytes
-    with scratch(resources, rooms) as memory:
-        windows = windows_of(window, padded(window, x, memory[0]), w.shape[2:])
+
+    def __init__(self, window: Window, x: Array, w: Array, out: Array, several: int) -> None:
+        size, outputs, channels = x.itemsize, len(w), x.shape[1]
+        height, width = w.shape[2:]
+        self.several = several
+        self.is_laid_out = several < outputs and height * width > 1
+        apart = several if self.is_laid_out else outputs
+        slow, fast = sorted((2, 3), key=lambda axis: -abs(out.strides[axis]))
+        to = [stride // size for stride in out.strides]
+        self.is_direct = w.transpose(*OUTPUTS_LAST).flags.c_contiguous
+        self.rooms = _room_of(window, x, w, out), 0 if self.is_direct else w.nbytes
+        self.edges = Edges(window, x.shape, x.strides)
+        windows = windows_of(window, self.edges.around(x), w.shape[2:])
         step = [stride // size for stride in windows.strides]
         inner = ((width * channels, 1, apart),)
         if step[5] != channels:
             inner = ((width, step[5], channels * apart), (channels, 1, apart))
-        sums = SumOfProducts(
+        self.sums = SumOfProducts(
             DType.of(x.dtype),
             (step[slow], to[slow]),
             (out.shape[fast], step[fast], to[fast]),
             (several, to[1]),
             ((height, step[4], width * channels * apart), *inner),
         )
-        compiled = machine.function(sums, out.size * w[0].size)
-        if compiled is None:
-            return False
+        self.multiplications = out.size * w[0].size
+        self.rows, self.blocks = out.shape[slow], range(0, outputs, several)
+        images = range(len(out))
+        self.images = [(n * windows.strides[0], n * out.strides[0]) for n in images]
+
+    def run(self, compiled: Compiled, resources: Resources, workers: Workers, x: Array, w: Array, out: Array) -> None:  # fmt: skip
+        """Write out by the function of `sums`."""
         function, tasks = compiled
-        if not is_direct:
-            copy = np.ndarray(kernels.shape, w.dtype, memory[1])
-            copy[...] = kernels
-            kernels = copy
-        blocks = range(0, outputs, several)
-        parts = [*product(blocks, _cuts(tasks * out.shape[slow], len(blocks), workers))]
+        parts = [*product(self.blocks, _cuts(tasks * self.rows, len(self.blocks), workers))]
+        with scratch(resources, self.rooms) as memory:
+            image = self.edges.around(x, memory[0])
+            kernels = w.transpose(*OUTPUTS_LAST)
+            if not self.is_direct:
+                copy = np.ndarray(kernels.shape, w.dtype, memory[1])
+                copy[...] = kernels
+                kernels = copy
+            a, b, y = _address(image), _address(kernels), _address(out)
+            apart, beside = out.strides[1], w.itemsize
 
-        def work(number: int) -> None:
-            first, rows = parts[number]
-            block = kernels[..., first : first + several]
-            with scratch(resources, [block.nbytes if is_laid_out else 0]) as (room,):
-                if is_laid_out:
-                    copy = np.ndarray(block.shape, w.dtype, room)
-                    copy[...] = block
-                    block = copy
-                for a, y in zip(windows, out[:, first:], strict=True):
-                    function(a.ctypes.data, block.ctypes.data, y.ctypes.data, *rows)
+            def work(number: int) -> None:
+                first, rows = parts[number]
+                block = b + first * beside
+                with scratch(resources, [self.several * w[0].nbytes if self.is_laid_out else 0]) as (room,):  # fmt: skip
+                    if self.is_laid_out:
+                        part = kernels[..., first : first + self.several]
+                        copy = np.ndarray(part.shape, w.dtype, room)
+                        copy[...] = part
+                        block = _address(copy)
+                    for from_a, to_y in self.images:
+                        function(a + from_a, block, y + to_y + first * apart, *rows)
 
-        workers.deal(work, len(parts))
-    return True
+            workers.deal(work, len(parts))
+
+
+def _address(x: Array) -> int:
+    return x.__array_interface__["data"][0]
 
 
 def _outputs_at_once(w: Array) -> int:
@@ -181,45 +214,48 @@ def _cuts(tasks: int, blocks: int, workers: Workers) -> list[tuple[int, int]]:
     return [*pairwise([tasks * i // count for i in range(count + 1)])]
 
 
-def _of_kernels(
-    window: Window,
-    x: Array,
-    w: Array,
-    out: Array,
-    resources: Resources,
-    workers: Workers,
-    machine: Machine,
-) -> bool:
+class _OfKernels:
     """As in gradients of kernels: places are summed; rows and places are the elements of the result and its n."""
-    size, outputs = x.itemsize, len(w)
-    channels, (height, width) = len(x), out.shape[2:]
-    target = out.transpose(2, 3, 0, 1)
-    is_direct = target.flags.c_contiguous
-    rooms = _room_of(window, x, w, out), 0 if is_direct else out.nbytes
-    with scratch(resources, rooms) as memory:
-        windows = windows_of(window, padded(window, x, memory[0]), w.shape[2:])
+
+    def __init__(self, edges: Edges, room: int, sums: SumOfProducts, out: Array) -> None:
+        self.edges, self.sums = edges, sums
+        self.multiplications = out.size * prod([count for count, _, _ in sums.terms])
+        self.is_direct = out.transpose(2, 3, 0, 1).flags.c_contiguous
+        self.rooms = room, 0 if self.is_direct else out.nbytes
+
+    @classmethod
+    def of(cls, window: Window, x: Array, w: Array, out: Array) -> _OfKernels | None:
+        """None where windows are apart."""
+        size, outputs = x.itemsize, len(w)
+        channels, width = len(x), out.shape[3]
+        edges = Edges(window, x.shape, x.strides)
+        windows = windows_of(window, edges.around(x), w.shape[2:])
         step = [stride // size for stride in windows.strides]
         if step[0] != 1 or (width > 1 and step[3] != channels):
-            return False
+            return None
         terms = tuple([
             (n, a, stride // size)
             for n, a, stride in zip(w.shape[1:], (step[1], *step[4:]), w.strides[1:], strict=True)
         ])  # fmt: skip
         row = width * channels
         sums = SumOfProducts(DType.of(x.dtype), (step[2], row * outputs), (row, 1, outputs), (outputs, 1), terms)  # fmt: skip
-        compiled = machine.function(sums, out.size * prod(w.shape[1:]))
-        if compiled is None:
-            return False
+        return cls(edges, _room_of(window, x, w, out), sums, out)
+
+    def run(self, compiled: Compiled, resources: Resources, workers: Workers, x: Array, w: Array, out: Array) -> None:  # fmt: skip
+        """Write out by the function of `sums`."""
         function, tasks = compiled
-        y = target if is_direct else np.ndarray(target.shape, out.dtype, memory[1])
-        pointers = windows.ctypes.data, w.ctypes.data, y.ctypes.data
-        parts = _cuts(tasks * height, 1, workers)
-        workers.deal(lambda number: function(*pointers, *parts[number]), len(parts))
-        if not is_direct:
-            places = [*product(range(height), range(width))]
+        target = out.transpose(2, 3, 0, 1)
+        height, width = out.shape[2:]
+        with scratch(resources, self.rooms) as memory:
+            image = self.edges.around(x, memory[0])
+            y = target if self.is_direct else np.ndarray(target.shape, out.dtype, memory[1])
+            pointers = _address(image), _address(w), _address(y)
+            parts = _cuts(tasks * height, 1, workers)
+            workers.deal(lambda number: function(*pointers, *parts[number]), len(parts))
+            if not self.is_direct:
+                places = [*product(range(height), range(width))]
 
-            def turn(number: int) -> None:
-                target[places[number]] = y[places[number]]
+                def turn(number: int) -> None:
+                    target[places[number]] = y[places[number]]
 
-            workers.deal(turn, len(places))
-    return True
+                workers.deal(turn, len(places))

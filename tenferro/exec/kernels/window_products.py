@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 
 from tenferro.exec.kernels.kernel import Array
-from tenferro.exec.kernels.matrix_product import PIECE, multiplied, pieces_for, scratch
+from tenferro.exec.kernels.matrix_product import PIECE, multiplied, scratch, workers_for
 from tenferro.exec.kernels.matrix_view import Axes, is_readable, step_of
-from tenferro.exec.kernels.sums_of_products import Machine, is_summed
+from tenferro.exec.kernels.sums_of_products import DirectSums
 from tenferro.exec.kernels.windows import Window, padded, windows_of
 from tenferro.exec.runtime.resources import Resources
-from tenferro.exec.runtime.threads import ALONE, Workers
 
-__all__ = ["by_machine", "products", "scattered", "worth"]
+__all__ = ["products", "scattered"]
 
 BLOCK_BYTES = 1 << 20
 """Of windows that are copied at once."""
@@ -40,26 +39,21 @@ Block = tuple[slice, ...]
 """Of the slowest of some axes."""
 
 
-def worth(resources: Resources, multiplications: int, moved: int) -> Workers:
-    """The threads for so much work."""
-    return resources.workers if pieces_for(multiplications, moved) > 1 else ALONE
-
-
 def products(
     window: Window,
     x: Array,
     w: Array,
     out: Array,
     resources: Resources,
-    machine: Machine | None = None,
+    direct: DirectSums | None = None,
 ) -> None:
-    """Write out [n, o, p..] of x [n, c, s..] and kernels [o, c, k..], by a machine where it has a way."""
+    """Write out [n, o, p..] of x [n, c, s..] and kernels [o, c, k..], directly where there is a way."""
     if not out.size:
         return
     if not x.size or not w.size:
         out[...] = 0
         return
-    if by_machine(window, x, w, out, resources, machine):
+    if direct is not None and direct.write(window, x, w, out):
         return
     factors = _Factors(window, x, w, out.shape[2:], resources)
     is_small = factors.rows * out.shape[1] <= LARGEST_SUM or factors.rows < 2 * PIECE
@@ -67,19 +61,6 @@ def products(
         _over_terms(factors, out)
     else:
         _over_rows(factors, out)
-
-
-def by_machine(
-    window: Window,
-    x: Array,
-    w: Array,
-    out: Array,
-    resources: Resources,
-    machine: Machine | None,
-) -> bool:
-    """Whether a machine has written out [n, o, p..] of x [n, c, s..] and kernels [o, c, k..]."""
-    workers = worth(resources, out.size * w[0].size, 0)
-    return machine is not None and is_summed(window, x, w, out, resources, workers, machine)
 
 
 class _Factors:
@@ -117,7 +98,7 @@ class _Factors:
         # Of the kernels: axis 1 is the channel as in windows, and the kernel's own follow.
         self.kernel_axes = tuple([axis if axis == 1 else axis - spatial for axis in self.taps])
         work = self.rows * self.terms * w.shape[0]
-        self.workers = worth(resources, work, self.rows * self.terms)
+        self.workers = workers_for(resources, work, self.rows * self.terms)
 
     def cuts(self, axes: Axes, beside: int) -> list[Block]:
         """Blocks of these axes, with so many elements beside each of theirs."""
@@ -327,7 +308,7 @@ def scattered(window: Window, x: Array, w: Array, out: Array, resources: Resourc
                     target = target[(slice(None), *map(slice, phase, [None] * len(phase), steps))]
                     target[...] = total[phase][(slice(None), *map(slice, target.shape[1:]))]
 
-    worth(resources, x.size * len(taps) * len(w), 0).share(work, len(runs))
+    workers_for(resources, x.size * len(taps) * len(w)).share(work, len(runs))
 
 
 def _add_what_meets(

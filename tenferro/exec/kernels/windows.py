@@ -11,7 +11,7 @@ import numpy as np
 from tenferro.exec.kernels.kernel import Array
 from tenferro.exec.kernels.structural import pad
 
-__all__ = ["Window", "channels_like", "is_channels_last", "padded", "windows_of"]
+__all__ = ["Edges", "Window", "channels_like", "is_channels_last", "padded", "windows_of"]
 
 
 @dataclass(frozen=True)
@@ -53,43 +53,61 @@ def channels_like(x: Array, shape: Sequence[int], dtype: Any, into: Any = None) 
     """An array [n, o, p..] in these bytes or in new memory, channels last where those of x are."""
     if not is_channels_last(x):
         return np.ndarray(shape, dtype, into)
-    return np.moveaxis(np.ndarray((shape[0], *shape[2:], shape[1]), dtype, into), -1, 1)
+    out = np.ndarray((shape[0], *shape[2:], shape[1]), dtype, into)
+    return out.transpose(0, out.ndim - 1, *range(1, out.ndim - 1))
+
+
+class Edges:
+    """The edges and gaps of arrays [n, c, s..] of one layout."""
+
+    def __init__(self, window: Window, shape: Sequence[int], strides: Sequence[int]) -> None:
+        low, high = ([0, 0, *[pair[side] for pair in window.padding]] for side in (0, 1))
+        gaps = [0, 0, *[d - 1 for d in window.lhs_dilation]]
+        axes = range(len(shape))
+        self.order = sorted(axes, key=lambda axis: -abs(strides[axis]))
+        self.inverse = sorted(axes, key=self.order.__getitem__)
+        self.edges = [tuple([each[axis] for axis in self.order]) for each in (low, high, gaps)]
+        self.has_gaps = any(gaps)
+        self.is_wider = max(*low, *high) > 0
+        kept = [slice(max(0, -a), max(0, n + min(0, b))) for a, n, b in zip(low, shape, high, strict=True)]  # fmt: skip
+        self.kept = tuple(kept) if min(*low, *high) < 0 else ()
+        self.shape = [a + n + b for a, n, b in zip(low, shape, high, strict=True)]
+        inside = [
+            slice(max(0, a), max(0, a) + len(range(n)[part]))
+            for a, n, part in zip(low, shape, kept, strict=True)
+        ]
+        self.inside = tuple(inside)
+        self.zeros: list[tuple[slice, ...]] = []
+        for axis, part in enumerate(inside[2:], 2):
+            if part.start:
+                self.zeros.append((*inside[:axis], slice(part.start)))
+            if part.stop < self.shape[axis]:
+                self.zeros.append((*inside[:axis], slice(part.stop, None)))
+
+    def around(self, x: Array, into: Any = None) -> Array:
+        """x with its edges and gaps, in the order of axes in which it lies; a view where edges only cut.
+
+        Args:
+            into: bytes for it; None takes new memory.
+        """
+        if self.has_gaps:
+            filled = pad(x.transpose(self.order), np.zeros((), x.dtype), *self.edges)
+            return filled.transpose(self.inverse)
+        if self.kept:
+            x = x[self.kept]
+        if not self.is_wider:
+            return x
+        filled = np.ndarray([self.shape[axis] for axis in self.order], x.dtype, into)
+        filled = filled.transpose(self.inverse)
+        for edge in self.zeros:
+            filled[edge] = 0
+        filled[self.inside] = x
+        return filled
 
 
 def padded(window: Window, x: Array, into: Any = None) -> Array:
-    """x with its edges and gaps, in the order of axes in which it lies; a view where edges only cut.
-
-    Args:
-        into: bytes for it; None takes new memory.
-    """
-    low, high = ([0, 0, *[pair[side] for pair in window.padding]] for side in (0, 1))
-    gaps = [0, 0, *[d - 1 for d in window.lhs_dilation]]
-    order = sorted(range(x.ndim), key=lambda axis: -abs(x.strides[axis]))
-    if any(gaps):
-        edges = [tuple([entries[axis] for axis in order]) for entries in (low, high, gaps)]
-        filled = pad(x.transpose(order), np.zeros((), x.dtype), *edges)
-        return filled.transpose(_inverse(order))
-    inside = [
-        slice(max(0, -a), max(0, n + min(0, b))) for a, n, b in zip(low, x.shape, high, strict=True)
-    ]
-    x, extents = x[tuple(inside)], x.shape
-    if max(*low, *high) <= 0:
-        return x
-    shape = [a + n + b for a, n, b in zip(low, extents, high, strict=True)]
-    filled = np.ndarray([shape[axis] for axis in order], x.dtype, into).transpose(_inverse(order))
-    inside = [slice(max(0, a), max(0, a) + n) for a, n in zip(low, x.shape, strict=True)]
-    for axis, part in enumerate(inside[2:], 2):
-        ahead = inside[:axis]
-        if part.start:
-            filled[(*ahead, slice(part.start))] = 0
-        if part.stop < shape[axis]:
-            filled[(*ahead, slice(part.stop, None))] = 0
-    filled[tuple(inside)] = x
-    return filled
-
-
-def _inverse(order: Sequence[int]) -> list[int]:
-    return sorted(range(len(order)), key=order.__getitem__)
+    """One array with its `Edges`."""
+    return Edges(window, x.shape, x.strides).around(x, into)
 
 
 def windows_of(window: Window, x: Array, sizes: Sequence[int]) -> Array:

@@ -139,10 +139,10 @@ class Linker:
         """
         if work is None or self.cache is not None:
             return None
-        if work * UNOPTIMISED > _passes(text):
-            return None
         first = object()
         if self._asked_for.get(text, lambda: first) is not first:
+            return None
+        if work * UNOPTIMISED > _passes(text):
             return None
         return self._linked(text, pointers, numbers, has_lock, is_optimised=False)
 
