@@ -202,12 +202,14 @@ class Contraction:
         turned = left.is_column_major and right.is_column_major
         small = prod(shape) < LARGE_RESULT and left.room + right.room < SMALLEST_SCRATCH
         whole = Whole(left, right, turned, self.resources)
-        is_mirrored = lhs is rhs and not left.room and self._is_symmetric()
-        product = (
-            Mirrored.of(left, self.resources)
-            if is_mirrored
-            else InPieces.of(groups, lhs, rhs, whole)
-        )
+        product: Product | None
+        if lhs is rhs and self._is_symmetric():
+            product = Mirrored.of(left, self.resources)
+            if product is None and left.room:
+                # BLAS mirrors what it sees to be one array, which two copies are not.
+                product = Mirrored(left, self.resources, 1)
+        else:
+            product = InPieces.of(groups, lhs, rhs, whole)
         if product is None and small:
             return _small(left.reader(), right.reader(), turned, shape, transposition)
         return partial(_split, product or whole, shape, transposition)
