@@ -225,3 +225,35 @@ def test_the_longest_products_of_narrow_integers_are_exact() -> None:
     specs = (TensorSpec(x.shape, x.dtype), TensorSpec((terms, 1), x.dtype))
     result = KERNEL.bind(wide, specs)(x, x.T)
     assert result.item() == 65535**2 * terms
+
+
+@pytest.mark.parametrize(
+    ("shape", "vector", "kind"), [((300, 20), 1, "rows"), ((20, 300), 0, "columns"), ((300, 20), 0, "terms")]
+)  # fmt: skip
+def test_a_large_matrix_by_a_vector_is_shared(
+    shape: tuple[int, int], vector: int, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits for memory long before as many multiplications of two matrices would be worth it."""
+    monkeypatch.setattr(matrix_product, "LARGE", 8 * 20 * 300)
+    kinds: list[str] = []
+    original = matrix_product.InPieces.__call__
+
+    def call(self: Any, *operands: Any) -> Any:
+        kinds.append(self.kind)
+        return original(self, *operands)
+
+    monkeypatch.setattr(matrix_product.InPieces, "__call__", call)
+    rng = np.random.default_rng(0)
+    x, v = rng.standard_normal(shape), rng.standard_normal(shape[vector])
+    specs = TensorSpec(x.shape, "float64"), TensorSpec(v.shape, "float64")
+    products: list[Any] = []
+    for threads in (1, 2, 3):
+        resources = Resources(Workers(threads))
+        if vector:
+            products.append(KERNEL.bind(DotGeneral((1,), (0,)), specs, resources)(x, v))
+        else:
+            products.append(KERNEL.bind(DotGeneral((0,), (0,)), specs[::-1], resources)(v, x))
+    assert kinds == [kind] * 3
+    for y in products:
+        np.testing.assert_array_equal(y, products[0])
+        np.testing.assert_allclose(y, x @ v if vector else v @ x, 1e-12, 1e-12)

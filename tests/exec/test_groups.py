@@ -243,3 +243,62 @@ def test_a_view_by_elements_keeps_what_it_looks_at(dtype: Any) -> None:
     expected = w.real + y.real, w.real - y.imag, w + y.conj()
     for result, exact in zip(executor.run(program, x), expected, strict=True):
         np.testing.assert_array_equal(result, exact)
+
+
+REDUCED: dict[str, Any] = {
+    "sum": (tnf.sum, np.sum), "prod": (tnf.prod, np.prod), "max": (tnf.max, np.max), "min": (tnf.min, np.min),
+    "any": (tnf.any, np.any), "all": (tnf.all, np.all),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("compiled", EXECUTORS)
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("name", REDUCED)
+def test_a_large_reduction_by_itself(
+    name: str, threads: int, compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over any axes, of numbers that do not fill vectors, with NaN and with zeros of both signs."""
+    monkeypatch.setattr(group, "SMALLEST", 1)
+    monkeypatch.setattr(group, "SMALLEST_IN_RUNS", 1)
+    monkeypatch.setattr(group, "SMALLEST_REDUCED", (1, 1))
+    ours, numpys = REDUCED[name]
+    executor = tnf.GraphExecutor(threads=threads, compiled=compiled)
+    for shape in ((2051,), (7, 301), (301, 7), (3, 5, 130)):
+        x = RNG.uniform(0.9, 1.1, shape)
+        cases = [x, x.astype(np.float32), x > 1.0] if name in ("any", "all") else [
+            x, x.astype(np.float32), (8 * x).astype(np.int32), np.where(x > 1, 0.0, -0.0),
+            np.where(x > 1.0999, np.nan, x),
+        ]  # fmt: skip
+        for case in cases:
+            for axes in (None, 0, -1, tuple(range(len(shape) - 1))):
+                program = tnf.compile(lambda v, axes=axes: ours(v, axis=axes), case)
+                expected = numpys(case, axis=axes)
+                bound = 1e-5 if case.dtype == np.float32 else 1e-13
+                y = executor.run(program, case)
+                np.testing.assert_allclose(y, expected, bound, err_msg=f"{shape} {axes}")
+                if name in ("max", "min") and case.dtype == np.float64:
+                    is_positive = ~np.signbit(case)
+                    winner = is_positive.any(axes) if name == "max" else is_positive.all(axes)
+                    np.testing.assert_array_equal(
+                        np.signbit(y)[~np.isnan(y)], ~winner[~np.isnan(y)]
+                    )
+
+
+def test_which_reductions_go_by_themselves() -> None:
+    """Large ones, short runs of neighbours before long ones; NumPy ends early where nothing can change any more."""
+
+    def steps(fn: Any, *shape: int, dtype: str = "float64") -> str:
+        return str(tnf.GraphExecutor(order="K").compile(tnf.compile(fn, tnf.TensorSpec(shape, dtype))))  # fmt: skip
+
+    along: Any = lambda x: tnf.sum(x, axis=-1)
+    whole: Any = tnf.sum
+    assert "Tiles" in steps(along, 1 << 14, 32)
+    assert "Tiles" not in steps(along, (1 << 14) - 1, 32)
+    assert "Tiles" not in steps(along, 1 << 13, 64)
+    assert "Tiles" in steps(lambda x: tnf.sum(x, axis=0), 1 << 14, 32)
+    assert "Tiles" in steps(whole, 1 << 21)
+    assert "Tiles" not in steps(whole, (1 << 21) - 1)
+    assert "Tiles" in steps(whole, 1 << 22, dtype="float32")
+    assert "Tiles" not in steps(tnf.max, (1 << 22) - 1)
+    assert "Tiles" in steps(tnf.max, 1 << 22)
+    assert "Tiles" not in steps(tnf.any, 1 << 25, dtype="bool")

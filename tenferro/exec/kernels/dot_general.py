@@ -27,6 +27,7 @@ from tenferro.exec.kernels.matrix_product import (
     Whole,
     multiplied,
     pieces_for,
+    work_of,
 )
 from tenferro.exec.kernels.matrix_view import Axes, order_of, step_of
 from tenferro.exec.runtime.resources import CALLER, Resources
@@ -168,7 +169,9 @@ class Contraction:
         ranks = len(self.lhs_shape), len(self.rhs_shape)
         if max(ranks) > 2:
             return None
-        large = self.sizes[0] * self.sizes[1] >= LARGE_RESULT or pieces_for(prod(self.sizes)) > 1
+        large = (
+            self.sizes[0] * self.sizes[1] >= LARGE_RESULT or pieces_for(work_of(*self.sizes)) > 1
+        )
         if self.sizes[2] == 1 or large:
             return None
         if ranks != (2, 2):

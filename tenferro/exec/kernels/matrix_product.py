@@ -21,7 +21,7 @@ from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import ALONE, Workers
 
 __all__ = [
-    "Groups", "InPieces", "Mirrored", "Whole", "multiplied", "pieces_for", "scratch", "workers_for",
+    "Groups", "InPieces", "Mirrored", "Whole", "multiplied", "pieces_for", "scratch", "work_of", "workers_for",
 ]  # fmt: skip
 
 PIECE = 128
@@ -33,6 +33,8 @@ Threads wait for each other between calls, so that pieces have to grow as well."
 MOST_PIECES = 16
 MOVED = 32
 """Multiplications that take as long as an element does that is copied first."""
+READ = 8
+"""The same, to read an element of a matrix that meets a single vector."""
 LARGEST_SHARE = 1 << 14
 """Elements of a result that may be the sum of one array per piece."""
 SMALLEST_SCRATCH = 1 << 17
@@ -75,6 +77,11 @@ def pieces_for(multiplications: int, moved: int = 0) -> int:
     work = multiplications and multiplications + MOVED * moved
     times = (work // LARGE).bit_length()
     return min(MOST_PIECES, 1 << max(times // 2, 1)) if times else 1
+
+
+def work_of(rows: int, columns: int, terms: int) -> int:
+    """Multiplications of a product that take as long; those of a matrix and a vector wait for memory."""
+    return rows * columns * terms * (READ if 1 in (rows, columns) else 1)
 
 
 def workers_for(resources: Resources, multiplications: int, moved: int = 0) -> Workers:
@@ -167,14 +174,14 @@ class InPieces:
         *batches, m, n = whole.shape
         k, batch = whole.left.shape[-1], prod(batches)
         moved = (lhs.size if whole.left.room else 0) + (rhs.size if whole.right.room else 0)
-        count = pieces_for(batch * m * n * k, moved)
+        count = pieces_for(batch * work_of(m, n, k), moved)
         if count < 2:
             return None
         if batch > 1:
             return cls(groups, lhs, rhs, whole, groups.batch, "batch", count)
         if k > max(m, n) and m * n <= LARGEST_SHARE:
             kind, axes, extent = "terms", groups.terms, k
-        elif _cuts_rows(m, n, whole.turned):
+        elif n == 1 or (m > 1 and _cuts_rows(m, n, whole.turned)):
             kind, axes, extent = "rows", (groups.rows, ()), m
         else:
             kind, axes, extent = "columns", ((), groups.columns), n

@@ -86,8 +86,11 @@ class Fold:
             def one(i: Index) -> Element:
                 return term(code.add(i, begin))
 
-            if self.combine is el.add and self.dtype.is_inexact and is_innermost:
-                return self._sum_in_lanes(size, one)
+            goes_in_lanes = (
+                self.dtype.is_float if self.combine is el.multiply else self.combine is el.add
+            )
+            if goes_in_lanes and self.dtype.is_inexact and is_innermost:
+                return self._in_lanes(size, one)
             if self.combine in EXTREMES and self.dtype.is_float and is_innermost:
                 return self._extreme_in_chains(size, one)
             return self._one_by_one(size, one, start)
@@ -123,8 +126,8 @@ class Fold:
         code.loop(count, one, chains=chains)
         return code.load(cell, 0, dtype)
 
-    def _sum_in_lanes(self, count: int, term: Callable[[Index], Element]) -> Element:
-        """The sum of each lane's terms, added up by halves, then the terms that fill no vector one after the other.
+    def _in_lanes(self, count: int, term: Callable[[Index], Element]) -> Element:
+        """The sum or product of each lane's terms, these by halves, then the terms that fill no vector one after the other.
 
         The order is written out, so that it is the same whether LLVM makes vectors of it or not.
         """
@@ -134,11 +137,12 @@ class Fold:
         vectors, rest = divmod(count, lanes) if lanes > 1 else (0, count)
         part = dtype.real
         kind = f"<{lanes} x {llvm_type(part)}>"
-        total = literal(0.0, dtype)
+        first = ", ".join([f"{llvm_type(part)} {literal(self.start, part)}"] * lanes)
+        total = literal(self.start, dtype)
         if vectors:
             cells = [code.cell(memory_type(part), lanes) for _ in range(1 + dtype.is_complex)]
             for cell in cells:
-                code.line(f"store {kind} zeroinitializer, ptr {cell}")
+                code.line(f"store {kind} <{first}>, ptr {cell}")
 
             def vector(number: Index) -> None:
                 start = code.scaled(number, lanes)
@@ -146,21 +150,22 @@ class Fold:
                 def lane(i: Index) -> None:
                     x = term(code.add(start, i))
                     for cell, each in zip(cells, x if dtype.is_complex else (x,), strict=True):
-                        sum_ = el.add(code, op, part, [code.load(cell, i, part), each])
-                        code.store(sum_, cell, i, part)
+                        both = self.combine(code, op, part, [code.load(cell, i, part), each])
+                        code.store(both, cell, i, part)
 
                 code.loop(lanes, lane)
 
             code.loop(vectors, vector)
-            sums = [_sum_of_halves(code, llvm_type(part), lanes, cell) for cell in cells]
-            total = tuple(sums) if dtype.is_complex else sums[0]
+            instruction = "fadd" if self.combine is el.add else "fmul"
+            totals = [_by_halves(code, instruction, llvm_type(part), lanes, cell) for cell in cells]
+            total = tuple(totals) if dtype.is_complex else totals[0]
         if not rest:
             return total
         return self._one_by_one(rest, lambda i: term(code.add(i, count - rest)), total)
 
 
-def _sum_of_halves(code: Code, kind: str, lanes: int, cell: str) -> str:
-    """The lanes of a vector in memory, added up."""
+def _by_halves(code: Code, instruction: str, kind: str, lanes: int, cell: str) -> str:
+    """The lanes of a vector in memory, added up or multiplied."""
     x = code.value(f"load <{lanes} x {kind}>, ptr {cell}")
     while lanes > 1:
         vector, lanes = f"<{lanes} x {kind}>", lanes // 2
@@ -172,7 +177,7 @@ def _sum_of_halves(code: Code, kind: str, lanes: int, cell: str) -> str:
                     f"shufflevector {vector} {x}, {vector} poison, <{lanes} x i32> <{places}>"
                 )
             )
-        x = code.value(f"fadd <{lanes} x {kind}> {halves[0]}, {halves[1]}")
+        x = code.value(f"{instruction} <{lanes} x {kind}> {halves[0]}, {halves[1]}")
     return code.value(f"extractelement <1 x {kind}> {x}, i64 0")
 
 

@@ -19,7 +19,7 @@ from tenferro.exec.llvm.code import (
     memory_type,
 )
 from tenferro.exec.llvm.control import Emitter
-from tenferro.exec.llvm.folding import BLOCK
+from tenferro.exec.llvm.folding import BLOCK, CHAINED, CHAINS
 from tenferro.exec.llvm.link import Linker
 from tenferro.exec.llvm.reduction import TOTALS, identity
 from tenferro.exec.llvm.tensor import Body, Memory, Store, Tensor
@@ -244,14 +244,19 @@ class _Writer:
     def _all_rows(self, start: str, count: str, shares: Sequence[Memory]) -> None:
         code = self.code
         extents = self.walks[0].shape[1 : self.lead]
+        # Else each number waits for the one before.
+        is_long = not extents or extents[-1] >= 2 * CHAINED
+        chains = CHAINS if is_long and any([not share.spec.shape for share in shares]) else 1
 
         def row(index: tuple[Index, ...]) -> None:
             if len(index) < len(extents) + 1:
-                code.loop(extents[len(index) - 1], lambda i: row((*index, i)))
+                is_last = len(index) == len(extents)
+                count = extents[len(index) - 1]
+                code.loop(count, lambda i: row((*index, i)), chains=chains if is_last else 1)
             else:
                 self._row(index, shares)
 
-        code.loop(count, lambda i: row((code.add(i, start),)))
+        code.loop(count, lambda i: row((code.add(i, start),)), chains=1 if extents else chains)
 
     def _row(self, index: tuple[Index, ...], shares: Sequence[Memory]) -> None:
         """One row, all of its results."""

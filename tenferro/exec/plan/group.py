@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from math import prod
 from typing import Any
 
 from tenferro.exec.plan.tile import REDUCTIONS, VIEWS, Group, tiles
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
+from tenferro.ops.reduction import ReduceAnd, ReduceMax, ReduceMin, ReduceOr
 from tenferro.ops.structural import BroadcastInDim
 from tenferro.types import DType, TensorSpec
 
@@ -22,6 +24,12 @@ __all__ = ["group"]
 
 SMALLEST = 1 << 16
 """Elements of a shape whose instructions are worth grouping."""
+SHORT_RUN = 64
+"""Neighbours."""
+SMALLEST_IN_RUNS = 1 << 19
+"""Elements of which a reduction by itself is worth sharing among threads, if runs of neighbours are short."""
+SMALLEST_REDUCED = 1 << 24, 1 << 25
+"""Bytes, where they are long: of sums and products, and of extremes."""
 MOST_WAITING = 32
 """Small steps that a run goes on without."""
 LONGEST_ROW = 1 << 16
@@ -167,7 +175,7 @@ class _Run:
             return None
         if _is_total(step):
             # A share of every tile in a narrow float would be rounded once more than the whole.
-            if x.dtype in (DType.F16, DType.BF16) or not self.numbers:
+            if x.dtype in (DType.F16, DType.BF16):
                 return None
             axes = sorted(op.axes)
             lead = min(lead, sum(axis == i for i, axis in enumerate(axes)))
@@ -177,6 +185,25 @@ class _Run:
 
     def _shares(self, spec: TensorSpec) -> bool:
         return spec.rank >= self.lead and spec.shape[: self.lead] == self.shape[: self.lead]
+
+    def _pays(self, step: ExecInstruction) -> bool:
+        """Whether a step is a group by itself.
+
+        NumPy has one thread for a reduction, and starts anew for each run of neighbours that are combined, or that stay.
+        """
+        if step.is_elementwise:
+            return True
+        x, op = self.types[step.input_slots[0]], step.op
+        assert isinstance(op, REDUCTIONS)
+        is_reduced = [axis in op.axes for axis in range(x.rank)]
+        extents = zip(reversed(x.shape), reversed(is_reduced), strict=True)
+        run = prod([n for n, _ in takewhile(lambda pair: pair[1] == is_reduced[-1], extents)])
+        if run < SHORT_RUN:
+            return x.size >= SMALLEST_IN_RUNS
+        if isinstance(op, (ReduceAnd, ReduceOr)):
+            return False  # because NumPy ends where nothing can change
+        is_extreme = isinstance(op, (ReduceMax, ReduceMin))
+        return x.size * x.dtype.itemsize >= SMALLEST_REDUCED[is_extreme]
 
     def finish(self) -> Iterator[ExecInstruction]:
         """The group, and once more the views that are needed outside, then what waited; a single reduction by itself."""
@@ -198,7 +225,7 @@ class _Run:
             if slot in leaving or any([reader in needed for reader in readers]):
                 needed.add(number)
         order = [number for number in self.numbers if number in needed]
-        if len(order) < 2 and not (order and steps[order[0]].is_elementwise):
+        if len(order) < 2 and not (order and self._pays(steps[order[0]])):
             yield from [steps[number] for number in order]
         else:
             yield tiles(self.program, Group(tuple([steps[number] for number in order]), self.shape,
