@@ -13,6 +13,8 @@ import numpy as np
 __all__ = ["CASES", "Case"]
 
 RNG = np.random.default_rng(0)
+LINE = 64
+"""Bytes of a line of the cache."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,15 @@ class Case:
 def normal(*shape: int, dtype: Any = np.float64, scale: float = 1.0) -> Any:
     """Random numbers."""
     return np.asarray(RNG.standard_normal(shape) * scale, dtype)
+
+
+def aligned(x: Any) -> Any:
+    """The array at the beginning of a line of the cache, where JAX need not copy it."""
+    room = np.empty(x.nbytes + LINE, np.uint8)
+    start = -room.ctypes.data % LINE
+    result = room[start : start + x.nbytes].view(x.dtype).reshape(x.shape)
+    result[...] = x
+    return result
 
 
 def uniform(*shape: int, low: float = 0.5, high: float = 1.5, dtype: Any = np.float64) -> Any:
@@ -300,6 +311,13 @@ def _cases() -> list[Case]:
         name = fn.__name__.replace("_", " ")
         cases.append(Case("rows", f"{name}, 4096 x 1024", fn, make))
         cases.append(Case("rows", f"{name}, gradient", summed(fn), make, True))
+    large = lambda: (aligned(normal(4096, 1024)),)
+    cases += [
+        Case("reductions", "sum, 4096 x 1024", lambda n, x: n.sum(x), large),
+        Case("reductions", "sums of columns", lambda n, x: n.sum(x, axis=0), large),
+        Case("reductions", "maxima of rows", lambda n, x: n.max(x, axis=1), large),
+        Case("reductions", "matrix by a vector", lambda n, x: x @ x[0], large),
+    ]
     for dtype in (np.float32, np.float64):
         make = lambda dtype=dtype: perceptron_args(dtype)
         cases.append(Case("networks", f"training step, {dtype.__name__}", perceptron, make, True))

@@ -186,7 +186,7 @@ class _Run:
     def _shares(self, spec: TensorSpec) -> bool:
         return spec.rank >= self.lead and spec.shape[: self.lead] == self.shape[: self.lead]
 
-    def _pays(self, step: ExecInstruction) -> bool:
+    def pays(self, step: ExecInstruction) -> bool:
         """Whether a step is a group by itself.
 
         NumPy has one thread for a reduction, and starts anew for each run of neighbours that are combined, or that stay.
@@ -225,7 +225,7 @@ class _Run:
             if slot in leaving or any([reader in needed for reader in readers]):
                 needed.add(number)
         order = [number for number in self.numbers if number in needed]
-        if len(order) < 2 and not (order and self._pays(steps[order[0]])):
+        if len(order) < 2 and not (order and self.pays(steps[order[0]])):
             yield from [steps[number] for number in order]
         else:
             yield tiles(self.program, Group(tuple([steps[number] for number in order]), self.shape,
