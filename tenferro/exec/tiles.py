@@ -33,7 +33,9 @@ TILE_BYTES = 1 << 20
 """Of one array's tile, at most: below, the calls cost more than the work, the more so on threads, which wait
 for each other between calls."""
 ROW_TILE_BYTES = 1 << 21
-"""The same where rows stay whole: sums, and what repeats along a row, gain less from a near cache."""
+"""The same where rows stay whole: sums, and what repeats along a row, gain less from a near cache; and where nothing but
+a number is written.
+"""
 ALONE_TILE_BYTES = 1 << 19
 """The same where one thread does it all."""
 CACHE_BYTES = 3 << 19
@@ -229,7 +231,7 @@ class TilesFunction:
         at_once = len([x for x in arrays if all(x.strides)]) + written + len(op.scratch)
         if is_alone:
             size = ALONE_TILE_BYTES
-        elif op.lead < len(op.shape):
+        elif op.lead < len(op.shape) or not (written or op.scratch):
             size = ROW_TILE_BYTES
         else:
             size = min(TILE_BYTES, max(TILE_BYTES // 2, CACHE_BYTES // max(1, at_once)))

@@ -260,7 +260,7 @@ def test_a_large_reduction_by_itself(
     """Over any axes, of numbers that do not fill vectors, with NaN and with zeros of both signs."""
     monkeypatch.setattr(group, "SMALLEST", 1)
     monkeypatch.setattr(group, "SMALLEST_IN_RUNS", 1)
-    monkeypatch.setattr(group, "SMALLEST_REDUCED", (1, 1))
+    monkeypatch.setattr(group, "SMALLEST_REDUCED", (1, 1, 1))
     ours, numpys = REDUCED[name]
     executor = tnf.GraphExecutor(threads=threads, compiled=compiled)
     for shape in ((2051,), (7, 301), (301, 7), (3, 5, 130)):
@@ -298,7 +298,8 @@ def test_which_reductions_go_by_themselves() -> None:
     assert "Tiles" in steps(lambda x: tnf.sum(x, axis=0), 1 << 14, 32)
     assert "Tiles" in steps(whole, 1 << 21)
     assert "Tiles" not in steps(whole, (1 << 21) - 1)
-    assert "Tiles" in steps(whole, 1 << 22, dtype="float32")
+    assert "Tiles" in steps(whole, 1 << 24, dtype="float32")
+    assert "Tiles" not in steps(whole, (1 << 24) - 1, dtype="float32")
     assert "Tiles" not in steps(tnf.max, (1 << 22) - 1)
     assert "Tiles" in steps(tnf.max, 1 << 22)
     assert "Tiles" not in steps(tnf.any, 1 << 25, dtype="bool")

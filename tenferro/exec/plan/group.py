@@ -28,8 +28,8 @@ SHORT_RUN = 64
 """Neighbours."""
 SMALLEST_IN_RUNS = 1 << 19
 """Elements of which a reduction by itself is worth sharing among threads, if runs of neighbours are short."""
-SMALLEST_REDUCED = 1 << 24, 1 << 25
-"""Bytes, where they are long: of sums and products, and of extremes."""
+SMALLEST_REDUCED = 1 << 24, 1 << 25, 1 << 26
+"""Bytes, where they are long: of sums and products, of extremes, and of numbers that are narrower than 8 bytes."""
 MOST_WAITING = 32
 """Small steps that a run goes on without."""
 LONGEST_ROW = 1 << 16
@@ -202,8 +202,8 @@ class _Run:
             return x.size >= SMALLEST_IN_RUNS
         if isinstance(op, (ReduceAnd, ReduceOr)):
             return False  # because NumPy ends where nothing can change
-        is_extreme = isinstance(op, (ReduceMax, ReduceMin))
-        return x.size * x.dtype.itemsize >= SMALLEST_REDUCED[is_extreme]
+        is_narrow, is_extreme = x.dtype.itemsize < 8, isinstance(op, (ReduceMax, ReduceMin))
+        return x.size * x.dtype.itemsize >= SMALLEST_REDUCED[2 if is_narrow else is_extreme]
 
     def finish(self) -> Iterator[ExecInstruction]:
         """The group, and once more the views that are needed outside, then what waited; a single reduction by itself."""

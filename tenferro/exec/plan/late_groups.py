@@ -17,12 +17,15 @@ from tenferro.exec.plan.lines import text_key
 from tenferro.exec.plan.machine import by_machine
 from tenferro.exec.schedule import ExecInstruction, ExecProgram, Tiles
 from tenferro.exec.tiles import COMPILED, TilesFunction, cost_of
+from tenferro.ops.reduction import ReduceAnd, ReduceMax, ReduceMin, ReduceOr
 from tenferro.ops.structural import BroadcastInDim, Reshape
 
 __all__ = ["LateGroup", "late_groups", "with_compiled"]
 
 PRICE = 20000.0
 """Microseconds that LLVM takes for a group."""
+CHOICES = ReduceMax, ReduceMin, ReduceAnd, ReduceOr
+"""Reductions that give one of their numbers, whatever the order."""
 LEAST = 20.0
 """Microseconds of a run that are worth a change."""
 
@@ -67,7 +70,8 @@ def _is_exact(step: ExecInstruction, program: ExecProgram) -> bool:
     if isinstance(step.op, BroadcastInDim | Reshape):
         return True
     operands = [program.types[slot] for slot in step.input_slots]
-    return step.is_elementwise and is_written(step, operands)
+    is_of_elements = step.is_elementwise or isinstance(step.op, CHOICES)
+    return is_of_elements and is_written(step, operands)
 
 
 def with_compiled(program: ExecProgram, groups: Iterable[LateGroup], linker: Linker) -> ExecProgram:

@@ -12,11 +12,14 @@ from tenferro.exec.llvm.loop import LoopCompiler
 from tenferro.exec.llvm.sums_of_products import CompiledSums
 from tenferro.exec.schedule import ExecInstruction, ExecProgram, Tiles
 from tenferro.exec.tiles import TilesFunction, cost_of
+from tenferro.ops.reduction import Reduction
 
 __all__ = ["by_machine", "compile_groups"]
 
 WORTH = 600.0
 """Microseconds of the interpreter, by estimate, that are worth compiling, which takes some 20 milliseconds."""
+WORTH_ALONE = 1e4
+"""The same of a reduction by itself, whose tiles NumPy reduces nearly as fast."""
 
 FEWEST = 1 << 20
 """Multiplications of a convolution that are worth compiling."""
@@ -43,7 +46,9 @@ def _compiled(
 ) -> ExecInstruction:
     assert isinstance(step.op, Tiles)
     cost = cost_of(step.op)
-    if cost < WORTH and not compiler.always:
+    (op, *others) = [member.op for member in step.op.members]
+    worth = WORTH_ALONE if isinstance(op, Reduction) and not others else WORTH
+    if cost < worth and not compiler.always:
         raise NotCompiledError(f"{cost:.0f} us do not pay")
     return by_machine(step, program, compiler.linker)
 
