@@ -1,0 +1,442 @@
+"""The text of compiled code: what each statement is written as, and the instructions that it counts as."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tenferro.exec.llvm import python_calls
+from tenferro.exec.llvm.code import Code, Flat, arguments, is_float, literal, llvm_type, memory_type
+from tenferro.exec.llvm.rows import Row
+from tenferro.types import DType
+
+
+def written(code: Code) -> list[str]:
+    """What is written beneath the labels of the whole function."""
+    return [line.strip() for line in "\n".join([*code.entry, *code.lines]).splitlines()]
+
+
+def moved(code: Code) -> None:
+    """Ten numbers, each to the place before its own."""
+
+    def one(i: Any) -> None:
+        code.store(code.load("%x", code.add(i, 1), DType.F64), "%y", i, DType.F64)
+
+    code.loop(10, one)
+    code.line("ret i64 0")
+
+
+MOVED = """define {linkage}i64 @f(ptr noalias %x, ptr noalias %y, i64 %n){attributes} {{
+entry:
+  br label %head1
+head1:
+  %i4 = phi i64 [0, %entry], [%v10, %body2]
+  %more5 = icmp slt i64 %i4, 10
+  br i1 %more5, label %body2, label %end3
+body2:
+  %v6 = add nsw i64 %i4, 1
+  %v7 = getelementptr inbounds double, ptr %x, i64 %v6
+  %v8 = load double, ptr %v7
+  %v9 = getelementptr inbounds double, ptr %y, i64 %i4
+  store double %v8, ptr %v9
+  %v10 = add nsw i64 %i4, 1
+  br label %head1
+end3:
+  ret i64 0
+}}
+"""
+
+
+def test_a_loop_is_written_and_counted() -> None:
+    code = Code()
+    moved(code)
+    assert code.text("f", ["%x", "%y"], ["%n"]) == MOVED.format(linkage="", attributes="")
+    assert code.text("f", ["%x", "%y"], ["%n"], is_internal=True) == MOVED.format(
+        linkage="internal ", attributes=" noinline"
+    )
+    # Five instructions in each of ten turns, and two branches, the counter and the return around them.
+    assert code.work == 5 * 10 + 5
+    assert code.late_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("lanes", "counts", "width"),
+    [
+        ((), [10], None),
+        ((2,), [10], None),
+        ((4,), [10], None),
+        ((8, 4), [10], 512),  # one whole vector and two by themselves, or two and two
+        ((8, 4), [12], 256),
+        ((8, 4), [7], 256),
+        ((8, 4), [8], 512),
+        ((8, 4), [16], 512),
+        ((8, 4), [12, 64], 512),
+        ((8, 4), [12, 12, 64], 512),
+        ((8, 4), [12, 12, 12, 12, 16], 256),
+        ((8, 4), [20], 256),
+        ((8, 4), [11], 512),
+        ((8, 4), [12, "%n"], 256),
+        ((8, 4), [12, *["%n"] * 18], 512),
+        ((8, 4), ["%n"], 512),
+        ((8, 4), [], 512),
+    ],
+)
+def test_vectors_are_as_wide_as_loops_fill(
+    lanes: tuple[int, ...], counts: list[int | str], width: int | None
+) -> None:
+    code = Code(lanes=lanes)
+    for count in counts:
+        code.loop(count, lambda i: code.line(f"store i64 {i}, ptr %x"))
+    expected = f'"prefer-vector-width"="{width}"' if width else ""
+    assert code.text("f", ["%x"]).splitlines()[0] == " ".join(
+        ["define i64 @f(ptr noalias %x)", *filter(None, [expected]), "{"]
+    )
+
+
+def test_only_the_loop_inside_of_others_fills_vectors() -> None:
+    """And none that calls what is no arithmetic."""
+    code = Code(lanes=(8, 4))
+    code.loop(64, lambda _: code.loop(12, lambda i: code.line(f"store i64 {i}, ptr %x")))
+    assert 'width"="256"' in code.text("f", ["%x"])
+    code = Code(lanes=(8, 4))
+    code.loop(12, lambda _: code.calls_out())
+    code.loop(12, lambda _: code.loop(64, lambda i: code.line(f"store i64 {i}, ptr %x")))
+    assert 'width"="512"' in code.text("f", ["%x"])
+
+
+def test_few_turns_are_written_out() -> None:
+    for count, unroll in ((0, False), (1, False), (4, True)):
+        code, turns = Code(), list[Any]()
+        code.loop(count, turns.append, unroll)
+        assert turns == list(range(count))
+        assert not code.lines
+    for shape in ((), (1,), (0,), (1, 1), (2, 2), (4,)):
+        indices: list[Any] = []
+        code.loops(shape, indices.append)
+        assert indices == list(np.ndindex(shape))
+        assert not code.lines
+
+
+def test_many_turns_are_a_loop() -> None:
+    for write in (
+        lambda code, body: code.loop(2, body),
+        lambda code, body: code.loop(5, body, unroll=True),
+        lambda code, body: code.loop("%n", body, unroll=True),
+        lambda code, body: code.loops((5,), body),
+    ):
+        code, indices = Code(), list[Any]()
+        write(code, indices.append)
+        assert len(indices) == 1
+        assert code.lines[-1] == "end3:"
+    code, indices = Code(), []
+    code.loops((2, 3), indices.append)
+    assert indices == [("%i4", "%i9")]
+
+
+def test_chains_are_said_to_llvm() -> None:
+    code = Code()
+    for chains in (1, 4, 8):
+        code.loop("%n", lambda _: None, chains=chains)
+    assert [line for line in code.lines if "!llvm" in line] == [
+        "  br label %head7, !llvm.loop !0",
+        "  br label %head13, !llvm.loop !4",
+    ]
+    assert code.globals == [
+        "!0 = distinct !{!0, !1}",
+        '!1 = !{!"llvm.loop.interleave.count", i32 4}',
+        "!4 = distinct !{!4, !5}",
+        '!5 = !{!"llvm.loop.interleave.count", i32 8}',
+    ]
+
+
+def test_calls_count_as_more() -> None:
+    code = Code()
+    assert code.call("llvm.smin.i64", "i64", [("i64", "%a"), ("i64", "8")]) == "%v1"
+    assert code.lines == ["  %v1 = call i64 @llvm.smin.i64(i64 %a, i64 8)"]
+    assert code.declared == {"llvm.smin.i64": "declare i64 @llvm.smin.i64(i64, i64)"}
+    assert code.work == 16
+    with code.times(3):
+        code.line("fence seq_cst")
+        code.line("fence seq_cst", 5)
+        with code.times(2):
+            code.line("fence seq_cst")
+    code.line("fence seq_cst")
+    assert code.work == 16 + 3 + 15 + 6 + 1
+
+
+def test_a_choice_and_an_end() -> None:
+    code = Code()
+    code.branch("%c", lambda: code.line("a"), lambda: code.leave_if("%d", -7))
+    assert written(code) == [
+        "br i1 %c, label %yes1, label %no2",
+        "yes1:", "a", "br label %end3",
+        "no2:", "br i1 %d, label %leave4, label %stay5",
+        "leave4:", "ret i64 -7",
+        "stay5:", "br label %end3",
+        "end3:",
+    ]  # fmt: skip
+
+
+def test_numbers_of_elements_are_written_where_they_are_not_known() -> None:
+    code = Code()
+    assert (code.add(2, 3), code.add(0, "%i"), code.add("%i", 0)) == (5, "%i", "%i")
+    assert (code.scaled(2, 3), code.scaled("%i", 1), code.scaled("%i", 0)) == (6, "%i", 0)
+    assert (code.divided(17, 5), code.divided("%i", 1)) == ((3, 2), ("%i", 0))
+    assert code.position(17, (3, 2, 5)) == (1, 1, 2)
+    assert code.linear((1, 1, 2), (3, 2, 5)) == 17
+    assert code.linear(Flat(("%i",)), (3, 2, 5)) == "%i"
+    assert code.linear(("%i", "%j"), (1, 7)) == "%j"
+    assert code.position("%i", (3,)) == ("%i",)
+    assert code.position("%i", ()) == ()
+    assert not code.lines
+    assert code.add("%i", 3) == code.add("%i", 3) == "%v1"
+    assert code.scaled("%i", 3) == code.scaled("%i", 3) == "%v2"
+    assert code.divided("%i", 3) == code.divided("%i", 3) == ("%v3", "%v4")
+    assert written(code) == [
+        "%v1 = add nsw i64 %i, 3", "%v2 = mul nsw i64 %i, 3",
+        "%v3 = udiv i64 %i, 3", "%v4 = urem i64 %i, 3",
+    ]  # fmt: skip
+
+
+def test_values_are_known_inside_of_their_block() -> None:
+    code = Code()
+    outside = code.once("outside", lambda: code.value("a"))
+    with code.scope():
+        assert code.once("outside", lambda: code.value("b")) == outside
+        inside = code.once("inside", lambda: code.value("c"))
+        assert code.once("inside", lambda: code.value("d")) == inside
+    assert code.once("inside", lambda: code.value("e")) != inside
+    assert code.once("outside", lambda: code.value("f")) == outside
+    code.forget()
+    assert code.once("outside", lambda: code.value("g")) != outside
+    assert written(code) == ["%v1 = a", "%v2 = c", "%v3 = e", "%v4 = g"]
+
+
+def test_numbers_of_the_text_lie_once() -> None:
+    code = Code()
+    names = [code.constant("i64", "1"), code.constant("i64", "2"), code.constant("i64", "1"), code.constant("i32", "1")]  # fmt: skip
+    assert names == ["@number0", "@number1", "@number0", "@number2"]
+    assert code.globals == [
+        "@number0 = private constant i64 1",
+        "@number1 = private constant i64 2",
+        "@number2 = private constant i32 1",
+    ]
+    assert (code.cell("ptr", 3), code.cell("i8")) == ("%cell1", "%cell2")
+    assert written(code) == [
+        "%cell1 = alloca ptr, i64 3, align 64",
+        "%cell2 = alloca i8, i64 1, align 64",
+    ]
+
+
+def test_a_module_has_its_parts_in_order() -> None:
+    code = Code()
+    code.globals.append("global")
+    code.declared["d"] = "declared"
+    code.functions["g"] = "function"
+    code.keep(["g", "h"])
+    code.areas |= {"%at1": 0, "%at2": 64}
+    code.entry.append("  first")
+    code.line("second")
+    used = (
+        '@llvm.compiler.used = appending global [2 x ptr] [ptr @g, ptr @h], section "llvm.metadata"'
+    )
+    assert code.text("f", ["%x"], ["%n"]).splitlines() == [
+        "global", used, "declared", "function",
+        "define i64 @f(ptr noalias %x, ptr noalias %at1, ptr noalias %at2, i64 %n) {",
+        "entry:", "  first", "  second", "}",
+    ]  # fmt: skip
+    assert code.call_of("f", ["%x"], ["%n"]).splitlines() == [
+        "  %at1 = getelementptr i8, ptr %scratch, i64 0",
+        "  %at2 = getelementptr i8, ptr %scratch, i64 64",
+        "  %status = call i64 @f(ptr %x, ptr %at1, ptr %at2, i64 %n)",
+    ]
+    code.late |= {"a": "declare i64 @g()\nfirst", "b": "second\ndeclare i64 @g()"}
+    late = code.late_text().split("\n")
+    assert late[0].startswith("; ")
+    assert late[1:] == ["declare i64 @g()", "first", "second", ""]
+    assert arguments(["%x", "%y"], ["%n"]) == "ptr %x, ptr %y, i64 %n"
+
+
+TYPES = {
+    "bool": ("i1", "i8"), "int8": ("i8", "i8"), "uint8": ("i8", "i8"), "int16": ("i16", "i16"),
+    "uint16": ("i16", "i16"), "int32": ("i32", "i32"), "uint32": ("i32", "i32"), "int64": ("i64", "i64"),
+    "uint64": ("i64", "i64"), "float16": ("float", "i16"), "bfloat16": ("float", "i16"),
+    "float32": ("float", "float"), "float64": ("double", "double"), "complex64": ("float", "float"),
+    "complex128": ("double", "double"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", DType, ids=lambda dtype: dtype.value)
+def test_types_in_registers_and_in_memory(dtype: DType) -> None:
+    assert (llvm_type(dtype), memory_type(dtype)) == TYPES[dtype.value]
+    is_integer = "int" in dtype.value or dtype is DType.Bool
+    assert is_float(dtype) is not is_integer
+    code = Code()
+    bits = {"float": 32, "double": 64}
+    if is_integer:
+        assert (code.bits("%x", dtype), code.of_bits("%x", dtype)) == ("%x", "%x")
+    elif dtype in (DType.F32, DType.F64):
+        kind = llvm_type(dtype)
+        assert (code.bits("%x", dtype), code.of_bits("%y", dtype)) == ("%v1", "%v2")
+        assert written(code) == [
+            f"%v1 = bitcast {kind} %x to i{bits[kind]}",
+            f"%v2 = bitcast i{bits[kind]} %y to {kind}",
+        ]
+
+
+def test_elements_of_memory() -> None:
+    code = Code()
+    assert code.load("%x", 0, DType.Bool) == "%v2"
+    code.store("%b", "%y", 3, DType.Bool)
+    assert code.load("%z", "%i", DType.C32) == ("%v7", "%v10")
+    code.store(("%a", "%b"), "%w", 1, DType.C64)
+    assert written(code) == [
+        "%v1 = load i8, ptr %x", "%v2 = trunc i8 %v1 to i1",
+        "%v3 = zext i1 %b to i8", "%v4 = getelementptr inbounds i8, ptr %y, i64 3", "store i8 %v3, ptr %v4",
+        "%v5 = mul nsw i64 %i, 2",
+        "%v6 = getelementptr inbounds float, ptr %z, i64 %v5", "%v7 = load float, ptr %v6",
+        "%v8 = add nsw i64 %v5, 1",
+        "%v9 = getelementptr inbounds float, ptr %z, i64 %v8", "%v10 = load float, ptr %v9",
+        "%v11 = getelementptr inbounds double, ptr %w, i64 2", "store double %a, ptr %v11",
+        "%v12 = getelementptr inbounds double, ptr %w, i64 3", "store double %b, ptr %v12",
+    ]  # fmt: skip
+
+
+def test_numbers_as_they_are_written() -> None:
+    cases: list[tuple[Any, DType, Any]] = [
+        (True, DType.Bool, "true"),
+        (0, DType.Bool, "false"),
+        (-3.0, DType.I32, "-3"),
+        (1, DType.F32, "0x3FF0000000000000"),
+        (-2.0, DType.F64, "0xC000000000000000"),
+        (1 - 2j, DType.C32, ("0x3FF0000000000000", "0xC000000000000000")),
+    ]
+    for value, dtype, text in cases:
+        assert literal(value, dtype) == text
+
+
+# ---- loops between looks at signals ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("count", "lines"), [(0, []), (1, ["a 0"])])
+def test_few_turns_are_no_loop(count: int, lines: list[str]) -> None:
+    code = Code()
+    python_calls.turns(code, count, lambda i: code.line(f"a {i}"))
+    assert written(code) == lines
+
+
+LOOP = [
+    "br label %head5",
+    "head5:",
+    "%i8 = phi i64 [0, %part1], [%v11, %body6]",
+    "%more9 = icmp slt i64 %i8, %size4",
+    "br i1 %more9, label %body6, label %end7",
+    "body6:",
+    "%v10 = add nsw i64 %i8, %start3",
+    "a %v10",
+    "%v11 = add nsw i64 %i8, 1",
+    "br label %head5",
+    "end7:",
+]
+LOOK = [
+    "%v12 = add nsw i64 %start3, %size4",
+    "%v13 = call i64 @check_signals()",
+    "%v14 = icmp ne i64 %v13, 0",
+    "br i1 %v14, label %leave15, label %stay16",
+    "leave15:",
+    "ret i64 -1",
+    "stay16:",
+    "%v17 = icmp slt i64 %v12, 1000",
+    "br i1 %v17, label %part1, label %parted2",
+    "parted2:",
+]
+
+
+@pytest.mark.parametrize(("part", "size"), [(30_001, None), (30_000, 999), (3000, 99), (1, 1)])
+def test_turns_go_in_parts_of_as_much_work_as_is_said(
+    part: int, size: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(python_calls, "PART", part)
+    code = Code()
+    # With the loop's own five a turn has thirty instructions, beside the branch before all of them.
+    python_calls.turns(code, 1000, lambda i: code.line(f"a {i}", 25))
+    bounds = [
+        "%start3 = phi i64 [0, %entry], [%v12, %stay16]",
+        "%start3.left = sub nsw i64 1000, %start3",
+        f"%start3.short = icmp slt i64 %start3.left, {size}",
+        f"%size4 = select i1 %start3.short, i64 %start3.left, i64 {size}",
+    ]
+    whole = ["%start3 = add i64 0, 0", "%size4 = add i64 0, 1000"]
+    assert written(code) == [
+        "br label %part1", "part1:", *(bounds if size else whole), *LOOP, *(LOOK if size else [])
+    ]  # fmt: skip
+    assert list(code.functions) == (["check_signals"] if size else [])
+
+
+def test_a_while_loop_looks_at_signals_after_each_part() -> None:
+    code = Code()
+    with code.times(7):
+        assert python_calls.repeat(code, lambda: "%more", lambda: code.line("a", 30)) == "0"
+    assert code.while_loops == 1
+    assert written(code) == [
+        "%cell4 = alloca i64, i64 1, align 64", "store i64 10000000, ptr %cell4",
+        "br label %head1",
+        "head1:", "br i1 %more, label %body2, label %end3",
+        "body2:", "a",
+        # The branches to the head and to the body count too.
+        "%v5 = load i64, ptr %cell4", "%v6 = sub i64 %v5, 32", "store i64 %v6, ptr %cell4",
+        "%v7 = icmp slt i64 %v6, 0", "br i1 %v7, label %yes8, label %no9",
+        "yes8:", "%v11 = call i64 @check_signals()", "%v12 = icmp ne i64 %v11, 0",
+        "br i1 %v12, label %leave13, label %stay14",
+        "leave13:", "ret i64 -1",
+        "stay14:", "store i64 10000000, ptr %cell4", "br label %end10",
+        "no9:", "br label %end10",
+        "end10:", "br label %head1",
+        "end3:",
+    ]  # fmt: skip
+
+
+def test_a_while_loop_is_left_after_some_parts() -> None:
+    code = Code()
+    status = python_calls.repeat(code, lambda: "%more", lambda: code.line("a", 30), "%parts")
+    assert status == "%v22"
+    lines = written(code)
+    assert lines[:4] == [
+        "%cell4 = alloca i64, i64 1, align 64", "%cell5 = alloca i64, i64 1, align 64",
+        "store i64 %parts, ptr %cell5", "store i64 10000000, ptr %cell4",
+    ]  # fmt: skip
+    look = lines.index("stay15:")
+    assert lines[look:] == [
+        "stay15:", "store i64 10000000, ptr %cell4",
+        "%v16 = load i64, ptr %cell5", "%v17 = sub i64 %v16, 1", "store i64 %v17, ptr %cell5",
+        "%v19 = icmp eq i64 %v17, 0", "br i1 %v19, label %end3, label %stay18",
+        "stay18:", "br label %end11",
+        "no10:", "br label %end11",
+        "end11:", "br label %head1",
+        "end3:", "%v20 = load i64, ptr %cell5", "%v21 = icmp eq i64 %v20, 0",
+        "%v22 = select i1 %v21, i64 1, i64 0",
+    ]  # fmt: skip
+
+
+def test_which_operands_lie_in_memory() -> None:
+    def write(*_: Any) -> Any:
+        raise AssertionError
+
+    row = Row(write)
+    assert [row.must_settle(position) for position in range(3)] == [False] * 3
+    assert not row.moves
+    assert row.is_exact
+    assert row.complex_is_exact
+    assert row.reason_for(None, ()) == ""
+    assert [Row(write, settles=True).must_settle(position) for position in range(2)] == [True, True]
+    assert [Row(write, settles=(1, 2)).must_settle(n) for n in range(4)] == [
+        False,
+        True,
+        True,
+        False,
+    ]
+    refused = Row(write, refusal=lambda op, operands: f"{op} of {len(operands)}")
+    assert refused.reason_for("Add", (1, 2)) == "Add of 2"
+    assert Row(write, refusal=lambda *_: "later", reason="first").reason_for("Add", ()) == "first"
