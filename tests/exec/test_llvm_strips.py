@@ -345,3 +345,53 @@ def test_threads_share_an_executor() -> None:
         caller.join()
     assert not differing
     np.testing.assert_array_equal(results[1], expected)
+
+
+HALVED = lambda x, turns=9: tnf.scan(lambda c, _: (c * 0.5, None), x, None, length=turns)[0]
+
+
+@pytest.mark.parametrize(
+    ("fn", "shapes", "remark"),
+    [
+        # The carry, then the carry and a constant, of which a strip has 16384 bytes.
+        (HALVED, [(N,)], "in 10 strips of 2048"),
+        (powers, [(N,), (7,)], "in 20 strips of 1024"),
+        # Of 64 kB, and of four turns, at least.
+        (HALVED, [(8192,)], "in 4 strips of 2048"),
+        (HALVED, [(8191,)], ""),
+        (lambda x: HALVED(x, 4), [(8192,)], "in 4 strips of 2048"),
+        (lambda x: HALVED(x, 3), [(8192,)], ""),
+        # A strip has multiples of 64 elements that lie in a row.
+        (HALVED, [(7001, 3)], "in 11 strips of 672"),
+        (HALVED, [(7001, 8)], "in 28 strips of 256"),
+        (HALVED, [(8, 1024)], "in 4 strips of 2"),
+        (HALVED, [(9, 1024)], "in 5 strips of 2"),
+        (HALVED, [(4, 3000)], "in 6 strips of 512"),
+        (lambda x, y: tnf.scan(lambda c, _: (c * x + y, None), x, None, length=9)[0], [(N,), (N,)], "in 32 strips of 640"),
+        # What is read a row in each turn counts for nothing, nor what is a number.
+        (lambda x, s: stacked(x, s)[0], [(N,), (7, N)], "in 10 strips of 2048"),
+        (lambda x, n: tnf.scan(lambda c, _: (c * n, None), x, None, length=9)[0], [(N,), ()], "in 10 strips of 2048"),
+    ],
+)  # fmt: skip
+def test_strips_are_as_wide_as_the_first_level_cache(
+    fn: Any, shapes: list[tuple[int, ...]], remark: str
+) -> None:
+    program = tnf.compile(fn, *[np.zeros(shape) for shape in shapes])
+    executor = tnf.GraphExecutor("K", compiled=True)
+    assert remarks(executor, program) == [f"compiled {remark}".strip()]
+
+
+@pytest.mark.parametrize(("size", "remark"), [(2000, "compiled in 2 strips of 2000"), (2001, "compiled")])  # fmt: skip
+def test_strips_are_two_at_least(size: int, remark: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strips, "LEAST_BYTES", 1)
+    monkeypatch.setattr(strips, "LEAST_WIDTH", 1)
+    monkeypatch.setattr(strips, "STRIP_BYTES", 8 * size)
+    program = tnf.compile(HALVED, np.zeros(4000))
+    assert remarks(tnf.GraphExecutor("K", compiled=True), program) == [remark]
+
+
+def test_the_last_strip_begins_earlier() -> None:
+    scan = Scan.__new__(Scan)
+    for extent, width, starts in ((10, 4, [0, 4, 6]), (8, 4, [0, 4]), (9, 4, [0, 4, 5])):
+        cut = strips.Strips(scan, scan, extent, width, (), ())
+        assert [cut.start(number) for number in range(cut.count)] == starts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,11 @@ from tenferro.exec.copying import Copy, Dense
 from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import Workers
-from tenferro.exec.runtime.turn import Turn, turn_of
+from tenferro.exec.runtime.turn import Turn, TurnedResult, TurnedRows, turn_of
 
 pytest.importorskip("llvmlite.binding")
 from tenferro.exec.llvm.link import Linker, Processor
-from tenferro.exec.llvm.turned_copy import TurnedCopies, lanes_of
+from tenferro.exec.llvm.turned_copy import TurnedCopies, lanes_of, tasks_of, text_of
 
 LINKER = Linker()
 DTYPES = ("int8", "float16", "float32", "float64", "complex128")
@@ -169,3 +170,92 @@ def test_results_of_programs_are_turned() -> None:
     assert executor.compiler.turner.stats().entries == 1
     executor.cache_clear()
     assert executor.compiler.turner.stats().entries == 0
+
+
+def of_columns(itemsize: int, *columns: int) -> Turn:
+    return Turn(itemsize, (), ((64, 64),), tuple([(n, 64) for n in columns]), False)
+
+
+@pytest.mark.parametrize(
+    ("widest", "itemsize", "columns", "lanes"),
+    [
+        *[(8, itemsize, (64,), lanes) for itemsize, lanes in ((1, 16), (2, 16), (4, 16), (8, 8), (16, 4), (32, 2), (64, 1))],
+        *[(4, itemsize, (64,), lanes) for itemsize, lanes in ((1, 16), (2, 16), (4, 8), (8, 4), (16, 2), (32, 1), (64, 1))],
+        # Not more than there are, and halves where these leave nothing over.
+        (8, 8, (3,), 2),
+        (8, 8, (1,), 1),
+        (8, 8, (6,), 4),
+        (8, 8, (12,), 4),
+        (8, 8, (3, 4), 4),
+        (8, 8, (4, 4), 8),
+        (8, 4, (24,), 8),
+        (8, 4, (20,), 16),
+        (8, 4, (36,), 16),
+        (8, 4, (12,), 4),
+        (4, 1, (15,), 8),
+    ],
+)  # fmt: skip
+def test_elements_of_registers(
+    widest: int, itemsize: int, columns: tuple[int, ...], lanes: int
+) -> None:
+    processor = Processor("", "", False, False, (widest, widest // 2))
+    assert lanes_of(of_columns(itemsize, *columns), processor) == lanes
+
+
+@pytest.mark.parametrize(
+    ("itemsize", "outer", "rows", "counts", "own"),
+    [
+        (8, (), (6400,), [25], 1),  # tiles of 256 rows, which are 32 lines of eight
+        (8, (), (6408,), [26], 1),
+        (8, (), (64, 100), [25], 1),
+        (8, (), (64,), [1], 1),
+        (1, (), (640,), [3], 1),  # tiles of four lines
+        (16, (), (64,), [1], 1),
+        (16, (), (512,), [2], 1),
+        (64, (), (512,), [2], 1),
+        (8, (5, 3), (6400,), [5, 3, 25], 3),
+        (8, (8, 8), (6400,), [8, 8, 25], 2),
+        (8, (64, 3), (6400,), [64, 3, 25], 1),
+        (8, (63, 3), (6400,), [63, 3, 25], 2),
+    ],
+)  # fmt: skip
+def test_tasks_are_many_where_there_is_much_to_do(
+    itemsize: int, outer: tuple[int, ...], rows: tuple[int, ...], counts: list[int], own: int
+) -> None:
+    turn = Turn(
+        itemsize, tuple([(n, 1, 1) for n in outer]), tuple([(n, 1) for n in rows]), ((8, 64),), True
+    )
+    assert tasks_of(turn) == (counts, own)
+
+
+@pytest.mark.parametrize(("itemsize", "kind"), [(1, "<16 x i8>"), (4, "<8 x i32>"), (8, "<4 x i64>"), (16, "<4 x i64>")])  # fmt: skip
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_lines_go_to_memory_by_whole_registers(itemsize: int, kind: str, is_streamed: bool) -> None:
+    processor = Processor("", "", False, False, (4,))
+    height = 64 // itemsize
+    turn = Turn(itemsize, (), ((height, 16),), ((16, height),), is_streamed)
+    lanes = lanes_of(turn, processor)
+    text = text_of(turn, processor)
+    loads = re.findall(r"load (<.*?>), ptr %v\d+, align (\d+)\n", text)
+    assert loads == [(kind, str(min(8, itemsize)))] * height
+    stores = re.findall(r"store (<.*?>) %v\d+, ptr %v\d+, align (\d+)(.*)\n", text)
+    around = ", !nontemporal !0" if is_streamed else ""
+    # A line of each column of the block, of which nothing is written twice.
+    assert stores == [(kind, str(lanes * itemsize), around)] * height
+    assert ("!0 = !{i32 1}" in text, "fence seq_cst" in text) == (is_streamed, is_streamed)
+
+
+@pytest.mark.skipif(max(LINKER.processor.lanes) < 4, reason="vectors are short")
+def test_rows_are_turned_by_linked_functions_alone() -> None:
+    turn = Turn(8, (), ((64, 16),), ((16, 64),), False)
+    rows = TurnedRows(64, (TurnedResult(0, turn, 128),), 64 * 128)
+    turner = TurnedCopies(LINKER, worth=1)
+    assert turner.by_rows(rows, lambda *_: 0, 1, 1) is None
+    short = short_vectors(8)
+    short.__dict__["processor"] = Processor("generic", "", False, False, (2,))
+    (code, _) = turner.function(turn) or (None, 0)
+    assert code is not None
+    assert TurnedCopies(short).by_rows(rows, code, 1, 1) is None
+    assert turner.by_rows(rows, code, 1, 1) is not None
+    # Asked for twice before, and kept; the processor with short vectors has none of its own.
+    assert (turner.stats().hits, turner.stats().misses, turner.stats().entries) == (2, 1, 1)
