@@ -14,13 +14,15 @@ import pytest
 
 import tenferro as tnf
 from tenferro import errors
+from tenferro.compile_cache import CompileCache
+from tenferro.dims import GuardLog
 from tenferro.door import apply
 from tenferro.exec import executor as native
 from tenferro.exec.llvm import link, python_calls
 from tenferro.exec.llvm import loop as compiled_loops
 from tenferro.exec.llvm.control import COMPILED
 from tenferro.exec.plan import group
-from tenferro.ops.control import ControlOp
+from tenferro.ops.control import Alternatives, ControlOp
 from tenferro.ops.dynamic import DynamicTruncate
 from tenferro.types import DType, flatten
 from tests.samples import SAMPLES
@@ -696,3 +698,120 @@ def test_a_group_on_a_field_of_records() -> None:
     assert [step.remark for step in executor.compile(program, x).instructions] == ["compiled"]
     for operand in (x, x.copy(), x):
         np.testing.assert_array_equal(executor.run(program, operand), np.sqrt(x) * 2.0 + x)
+
+
+VECTOR, MATRIX, PLACES = np.ones(500), np.ones((10, 50)), np.zeros(500, np.int64)
+
+
+def halves(x: Any, turns: int = 10) -> Any:
+    return tnf.scan(lambda c, _: (c + c, None), x, None, length=turns)[0]
+
+
+@pytest.mark.parametrize(
+    ("fn", "arrays", "cost"),
+    [
+        # A microsecond for an instruction, and one for 500 elements of its result.
+        (lambda x: x + x, [VECTOR], 2.0),
+        (lambda x: (x + x) * x, [VECTOR], 4.0),
+        # Several for some.
+        (tnf.sort, [VECTOR], 5.0 + 1.0),
+        (lambda x: tnf.top_k(x, 250), [VECTOR], 10.0 + 1.0),
+        (lambda a, b: a @ b, [MATRIX, MATRIX.T.copy()], 2.0 + 0.2),
+        (tnf.linalg.cholesky, [np.eye(5)], 20.0 + 0.05),
+        # Beside what makes indices of them: two numbers, and six of as many elements.
+        (lambda x, i: x[i], [VECTOR, PLACES], 5.0 + 1.0 + 2 * 1.002 + 6 * 2.0),
+        (lambda x, i: x.at[i].add(x), [VECTOR, PLACES], 5.0 + 1.0 + 2 * 1.002 + 6 * 2.0),
+        # The loop itself, and its turns: 16 where nothing tells.
+        (halves, [VECTOR], 2.0 + 10 * 2.0),
+        (lambda x: halves(x, 3), [VECTOR], 2.0 + 3 * 2.0),
+        (lambda x: halves(x, 0), [VECTOR], 2.0),
+        (
+            lambda x: tnf.scan(lambda c, _: (halves(c, 5), None), x, None, length=10)[0],
+            [VECTOR],
+            2.0 + 10 * (2.0 + 5 * 2.0),
+        ),
+        (
+            lambda x: tnf.while_loop(lambda c: tnf.all(c < c), lambda c: c + c, x),
+            [VECTOR],
+            2.0 + 16 * (2.0 + 1.002 + 2.0),
+        ),
+        # All branches once.
+        (
+            lambda x, p: tnf.cond(p, lambda c: c + c, lambda c: c * c + c, x),
+            [VECTOR, np.True_],
+            2.0 + 2.0 + 4.0,
+        ),
+    ],
+)
+def test_what_the_interpreter_needs_is_estimated(fn: Any, arrays: list[Any], cost: float) -> None:
+    assert compiled_loops.cost_of(tnf.compile(fn, *arrays)) == pytest.approx(cost)
+
+
+def test_of_alternatives_the_first_is_estimated() -> None:
+    sample = SAMPLES[Alternatives][0]
+    program = tnf.compile(lambda *xs: apply(sample.op, *xs)[0], *sample.inputs)
+    own, first, second = (
+        compiled_loops.cost_of(each)
+        for each in (program, *[part.program for part in sample.op.parts])
+    )
+    assert first != second
+    assert own == pytest.approx(
+        1 + sample.op.output_types(program.input_specs, GuardLog())[0].size / 500 + first
+    )
+
+
+@pytest.mark.parametrize(("turns", "pays"), [(99, False), (100, True), (101, True)])
+def test_loops_of_two_hundred_microseconds_pay(turns: int, pays: bool) -> None:
+    program = tnf.compile(lambda x: halves(x, turns), VECTOR)
+    (step,) = tnf.GraphExecutor("K").compile(program).instructions
+    assert step.remark == ("compiled" if pays else f"interpreted: {turns} turns of 2 us do not pay")
+
+
+class Asked(link.Linker):
+    """A linker that notes what it would link without passes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    def _linked(self, text: str, *_: Any, **options: Any) -> Any:
+        assert options == {"is_optimised": False}
+        self.asked.append(text)
+        return len
+
+
+@pytest.mark.parametrize(
+    ("work", "lines", "is_linked"),
+    [
+        # Passes take 15 ms, and 0.13 ms for each line; they save 0.15 ns for each instruction.
+        (1, 0, True),
+        (99_999_000, 0, True),
+        (100_001_000, 0, False),
+        (186_666_000, 100, True),
+        (186_667_000, 100, False),
+        (None, 100, False),
+    ],
+)
+def test_short_work_does_not_wait_for_passes(
+    work: int | None, lines: int, is_linked: bool, tmp_path: Path
+) -> None:
+    linker, text = Asked(), "line\n" * lines
+    for again in range(3):
+        function = linker.function_for_one_call(text, work, 2, 1)
+        assert function is (len if is_linked and not again else None)
+    assert linker.asked == [text] * is_linked
+    linker.cache_clear()
+    assert linker.function_for_one_call(text, work, 2) is (len if is_linked else None)
+    assert linker.function_for_one_call("another", 1, 2) is len
+    linker.cache = CompileCache(tmp_path)
+    assert linker.function_for_one_call("a third", 1, 2) is None
+
+
+def test_a_while_loop_is_left_when_passes_would_have_been_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A part of it without them is 1.5 ms longer."""
+    linker = link.Linker()
+    assert [linker.parts("line\n" * lines) for lines in (0, 100, 1000)] == [10, 19, 97]
+    monkeypatch.setattr(python_calls, "PART", 10**12)
+    assert linker.parts("line\n") == 1
