@@ -9,6 +9,7 @@ import pytest
 import tenferro as tnf
 from tenferro.door import apply_one
 from tenferro.exec import tiles
+from tenferro.exec.llvm.folding import BLOCK
 from tenferro.exec.llvm.link import is_installed
 from tenferro.exec.plan import group
 from tenferro.ops.elementwise import Conj, Imag, Real
@@ -303,3 +304,44 @@ def test_which_reductions_go_by_themselves() -> None:
     assert "Tiles" not in steps(tnf.max, (1 << 22) - 1)
     assert "Tiles" in steps(tnf.max, 1 << 22)
     assert "Tiles" not in steps(tnf.any, 1 << 25, dtype="bool")
+
+
+@needs_llvmlite
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float64", "complex64", "complex128", "int32", "uint8"]
+)
+@pytest.mark.parametrize("rows", [1, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 5])
+def test_totals_of_blocks_of_rows(dtype: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of integers, whose sums are exact in any order."""
+    monkeypatch.setattr(group, "SMALLEST", 1)
+    monkeypatch.setattr(tiles, "LARGE", 0)
+    monkeypatch.setattr(tiles, "WORTH", 0.0)
+    rng = np.random.default_rng(rows)
+    x, y = (rng.integers(0, 3, (rows, 3)).astype(dtype) for _ in range(2))
+    if x.dtype.kind == "c":
+        x, y = x + 2j * y, y - 1j * x
+
+    def fn(x: Any, y: Any) -> Any:
+        z = x * y + x
+        extremes = (
+            () if np.dtype(dtype).kind == "c" else (tnf.max(z), tnf.min(z, axis=0), tnf.min(z))
+        )
+        return z, tnf.sum(z), tnf.sum(z, axis=0), tnf.sum(z, axis=1), *extremes
+
+    program = tnf.compile(fn, x, y)
+    executor = tnf.GraphExecutor("K", threads=1, compiled=True)
+    steps = executor.compile(program, x, y).instructions
+    assert [step.remark for step in steps if isinstance(step.op, tiles.Tiles)] == ["compiled"]
+    z = x * y + x
+    extremes = () if z.dtype.kind == "c" else (z.max(), z.min(axis=0), z.min())
+    wide = z.astype("c16" if z.dtype.kind == "c" else "f8" if z.dtype.kind == "f" else "i8")
+    sums = [wide.sum(axis=axis) for axis in (None, 0, 1)]
+    for _ in range(2):
+        found = flatten(executor.run(program, x, y))[0]
+        expected = [
+            z,
+            *[total.astype(y.dtype) for total, y in zip(sums, found[1:4], strict=True)],
+            *extremes,
+        ]
+        for result, exact in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(result, exact)

@@ -10,7 +10,10 @@ import pytest
 from tenferro.exec.llvm import python_calls
 from tenferro.exec.llvm.code import Code, Flat, arguments, is_float, literal, llvm_type, memory_type
 from tenferro.exec.llvm.rows import Row
-from tenferro.types import DType
+from tenferro.exec.llvm.source import constant, iota
+from tenferro.exec.llvm.tensor import Body
+from tenferro.ops.source import Constant, Iota
+from tenferro.types import DType, TensorSpec
 
 
 def written(code: Code) -> list[str]:
@@ -440,3 +443,83 @@ def test_which_operands_lie_in_memory() -> None:
     refused = Row(write, refusal=lambda op, operands: f"{op} of {len(operands)}")
     assert refused.reason_for("Add", (1, 2)) == "Add of 2"
     assert Row(write, refusal=lambda *_: "later", reason="first").reason_for("Add", ()) == "first"
+
+
+# ---- constants -------------------------------------------------------------------------------------
+
+
+def constant_of(array: Any) -> tuple[list[str], list[Any], Any]:
+    """The globals and the arrays outside of the text that a constant is, and its elements."""
+    code = Code(converts_halves=True)
+    body = Body(code)
+    op = Constant.of(array)
+    spec = TensorSpec.of(array.shape, DType.of(array.dtype))
+    (tensor,) = constant(body, op, (), (spec,))
+    return code.globals, [x for _, x in body.constants], tensor
+
+
+ONE, TWO = "0x3FF0000000000000", "0xC000000000000000"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "text"),
+    [
+        ("float64", f"[2 x double] [double {ONE}, double {TWO}]"),
+        ("float32", f"[2 x float] [float {ONE}, float {TWO}]"),
+        ("float16", "[2 x i16] [i16 15360, i16 -16384]"),
+        ("int8", "[2 x i8] [i8 1, i8 -2]"),
+        ("int64", "[2 x i64] [i64 1, i64 -2]"),
+        ("complex64", "[4 x float] [float {0}, float {2}, float {1}, float {2}]".format(ONE, TWO, "0x0000000000000000")),
+    ],
+)  # fmt: skip
+def test_small_constants_are_in_the_text(dtype: str, text: str) -> None:
+    in_text, outside, _ = constant_of(np.array([1, -2]).astype(dtype))
+    assert in_text == [f"@constant0 = private constant {text}, align 64"]
+    assert not outside
+
+
+def test_truths_are_bytes() -> None:
+    in_text, _, _ = constant_of(np.array([True, False, True]))
+    assert in_text == ["@constant0 = private constant [3 x i8] [i8 1, i8 0, i8 1], align 64"]
+
+
+def test_large_constants_lie_outside_of_the_text() -> None:
+    for size, is_in_text in ((4096, True), (4097, False)):
+        x = np.arange(float(size))
+        in_text, outside, _ = constant_of(x)
+        assert len(in_text) == is_in_text
+        assert [y.tolist() for y in outside] == ([] if is_in_text else [x.tolist()])
+
+
+def test_numbers_need_no_memory() -> None:
+    for array, number in (
+        (np.array(1.0), ONE),
+        (np.array([1.0]), ONE),
+        (np.array([[True]]), "true"),
+    ):
+        in_text, outside, tensor = constant_of(array)
+        assert not in_text
+        assert not outside
+        assert tensor.spec.shape == array.shape
+        assert tensor.element((0,) * array.ndim) == number
+    in_text, outside, tensor = constant_of(np.zeros((0, 3)))
+    assert (in_text, outside, tensor.spec.shape) == ([], [], (0, 3))
+
+
+def test_counters_are_numbers_where_indices_are() -> None:
+    for dtype, axis, number in (
+        ("int32", 0, "3"),
+        ("int32", 1, "0"),
+        ("float64", 0, "0x4008000000000000"),
+        ("complex128", 0, ("0x4008000000000000", "0x0000000000000000")),
+    ):
+        code = Code()
+        spec = TensorSpec.of((4, 5), DType.of(dtype))
+        op = Iota.__new__(Iota)
+        object.__setattr__(op, "axis", axis)
+        (tensor,) = iota(Body(code), op, (), (spec,))
+        assert tensor.element((3, 0)) == number
+        assert tensor.is_cheap
+        assert not code.lines
+        tensor.element(("%i", "%j"))
+        assert ("%i", "%j")[axis] in code.lines[0]

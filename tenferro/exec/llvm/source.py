@@ -26,7 +26,7 @@ def constant(
 ) -> Sequence[Tensor]:
     """In the text, if it is not large."""
     (y,), array, code = types, op.array, body.code
-    if not any(array.strides) or array.size <= 1:
+    if array.size <= 1:
         return [body.filled(y, array.reshape(-1)[0])] if array.size else [body.filled(y, 0)]
     if array.size > LARGEST_LITERAL:
         return [body.stored(body.outside(array))]
