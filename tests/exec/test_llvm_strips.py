@@ -12,13 +12,23 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
+from tenferro.dims import GuardLog
 from tenferro.door import apply
 from tenferro.exec.llvm import strips
 from tenferro.ops.analytic import Exp
 from tenferro.ops.control import ControlOp, Scan
 from tenferro.ops.elementwise import Add
-from tenferro.ops.reduction import ReduceSum
-from tenferro.ops.structural import Concatenate, Reverse, Slice, Transpose
+from tenferro.ops.reduction import ReduceSum, Sort
+from tenferro.ops.structural import (
+    BroadcastInDim,
+    Concatenate,
+    Pad,
+    Reshape,
+    Reverse,
+    Slice,
+    Transpose,
+)
+from tenferro.types import TensorSpec
 from tests.samples import SAMPLES
 from tests.samples.each import each_card
 
@@ -395,3 +405,75 @@ def test_the_last_strip_begins_earlier() -> None:
     for extent, width, starts in ((10, 4, [0, 4, 6]), (8, 4, [0, 4]), (9, 4, [0, 4, 5])):
         cut = strips.Strips(scan, scan, extent, width, (), ())
         assert [cut.start(number) for number in range(cut.count)] == starts
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "axis", "expected"),
+    [
+        (Add(), [(6, 5), (6, 5)], 0, (Add(), 0)),
+        (Add(), [(6, 5), (6, 5)], 1, (Add(), 1)),
+        (BroadcastInDim((3, 6, 5), (1, 2)), [(6, 5)], 0, (BroadcastInDim((3, 2, 5), (1, 2)), 1)),
+        (BroadcastInDim((3, 6, 5), (1, 2)), [(6, 5)], 1, (BroadcastInDim((3, 6, 2), (1, 2)), 2)),
+        # Elements keep their numbers, of which the first axis is the fastest.
+        (Reshape((6, 4)), [(2, 3, 4)], 2, (Reshape((6, 2)), 1)),
+        (Reshape((2, 12)), [(2, 3, 4)], 0, (Reshape((2, 12)), 0)),
+        (Reshape((6, 1, 5)), [(6, 5)], 1, (Reshape((6, 1, 2)), 2)),
+        (Reshape((6, 4)), [(2, 3, 4)], 0, None),
+        (Reshape((4, 6)), [(2, 3, 4)], 2, None),
+        (Reshape((3, 2, 4)), [(2, 3, 4)], 1, None),
+        (Transpose((2, 0, 1)), [(3, 4, 5)], 0, (Transpose((2, 0, 1)), 1)),
+        (Transpose((2, 0, 1)), [(3, 4, 5)], 2, (Transpose((2, 0, 1)), 0)),
+        (Concatenate(0, 2), [(6, 5), (3, 5)], 1, (Concatenate(0, 2), 1)),
+        (Concatenate(0, 2), [(6, 5), (3, 5)], 0, None),
+        (ReduceSum((0,)), [(6, 5)], 1, (ReduceSum((0,)), 0)),
+        (ReduceSum((1,)), [(6, 5)], 0, (ReduceSum((1,)), 0)),
+        (ReduceSum((0,)), [(6, 5)], 0, None),
+        (ReduceSum((0, 2)), [(3, 4, 5, 6)], 3, (ReduceSum((0, 2)), 1)),
+        (ReduceSum((0, 2)), [(3, 4, 5, 6)], 1, (ReduceSum((0, 2)), 0)),
+        (ReduceSum((0, 2)), [(3, 4, 5, 6)], 2, None),
+        (Reverse((0,)), [(6, 5)], 1, (Reverse((0,)), 1)),
+        (Reverse((0,)), [(6, 5)], 0, None),
+        (Slice((0, 1), (6, 4), (1, 2)), [(6, 5)], 0, (Slice((0, 1), (2, 4), (1, 2)), 0)),
+        (Slice((1, 0), (4, 5), (2, 1)), [(6, 5)], 1, (Slice((1, 0), (4, 2), (2, 1)), 1)),
+        (Slice((0, 1, 0), (3, 4, 2), (1, 1, 1)), [(4, 4, 2)], 2, (Slice((0, 1, 0), (3, 4, 2), (1, 1, 1)), 2)),
+        (Slice((1, 0), (6, 5), (1, 1)), [(6, 5)], 0, None),
+        (Slice((0, 0), (5, 5), (1, 1)), [(6, 5)], 0, None),
+        (Slice((0, 0), (6, 5), (2, 1)), [(6, 5)], 0, None),
+        (Pad((0, 1), (0, 2), (0, 3)), [(6, 5), ()], 0, (Pad((0, 1), (0, 2), (0, 3)), 0)),
+        (Pad((1, 0), (2, 0), (3, 0)), [(6, 5), ()], 1, (Pad((1, 0), (2, 0), (3, 0)), 1)),
+        (Pad((1, 0), (0, 0), (0, 0)), [(6, 5), ()], 0, None),
+        (Pad((0, 0), (1, 0), (0, 0)), [(6, 5), ()], 0, None),
+        (Pad((0, 0), (0, 0), (1, 0)), [(6, 5), ()], 0, None),
+        (Sort(0), [(6, 5)], 1, None),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_ops_on_two_of_the_indices(
+    op: Any, shapes: list[tuple[int, ...]], axis: int, expected: Any
+) -> None:
+    """The op of a strip, and which axis of its result is cut; none where an index needs others."""
+    specs = [TensorSpec(shape, "float64") for shape in shapes]
+    whole = op.output_types(tuple(specs), GuardLog())
+    assert strips._op_of_strip(op, [*specs, *whole], axis, 2) == expected
+    if expected is None:
+        return
+    on_strip, end = expected
+    cut = tuple([strips.strip_of(spec, 2, axis if spec.rank else None) for spec in specs])
+    assert on_strip.output_types(cut, GuardLog()) == (strips.strip_of(whole[0], 2, end),)
+
+
+def test_which_axis_of_an_operand_is_cut() -> None:
+    of = lambda *shape: TensorSpec(shape, "float64")
+    for shape, axis, extent, cut in (
+        ((6, 5), 0, 6, 0),
+        ((6, 5), 1, 5, 1),
+        ((5, 6), 0, 6, 1),
+        ((6, 6), 1, 6, 1),
+        ((6, 6), 0, 6, 0),
+        ((6,), 1, 6, 0),
+        ((6, 5), 0, 7, None),
+        ((), 0, 7, None),
+    ):
+        assert strips._axis_of(of(*shape), axis, extent) == cut
+    assert strips.strip_of(of(6, 5, 4), 2, 1) == of(6, 2, 4)
+    assert strips.strip_of(of(6, 5, 4), 2, None) == of(6, 5, 4)
