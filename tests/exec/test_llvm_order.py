@@ -55,3 +55,45 @@ def test_the_derivative_of_an_update_copies_nothing() -> None:
     )
     text = executor.source(program, "llvm")
     assert not [line for line in text.splitlines() if "icmp slt" in line and f", {size**2}" in line]
+
+
+def drawn(seed: int) -> Any:
+    """A function of updates of its argument and of their results, and of what reads them in between."""
+    random = np.random.default_rng(seed)
+
+    def fn(x: Any) -> Any:
+        values, read = [x], list[Any]()
+        for k in range(8):
+            y = values[random.integers(len(values))]
+            if random.random() < 0.5:
+                values.append(y.at[k % 4].set(float(k)))
+            else:
+                read.append(y * float(k + 2))
+        return [*read, *[y for y in values[1:] if random.random() < 0.5], read[0] if read else x]
+
+    return fn
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_updates_come_before_a_reader_only_where_something_needs_them(seed: int) -> None:
+    program = tnf.compile(drawn(seed), np.zeros((4, 5)))
+    before = list(program.instructions)
+    place = {step.outputs: number for number, step in enumerate(before)}
+    order = updates_late(program)
+    assert sorted([place[step.outputs] for step in order]) == list(range(len(before)))
+    known, outputs = set(program.input_slots), set(program.output_slots)
+    for step in order:
+        assert known.issuperset(step.inputs)
+        known.update(step.outputs)
+    for number, step in enumerate(order):
+        later = {slot for other in order[number + 1 :] for slot in other.inputs}
+        assert list(step.last_use) == [
+            slot not in later and slot not in outputs and slot not in step.inputs[position + 1 :]
+            for position, slot in enumerate(step.inputs)
+        ]
+        if isinstance(step.op, WRITERS) and step.inputs[0] not in outputs:
+            own = place[step.outputs]
+            for reader in order[number + 1 :]:
+                if step.inputs[0] in reader.inputs and not isinstance(reader.op, WRITERS):
+                    between = before[own + 1 : place[reader.outputs] + 1]
+                    assert any([step.outputs[0] in other.inputs for other in between])
