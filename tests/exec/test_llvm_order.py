@@ -97,3 +97,62 @@ def test_updates_come_before_a_reader_only_where_something_needs_them(seed: int)
                 if step.inputs[0] in reader.inputs and not isinstance(reader.op, WRITERS):
                     between = before[own + 1 : place[reader.outputs] + 1]
                     assert any([step.outputs[0] in other.inputs for other in between])
+
+
+def once(x: Any, _: Any) -> Any:
+    y = x.at[1].set(0.0)
+    return tnf.exp(tnf.sin(x)), y
+
+
+def twice(x: Any, _: Any) -> Any:
+    y, z = x.at[1].set(0.0), x.at[2].set(1.0)
+    return tnf.exp(tnf.sin(x)), y, z
+
+
+def read_again(x: Any, _: Any) -> Any:
+    y = x.at[1].set(0.0)
+    return tnf.exp(x * x), tnf.tanh(tnf.cos(x)), y
+
+
+def needed(x: Any, _: Any) -> Any:
+    y = x.at[1].set(0.0)
+    return tnf.sin(x), tnf.exp(y), tnf.cos(x)
+
+
+def given_back(x: Any, _: Any) -> Any:
+    y = x.at[1].set(0.0)
+    return tnf.sin(x), y, x
+
+
+def in_a_row(x: Any, _: Any) -> Any:
+    y = x.at[1].set(0.0)
+    z = y.at[2].set(0.0)
+    return tnf.sin(x), tnf.cos(y), tnf.exp(z), tnf.tanh(x)
+
+
+def read_by_nothing_else(x: Any, w: Any) -> Any:
+    return tnf.exp(w), x.at[1].set(0.0), tnf.cos(w)
+
+
+def updated_alone(x: Any, w: Any) -> Any:
+    return tnf.exp(w), x.at[1].set(0.0), x.at[2].set(0.0), tnf.cos(w)
+
+
+@pytest.mark.parametrize(
+    ("fn", "order"),
+    [
+        (read_by_nothing_else, "Exp Update Cos"),
+        (updated_alone, "Exp Update Update Cos"),
+        (once, "Sin Update Exp"),
+        (twice, "Sin Update Update Exp"),
+        (read_again, "Multiply Exp Cos Update Tanh"),
+        (needed, "Sin Update Exp Cos"),
+        (given_back, "Update Sin"),
+        (in_a_row, "Update Sin Cos Update Exp Tanh"),
+    ],
+)
+def test_an_update_comes_right_after_the_last_reader(fn: Any, order: str) -> None:
+    steps = updates_late(tnf.compile(fn, np.zeros((4, 5)), np.zeros(3)))
+    names = ["Update" if isinstance(step.op, WRITERS) else step.op.name for step in steps]
+    wanted = {"Update", "Sin", "Cos", "Exp", "Tanh", "Multiply"}
+    assert " ".join([name for name in names if name in wanted]) == order
