@@ -12,12 +12,17 @@ import pytest
 from tenferro.exec.kernels import matrix_product, sums_of_products
 from tenferro.exec.kernels.convolution import Convolved
 from tenferro.exec.kernels.sums_of_products import DirectSums
+
+
+from tenferro.exec.kernels.sums_of_products import SumOfProducts
+from tenferro.exec.llvm.code import NotCompiledError
 from tenferro.exec.llvm.link import Linker, Processor, is_installed, processor
-from tenferro.exec.llvm.sums_of_products import CompiledSums
+from tenferro.exec.llvm.sums_of_products import CompiledSums, tile_of
 from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import Workers
 from tenferro.ops.contraction import Convolution
+from tenferro.types import DType
 from tests.exec.test_convolution import channels_last, defined
 
 pytestmark = [
@@ -154,3 +159,91 @@ def test_a_first_call_does_not_wait_for_passes() -> None:
     assert machine.linker.functions.stats().entries == 0
     np.testing.assert_array_equal(run(x, w), first, strict=True)
     assert machine.linker.functions.stats().entries == 1
+
+
+def sums(places: int, outputs: int, dtype: DType = DType.F64) -> SumOfProducts:
+    return SumOfProducts(dtype, (9, outputs), (places, 3, 1), (outputs, 1), ((3, 1, outputs),))
+
+
+def vectors_of(*lanes: int, multiplies_and_adds: bool = True) -> Processor:
+    return Processor("", "", multiplies_and_adds, True, lanes)
+
+
+@pytest.mark.parametrize(
+    ("lanes", "places", "outputs", "expected"),
+    [
+        # 32 registers hold a row of b, and for each place a total of each of its vectors.
+        ((8, 4), 100, 64, (7, 4, 8)),
+        ((8, 4), 50, 24, (9, 3, 8)),
+        ((8, 4), 49, 16, (13, 2, 8)),
+        ((8, 4), 31, 40, (31, 1, 8)),
+        ((8, 4), 3, 40, (3, 1, 8)),
+        ((8, 4), 1, 64, (1, 4, 8)),
+        # The fewest loads: two tiles of 4 and not 7 and 1; of as many loads the largest tiles.
+        ((8, 4), 8, 64, (4, 4, 8)),
+        ((8, 4), 40, 40, (20, 1, 8)),
+        ((8, 4), 64, 64, (7, 4, 8)),
+        # 16 registers without vectors of 512 bits.
+        ((4,), 14, 8, (7, 2, 4)),
+        ((4,), 14, 16, (7, 2, 4)),
+        ((4,), 15, 12, (15, 1, 4)),
+        ((4,), 40, 4, (10, 1, 4)),
+        ((2,), 14, 4, (7, 2, 2)),
+    ],
+)
+def test_tiles(
+    lanes: tuple[int, ...], places: int, outputs: int, expected: tuple[int, int, int]
+) -> None:
+    """Places, vectors of a place and elements of a vector."""
+    how = vectors_of(*lanes)
+    assert tile_of(sums(places, outputs), how) == expected
+    height, columns, elements = expected
+    of_singles = tile_of(sums(places, 2 * outputs, DType.F32), how)
+    assert of_singles == (height, columns, 2 * elements)
+
+
+@pytest.mark.parametrize(
+    ("how", "outputs"),
+    [
+        (vectors_of(8, 4), 12),
+        (vectors_of(4), 6),
+        (vectors_of(8, 4, multiplies_and_adds=False), 64),
+    ],
+)
+def test_what_fits_no_vectors(how: Processor, outputs: int) -> None:
+    with pytest.raises(NotCompiledError, match=f"^{outputs} outputs are no whole vectors of multiply-adds$"):  # fmt: skip
+        tile_of(sums(10, outputs), how)
+
+
+class Called:
+    """A linker that tells what it is asked for."""
+
+    def __init__(self, has_one_for_now: bool) -> None:
+        self.processor, self.has_one_for_now = vectors_of(4), has_one_for_now
+        self.asked: list[tuple[Any, ...]] = []
+
+    def function_for_one_call(self, text: str, work: int, pointers: int, numbers: int) -> Any:
+        self.asked.append(("now", text, work, pointers, numbers))
+        return "for now" if self.has_one_for_now else None
+
+    def function(self, text: str, pointers: int, numbers: int) -> Any:
+        self.asked.append(("for good", text, pointers, numbers))
+        return "for good"
+
+
+@pytest.mark.parametrize("has_one_for_now", [True, False])
+def test_what_is_worth_compiling(has_one_for_now: bool) -> None:
+    """From as many multiplications as is said; six instructions for a vector of them, before LLVM's passes."""
+    linker: Any = Called(has_one_for_now)
+    machine = CompiledSums(linker, 100)
+    assert machine.function(sums(40, 4), 99) is None
+    assert machine.function(sums(40, 6), 100) is None
+    assert linker.asked == []
+    # 40 places are four tiles of 10.
+    expected = ("for now" if has_one_for_now else "for good", 4)
+    assert machine.function(sums(40, 4), 102) == expected
+    (_, text, *asked), *later = linker.asked
+    assert asked == [102 // 4 * 6, 3, 2]
+    assert later == ([] if has_one_for_now else [("for good", text, 3, 2)])
+    # And 41 are three of 14, of which the last one begins earlier.
+    assert machine.function(sums(41, 4), 100) == (expected[0], 3)
