@@ -162,22 +162,22 @@ def test_complex_routines_have_real_memory_too(calls_of: Any) -> None:
 
 
 @pytest.mark.parametrize(("shape", "size"), [((6, 4), 100), ((4, 6), 100), ((40, 4), 356)])
-def test_singular_values_of_complex_matrices_have_real_memory(
+def test_singular_values_of_complex_matrices_have_memory_of_other_dtypes(
     calls_of: Any, monkeypatch: pytest.MonkeyPatch, shape: tuple[int, int], size: int
 ) -> None:
-    """Of 5 k^2 + 5 k or 2 k l + 2 k^2 + k numbers, k and l being the lesser and the larger extent."""
+    """Of 5 k^2 + 5 k or 2 k l + 2 k^2 + k numbers and 8 k integers, k and l being the lesser and the larger extent."""
     sizes: list[tuple[int, ...]] = []
     memory = Body.memory
 
     def recorded(body: Body, spec: TensorSpec) -> Any:
-        if spec.dtype is DType.F64 and spec.rank == 1:
+        if spec.dtype in (DType.F64, DType.I32) and spec.rank == 1:
             sizes.append(spec.shape)
         return memory(body, spec)
 
     monkeypatch.setattr(Body, "memory", recorded)
     (call,) = calls_of(lambda x: apply(fam.Svd(), x), ones(*shape, dtype=np.complex128))
     assert call[0] == "zgesdd"
-    assert sizes == [(4,), (size,)]
+    assert sizes == [(4,), (size,), (8 * 4,)]
 
 
 @pytest.mark.parametrize(
