@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tenferro import sum as total_of
+import tenferro as tnf
 from tenferro.exec.llvm.link import is_installed, processor
 from tests.exec.compiled_loops import in_a_loop
 
@@ -52,5 +53,58 @@ def test_sums(dtype: Any, length: int) -> None:
     rng = np.random.default_rng(length)
     x = rng.standard_normal((3, length))
     x = (x + 1j * rng.standard_normal(x.shape) if dtype is np.complex64 else x).astype(dtype)
-    (sums,) = in_a_loop(lambda x: [total_of(x)], x)
+    (sums,) = in_a_loop(lambda x: [tnf.sum(x)], x)
     np.testing.assert_array_equal(sums, [in_order(row) for row in x], strict=True)
+
+
+@pytest.mark.parametrize("columns", [1, 7, 8, 9])
+def test_sums_of_columns(columns: int) -> None:
+    """Rows of eight numbers are added row after row, and narrower ones column after column."""
+    x = np.random.default_rng(columns).standard_normal((3, 37, columns)).astype(np.float32)
+    (sums,) = in_a_loop(lambda x: [tnf.sum(x, axis=0)], x)
+    if columns < 8:
+        expected = [[in_order(column) for column in each.T] for each in x]
+    else:
+        expected = [one_by_one(np.zeros(columns, x.dtype), each) for each in x]
+    np.testing.assert_array_equal(sums, np.array(expected), strict=True)
+
+
+@pytest.mark.parametrize("extents", [(1, 9), (3, 4), (9, 4), (4, 5), (9, 5), (2, 9, 4)])
+def test_sums_over_axes_that_are_turned(extents: tuple[int, ...]) -> None:
+    """A sum of sums, along lanes where the inner ones have at most four terms and are written out."""
+    x = np.random.default_rng(0).standard_normal((3, *extents)).astype(np.float32)
+    (sums,) = in_a_loop(lambda x: [tnf.sum(x[..., ::-1])], x)
+
+    def nested(x: Any) -> Any:
+        if x.ndim == 1:
+            return in_order(x)
+        terms = np.array([nested(each) for each in x])
+        if len(terms) == 1 or x[0].size <= 4:
+            return in_order(terms)
+        return one_by_one(x.dtype.type(0), terms)
+
+    np.testing.assert_array_equal(sums, [nested(each[..., ::-1]) for each in x], strict=True)
+
+
+@pytest.mark.parametrize("columns", [3, 7, 8, 20])
+@pytest.mark.parametrize("terms", [1, 2, 7, 8, 9, 16, 17, 30])
+def test_products_of_matrices(terms: int, columns: int) -> None:
+    """Rows of eight numbers are added term after term."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2, 3, terms)).astype(np.float32)
+    y = rng.standard_normal((2, terms, columns)).astype(np.float32)
+    (results,) = in_a_loop(lambda x, y: [x @ y], x, y)
+    order = in_order if columns < 8 else lambda terms: one_by_one(terms[0], terms[1:])
+    expected = [
+        [[order(row * column) for column in b.T] for row in a] for a, b in zip(x, y, strict=True)
+    ]
+    np.testing.assert_array_equal(results, expected, strict=True)
+
+
+@pytest.mark.parametrize(("length", "chains"), [(127, 1), (128, 4), (200, 4)])
+def test_extremes_go_in_chains(length: int, chains: int) -> None:
+    x = np.zeros((3, length))
+    program = tnf.compile(lambda x: tnf.scan(lambda n, x: (n, tnf.max(x)), 0, x)[1], x)
+    text = tnf.GraphExecutor("K", compiled=True).source(program, "llvm")
+    counts = re.findall(r'"llvm.loop.interleave.count", i32 (\d+)', text)
+    assert counts == ([] if chains == 1 else [str(chains)])
