@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,7 +17,9 @@ import pytest
 
 import tenferro as tnf
 from tenferro.exec.llvm import link
-from tenferro.exec.llvm.functions import FUNCTIONS, SINGLE_ULPS
+from tenferro.exec.llvm.code import Code
+from tenferro.exec.llvm.functions import FUNCTIONS, SINGLE_ULPS, call
+from tenferro.types import DType
 from tests.exec.compiled_loops import in_a_loop, run_as_written_and_optimised
 
 pytestmark = pytest.mark.skipif(not link.is_installed(), reason="llvmlite is not installed")
@@ -268,3 +271,87 @@ def test_the_polynomials_are_the_tools() -> None:
     """Nobody typed a coefficient."""
     tool = Path(__file__).parents[2] / "tools" / "polynomials.py"
     assert subprocess.run([sys.executable, str(tool), "--check"], check=False).returncode == 0
+
+
+BOUNDS = {
+    1.0: "exp log log1p sin cos asin acos atan atan2 cbrt pow",
+    1.5: "expm1 erf hypot",
+    2.0: "cosh asinh atanh",
+    2.5: "tanh logistic tan sinh acosh",
+    3.0: "erfinv",
+    5.0: "erfc",
+}
+
+
+def test_bounds_are_not_loosened() -> None:
+    """Those of docs/execution.md, and of each function."""
+    bounds = {name: bound for bound, names in BOUNDS.items() for name in names.split()}
+    assert {name: function.ulps for name, function in FUNCTIONS.items()} == bounds
+    assert SINGLE_ULPS == 0.52
+
+
+def instructions(text: str) -> int:
+    """Of the first function of a text."""
+    head, *lines = text[: text.index("\n}")].splitlines()
+    assert head.endswith("{")
+    return len(lines)
+
+
+def test_functions_are_written_once_and_where_they_are_called() -> None:
+    code = Code(True, (8, 4))
+    assert call(code, "exp", DType.F64, "%a") == "%v1"
+    (text,) = code.functions.values()
+    assert text.startswith("define internal double @tenferro_exp(double %x) alwaysinline {\n")
+    assert code.lines == ["  %v1 = call double @tenferro_exp(double %a)"]
+    assert code.work == instructions(text)
+    call(code, "exp", DType.F64, "%b")
+    assert code.lines[1:] == ["  %v2 = call double @tenferro_exp(double %b)"]
+    assert (list(code.functions), code.work) == (["tenferro_exp"], 2 * instructions(text))
+    call(code, "atan2", DType.F64, "%a", "%b")
+    head = code.functions["tenferro_atan2"].partition("\n")[0]
+    assert head == "define internal double @tenferro_atan2(double %x, double %y) alwaysinline {"
+    assert code.lines[2:] == ["  %v3 = call double @tenferro_atan2(double %a, double %b)"]
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F16, DType.BF16])
+def test_functions_of_singles_are_computed_in_doubles(dtype: DType) -> None:
+    code = Code(True, (8, 4))
+    y = call(code, "hypot", dtype, "%a", "%b")
+    assert code.lines == [
+        "  %v1 = fpext float %a to double",
+        "  %v2 = fpext float %b to double",
+        "  %v3 = call double @tenferro_hypot_single(double %v1, double %v2)",
+        "  %v4 = fptrunc double %v3 to float",
+    ]
+    assert y == "%v4"
+
+
+def test_functions_with_a_largest_argument_have_lanes() -> None:
+    """Each asks whether all of them are small; else the lanes go one by one, and large numbers to the C library."""
+    code = Code(True, (8, 4))
+    call(code, "tan", DType.F64, "%a")
+    variants = (
+        "_ZGV_LLVM_N8v_tenferro_tan(tenferro_tan_8),_ZGV_LLVM_N4v_tenferro_tan(tenferro_tan_4)"
+    )
+    assert code.lines == [
+        f'  %v1 = call double @tenferro_tan(double %a) "vector-function-abi-variant"="{variants}"'
+    ]
+    (text,) = code.functions.values()
+    facts = "noinline nounwind willreturn readnone {"
+    assert [line for line in text.splitlines() if line.startswith("define")] == [
+        f"define internal double @tenferro_tan(double %x) {facts}",
+        f"define internal <8 x double> @tenferro_tan_8(<8 x double> %x) {facts}",
+        f"define internal <4 x double> @tenferro_tan_4(<4 x double> %x) {facts}",
+    ]
+    assert code.work == instructions(text)
+    one, eight, four = text.split("define")[1:]
+    limit = "0x4120000000000000"  # 2^19
+    assert one.count("call double @tan(double %x)") == 1
+    assert re.search(rf"fcmp olt double %v\d+, {limit}\n", one)
+    for several, lanes in ((eight, 8), (four, 4)):
+        assert several.count("call double @tenferro_tan(double %v") == lanes
+        assert several.count(f"call i1 @llvm.vector.reduce.and.v{lanes}i1(<{lanes} x i1> %v") == 1
+        assert re.findall(r"extractelement .* %x, i64 (\d)", several) == [*map(str, range(lanes))]
+        assert f", double {limit}>\n" in several
+    assert "declare double @tan(double)" in code.declared.values()
+    assert "@tenferro_tan_8, ptr @tenferro_tan_4]" in code.text("f", ("%a",))
