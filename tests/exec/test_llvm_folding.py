@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro.exec.llvm.link import is_installed, processor
+from tenferro.exec.llvm import link
 from tests.exec.compiled_loops import in_a_loop
 
-pytestmark = pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
+pytestmark = pytest.mark.skipif(not link.is_installed(), reason="llvmlite is not installed")
 
 
 def one_by_one(total: Any, terms: Any) -> Any:
@@ -23,7 +24,7 @@ def one_by_one(total: Any, terms: Any) -> Any:
 
 def along_lanes(x: Any) -> Any:
     """Fewer than two blocks of terms."""
-    lanes = min(processor().lanes, key=lambda n: len(x) // n + len(x) % n, default=1)
+    lanes = min(link.processor().lanes, key=lambda n: len(x) // n + len(x) % n, default=1)
     if lanes == 1:
         return one_by_one(x.dtype.type(0), x)
     whole = len(x) - len(x) % lanes
@@ -47,9 +48,22 @@ def in_order(x: Any) -> Any:
     return one_by_one(total, [along_lanes(block) for block in x[: len(x) - rest].reshape(-1, 1024)])
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64])
+@pytest.mark.parametrize(
+    ("dtype", "lanes"),
+    [
+        (np.float32, (8, 4)),
+        (np.float64, (4,)),
+        (np.float64, (2,)),
+        (np.complex64, (8, 4)),
+    ],
+)
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 7, 8, 9, 31, 1023, 1025, 2047, 2048, 2049, 3100])
-def test_sums(dtype: Any, length: int) -> None:
+def test_sums(
+    dtype: Any, lanes: tuple[int, ...], length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the lanes that leave the fewest additions the widest, on any processor."""
+    how = replace(link.processor(), lanes=lanes)
+    monkeypatch.setattr(link, "processor", lambda: how)
     rng = np.random.default_rng(length)
     x = rng.standard_normal((3, length))
     x = (x + 1j * rng.standard_normal(x.shape) if dtype is np.complex64 else x).astype(dtype)
