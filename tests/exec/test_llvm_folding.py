@@ -57,7 +57,7 @@ def in_order(x: Any) -> Any:
         (np.complex64, (8, 4)),
     ],
 )
-@pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 7, 8, 9, 31, 1023, 1025, 2047, 2048, 2049, 3100])
+@pytest.mark.parametrize("length", [1, 2, 4, 5, 7, 8, 9, 13, 31, 1023, 2047, 2048, 3100])
 def test_sums(
     dtype: Any, lanes: tuple[int, ...], length: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,7 +65,7 @@ def test_sums(
     how = replace(link.processor(), lanes=lanes)
     monkeypatch.setattr(link, "processor", lambda: how)
     rng = np.random.default_rng(length)
-    x = rng.standard_normal((3, length))
+    x = rng.standard_normal((20, length))
     x = (x + 1j * rng.standard_normal(x.shape) if dtype is np.complex64 else x).astype(dtype)
     (sums,) = in_a_loop(lambda x: [tnf.sum(x)], x)
     np.testing.assert_array_equal(sums, [in_order(row) for row in x], strict=True)
