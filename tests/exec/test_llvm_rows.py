@@ -61,6 +61,8 @@ def spec(text: str) -> TensorSpec:
         (re.Sort(0), ["c128[3]"], "an order of complex128 is not compiled"),
         (re.TopK(2), ["f32[129,128]"], ""),
         (re.TopK(2), ["f32[3,129]"], "129 elements are more than 128"),
+        (re.TopK(2), ["f32[3,129,4]"], ""),
+        (re.TopK(2), ["f32[129]"], "129 elements are more than 128"),
         (re.TopK(2), ["c64[3]"], "an order of complex64 is not compiled"),
         (el.BitcastConvert(DType.I16), ["f16[3]"], "bits of float16 are not compiled"),
         (el.BitcastConvert(DType.BF16), ["i16[3]"], "bits of bfloat16 are not compiled"),
