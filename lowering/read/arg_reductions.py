@@ -60,8 +60,8 @@ def _keeps_the_winner(
     largest: bool,
 ) -> bool:
     """Whether the region keeps the better pair, for all standings of places below `extent`."""
-    values = standings(dtype, constants_of(block))
-    numbers = standings(kind, constants_of(block))
+    constants = constants_of(r, block)
+    values, numbers = standings(dtype, constants), standings(kind, constants)
     numbers = numbers[(numbers >= 0) & (numbers < extent)]
     a, b, i, j = (
         grid.ravel() for grid in np.meshgrid(values, values, numbers, numbers, indexing="ij")

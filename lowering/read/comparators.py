@@ -97,14 +97,19 @@ def counts_along(r: Reader, places: int, axis: int) -> bool:
 # ---- recognition -------------------------------------------------------------------------------------
 
 
-def constants_of(block: Block) -> list[Any]:
-    """The constants in a region."""
+def constants_of(r: Reader, block: Block) -> list[Any]:
+    """The constants that a region has, or takes from its surroundings."""
     constants = []
+    inside = {*block.arguments}
     for operation in block.operations:
         if operation.name == "stablehlo.constant" and not isinstance(
             operation.attributes["value"], str
         ):
             constants.append(np.asarray(operation.attributes["value"]).reshape(-1)[0])
+        taken = [value for value in operation.operands if value not in inside]
+        known = [r.known(r.surroundings[value]) for value in taken]
+        constants += [array.reshape(-1)[0] for array in known if array is not None]
+        inside |= {*operation.results, *taken}
     return constants
 
 
@@ -120,9 +125,10 @@ def standings(dtype: DType, constants: Sequence[Any]) -> Any:
         around |= {limits.min, limits.min + 1, limits.max - 1, limits.max}
         return np.array(sorted(n for n in around if limits.min <= n <= limits.max), kind)
     with np.errstate(all="ignore"):
-        near = [float(c) for c in own] + [0.0, 1.0, -1.0]
-        numbers = sorted({n * f for n in near for f in (1.0, 1.5, 0.5)} - {0.0})
-        candidates = [*numbers, 0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan]
+        # Beside a constant on either side, because two may be as near to each other as they like.
+        beside = [np.nextafter(c, kind.type(end)) for c in own for end in (-np.inf, np.inf)]
+        near = {float(c) for c in (*own, *beside)} | {-1.5, -1.0, -0.5, 0.5, 1.0, 1.5}
+        candidates = [*sorted(near - {0.0}), 0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan]
         return np.array(candidates).astype(kind)
 
 
@@ -132,7 +138,7 @@ def _lexicographic(r: Reader, block: Block, specs: list[TensorSpec]) -> tuple[Ke
         return None
     if any(spec.dtype.is_complex for spec in specs):
         return None
-    constants = constants_of(block)
+    constants = constants_of(r, block)
     seen = _operands_seen(block)
     for keys in range(1, len(specs) + 1):
         # What follows the keys varies too where it is looked at, because the order must not depend on it.

@@ -206,3 +206,100 @@ def test_zeros_alone_told_apart_is_another_order() -> None:
     clean = np.where(np.isnan(X), NAN, X)
     order = order_of(clean, descending=False)
     np.testing.assert_array_equal(bits(found), bits(X[order]))
+
+
+def one_compared(direction: str, pair: str, kind: str, result: str) -> str:
+    x, y = pair.split()
+    return f"%{result} = stablehlo.compare {direction}, %{x}, %{y} : (tensor<{kind}>, tensor<{kind}>) -> tensor<i1> "
+
+
+@pytest.mark.parametrize("is_outside", [False, True], ids=["inside", "outside"])
+@pytest.mark.parametrize(
+    ("kind", "low", "high", "between"),
+    [
+        ("f32", 1000.0, 1400.0, 1200.0), ("f32", 999.0, 1001.0, 1000.0), ("f32", -40.0, -30.0, -35.0),
+        ("f64", 1e5, 1e5 + 2**-30, 1e5 + 2**-31), ("f16", 0.25, 0.3125, 0.28125),
+        ("bf16", 512.0, 520.0, 516.0), ("i32", 1000, 1400, 1200), ("i32", 999, 1001, 1000),
+        ("i8", -100, -98, -99), ("ui8", 99, 101, 100),
+    ],
+)  # fmt: skip
+def test_numbers_between_two_constants_go_first(
+    kind: str, low: float, high: float, between: float, is_outside: bool
+) -> None:
+    """However near the constants are to each other, and wherever they are written."""
+    constants = (
+        f"%low = stablehlo.constant dense<{low}> : tensor<{kind}> "
+        f"%high = stablehlo.constant dense<{high}> : tensor<{kind}> "
+    )
+    body = "" if is_outside else constants
+    for name in "ab":
+        body += one_compared("GT", f"{name} low", kind, f"l{name}")
+        body += one_compared("LT", f"{name} high", kind, f"h{name}")
+        body += f"%s{name} = stablehlo.and %l{name}, %h{name} : tensor<i1> "
+    body += one_compared("LT", "a b", kind, "less")
+    body += "%d = stablehlo.xor %sa, %sb : tensor<i1> "
+    body += f"%r = stablehlo.select %d, %sa, %less : tensor<i1>, tensor<i1> {RETURNED}"
+    text = sort_of([kind], body, 5)
+    text = text.replace('%0 = "', f'{constants}\n  %0 = "') if is_outside else text
+    dtype = FORMS.get(kind) or kind.replace("ui", "u").replace("8", "1").replace("32", "4")
+    x = np.array([7, high, low, between, 1], dtype)
+    assert len(set(x.tolist())) == 5
+    wanted = [between, *sorted(set(x.tolist()) - {between})]
+    assert import_stablehlo(text).run(x).tolist() == wanted
+
+
+COMPARATORS: dict[str, tuple[str, str, list[str], Any]] = {
+    "up": ("f32", one_compared("LT", "a b", "f32", "r"), ["Sort"], lambda v: v),
+    "up, sides exchanged": ("f32", one_compared("GT", "b a", "f32", "r"), ["Sort"], lambda v: v),
+    "down": ("f32", one_compared("GT", "a b", "f32", "r"), ["Reverse", "Sort", "Reverse"], lambda v: -v),
+    "down, of integers": ("i32", one_compared("LT", "b a", "i32", "r"), ["Reverse", "Sort", "Reverse"], lambda v: -v),
+    "up, and a number that changes nothing": (
+        "i32",
+        "%c = stablehlo.constant dense<3> : tensor<i32> "
+        + one_compared("LT", "a b", "i32", "s") + one_compared("LT", "a c", "i32", "t")
+        + one_compared("GE", "a c", "i32", "u")
+        + "%v = stablehlo.or %t, %u : tensor<i1> %r = stablehlo.and %s, %v : tensor<i1> ",
+        ["Sort"], lambda v: v,
+    ),
+    "five first": (
+        "i32",
+        "%c = stablehlo.constant dense<5> : tensor<i32> "
+        + one_compared("EQ", "a c", "i32", "p") + one_compared("NE", "b c", "i32", "n")
+        + one_compared("NE", "a c", "i32", "o") + one_compared("LT", "a b", "i32", "s")
+        + "%t = stablehlo.and %p, %n : tensor<i1> %u = stablehlo.and %n, %s : tensor<i1> "
+        "%r = stablehlo.or %t, %u : tensor<i1> ",
+        [], lambda v: (v != 5, v),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMPARATORS)
+def test_comparators_and_the_ops_that_they_are(name: str) -> None:
+    kind, body, ops, key = COMPARATORS[name]
+    program = import_stablehlo(sort_of([kind], f"{body} {RETURNED}", 7))
+    found = [i.op.name for i in program.instructions]
+    assert found == ops if ops else "Sort" not in found
+    for seed in range(3):
+        x = np.random.default_rng(seed).permutation([5, 3, -2, 5, 9, 0, 3])
+        x = x.astype(FORMS.get(kind, "i4"))
+        assert program.run(x).tolist() == sorted(x.tolist(), key=key)
+
+
+@pytest.mark.parametrize("stable", ["true", "false"])
+@pytest.mark.parametrize("n", [*range(1, 10), 16, 17])
+def test_a_network_sorts_any_number_of_pairs(n: int, stable: str) -> None:
+    """By the last digit; equals stay in their order where they must."""
+    digit = "".join(f"%m{v} = stablehlo.remainder %{v}, %ten : tensor<i32> " for v in "ab")
+    body = (
+        f"%ten = stablehlo.constant dense<10> : tensor<i32> {digit} "
+        f"{one_compared('LT', 'ma mb', 'i32', 'r')} {RETURNED}"
+    )
+    text = sort_of(["i32", "f32"], body, n).replace("is_stable = true", f"is_stable = {stable}")
+    x = np.random.default_rng(n).integers(0, 40, n).astype("i4")
+    y = np.arange(n, dtype="f4")
+    keys, places = import_stablehlo(text).run(x, y)
+    order = np.argsort(x % 10, kind="stable")
+    if stable == "true":
+        np.testing.assert_array_equal(places, order)
+    np.testing.assert_array_equal(keys % 10, (x % 10)[order])
+    np.testing.assert_array_equal(keys, x[places.astype(int)])
