@@ -16,9 +16,10 @@ import pytest
 
 import tenferro as tnf
 import xla_peer
-from lowering import import_stablehlo, lower_to_stablehlo
+from lowering import import_stablehlo, importing, lower_to_stablehlo
 from lowering.mlir_bindings import MlirDiagnosticError
 from lowering.mlir_tree import DEEPEST
+from lowering.read import READERS
 from tenferro import errors
 from tenferro.ops.control import Scan
 from tests.ops.test_parity import program_of
@@ -370,7 +371,7 @@ def test_modules_that_are_none() -> None:
 MUTATE = """
 import sys
 import numpy as np
-from lowering import import_stablehlo, lower_to_stablehlo
+from lowering import import_stablehlo, importing, lower_to_stablehlo
 from tenferro.errors import TenferroError
 import tenferro as tnf
 
@@ -710,3 +711,275 @@ def test_what_is_handed_on_whole_is_neither_cut_nor_stacked(
     program = import_stablehlo(TURNS_OF_THREE.format(turn=turn, second=second))
     found = program.run(np.array([1, 2, 3], np.float32))
     np.testing.assert_array_equal(found, expected)
+
+
+# ---- the reader --------------------------------------------------------------------------------------
+
+
+def called_in_a_row(count: int) -> str:
+    """`main` calls a function that calls the next, and so on."""
+    head = "func.func private @f{}(%x: tensor<3xf32>) -> tensor<3xf32> {{ "
+    call = "%0 = func.call @f{}(%x) : (tensor<3xf32>) -> tensor<3xf32> "
+    calls = [f"{head.format(i)}{call.format(i + 1)}return %0 : tensor<3xf32> }}" for i in range(1, count)]  # fmt: skip
+    last = (
+        f"{head.format(count)}%0 = stablehlo.negate %x : tensor<3xf32> return %0 : tensor<3xf32> }}"
+    )
+    twice = call.format(1).replace("%0", "%a") + call.format(1)
+    return "\n".join([*calls, last, HEAD + twice + TAIL])
+
+
+def test_calls_are_nested_128_deep_and_no_deeper() -> None:
+    x = np.arange(3, dtype="f4")
+    np.testing.assert_array_equal(import_stablehlo(called_in_a_row(128), trusted=True).run(x), -x)
+    with pytest.raises(
+        errors.InvalidConfigError, match=r"@f129: calls are nested more than 128 deep"
+    ):
+        import_stablehlo(called_in_a_row(129), trusted=True)
+
+
+def test_as_many_operations_as_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of regions and of called functions count, those that end a block do not."""
+    body = (
+        "%a = func.call @f(%x) : (tensor<3xf32>) -> tensor<3xf32> "
+        "%b = func.call @f(%a) : (tensor<3xf32>) -> tensor<3xf32> %0 = stablehlo.sine %b : tensor<3xf32>"
+    )
+    text = f"""{HEAD}{body}{TAIL}
+func.func private @f(%x: tensor<3xf32>) -> tensor<3xf32> {{
+  %0 = stablehlo.cosine %x : tensor<3xf32>
+  %1 = stablehlo.tan %0 : tensor<3xf32>
+  return %1 : tensor<3xf32>
+}}"""
+    monkeypatch.setattr(importing, "_largest", lambda tree: 7)
+    assert len(import_stablehlo(text).instructions) == 5
+    monkeypatch.setattr(importing, "_largest", lambda tree: 6)
+    with pytest.raises(errors.InvalidConfigError, match="more than 6 operations once its calls"):
+        import_stablehlo(text)
+
+
+def malformed(error: Exception) -> Any:
+    def read(r: Any, operation: Any, operands: Any) -> Any:
+        raise error
+
+    return read
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        LookupError("a"), KeyError("a"), IndexError("a"), TypeError("a"), ValueError("a"),
+        ArithmeticError("a"), ZeroDivisionError("a"), OverflowError("a"), AttributeError("a"),
+    ],
+    ids=lambda error: type(error).__name__,
+)  # fmt: skip
+def test_what_an_operation_s_attributes_do_to_its_reader(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(READERS, "stablehlo.sine", malformed(error))  # pyright: ignore
+    text = HEAD + "%0 = stablehlo.sine %x : tensor<3xf32>" + TAIL
+    with pytest.raises(errors.InvalidConfigError) as caught:
+        import_stablehlo(text)
+    message = f"stablehlo.sine is malformed: {type(error).__name__}: {error}"
+    assert message in str(caught.value)
+    assert "-:2" in str(caught.value)
+    assert caught.value.__cause__ is error
+
+
+@pytest.mark.parametrize(
+    ("results", "match"),
+    [
+        (lambda x, y: [x, y], "stablehlo.sine gives 2 results, and declares 1"),
+        (lambda x, y: [], "stablehlo.sine gives 0 results, and declares 1"),
+        (lambda x, y: y, r"stablehlo.sine: read as f32\[1\], and declared as f32\[3\]"),
+        (lambda x, y: [y], r"stablehlo.sine: read as f32\[1\], and declared as f32\[3\]"),
+    ],
+)
+def test_readers_that_give_something_else(
+    results: Any, match: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(r: Any, operation: Any, operands: Any) -> Any:
+        return results(operands[0], r.slice(operands[0], 0, 0, 1))
+
+    monkeypatch.setitem(READERS, "stablehlo.sine", read)  # pyright: ignore
+    text = HEAD + "%0 = stablehlo.sine %x : tensor<3xf32>" + TAIL
+    with pytest.raises(errors.InvalidConfigError, match=rf"{match}\s+at -:2"):
+        import_stablehlo(text)
+
+
+@pytest.mark.parametrize(
+    ("location", "source", "place"),
+    [
+        ('loc("-":2:8)', ("<stablehlo>", 2), "-:2"),
+        ('loc("net.py":31:8)', ("net.py", 31), "net.py:31"),
+        ('loc("block"("net.py":31:8))', ("net.py", 31), "net.py:31"),
+        ('loc(callsite("inner.py":5:1 at "outer.py":9:2))', ("inner.py", 5), "inner.py:5"),
+        ('loc("block")', None, '"block"'),
+        ("loc(unknown)", None, ""),
+    ],
+)
+def test_places_that_locations_name(location: str, source: Any, place: str) -> None:
+    text = HEAD + f"%0 = stablehlo.sine %x : tensor<3xf32> {location}" + TAIL
+    (step,) = import_stablehlo(text).instructions
+    assert step.source is not None
+    if source is None:  # the line that imports it
+        assert step.source.file == __file__
+    else:
+        shown = (step.source.file, step.source.line, step.source.function)
+        assert shown == (*source, "")
+    refused = text.replace("stablehlo.sine %x", "stablehlo.custom_call @mystery(%x)")
+    refused = refused.replace(": tensor<3xf32> loc", ": (tensor<3xf32>) -> tensor<3xf32> loc")
+    with pytest.raises(errors.UnsupportedError) as caught:
+        import_stablehlo(refused)
+    shown = str(caught.value)
+    assert shown.startswith(
+        f"custom_call @mystery ({place}):" if place else "custom_call @mystery:"
+    )
+    assert shown.endswith(f"at {place}" if place else "what the target means")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "ops"),
+    [
+        ((6,), (6,), ""), ((2, 3), (2, 3), ""),
+        ((6,), (6, 1), "Reshape"), ((1, 6), (6,), "Reshape"), ((2, 3), (2, 1, 3), "Reshape"),
+        ((1, 2, 3, 1), (2, 3), "Reshape"), ((1,), (), "Reshape"), ((), (1, 1), "Reshape"),
+        ((6,), (2, 3), "Reshape Transpose"), ((1, 6), (2, 3), "Reshape Transpose"),
+        ((2, 3), (6,), "Transpose Reshape"), ((2, 3), (6, 1), "Transpose Reshape"),
+        ((2, 3), (3, 2), "Transpose Reshape Transpose"),
+        ((2, 3, 2), (3, 4), "Transpose Reshape Transpose"), ((0, 2), (3, 0), "Transpose Reshape Transpose"),
+        ((2, 2), (2, 1, 2), "Reshape"), ((0,), (0, 2), "Reshape Transpose"),
+    ],
+)  # fmt: skip
+def test_reshapes_turn_only_what_is_no_row(before: Any, after: Any, ops: str) -> None:
+    """Our order is column-major, theirs row-major; of at most one extent other than 1 they are the same."""
+    kinds = ["x".join([*map(str, shape), "f32"]) for shape in (before, after)]
+    program = import_stablehlo(
+        f"func.func @main(%x: tensor<{kinds[0]}>) -> tensor<{kinds[1]}> {{\n"
+        f"%0 = stablehlo.reshape %x : (tensor<{kinds[0]}>) -> tensor<{kinds[1]}>\n"
+        f"return %0 : tensor<{kinds[1]}>\n}}"
+    )
+    assert [step.op.name for step in program.instructions] == ops.split()
+    x = np.arange(np.prod(before), dtype="f4").reshape(before)
+    np.testing.assert_array_equal(program.run(x), x.reshape(after))
+
+
+SAME: dict[str, tuple[str, str]] = {
+    "transpose": ("3x2xf32", "stablehlo.transpose %x, dims = [0, 1] : (tensor<3x2xf32>) -> tensor<3x2xf32>"),
+    "convert": ("3xf32", "stablehlo.convert %x : tensor<3xf32>"),
+    "convert, complex": ("3xcomplex<f32>", "stablehlo.convert %x : tensor<3xcomplex<f32>>"),
+    "bitcast": ("3xf32", "stablehlo.bitcast_convert %x : (tensor<3xf32>) -> tensor<3xf32>"),
+    "bitcast of bools": ("3xi1", "stablehlo.bitcast_convert %x : (tensor<3xi1>) -> tensor<3xi1>"),
+    "reverse": ("3xf32", "stablehlo.reverse %x, dims = [] : tensor<3xf32>"),
+    "real": ("3xf32", "stablehlo.real %x : tensor<3xf32>"),
+    "conjugate": ("3xf32", "chlo.conj %x : tensor<3xf32> -> tensor<3xf32>"),
+    "reduce": (
+        "3xf32",
+        "stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [] : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32>",
+    ),
+    "window": (
+        "3xf32",
+        '"stablehlo.reduce_window"(%x, %z) <{window_dimensions = array<i64: 1>}> ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): '
+        "%s = stablehlo.add %p, %q : tensor<f32> stablehlo.return %s : tensor<f32> }) : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32>",
+    ),
+    "sharding": ("3xf32", "stablehlo.custom_call @Sharding(%x) : (tensor<3xf32>) -> tensor<3xf32>"),
+    "dynamic slice of a number": ("f32", '"stablehlo.dynamic_slice"(%x) <{slice_sizes = array<i64>}> : (tensor<f32>) -> tensor<f32>'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_operations_that_change_nothing_are_no_ops(name: str) -> None:
+    kind, operation = SAME[name]
+    program = import_stablehlo(
+        f"func.func @main(%x: tensor<{kind}>) -> tensor<{kind}> {{\n"
+        "%z = stablehlo.constant dense<0.0> : tensor<f32>\n"
+        f"%0 = {operation}\nreturn %0 : tensor<{kind}>\n}}"
+    )
+    assert [step.op.name for step in program.instructions] == []
+
+
+@pytest.mark.parametrize("count", [1024, 1025])
+def test_constants_of_many_equal_elements_are_spread(count: int) -> None:
+    """As many as a thousand are kept as they are, and written inside of regions."""
+    kind = f"tensor<{count}xf32>"
+    constants = (
+        f"%c = stablehlo.constant dense<2.5> : {kind} "
+        f"%d = stablehlo.iota dim = 0 : {kind} %e = stablehlo.constant dense<0> : tensor<i32> "
+    )
+    text = (
+        f"func.func @main(%x: {kind}, %k: tensor<i32>) -> {kind} {{\n{constants}\n"
+        f'%0 = "stablehlo.case"(%k) ({{ %1 = stablehlo.add %x, %c : {kind} stablehlo.return %1 : {kind} }}, '
+        f"{{ %1 = stablehlo.multiply %x, %c : {kind} stablehlo.return %1 : {kind} }}) : (tensor<i32>) -> {kind}\n"
+        f"return %0 : {kind}\n}}"
+    )
+    program = import_stablehlo(text)
+    x = np.arange(count, dtype="f4")
+    for k, wanted in enumerate((x + 2.5, x * 2.5)):
+        np.testing.assert_array_equal(program.run(x, np.int32(k)), wanted)
+    (choice,) = [step for step in program.instructions if step.op.name == "Cond"]
+    assert len(choice.inputs) == (2 if count == 1024 else 3)
+    assert ("BroadcastInDim" in [step.op.name for step in program.instructions]) == (count > 1024)
+
+
+REGIONS: dict[str, tuple[str, Any]] = {
+    "a call": (
+        "%r = func.call @half_of_sum(%p, %q) : (tensor<f32>, tensor<f32>) -> tensor<f32>",
+        lambda x, y: (x + y) / 2,
+    ),
+    "a call with a number": (
+        "%c = stablehlo.constant dense<3.0> : tensor<f32> "
+        "%r = func.call @half_of_sum(%c, %q) : (tensor<f32>, tensor<f32>) -> tensor<f32>",
+        lambda x, y: (3 + y) / 2,
+    ),
+    "a number alone": (
+        "%r = stablehlo.constant dense<3.0> : tensor<f32>", lambda x, y: np.full_like(x, 3)
+    ),
+    "numbers among themselves": (
+        "%c = stablehlo.constant dense<3.0> : tensor<f32> %d = stablehlo.multiply %c, %c : tensor<f32> "
+        "%r = stablehlo.subtract %q, %d : tensor<f32>",
+        lambda x, y: y - 9,
+    ),
+    "one from outside": ("%r = stablehlo.subtract %k, %p : tensor<f32>", lambda x, y: 7 - x),
+    "an argument": ("%r = stablehlo.optimization_barrier %q : tensor<f32>", lambda x, y: y),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REGIONS)
+def test_regions_of_maps(name: str) -> None:
+    region, definition = REGIONS[name]
+    text = f"""func.func @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>, %k: tensor<f32>) -> tensor<2x3xf32> {{
+  %0 = "stablehlo.map"(%x, %y) <{{dimensions = array<i64: 0, 1>}}> ({{ ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+    {region}
+    stablehlo.return %r : tensor<f32> }}) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}}
+func.func private @half_of_sum(%a: tensor<f32>, %b: tensor<f32>) -> tensor<f32> {{
+  %h = stablehlo.constant dense<0.5> : tensor<f32>
+  %s = stablehlo.add %a, %b : tensor<f32>
+  %t = stablehlo.multiply %h, %s : tensor<f32>
+  return %t : tensor<f32>
+}}"""
+    x, y = np.arange(12, dtype="f4").reshape(2, 2, 3)
+    np.testing.assert_array_equal(import_stablehlo(text).run(x, y, np.float32(7)), definition(x, y))
+
+
+@pytest.mark.parametrize(
+    ("region", "match"),
+    [
+        ("%t = stablehlo.reshape %p : (tensor<f32>) -> tensor<1xf32> "
+         "%r = stablehlo.reshape %t : (tensor<1xf32>) -> tensor<f32>", "stablehlo.reshape"),
+        ("%t = stablehlo.constant dense<1.0> : tensor<2xf32> %i = stablehlo.constant dense<1> : tensor<i32> "
+         "%u = stablehlo.dynamic_slice %t, %i, sizes = [1] : (tensor<2xf32>, tensor<i32>) -> tensor<1xf32> "
+         "%r = stablehlo.reshape %u : (tensor<1xf32>) -> tensor<f32>", "stablehlo.constant"),
+        ("%c = stablehlo.compare LT, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1> "
+         '%r = "stablehlo.if"(%c) ({ stablehlo.return %p : tensor<f32> }, { stablehlo.return %q : tensor<f32> }) '
+         ": (tensor<i1>) -> tensor<f32>", "stablehlo.if"),
+    ],
+)  # fmt: skip
+def test_regions_that_do_more_than_compute_elements(region: str, match: str) -> None:
+    text = f"""func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {{
+  %0 = "stablehlo.map"(%x, %x) <{{dimensions = array<i64: 0>}}> ({{ ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+    {region}
+    stablehlo.return %r : tensor<f32> }}) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  return %0 : tensor<3xf32>
+}}"""
+    with pytest.raises(errors.UnsupportedError, match=rf"a region with {match}\s+at -:3"):
+        import_stablehlo(text)
