@@ -162,8 +162,9 @@ def atan2(r: Reader, y: int, x: int) -> int:
 
 
 def polygamma(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    order = r.known(operands[0])
-    if order is None or order.size != 1 or order != int(order) or order < 0:
+    orders = r.evaluated(operands[0])
+    order = float(orders.flat[0]) if orders is not None and orders.size else -1.0
+    if order < 0 or not order.is_integer() or (orders != order).any():
         raise UnsupportedError("chlo.polygamma: its order is a constant natural number here")
     return r.apply_one(analytic.Polygamma(int(order)), operands[1])
 

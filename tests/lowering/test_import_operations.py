@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 import re
+from types import SimpleNamespace
 from typing import Any
 
+import ml_dtypes
 import mpmath
 import numpy as np
 import pytest
@@ -621,3 +624,295 @@ def test_windows_of_a_matrix(
         f"(tensor<4x5xi32>, tensor<i32>) -> tensor<{made}>"
     )
     np.testing.assert_array_equal(import_stablehlo(module((x,), made, body)).run(x), wanted)
+
+
+# ---- dots, factors and transforms --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("asked", "precision"),
+    [
+        ("", None), (", precision = [DEFAULT, DEFAULT]", "default"), (", precision = [HIGH, HIGH]", "high"),
+        (", precision = [HIGHEST, HIGHEST]", "highest"), (", precision = [HIGH, HIGHEST]", None),
+        (", precision = [DEFAULT, HIGHEST]", None),
+    ],
+)  # fmt: skip
+def test_a_precision_is_that_of_both_operands(asked: str, precision: str | None) -> None:
+    body = f"%0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [1]{asked} : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x3xf32>"
+    program = import_stablehlo(module((X, Y), "3x3xf32", body))
+    (step,) = program.instructions
+    assert step.op.name == "DotGeneral"
+    assert getattr(step.op, "precision", "") == precision
+    np.testing.assert_allclose(program.run(X, Y), X @ Y.T, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "result"),
+    [((4,), (4,), ""), ((3, 4), (4,), "3x"), ((4,), (4, 2), "2x"), ((3, 4), (4, 2), "3x2x")],
+)
+def test_dots_of_vectors_and_matrices(x: Any, y: Any, result: str) -> None:
+    a, b = RNG.integers(-5, 5, x).astype("i4"), RNG.integers(-5, 5, y).astype("i4")
+    types = ["tensor<" + "x".join([*map(str, shape), "i32"]) + ">" for shape in (x, y)]
+    body = f"%0 = stablehlo.dot %a, %b : ({', '.join(types)}) -> tensor<{result}i32>"
+    np.testing.assert_array_equal(
+        import_stablehlo(module((a, b), f"{result}i32", body)).run(a, b), a @ b
+    )
+
+
+@pytest.mark.parametrize("is_complex", [False, True])
+@pytest.mark.parametrize("lower", ["true", "false", None])
+def test_cholesky_reads_one_triangle(lower: str | None, is_complex: bool) -> None:
+    g = RNG.normal(size=(2, 4, 4)) + (1j * RNG.normal(size=(2, 4, 4)) if is_complex else 0)
+    h = g @ g.conj().swapaxes(1, 2) + np.eye(4)
+    is_lower = lower == "true"
+    given = np.tril(h) if is_lower else np.triu(h)
+    given = given + (np.triu(g, 1) if is_lower else np.tril(g, -1))
+    kind = "2x4x4xcomplex<f64>" if is_complex else "2x4x4xf64"
+    flag = "" if lower is None else f" {{lower = {lower}}}"
+    body = f'%0 = "stablehlo.cholesky"(%a){flag} : (tensor<{kind}>) -> tensor<{kind}>'
+    factor = import_stablehlo(module((given,), kind, body)).run(given)
+    wanted = np.linalg.cholesky(h)
+    wanted = wanted if is_lower else wanted.conj().swapaxes(1, 2)
+    triangle = np.tril if is_lower else np.triu
+    np.testing.assert_allclose(triangle(factor), wanted, rtol=1e-10)
+
+
+@pytest.mark.parametrize("turned", ["NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"])
+@pytest.mark.parametrize("unit", [False, True])
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("left", [False, True])
+def test_triangular_solves_by_their_definition(
+    left: bool, lower: bool, unit: bool, turned: str
+) -> None:
+    """The other triangle, and the diagonal of a unit matrix, may hold anything."""
+    a = RNG.normal(size=(2, 3, 3, 2)) @ [1, 1j] + 3 * np.eye(3)
+    b = RNG.normal(size=(2, 3, 2, 2)) @ [1, 1j]
+    b = b if left else b.swapaxes(1, 2).copy()
+    kinds = [f"tensor<{'x'.join(map(str, x.shape))}xcomplex<f64>>" for x in (a, b)]
+    flags = [f"{name} = {str(flag).lower()}" for name, flag in (("left_side", left), ("lower", lower), ("unit_diagonal", unit))]  # fmt: skip
+    body = (
+        f'%0 = "stablehlo.triangular_solve"(%a, %b) <{{{", ".join(flags)}, '
+        f"transpose_a = #stablehlo<transpose {turned}>}}> : ({', '.join(kinds)}) -> {kinds[1]}"
+    )
+    x = import_stablehlo(module((a, b), kinds[1][7:-1], body)).run(a, b)
+    t = np.tril(a) if lower else np.triu(a)
+    if unit:
+        t = t * (1 - np.eye(3)) + np.eye(3)
+    t = t if turned == "NO_TRANSPOSE" else t.swapaxes(1, 2)
+    t = t.conj() if turned == "ADJOINT" else t
+    np.testing.assert_allclose(t @ x if left else x @ t, b, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("lengths", [[6], [4, 6]])
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft"])
+def test_transforms(name: str, lengths: list[int]) -> None:
+    half = [*lengths[:-1], lengths[-1] // 2 + 1]
+    shapes = {"rfft": (lengths, half), "irfft": (half, lengths)}.get(name, (lengths, lengths))
+    x = RNG.normal(size=(3, *shapes[0], 2)) @ [1, 1j]
+    x = x.real.copy() if name == "rfft" else x
+    types = [
+        "x".join([*map(str, (3, *shape)), "f64" if is_real else "complex<f64>"])
+        for shape, is_real in zip(shapes, (name == "rfft", name == "irfft"), strict=True)
+    ]
+    body = f"%0 = stablehlo.fft %a, type = {name.upper()}, length = {lengths} : (tensor<{types[0]}>) -> tensor<{types[1]}>"
+    axes = tuple(range(1, len(lengths) + 1))
+    numpys = getattr(np.fft, f"{name}n")
+    wanted = numpys(x, lengths, axes) if name == "irfft" else numpys(x, axes=axes)
+    found = import_stablehlo(module((x,), types[1], body)).run(x)
+    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("kind", "barriers"), [("i32", 0), ("f32", 1)])
+def test_the_barrier_before_a_convolution_of_integers_is_ours(kind: str, barriers: int) -> None:
+    """Lowering puts it there; of floats it is somebody else's, and stays."""
+    text = f"""func.func @main(%x: tensor<1x1x4x{kind}>, %w: tensor<1x1x2x{kind}>) -> tensor<1x1x3x{kind}> {{
+  %y = stablehlo.optimization_barrier %x : tensor<1x1x4x{kind}>
+  %0 = "stablehlo.convolution"(%y, %w) <{{batch_group_count = 1 : i64, feature_group_count = 1 : i64,
+    dimension_numbers = #stablehlo.conv<[b, f, 0]x[o, i, 0]->[b, f, 0]>}}> : (tensor<1x1x4x{kind}>, tensor<1x1x2x{kind}>) -> tensor<1x1x3x{kind}>
+  return %0 : tensor<1x1x3x{kind}>
+}}"""
+    names = [step.op.name for step in import_stablehlo(text).instructions]
+    assert names == ["OptimizationBarrier"] * barriers + ["Convolution"]
+    two = text.replace(
+        "%y = stablehlo.optimization_barrier %x", "%y:2 = stablehlo.optimization_barrier %x, %w"
+    )
+    two = two.replace(
+        f"%x, %w : tensor<1x1x4x{kind}>", f"%x, %w : tensor<1x1x4x{kind}>, tensor<1x1x2x{kind}>"
+    )
+    two = two.replace("(%y, %w)", "(%y#0, %w)")
+    names = [step.op.name for step in import_stablehlo(two).instructions]
+    assert names == ["OptimizationBarrier", "Convolution"]
+
+
+# ---- elements ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("direction", ["LT", "LE", "GT", "GE", "EQ", "NE"])
+@pytest.mark.parametrize("kind", ["f16", "bf16", "f32", "f64"])
+def test_comparisons_in_the_total_order(kind: str, direction: str) -> None:
+    """-NaN < -inf < .. < -0 < 0 < .. < inf < NaN, as these are listed."""
+    dtype = {"bf16": ml_dtypes.bfloat16}.get(kind, f"f{kind[1:].replace('16', '2').replace('32', '4').replace('64', '8')}")  # fmt: skip
+    numbers = np.array([-np.nan, -np.inf, -2, -1, -0.0, 0.0, 1, 2, np.inf, np.nan]).astype(dtype)
+    numbers[0] = np.copysign(numbers[-1], np.array(-1).astype(dtype))
+    i, j = np.indices((10, 10)).reshape(2, -1)
+    text = f"""func.func @main(%x: tensor<100x{kind}>, %y: tensor<100x{kind}>) -> tensor<100xi1> {{
+  %0 = stablehlo.compare {direction}, %x, %y, TOTALORDER : (tensor<100x{kind}>, tensor<100x{kind}>) -> tensor<100xi1>
+  return %0 : tensor<100xi1>
+}}"""
+    compare = getattr(operator, direction.lower())
+    np.testing.assert_array_equal(import_stablehlo(text).run(numbers[i], numbers[j]), compare(i, j))
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16", "f32", "f64"])
+def test_neighbours_in_every_width(kind: str) -> None:
+    dtype = np.dtype({"f16": "f2", "bf16": ml_dtypes.bfloat16, "f32": "f4", "f64": "f8"}[kind])
+    limits = ml_dtypes.finfo(dtype)
+    some = np.array([0.0, 1.0, 1.5, float(limits.max), float(limits.tiny), float(limits.smallest_subnormal), np.inf])  # fmt: skip
+    numbers = np.array([*some, *-some, np.nan]).astype(dtype)
+    x, y = (z.ravel() for z in np.meshgrid(numbers, numbers, indexing="ij"))
+    n = len(x)
+    text = f"""func.func @main(%x: tensor<{n}x{kind}>, %y: tensor<{n}x{kind}>) -> tensor<{n}x{kind}> {{
+  %0 = chlo.next_after %x, %y : tensor<{n}x{kind}>, tensor<{n}x{kind}> -> tensor<{n}x{kind}>
+  return %0 : tensor<{n}x{kind}>
+}}"""
+    found = import_stablehlo(text).run(x, y)
+    with np.errstate(all="ignore"):
+        wanted = np.nextafter(x, y)
+    word = f"u{dtype.itemsize}"
+    odd = np.isnan(wanted.astype("f8"))
+    np.testing.assert_array_equal(np.isnan(found.astype("f8")), odd)
+    same = x.astype("f8") == y.astype("f8")
+    np.testing.assert_array_equal(found[same & ~odd].view(word), y[same & ~odd].view(word))
+    rest = ~same & ~odd
+    np.testing.assert_array_equal(found[rest].view(word), wanted[rest].view(word))
+
+
+def test_the_imaginary_part_of_real_numbers_is_zero() -> None:
+    body = "%0 = stablehlo.imag %a : tensor<6xf32>"
+    np.testing.assert_array_equal(
+        import_stablehlo(module((V,), "6xf32", body)).run(V), np.zeros(6, "f4")
+    )
+
+
+@pytest.mark.parametrize(
+    ("order", "fits"),
+    [
+        ("0.0", 0), ("1.0", 1), ("4.0", 4), ("[1.0, 1.0]", 1), ("0.5", None), ("-1.0", None), ("-0.5", None),
+        ("[1.0, 2.0]", None), ("0x7FF0000000000000", None), ("0x7FF8000000000000", None),
+    ],
+)  # fmt: skip
+def test_the_order_of_a_polygamma(order: str, fits: int | None) -> None:
+    x = np.array([1.25, 3.5])
+    body = (
+        f"%n = stablehlo.constant dense<{order}> : tensor<2xf64> "
+        "%0 = chlo.polygamma %n, %a : tensor<2xf64>, tensor<2xf64> -> tensor<2xf64>"
+    )
+    text = module((x,), "2xf64", body)
+    refused = [text.replace("chlo.polygamma %n", "chlo.polygamma %a")]
+    if fits is None:
+        refused.append(text)
+    else:
+        wanted = [float(mpmath.psi(fits, v)) for v in x]
+        np.testing.assert_allclose(import_stablehlo(text).run(x), wanted, rtol=1e-13)
+    for other in refused:
+        with pytest.raises(errors.UnsupportedError, match="its order is a constant natural number"):
+            import_stablehlo(other)
+
+
+# ---- slices by places --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("axis", "batch"), [(0, 0), (1, 0), (2, 0), (3, 0), (1, 1), (2, 1), (3, 1), (2, 2), (3, 2)])  # fmt: skip
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_slices_at_places_along_any_axis(axis: int, batch: int, rank: int) -> None:
+    shape = (2, 3, 4, 5)
+    x = np.arange(120, dtype="f4").reshape(shape)
+    places = RNG.integers(0, shape[axis], (*shape[:batch], *(3, 2)[:rank])).astype("i4")
+    wanted = np.array(
+        [np.take(x[at], places[at], axis - batch) for at in np.ndindex(shape[:batch])]
+    )
+    wanted = wanted.reshape(*shape[:batch], *wanted.shape[1:])
+    made = "x".join([*map(str, wanted.shape), "f32"])
+    where = "x".join([*map(str, places.shape), "i32"])
+    body = (
+        f'%0 = "stablehlo.torch_index_select"(%a, %b) <{{dim = {axis} : i64, batch_dims = {batch} : i64}}> : '
+        f"(tensor<2x3x4x5xf32>, tensor<{where}>) -> tensor<{made}>"
+    )
+    text = f"func.func @main(%a: tensor<2x3x4x5xf32>, %b: tensor<{where}>) -> tensor<{made}> {{ {body} return %0 : tensor<{made}> }}"
+    np.testing.assert_array_equal(import_stablehlo(text).run(x, places), wanted)
+
+
+# ---- devices, and what is refused --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("groups", "count"),
+    [
+        ("dense<0> : tensor<1x1xi64>", 1), ("dense<[[0], [1]]> : tensor<2x1xi64>", 1),
+        ("dense<[[0, 1]]> : tensor<1x2xi64>", 2), ("dense<[[0, 1, 2], [3, 4, 5]]> : tensor<2x3xi64>", 3),
+    ],
+)  # fmt: skip
+def test_groups_of_devices(groups: str, count: int) -> None:
+    body = f'%0 = "stablehlo.all_to_all"(%a) <{{split_dimension = 0 : i64, concat_dimension = 0 : i64, split_count = {count} : i64, replica_groups = {groups}}}> : (tensor<6xf32>) -> tensor<6xf32>'
+    text = module((V,), "6xf32", body)
+    if count == 1:
+        np.testing.assert_array_equal(import_stablehlo(text).run(V), V)
+    else:
+        with pytest.raises(errors.UnsupportedError, match=f"stablehlo.all_to_all among {count} devices: a program here"):  # fmt: skip
+            import_stablehlo(text)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "result"),
+    [
+        ("dense<> : tensor<0x2xi64>", "zeros"), ("dense<[[0, 0]]> : tensor<1x2xi64>", "same"),
+        ("dense<[[0, 1]]> : tensor<1x2xi64>", "2"), ("dense<[[1, 0]]> : tensor<1x2xi64>", "2"),
+        ("dense<[[0, 1], [1, 2]]> : tensor<2x2xi64>", "3"),
+    ],
+)  # fmt: skip
+def test_permutations_of_devices(pairs: str, result: str) -> None:
+    body = f'%0 = "stablehlo.collective_permute"(%a) <{{source_target_pairs = {pairs}}}> : (tensor<6xf32>) -> tensor<6xf32>'
+    text = module((V,), "6xf32", body)
+    if result in ("zeros", "same"):
+        np.testing.assert_array_equal(import_stablehlo(text).run(V), V * (result == "same"))
+    else:
+        with pytest.raises(errors.UnsupportedError, match=f"among {result} devices"):
+            import_stablehlo(text)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("name", ["replica", "partition"])
+def test_numbers_of_devices(name: str, count: int) -> None:
+    others = {"replica": "partition", "partition": "replica"}[name]
+    text = module((V,), "ui32", f"%0 = stablehlo.{name}_id : tensor<ui32>")
+    head = (
+        f"module attributes {{mhlo.num_{name}s = {count} : i32, mhlo.num_{others}s = 1 : i32}} {{\n"
+    )
+    if count == 1:
+        assert import_stablehlo(head + text + "}").run(V) == 0
+    else:
+        with pytest.raises(errors.UnsupportedError, match=f"{name}_id among 2 devices"):
+            import_stablehlo(head + text + "}")
+
+
+INSTEAD = {
+    "async_done": "compile without asynchronous calls",
+    "async_start": "compile without asynchronous calls",
+    "infeed": "make what it reads an argument",
+    "outfeed": "make what it writes a result",
+    "recv": "make what it reads an argument",
+    "rng": "its state is nobody's argument; use rng_bit_generator, whose state is",
+    "send": "make what it writes a result",
+    "set_dimension_size": "an extent that data decide; export with numbers for extents",
+    "uniform_dequantize": "dequantise before exporting: quantised types are not among ours",
+    "uniform_quantize": "export without quantisation: quantised types are not among ours",
+}
+
+
+@pytest.mark.parametrize("name", INSTEAD)
+def test_what_to_do_instead(name: str) -> None:
+    operation: Any = SimpleNamespace(name=f"stablehlo.{name}")
+    reader: Any = None
+    with pytest.raises(errors.UnsupportedError) as caught:
+        READERS[f"stablehlo.{name}"](reader, operation, ())
+    assert str(caught.value) == f"stablehlo.{name}: {INSTEAD[name]}"
