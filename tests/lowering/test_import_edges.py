@@ -15,6 +15,7 @@ from jax.lax import RandomAlgorithm
 import tenferro as tnf
 import xla_peer
 from lowering import import_stablehlo, lower_to_stablehlo
+from tenferro import errors
 from tenferro.ops.control import ControlOp, Scan, While
 from xla_peer import XlaExecutor
 
@@ -192,6 +193,127 @@ def test_a_comparison_that_never_changes_chooses_the_slices_of_a_scan(
             assert (op.num_consts == 0) == (len(chosen) == 1), (slope, first)
 
 
+ALONG = """
+func.func @main(%x: tensor<{extent}xf32>, %y: tensor<5xf32>) -> (tensor<f32>, tensor<5xf32>) {{
+  %start = stablehlo.constant dense<{start}> : tensor<i32>
+  %end = stablehlo.constant dense<{end}> : tensor<i32>
+  %a0 = stablehlo.constant dense<0.5> : tensor<f32>
+  %r:3 = stablehlo.while(%i = %start, %a = %a0, %s = %y) : tensor<i32>, tensor<f32>, tensor<5xf32>
+  cond {{
+    %p = stablehlo.compare LT, %i, %end : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  }} do {{
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %j = stablehlo.add %i, %one : tensor<i32>
+    {turn}
+    %e = stablehlo.dynamic_slice %x, %k, sizes = [1] : (tensor<{extent}xf32>, tensor<i32>) -> tensor<1xf32>
+    %f = stablehlo.reshape %e : (tensor<1xf32>) -> tensor<f32>
+    %b = stablehlo.add %a, %a : tensor<f32>
+    %c = stablehlo.add %b, %f : tensor<f32>
+    %t = stablehlo.dynamic_update_slice %s, %e, %l : (tensor<5xf32>, tensor<1xf32>, tensor<i32>) -> tensor<5xf32>
+    stablehlo.return %j, %c, %t : tensor<i32>, tensor<f32>, tensor<5xf32>
+  }}
+  return %r#1, %r#2 : tensor<f32>, tensor<5xf32>
+}}
+"""
+SHIFTED = "%o = stablehlo.constant dense<{}> : tensor<i32> %{} = stablehlo.{} : tensor<i32> "
+
+
+@pytest.mark.parametrize("extent", [1, 2, 4])
+@pytest.mark.parametrize(("start", "end"), [(0, 0), (0, 1), (3, 4), (0, 2), (0, 4), (1, 5), (1, 6)])  # fmt: skip
+@pytest.mark.parametrize("shift", [0, -1, -3])
+def test_a_loop_goes_along_what_it_reads_from_end_to_end(
+    start: int, end: int, extent: int, shift: int
+) -> None:
+    """Neither a part of it, nor more than it has."""
+    turn = SHIFTED.format(shift, "k", "add %i, %o") + "%l = stablehlo.add %i, %i : tensor<i32>"
+    program = import_stablehlo(ALONG.format(start=start, end=end, extent=extent, turn=turn))
+    x, y = np.arange(1, extent + 1, dtype="f4"), -np.arange(1, 6, dtype="f4")
+    total, wanted = 0.5, y.copy()
+    for i in range(start, end):
+        read = x[min(max(i + shift, 0), extent - 1)]
+        total = 2 * total + read
+        wanted[min(2 * i, 4)] = read
+    found = program.run(x, y)
+    assert found[0] == total
+    np.testing.assert_array_equal(found[1], wanted)
+    loops = [i.op for i in program.instructions if isinstance(i.op, Scan)]
+    if end > start:
+        (loop,) = loops
+        gone_along = len(loop.body.program.input_slots) - loop.num_consts - loop.num_carry
+        assert gone_along == (start + shift == 0 and end - start == extent)
+        assert not loop.reverse
+
+
+# What is read and written in turn i: whether these are along the loop, and whether it is in reverse.
+WAYS: dict[str, tuple[str, Any, Any, int, int, bool]] = {
+    "forwards both": ("i", lambda i: i, lambda i: i, 1, 1, False),
+    "backwards both": ("v", lambda i: 4 - i, lambda i: 4 - i, 1, 1, True),
+    "read forwards, written backwards": ("iv", lambda i: i, lambda i: 4 - i, 1, 0, False),
+    "read backwards, written forwards": ("vi", lambda i: 4 - i, lambda i: i, 0, 1, False),
+    "read at one place": ("oi", lambda i: 4, lambda i: i, 0, 1, False),
+    "read at one place, written backwards": ("ov", lambda i: 4, lambda i: 4 - i, 0, 1, True),
+    "read backwards, written at one place": ("vo", lambda i: 4 - i, lambda i: 4, 1, 0, True),
+}
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_what_goes_the_other_way_is_indexed(name: str) -> None:
+    places, read, written, xs, stacked, reverse = WAYS[name]
+    turn = SHIFTED.format(4, "v", "subtract %o, %i")
+    turn += "%n = stablehlo.constant dense<0> : tensor<i32> "
+    for result, place in zip("kl", (places[0], places[-1]), strict=True):
+        turn += f"%{result} = stablehlo.add %{place}, %n : tensor<i32> "
+    program = import_stablehlo(ALONG.format(start=0, end=5, extent=5, turn=turn))
+    x, y = np.arange(1, 6, dtype="f4"), -np.arange(1, 6, dtype="f4")
+    total, wanted = 0.5, y.copy()
+    for i in range(5):
+        total = 2 * total + x[read(i)]
+        wanted[written(i)] = x[read(i)]
+    found = program.run(x, y)
+    assert found[0] == total
+    np.testing.assert_array_equal(found[1], wanted)
+    (loop,) = [i.op for i in program.instructions if isinstance(i.op, Scan)]
+    body = loop.body.program
+    assert len(body.input_slots) - loop.num_consts - loop.num_carry == xs
+    assert len(body.output_slots) - loop.num_carry == stacked
+    assert loop.reverse == reverse
+
+
+@pytest.mark.parametrize(("narrow", "name", "least", "most"), [("i8", "i1", -128, 127), ("ui8", "u1", 0, 255), ("i16", "i2", -(2**15), 2**15 - 1)])  # fmt: skip
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+@pytest.mark.parametrize("is_up", [True, False])
+def test_indices_that_wrap_around_are_no_lines(
+    narrow: str, name: str, least: int, most: int, is_up: bool, beyond: int
+) -> None:
+    """x[i] where i + first is above the middle, else x[4 - i]; the last of the five may wrap around."""
+    first = most - 4 + beyond if is_up else least + 4 + beyond
+    middle = (least + most) // 2
+    change = "add %first, %w" if is_up else "subtract %first, %w"
+    turn = (
+        f"%w = stablehlo.convert %i : (tensor<i32>) -> tensor<{narrow}> "
+        f"%first = stablehlo.constant dense<{first}> : tensor<{narrow}> "
+        f"%g = stablehlo.{change} : tensor<{narrow}> "
+        f"%h = stablehlo.constant dense<{middle}> : tensor<{narrow}> "
+        f"%q = stablehlo.compare GT, %g, %h : (tensor<{narrow}>, tensor<{narrow}>) -> tensor<i1> "
+        + SHIFTED.format(4, "v", "subtract %o, %i")
+        + "%k = stablehlo.select %q, %i, %v : tensor<i1>, tensor<i32> "
+        "%l = stablehlo.add %o, %o : tensor<i32>"
+    )
+    program = import_stablehlo(ALONG.format(start=0, end=5, extent=5, turn=turn))
+    x, y = np.arange(1, 6, dtype="f4"), np.zeros(5, "f4")
+    total, chosen = 0.5, []
+    for i in range(5):
+        number = first + i if is_up else first - i
+        number = (number - least) % (most - least + 1) + least
+        chosen.append(number > middle)
+        total = 2 * total + x[i if chosen[-1] else 4 - i]
+    assert program.run(x, y)[0] == total
+    (loop,) = [i.op for i in program.instructions if isinstance(i.op, Scan)]
+    gone_along = len(loop.body.program.input_slots) - loop.num_consts - loop.num_carry
+    assert gone_along == (len(set(chosen)) == 1)
+
+
 def test_loops_that_data_end_or_that_wrap_around_are_while_loops() -> None:
     forms = [
         counted("EQ", False, 0, 0, 1, "i32", "add %i, %s"),
@@ -244,6 +366,35 @@ def test_random_bits_of_a_longer_state(state: list[int]) -> None:
     expected = XLA.compile_module(module)(XLA.put(array))
     for y, each in zip(program.run(array), expected, strict=True):
         np.testing.assert_array_equal(y, XLA.get(each))
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [("i8", "i1"), ("i16", "i2"), ("i32", "i4"), ("i64", "i8"), ("f16", "f2"), ("f32", "f4"), ("f64", "f8")]
+)  # fmt: skip
+def test_random_bits_as_numbers_of_another_kind(kind: str, dtype: str) -> None:
+    """The same bits as of the unsigned integers of that width."""
+    text = """func.func @main(%s: tensor<2xui64>) -> (tensor<2xui64>, tensor<5x{}>) {{
+      %t, %v = stablehlo.rng_bit_generator %s, algorithm = PHILOX : (tensor<2xui64>) -> (tensor<2xui64>, tensor<5x{}>)
+      return %t, %v : tensor<2xui64>, tensor<5x{}>
+    }}"""
+    state, word = np.array([3, 11], "u8"), f"ui{8 * np.dtype(dtype).itemsize}"
+    found = import_stablehlo(text.format(kind, kind, kind)).run(state)
+    plain = import_stablehlo(text.format(word, word, word)).run(state)
+    assert found[1].dtype == np.dtype(dtype)
+    assert found[1].tobytes() == plain[1].tobytes()
+    assert found[0].tobytes() == plain[0].tobytes()
+
+
+@pytest.mark.parametrize("state", ["1xui64", "4xui64", "2xui32", "3xi64"])
+def test_states_of_another_kind_are_refused(state: str) -> None:
+    text = f"""func.func @main(%s: tensor<{state}>) -> tensor<5xui32> {{
+      %t, %v = stablehlo.rng_bit_generator %s, algorithm = DEFAULT : (tensor<{state}>) -> (tensor<{state}>, tensor<5xui32>)
+      return %v : tensor<5xui32>
+    }}"""
+    with pytest.raises(
+        errors.UnsupportedError, match=r"a state of .*; ui64\[2\] and ui64\[3\] are known"
+    ):
+        import_stablehlo(text)
 
 
 # ---- what JAX calls ------------------------------------------------------------------------------------

@@ -916,3 +916,206 @@ def test_what_to_do_instead(name: str) -> None:
     with pytest.raises(errors.UnsupportedError) as caught:
         READERS[f"stablehlo.{name}"](reader, operation, ())
     assert str(caught.value) == f"stablehlo.{name}: {INSTEAD[name]}"
+
+
+# ---- reductions and windows --------------------------------------------------------------------------
+
+WORDS = {"i32": "i4", "ui8": "u1", "f32": "f4", "i1": "?"}
+COMBINE: dict[str, Any] = {
+    "add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+}  # fmt: skip
+CARDS = {
+    "add": "ReduceSum", "multiply": "ReduceProd", "maximum": "ReduceMax", "minimum": "ReduceMin",
+    "and": "ReduceAnd", "or": "ReduceOr",
+}  # fmt: skip
+ON_BOOLS = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
+STARTS: dict[str, dict[str, list[str]]] = {
+    "i32": {
+        "add": ["0", "5"], "multiply": ["1", "3"], "maximum": ["-2147483648", "2"], "minimum": ["2147483647", "1"],
+        "and": ["-1", "6"], "or": ["0", "8"], "xor": ["0", "9"],
+    },
+    "ui8": {
+        "add": ["0", "250"], "multiply": ["1", "7"], "maximum": ["0", "3"], "minimum": ["255", "2"],
+        "and": ["255", "6"], "or": ["0", "128"], "xor": ["0", "129"],
+    },
+    "f32": {
+        "add": ["0.0", "0.5"], "multiply": ["1.0", "2.0"], "maximum": ["0xFF800000", "2.0"],
+        "minimum": ["0x7F800000", "1.0"],
+    },
+    "i1": {
+        "add": ["false", "true"], "multiply": ["true", "false"], "maximum": ["false", "true"],
+        "minimum": ["true", "false"], "and": ["true", "false"], "or": ["false", "true"], "xor": ["false", "true"],
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind, starts in STARTS.items() for name in starts]
+)
+def test_reductions_from_their_identity_and_from_another_number(kind: str, name: str) -> None:
+    """The identity is left out; on truth values arithmetic is logic."""
+    x = np.array([[3, 1, 7, 2], [5, 5, 0, 4], [6, 1, 1, 3]]).astype(WORDS[kind])
+    x = x > 2 if kind == "i1" else x
+    logic = ON_BOOLS.get(name, name) if kind == "i1" else name
+    for is_other, start in enumerate(STARTS[kind][name]):
+        text = f"""func.func @main(%x: tensor<3x4x{kind}>) -> tensor<3x{kind}> {{
+  %z = stablehlo.constant dense<{start}> : tensor<{kind}>
+  %0 = stablehlo.reduce(%x init: %z) applies stablehlo.{name} across dimensions = [1] : (tensor<3x4x{kind}>, tensor<{kind}>) -> tensor<3x{kind}>
+  return %0 : tensor<3x{kind}>
+}}"""
+        number = {"0xFF800000": -np.inf, "0x7F800000": np.inf, "true": 1, "false": 0}.get(start)
+        number = float(start) if number is None else number
+        first = np.full((3, 1), number).astype(x.dtype)
+        wanted = first[:, 0]
+        for column in x.T:
+            wanted = COMBINE[logic](wanted, column)
+        program = import_stablehlo(text)
+        found = program.run(x)
+        assert found.dtype == x.dtype
+        np.testing.assert_array_equal(found, wanted)
+        names = [step.op.name for step in program.instructions]
+        if logic in CARDS and not is_other:
+            assert names == [CARDS[logic]]
+        elif logic in CARDS:
+            assert names[0] == CARDS[logic] or CARDS[logic] in names
+            assert len(names) > 1
+        else:
+            assert not any(card in names for card in CARDS.values())
+
+
+def windowed(kind: str, n: int, made: int, region: str, start: str, numbers: str) -> str:
+    return f"""func.func @main(%x: tensor<{n}x{kind}>) -> tensor<{made}x{kind}> {{
+  %z = stablehlo.constant dense<{start}> : tensor<{kind}>
+  %0 = "stablehlo.reduce_window"(%x, %z) <{{{numbers}}}> ({{ ^bb0(%p: tensor<{kind}>, %q: tensor<{kind}>):
+    %r = stablehlo.{region} %p, %q : tensor<{kind}> stablehlo.return %r : tensor<{kind}> }})
+    : (tensor<{n}x{kind}>, tensor<{kind}>) -> tensor<{made}x{kind}>
+  return %0 : tensor<{made}x{kind}>
+}}"""
+
+
+# Windows of few elements one after the other; of more by powers of two.
+STEPS = {1: 0, 2: 1, 3: 2, 4: 3, 5: 4, 6: 5, 7: 4, 8: 7, 9: 4, 10: 4, 11: 5, 12: 4, 15: 6, 16: 4, 21: 6}  # fmt: skip
+
+
+@pytest.mark.parametrize("size", STEPS)
+def test_how_often_windows_are_combined(size: int) -> None:
+    n = 30 - size + 1
+    text = windowed("i32", 30, n, "add", "0", f"window_dimensions = array<i64: {size}>")
+    program = import_stablehlo(text)
+    assert [step.op.name for step in program.instructions].count("Add") == STEPS[size]
+    x = np.arange(30, dtype="i4") ** 3
+    wanted = [x[i : i + size].sum() for i in range(n)]
+    np.testing.assert_array_equal(program.run(x), wanted)
+
+
+SCANS = {"add": "CumSum", "multiply": "CumProd", "maximum": "CumMax", "minimum": "CumMin"}
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind, starts in STARTS.items() for name in starts]
+)
+def test_windows_of_all_up_to_an_element_are_scans(kind: str, name: str, reverse: bool) -> None:
+    """From the identity, and where the padding is all of one side."""
+    x = np.array([3, 1, 7, 0, 2, 5]).astype(WORDS[kind])
+    x = x > 2 if kind == "i1" else x
+    logic = ON_BOOLS.get(name, name) if kind == "i1" else name
+    scans = {"or": "CumMax", "and": "CumMin"} if kind == "i1" else SCANS
+    identity, other = STARTS[kind][name]
+    for low, high, start in ((5, 0, identity), (5, 0, other), (4, 1, identity), (3, 2, identity)):
+        low, high = (high, low) if reverse else (low, high)
+        numbers = f"window_dimensions = array<i64: 6>, padding = dense<[[{low}, {high}]]> : tensor<1x2xi64>"
+        program = import_stablehlo(windowed(kind, 6, 6, name, start, numbers))
+        first = {"0xFF800000": -np.inf, "0x7F800000": np.inf, "true": 1, "false": 0}.get(start)
+        first = np.array(float(start) if first is None else first).astype(x.dtype)
+        wide = np.pad(x, (low, high), constant_values=first)
+        wanted = []
+        for i in range(6):
+            y = first
+            for v in wide[i : i + 6]:
+                y = COMBINE[logic](y, v)
+            wanted.append(y)
+        np.testing.assert_array_equal(program.run(x), wanted)
+        names = [step.op.name for step in program.instructions]
+        is_scan = start == identity and 0 in (low, high) and logic in scans
+        assert (names == [scans.get(logic)]) == is_scan
+
+
+ADDED: dict[str, tuple[str, Any]] = {
+    "add": ("%r = stablehlo.add %p, %q : tensor<f64>", lambda x, y: x + y),
+    "maximum": ("%r = stablehlo.maximum %p, %q : tensor<f64>", max),
+    "set": ("%r = stablehlo.optimization_barrier %q : tensor<f64>", lambda x, y: y),
+    "no op of ours": (
+        "%m = stablehlo.multiply %p, %q : tensor<f64> %s = stablehlo.add %p, %q : tensor<f64> "
+        "%r = stablehlo.add %m, %s : tensor<f64>",
+        lambda x, y: x * y + x + y,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ADDED)
+@pytest.mark.parametrize("direction", ["GE", "LE", "GT"])
+@pytest.mark.parametrize(
+    ("sizes", "strides", "padding"),
+    [((2, 2), (1, 1), (0, 0)), ((2, 3), (2, 1), (1, 1)), ((1, 2), (1, 2), (0, 1)), ((4, 4), (1, 1), (0, 0))],
+)  # fmt: skip
+def test_elements_that_windows_select(
+    sizes: Any, strides: Any, padding: Any, direction: str, name: str
+) -> None:
+    """Element by element; what is around the tensor is never selected."""
+    region, combine = ADDED[name]
+    x = np.array([[1, 4, 4, 2], [3, 3, 0, 5], [4, 1, 5, 5], [2, 2, 2, 2]], float)
+    counts = [
+        (4 + 2 * edge - size) // stride + 1
+        for size, stride, edge in zip(sizes, strides, padding, strict=True)
+    ]
+    source = RNG.normal(size=counts)
+    compare = getattr(operator, direction.lower())
+    wanted = np.full((4, 4), 0.5)
+    for at in np.ndindex(*counts):
+        chosen = None
+        for offset in np.ndindex(*sizes):
+            place = tuple(
+                n * s + o - e for n, s, o, e in zip(at, strides, offset, padding, strict=True)
+            )
+            if not all(0 <= i < 4 for i in place):
+                continue
+            if chosen is None or not compare(x[chosen], x[place]):
+                chosen = place
+        assert chosen is not None
+        wanted[chosen] = combine(wanted[chosen], source[at])
+    kind = f"tensor<{counts[0]}x{counts[1]}xf64>"
+    body = (
+        "%z = stablehlo.constant dense<0.5> : tensor<f64> "
+        f'%0 = "stablehlo.select_and_scatter"(%a, %b, %z) <{{window_dimensions = array<i64: {sizes[0]}, {sizes[1]}>, '
+        f"window_strides = array<i64: {strides[0]}, {strides[1]}>, "
+        f"padding = dense<[[{padding[0]}, {padding[0]}], [{padding[1]}, {padding[1]}]]> : tensor<2x2xi64>}}> "
+        "({ ^bb0(%p: tensor<f64>, %q: tensor<f64>): "
+        f"%c = stablehlo.compare {direction}, %p, %q : (tensor<f64>, tensor<f64>) -> tensor<i1> "
+        "stablehlo.return %c : tensor<i1> }, { ^bb0(%p: tensor<f64>, %q: tensor<f64>): "
+        f"{region} stablehlo.return %r : tensor<f64> }}) : (tensor<4x4xf64>, {kind}, tensor<f64>) -> tensor<4x4xf64>"
+    )
+    found = import_stablehlo(module((x, source), "4x4xf64", body)).run(x, source)
+    np.testing.assert_allclose(found, wanted, rtol=1e-13)
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0), (0, 3)])
+def test_a_sort_of_nothing_is_none(shape: tuple[int, ...]) -> None:
+    kind = "x".join([*map(str, shape), "f32"])
+    body = (
+        f'%0 = "stablehlo.sort"(%a) <{{dimension = {len(shape) - 1} : i64}}> ({{ ^bb0(%p: tensor<f32>, %q: tensor<f32>): '
+        "%c = stablehlo.compare LT, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1> "
+        f"stablehlo.return %c : tensor<i1> }}) : (tensor<{kind}>) -> tensor<{kind}>"
+    )
+    assert not import_stablehlo(module((np.zeros(shape, "f4"),), kind, body)).instructions
+
+
+def test_a_sort_along_no_axis_that_is_named_is_along_the_last() -> None:
+    body = (
+        '%0 = "stablehlo.sort"(%a) ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): '
+        "%c = stablehlo.compare LT, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1> "
+        "stablehlo.return %c : tensor<i1> }) : (tensor<3x4xf32>) -> tensor<3x4xf32>"
+    )
+    program = import_stablehlo(module((X,), "3x4xf32", body))
+    np.testing.assert_array_equal(program.run(X), np.sort(X, 1))

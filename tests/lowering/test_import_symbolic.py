@@ -238,6 +238,40 @@ LENGTHS: dict[str, tuple[str, Any]] = {
         "%r = stablehlo.select %d, %u, %rc : tensor<i1>, tensor<i32>",
         lambda n: n + 3,
     ),
+    "negate": (
+        "%m = stablehlo.negate %n : tensor<i32> %r = stablehlo.subtract %three, %m : tensor<i32>",
+        lambda n: n + 3,
+    ),
+    "multiply": ("%r = stablehlo.multiply %three, %n : tensor<i32>", lambda n: 3 * n),
+    "convert": (
+        "%m = stablehlo.convert %n : (tensor<i32>) -> tensor<i64> "
+        "%k = stablehlo.convert %three : (tensor<i32>) -> tensor<i64> %l = stablehlo.add %m, %k : tensor<i64> "
+        "%r = stablehlo.convert %l : (tensor<i64>) -> tensor<i32>",
+        lambda n: n + 3,
+    ),
+    "sign of what is positive": (
+        "%m = stablehlo.add %n, %three : tensor<i32> %s = stablehlo.sign %m : tensor<i32> "
+        "%r = stablehlo.add %n, %s : tensor<i32>",
+        lambda n: n + 1,
+    ),
+    "sign of a difference": (
+        "%m = stablehlo.add %n, %three : tensor<i32> %d = stablehlo.subtract %n, %m : tensor<i32> "
+        "%s = stablehlo.sign %d : tensor<i32> %r = stablehlo.subtract %n, %s : tensor<i32>",
+        lambda n: n + 1,
+    ),
+    "sign of zero": (
+        "%d = stablehlo.subtract %n, %n : tensor<i32> %s = stablehlo.sign %d : tensor<i32> "
+        "%r = stablehlo.add %n, %s : tensor<i32>",
+        lambda n: n,
+    ),
+    "parts of a repeated length": (
+        "%v = stablehlo.broadcast_in_dim %n, dims = [] : (tensor<i32>) -> tensor<2xi32> "
+        "%w = stablehlo.iota dim = 0 : tensor<2xi32> %x2 = stablehlo.add %v, %w : tensor<2xi32> "
+        "%y2 = stablehlo.broadcast_in_dim %x2, dims = [0] : (tensor<2xi32>) -> tensor<2xi32> "
+        "%s = stablehlo.slice %y2 [1:2] : (tensor<2xi32>) -> tensor<1xi32> "
+        "%r = stablehlo.reshape %s : (tensor<1xi32>) -> tensor<i32>",
+        lambda n: n + 1,
+    ),
 }
 
 
@@ -308,3 +342,108 @@ def test_an_extent_that_the_module_declares_is_checked_when_it_runs(operations: 
     for n in (3, 5):
         with pytest.raises(errors.GuardError, match="the module declares an extent"):
             program.run(np.zeros(n, "f4"))
+
+
+def of_length(text: str) -> str:
+    """As many ones as %r says, where %n is a length and %m = %n + 3."""
+    return f"""func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {{
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1.0> : tensor<f32>
+  %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+  %m = stablehlo.add %n, %three : tensor<i32>
+  {text}
+  %shape = stablehlo.reshape %r : (tensor<i32>) -> tensor<1xi32>
+  %y = stablehlo.dynamic_broadcast_in_dim %one, %shape, dims = [] : (tensor<f32>, tensor<1xi32>) -> tensor<?xf32>
+  return %y : tensor<?xf32>
+}}"""
+
+
+COMPARE = "%{} = stablehlo.compare {}, %{}, %{}, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1> "
+# What n + 3 and n are to each other, and either to itself.
+DECIDED = {
+    ("m", "n"): {"LT": False, "LE": False, "GT": True, "GE": True, "EQ": False, "NE": True},
+    ("n", "m"): {"LT": True, "LE": True, "GT": False, "GE": False, "EQ": False, "NE": True},
+    ("m", "m"): {"LT": False, "LE": True, "GT": False, "GE": True, "EQ": True, "NE": False},
+}
+
+
+@pytest.mark.parametrize("direction", ["LT", "LE", "GT", "GE", "EQ", "NE"])
+@pytest.mark.parametrize("pair", DECIDED, ids=" ".join)
+def test_comparisons_that_are_the_same_for_every_length(
+    pair: tuple[str, str], direction: str
+) -> None:
+    text = COMPARE.format("p", direction, *pair)
+    text += "%r = stablehlo.select %p, %m, %n : tensor<i1>, tensor<i32>"
+    program = lowering.import_stablehlo(of_length(text), [S(("n",), "f4")])
+    for n in (0, 1, 4):
+        wanted = n + 3 if DECIDED[pair][direction] else n
+        assert program.run(np.zeros(n, "f4")).shape == (wanted,)
+
+
+@pytest.mark.parametrize(
+    ("operation", "holds"),
+    [
+        ("and %t, %t", True), ("and %t, %f", False), ("and %f, %t", False), ("and %f, %f", False),
+        ("or %t, %t", True), ("or %t, %f", True), ("or %f, %t", True), ("or %f, %f", False),
+        ("not %t", False), ("not %f", True),
+    ],
+)  # fmt: skip
+def test_truth_of_lengths(operation: str, holds: bool) -> None:
+    text = COMPARE.format("t", "GT", "m", "n") + COMPARE.format("f", "LT", "m", "n")
+    text += f"%p = stablehlo.{operation} : tensor<i1> "
+    text += "%r = stablehlo.select %p, %m, %n : tensor<i1>, tensor<i32>"
+    program = lowering.import_stablehlo(of_length(text), [S(("n",), "f4")])
+    assert program.run(np.zeros(2, "f4")).shape == (5 if holds else 2,)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "%r = stablehlo.divide %m, %n : tensor<i32>",
+        "%r = stablehlo.remainder %m, %n : tensor<i32>",
+        "%r = stablehlo.divide %m, %zero : tensor<i32>",
+        "%r = stablehlo.remainder %m, %zero : tensor<i32>",
+        "%k = stablehlo.negate %three : tensor<i32> %r = stablehlo.divide %m, %k : tensor<i32>",
+        "%k = stablehlo.negate %three : tensor<i32> %r = stablehlo.remainder %m, %k : tensor<i32>",
+        "%k = stablehlo.subtract %n, %three : tensor<i32> %r = stablehlo.divide %k, %three : tensor<i32>",
+        "%k = stablehlo.subtract %n, %three : tensor<i32> %r = stablehlo.remainder %k, %three : tensor<i32>",
+        "%r = stablehlo.sign %n : tensor<i32>",
+        "%r = stablehlo.popcnt %n : tensor<i32>",
+        *[
+            COMPARE.format("p", direction, "n", "three")
+            + "%r = stablehlo.select %p, %m, %n : tensor<i1>, tensor<i32>"
+            for direction in ("LT", "LE", "GT", "GE", "EQ", "NE")
+        ],
+        COMPARE.format("p", "LT", "n", "three") + "%q = stablehlo.not %p : tensor<i1> "
+        "%r = stablehlo.select %q, %m, %n : tensor<i1>, tensor<i32>",
+        COMPARE.format("p", "LT", "n", "three") + COMPARE.format("t", "LT", "n", "m")
+        + "%q = stablehlo.and %p, %t : tensor<i1> %r = stablehlo.select %q, %m, %n : tensor<i1>, tensor<i32>",
+        COMPARE.format("p", "LT", "n", "three") + COMPARE.format("f", "GT", "n", "m")
+        + "%q = stablehlo.or %f, %p : tensor<i1> %r = stablehlo.select %q, %m, %n : tensor<i1>, tensor<i32>",
+    ],
+)  # fmt: skip
+def test_lengths_that_no_expression_of_extents_is(text: str) -> None:
+    with pytest.raises(
+        errors.UnsupportedError, match="dynamic_broadcast_in_dim: its shapes and bounds must be"
+    ):
+        lowering.import_stablehlo(of_length(text), [S(("n",), "f4")])
+
+
+def test_what_is_declared_of_a_length_decides_comparisons() -> None:
+    """An assertion that n >= 2 makes n - 2 no less than nothing."""
+    text = (
+        COMPARE.format("p", "GE", "n", "two")
+        + 'stablehlo.custom_call @shape_assertion(%p) {api_version = 2 : i32, error_message = "two at least", '
+        "has_side_effect = true} : (tensor<i1>) -> () %k = stablehlo.subtract %n, %two : tensor<i32> "
+        "%r = stablehlo.divide %k, %three : tensor<i32>"
+    )
+    text = "%two = stablehlo.constant dense<2> : tensor<i32> " + text
+    program = lowering.import_stablehlo(of_length(text), [S(("n",), "f4")])
+    for n in (2, 4, 5, 9):
+        assert program.run(np.zeros(n, "f4")).shape == ((n - 2) // 3,)
+    with pytest.raises(errors.GuardError, match="two at least"):
+        program.run(np.zeros(1, "f4"))
+    other = of_length(text.replace("subtract %n, %two", "subtract %n, %three"))
+    with pytest.raises(errors.UnsupportedError, match="its shapes and bounds"):
+        lowering.import_stablehlo(other, [S(("n",), "f4")])
