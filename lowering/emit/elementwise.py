@@ -116,10 +116,11 @@ def power(op: Power, w: Writer, x: Value, y: Value) -> Value:
         return w.op("power", x, y)
     one, zero = w.full(1, x.spec), w.full(0, x.spec)
     result, base, exponent = one, x, y
-    for bit in range(x.dtype.bits - (x.dtype.kind == "i")):
+    last = x.dtype.bits - 1 - (x.dtype.kind == "i")
+    for bit in range(last + 1):
         odd = w.compare("NE", w.op("and", exponent, one), zero)
         result = w.select(odd, w.op("multiply", result, base), result)
-        if bit < x.dtype.bits - 2:
+        if bit < last:
             exponent = w.op("shift_right_logical", exponent, one)
             base = w.op("multiply", base, base)
     if x.dtype.kind == "u":

@@ -13,7 +13,7 @@ import tenferro as tnf
 from tenferro.door.application import apply_one
 from tenferro.graph import GraphBuilder
 from tenferro.ops.contraction import Convolution
-from tenferro.ops.elementwise import Abs
+from tenferro.ops.elementwise import Abs, Divide, Power, Remainder
 from tenferro.ops.indexing import Scatter
 from tenferro.ops.source import Iota
 from tenferro.program import GraphProgram
@@ -190,3 +190,61 @@ def test_the_absolute_value_of_complex_counts() -> None:
     sizes, values = XlaExecutor().run(program)
     np.testing.assert_array_equal(sizes, [[0, 1, 2]] * 2)
     assert values.dtype == np.complex128
+
+
+def power(x: int, y: int) -> int:
+    """x ** y, of which nothing but its sign is left below zero: 1, -1 or 0."""
+    if y >= 0:
+        return x**y
+    return {1: 1, -1: -1 if y % 2 else 1}.get(x, 0)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_every_power_of_eight_bits(dtype: str) -> None:
+    limits = np.iinfo(dtype)
+    x, y = (z.ravel() for z in np.mgrid[limits.min : limits.max + 1, limits.min : limits.max + 1])
+    wanted = [
+        (power(a, b) - limits.min) % 256 + limits.min
+        for a, b in zip(x.tolist(), y.tolist(), strict=True)
+    ]
+    x, y = x.astype(dtype), y.astype(dtype)
+    program = tnf.compile(lambda x, y: apply_one(Power(), x, y), x, y)
+    for found in (program.run(x, y), XlaExecutor().run(program, x, y)):
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["int16", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_powers_by_the_highest_bits(dtype: str) -> None:
+    limits = np.iinfo(dtype)
+    bits = limits.bits - (limits.min < 0)
+    numbers = [2 ** (bits - 1), 2 ** (bits - 1) + 1, 2 ** (bits - 2), 3 * 2 ** (bits - 2), 2**bits - 1, 5]  # fmt: skip
+    pairs = np.array([(a, b) for a in (0, 1, 2, 3, limits.max) for b in numbers], dtype)
+    x, y = pairs[:, 0].copy(), pairs[:, 1].copy()
+    wanted = [
+        (pow(a, b, 2**limits.bits) - int(limits.min)) % 2**limits.bits + int(limits.min)
+        for a, b in zip(x.tolist(), y.tolist(), strict=True)
+    ]
+    program = tnf.compile(lambda x, y: apply_one(Power(), x, y), x, y)
+    for found in (program.run(x, y), XlaExecutor().run(program, x, y)):
+        assert found.tolist() == wanted
+
+
+@pytest.mark.parametrize("op", [Divide(), Remainder()], ids=lambda op: op.name)
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_every_quotient_of_eight_bits(dtype: str, op: Any) -> None:
+    """Towards zero; by zero all bits, and the dividend is left; the least by -1 is itself."""
+    limits = np.iinfo(dtype)
+    x, y = (z.ravel() for z in np.mgrid[limits.min : limits.max + 1, limits.min : limits.max + 1])
+    wanted = []
+    for a, b in zip(x.tolist(), y.tolist(), strict=True):
+        quotient = (
+            abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+            if b
+            else int(limits.max if dtype[0] == "u" else -1)
+        )
+        result = quotient if isinstance(op, Divide) else a - quotient * b
+        wanted.append((result - int(limits.min)) % 256 + int(limits.min))
+    x, y = x.astype(dtype), y.astype(dtype)
+    program = tnf.compile(lambda x, y: apply_one(op, x, y), x, y)
+    for found in (program.run(x, y), XlaExecutor().run(program, x, y)):
+        np.testing.assert_array_equal(found, wanted)
