@@ -10,14 +10,32 @@ import pytest
 
 import lowering
 import tenferro as tnf
-from tenferro.door.application import apply_one
+from tenferro.door.application import apply, apply_one
 from tenferro.graph import GraphBuilder
+from tenferro.ops import StdTensorOp
+from tenferro.ops.analytic import Exp
 from tenferro.ops.contraction import Convolution
-from tenferro.ops.elementwise import Abs, Divide, Power, Remainder
+from tenferro.ops.elementwise import (
+    Abs,
+    Add,
+    Conj,
+    Convert,
+    CountLeadingZeros,
+    Divide,
+    Imag,
+    Multiply,
+    Power,
+    Real,
+    ReducePrecision,
+    Remainder,
+    Sign,
+)
 from tenferro.ops.indexing import Scatter
+from tenferro.ops.reduction import CumMax, CumSum, ReduceMax, ReduceProd, ReduceSum, TopK
 from tenferro.ops.source import Iota
+from tenferro.ops.structural import Reshape, Reverse
 from tenferro.program import GraphProgram
-from xla_peer import XlaExecutor, check_parity
+from xla_peer import XlaExecutor, check_parity, export
 
 
 def text(fn: object, *arrays: np.ndarray) -> str:
@@ -248,3 +266,157 @@ def test_every_quotient_of_eight_bits(dtype: str, op: Any) -> None:
     program = tnf.compile(lambda x, y: apply_one(op, x, y), x, y)
     for found in (program.run(x, y), XlaExecutor().run(program, x, y)):
         np.testing.assert_array_equal(found, wanted)
+
+
+def statements(op: StdTensorOp, *specs: str) -> list[str]:
+    """The operations that an op of arguments like "f16[2]" is, each with the element of its result."""
+    types = [
+        tnf.TensorSpec(tuple(map(int, shape[:-1].split(","))), kind)
+        for kind, shape in (spec.split("[") for spec in specs)
+    ]
+    program = tnf.compile(lambda *xs: apply(op, *xs), *types)
+    written = str(lowering.lower_to_stablehlo(program))
+    main = re.split(r"^ +return", written[written.index("@main") :], flags=re.MULTILINE)[0]
+    statement = r"= \"?stablehlo\.(\w+).* ?\(?tensor<(?:\d+x)*(complex<\w+>|\w+)>\)?$"
+    found = re.findall(statement, main, re.MULTILINE)
+    return [f"{name} {element}" for name, element in found]
+
+
+TO_F32, COMPLEX = "convert f32", ["constant f64", "complex complex<f64>"]
+CONVERTED: dict[tuple[str, str], list[str]] = {
+    ("bfloat16", "float32"): [TO_F32],
+    ("bfloat16", "float64"): [TO_F32, "convert f64"],
+    ("bfloat16", "float16"): [TO_F32, "convert f16"],
+    ("bfloat16", "int32"): [TO_F32, "convert i32"],
+    ("bfloat16", "bool"): [TO_F32, "convert i1"],
+    ("bfloat16", "complex128"): [TO_F32, "convert f64", *COMPLEX],
+    ("float16", "bfloat16"): [TO_F32, "convert bf16"],
+    ("float64", "bfloat16"): [TO_F32, "convert bf16"],
+    ("float32", "bfloat16"): ["convert bf16"],
+    ("int8", "bfloat16"): [TO_F32, "convert bf16"],
+    ("bool", "bfloat16"): ["convert bf16"],
+    ("bool", "complex128"): ["convert f64", *COMPLEX],
+    ("float16", "int32"): ["convert i32"],
+    ("float64", "complex128"): COMPLEX,
+    ("float32", "complex128"): ["convert f64", *COMPLEX],
+    ("int64", "complex128"): ["convert f64", *COMPLEX],
+    ("complex64", "bool"): ["constant complex<f32>", "compare i1"],
+    ("complex64", "float32"): ["real f32"],
+    ("complex64", "bfloat16"): ["real f32", "convert bf16"],
+    ("complex128", "bfloat16"): ["real f64", TO_F32, "convert bf16"],
+    ("complex128", "int8"): ["real f64", "convert i8"],
+    ("complex64", "complex128"): ["convert complex<f64>"],
+}
+
+
+@pytest.mark.parametrize(("source", "to"), CONVERTED)
+def test_conversions_and_the_kinds_on_their_way(source: str, to: str) -> None:
+    """bfloat16 by way of float32, complex numbers by their parts."""
+    found = statements(Convert(tnf.DType.of(to)), f"{source}[2]")
+    assert found == CONVERTED[source, to]
+
+
+WRITTEN: list[tuple[StdTensorOp, str, list[str]]] = [
+    (Exp(), "float16[2]", [TO_F32, "exponential f32", "convert f16"]),
+    (Exp(), "bfloat16[2]", [TO_F32, "exponential f32", "convert bf16"]),
+    (Exp(), "float32[2]", ["exponential f32"]),
+    (Abs(), "uint8[2]", []),
+    (Abs(), "int8[2]", ["abs i8"]),
+    (Sign(), "uint8[2]", ["constant ui8", "minimum ui8"]),
+    (Sign(), "int8[2]", ["sign i8"]),
+    (CountLeadingZeros(), "uint8[2]", ["count_leading_zeros ui8"]),
+    (CountLeadingZeros(), "int16[2]", ["bitcast_convert ui16", "count_leading_zeros ui16", "bitcast_convert i16"]),
+    (Real(), "float32[2]", []),
+    (Real(), "complex64[2]", ["real f32"]),
+    (Imag(), "complex64[2]", ["imag f32"]),
+    (Conj(), "float32[2]", []),
+    (Conj(), "complex64[2]", ["imag f32", "negate f32", "real f32", "complex complex<f32>"]),
+    (Add(), "bool[2] bool[2]", ["or i1"]),
+    (Multiply(), "bool[2] bool[2]", ["and i1"]),
+    (Divide(), "float32[2] float32[2]", ["divide f32"]),
+    (ReducePrecision(5, 2), "float32[2]", ["reduce_precision f32"]),
+    (ReducePrecision(5, 0), "float32[2]", ["reduce_precision f32", "compare i1", "select f32"]),
+    (ReduceSum((0,)), "float16[2,2]", [TO_F32, "constant f32", "reduce f32", "convert f16"]),
+    (ReduceProd((0,)), "bfloat16[2,2]", [TO_F32, "constant f32", "reduce f32", "convert bf16"]),
+    (ReduceMax((0,)), "float16[2,2]", ["constant f16", "reduce f16"]),
+    (CumSum(0, False), "float16[3,2]", [TO_F32, "constant f32", "reduce_window f32", "convert f16"]),
+    (CumMax(0, False), "float16[3,2]", ["constant f16", "reduce_window f16"]),
+    (CumMax(1, True), "int8[3,1]", []),
+    (CumSum(1, True), "float16[3,1]", []),
+    (CumSum(0, True), "int8[3,0]", []),
+    (CumSum(0, True), "int8[2,1]", ["constant i8", "reduce_window i8"]),
+    (SLIDING, "int8[1,1,4] int8[1,1,2]",
+     ["convert i32", "convert i32", "optimization_barrier i32", "convolution i32", "convert i8"]),
+    (SLIDING, "int16[1,1,4] int16[1,1,2]",
+     ["convert i32", "convert i32", "optimization_barrier i32", "convolution i32", "convert i16"]),
+    (SLIDING, "int32[1,1,4] int32[1,1,2]", ["optimization_barrier i32", "convolution i32"]),
+    (SLIDING, "int64[1,1,4] int64[1,1,2]", ["optimization_barrier i64", "convolution i64"]),
+    (SLIDING, "float16[1,1,4] float16[1,1,2]", ["convolution f32", "convert f16"]),
+    (SLIDING, "float32[1,1,4] float32[1,1,2]", ["convolution f32"]),
+    (SLIDING, "complex64[1,1,4] complex64[1,1,2]", ["convolution complex<f32>"]),
+    (SLIDING, "float32[1,1,4] float32[0,1,2]", ["constant f32"]),
+    (Reshape((3, 2)), "float32[2,3]", ["transpose f32", "reshape f32", "transpose f32"]),
+    (Reshape((2, 1, 3)), "float32[2,3]", ["reshape f32"]),
+    (Reverse(()), "float32[2,3]", []),
+    (TopK(3), "int32[2,3]", ["iota i64", "compare i1"]),
+    (TopK(2), "int32[2,3]", ["iota i64", "compare i1", "slice i32", "slice i64"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("op", "types", "wanted"), WRITTEN, ids=[f"{op.name} {types}" for op, types, _ in WRITTEN]
+)
+def test_what_ops_are_written_as(op: StdTensorOp, types: str, wanted: list[str]) -> None:
+    assert statements(op, *types.split()) == wanted
+
+
+SYMBOLIC: dict[str, tuple[Any, tuple[tuple[Any, ...], ...], Any]] = {
+    "rows at places": (lambda x: tnf.take(x, np.array([1, 0, 1]), axis=0), (("n", "m"),), lambda x: x[[1, 0, 1]]),
+    "columns at places": (lambda x: tnf.take(x, np.array([1, 0]), axis=1), (("n", "m"),), lambda x: x[:, [1, 0]]),
+    "a scan": (
+        lambda x: tnf.scan(lambda c, row: (c + row + tnf.ones((x.shape[1],)), c), tnf.zeros((x.shape[1],)), x),
+        (("n", "m"),),
+        lambda x: ((x + 1).sum(0), np.cumsum(np.vstack([0 * x[:1], x[:-1] + 1]), 0)),
+    ),
+    "a scan in reverse": (
+        lambda x: tnf.scan(lambda c, row: (c + row, c), tnf.zeros((x.shape[1],)), x, reverse=True)[1],
+        (("n", "m"),),
+        lambda x: np.cumsum(np.vstack([0 * x[:1], x[:0:-1]]), 0)[::-1],
+    ),
+    "a scan over nothing but turns": (
+        lambda x: tnf.scan(lambda c, _: (c + tnf.ones((x.shape[1], 2)), None), tnf.zeros((x.shape[1], 2)), length=x.shape[0])[0],
+        (("n", "m"),),
+        lambda x: np.full((x.shape[1], 2), float(len(x))),
+    ),
+    "a while loop": (
+        lambda x: tnf.while_loop(lambda y: tnf.sum(y) < 100.0, lambda y: y + tnf.ones((y.shape[0],)), x[:, 0] * 0),
+        (("n", "m"),),
+        lambda x: np.full(len(x), next(float(k) for k in range(200) if k * len(x) >= 100)),
+    ),
+    "a choice": (
+        lambda x: tnf.cond(tnf.sum(x) * 0 > -1.0, lambda y: y + tnf.ones((x.shape[1],)), lambda y: y * 2, x),
+        (("n", "m"),),
+        lambda x: x + 1,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SYMBOLIC)
+def test_extents_are_handed_into_what_is_written_with_regions(name: str) -> None:
+    fn, shapes, definition = SYMBOLIC[name]
+    artifact = export(fn, *[tnf.TensorSpec(shape, "float64") for shape in shapes])
+    for n, m in ((3, 2), (2, 5)):
+        x = np.random.default_rng(n).normal(size=(n, m))
+        found, wanted = artifact.run(x), definition(x)
+        for y, z in zip(tnf.tree.leaves(found), tnf.tree.leaves(wanted), strict=True):
+            np.testing.assert_allclose(y, z, rtol=1e-12, atol=1e-12)
+
+
+def test_functions_of_regions_say_what_they_are() -> None:
+    """Which profiles and errors of a backend show."""
+    x = np.arange(3.0)
+    loop = text(lambda x: tnf.while_loop(lambda y: y[0] < 9.0, lambda y: y + 1.0, x), x)
+    scan = text(lambda x: tnf.scan(lambda c, v: (c + v, c * v), x[0], x), x)
+    choice = text(lambda x: tnf.cond(x[0] < 9.0, lambda y: y + 1.0, lambda y: y * 2.0, x), x)
+    named = [sorted(set(re.findall(r"func private @([a-z]+)", t.replace("func.", "")))) for t in (loop, scan, choice)]  # fmt: skip
+    assert named == [["do", "while"], ["do", "while"], ["branch"]]
