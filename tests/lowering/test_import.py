@@ -717,14 +717,14 @@ def test_what_is_handed_on_whole_is_neither_cut_nor_stacked(
 
 
 def called_in_a_row(count: int) -> str:
-    """`main` calls a function that calls the next, and so on."""
+    """`main` calls the last of these functions, then the first, which calls the next, and so on."""
     head = "func.func private @f{}(%x: tensor<3xf32>) -> tensor<3xf32> {{ "
     call = "%0 = func.call @f{}(%x) : (tensor<3xf32>) -> tensor<3xf32> "
     calls = [f"{head.format(i)}{call.format(i + 1)}return %0 : tensor<3xf32> }}" for i in range(1, count)]  # fmt: skip
     last = (
         f"{head.format(count)}%0 = stablehlo.negate %x : tensor<3xf32> return %0 : tensor<3xf32> }}"
     )
-    twice = call.format(1).replace("%0", "%a") + call.format(1)
+    twice = call.format(count).replace("%0", "%a") + call.format(1)
     return "\n".join([*calls, last, HEAD + twice + TAIL])
 
 
