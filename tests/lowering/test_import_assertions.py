@@ -105,3 +105,50 @@ def test_what_a_run_decides_is_asked_of_every_run(direction: str) -> None:
 def test_lengths_that_must_differ_are_refused() -> None:
     with pytest.raises(errors.UnsupportedError, match="lengths must fit"):
         import_stablehlo(related("NE"), [TensorSpec((name,), "float32") for name in "nm"])
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("rows: {0} of {1}", "rows: 3 of 4"), ("{1} {0} {1} {2}", "4 3 4 {2}"), ("none", "none"),
+        ("a. Obtained {0}. Using b", "a. Obtained 3. Using b"),
+    ],
+)  # fmt: skip
+def test_numbers_in_messages(message: str, shown: str) -> None:
+    text = asserted("%more").replace("(%more, %n)", "(%more, %n, %four)")
+    text = text.replace("(tensor<i1>, tensor<i32>) -> ()", "(tensor<i1>, tensor<i32>, tensor<i32>) -> ()")  # fmt: skip
+    with pytest.raises(errors.ShapeError) as caught:
+        import_stablehlo(text.replace("rows must be many, got {0}", message))
+    first = str(caught.value).splitlines()[0]
+    assert first == f"shape_assertion does not hold: {shown}"
+
+
+def test_an_assertion_without_a_message() -> None:
+    text = asserted("%f").replace('error_message = "rows must be many, got {0}",', "")
+    with pytest.raises(errors.ShapeError, match="shape_assertion does not hold: no message"):
+        import_stablehlo(text)
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("lengths fit", "lengths fit"), ("lengths fit. Obtained {0} here", "lengths fit."),
+        ("lengths fit. Using a, Obtained b", "lengths fit."), ("Obtained it", "Obtained it"),
+    ],
+)  # fmt: skip
+def test_guards_say_what_a_message_begins_with(message: str, shown: str) -> None:
+    specs = [TensorSpec((name,), "float32") for name in "nm"]
+    program = import_stablehlo(related("GE").replace("lengths must fit, got {0}", message), specs)
+    (guard,) = program.guards
+    assert guard.reason == f"shape_assertion: {shown}"
+
+
+@pytest.mark.parametrize(
+    "target", ["Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"]
+)  # fmt: skip
+def test_annotations_are_what_they_annotate(target: str) -> None:
+    text = f"""func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {{
+  %y = stablehlo.custom_call @{target}(%x) : (tensor<3xf32>) -> tensor<3xf32>
+  return %y : tensor<3xf32>
+}}"""
+    assert not import_stablehlo(text).instructions

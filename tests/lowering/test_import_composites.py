@@ -220,3 +220,16 @@ func.func @main(%x: tensor<3x3xf64>) -> tensor<3x3xf64> {
 
 def test_the_hook_is_public() -> None:
     assert lowering.register_composite_reader is register_composite_reader
+
+
+def test_what_unknown_calls_need() -> None:
+    one = CALLS.replace("@other", "@mystery")
+    instead = "give lowering.register_composite_reader what the target means"
+    for text, shown in (
+        (CALLS, "custom_call @mystery (-:3, -:5), custom_call @other (-:4): their meanings are"),
+        (one, "custom_call @mystery (-:3, -:4, -:5): its meaning is"),
+    ):
+        with pytest.raises(errors.UnsupportedError) as caught:
+            import_stablehlo(text)
+        message = f"{shown} not known here; {instead}"
+        assert str(caught.value).splitlines()[0] == message

@@ -205,3 +205,137 @@ def test_truth_values_in_windows(name: str) -> None:
     found = program.run(np.array([0, 1, 1, 1], "i4"), np.array([True, False]))
     wanted = [False, True, False, False] if name == "add" else [True, True, False, True]
     np.testing.assert_array_equal(found, wanted)
+
+
+def scattered(x: Any, indices: Any, u: Any, numbers: dict[str, Any]) -> Any:
+    """By the specification, window after window: y = b - a / 2 of what is there and the update."""
+    y = x.copy()
+    at = numbers["index_vector_dim"]
+    window_dims, inserted = numbers["update_window_dims"], numbers["inserted_window_dims"]
+    batching, index_batching = numbers["input_batching_dims"], numbers["scatter_indices_batching_dims"]  # fmt: skip
+    others = [axis for axis in range(u.ndim) if axis not in window_dims]
+    offsets = [axis for axis in range(x.ndim) if axis not in (*inserted, *batching)]
+    for place in sorted(np.ndindex(u.shape), key=lambda place: [place[axis] for axis in others]):
+        index = [place[axis] for axis in others]
+        full = list(index)
+        if at < indices.ndim:
+            full.insert(at, slice(None))
+        vector = np.atleast_1d(indices[tuple(full)])
+        target = [0] * x.ndim
+        for axis, start in zip(numbers["scatter_dims_to_operand_dims"], vector, strict=True):
+            target[axis] += int(start)
+        for axis, of_indices in zip(batching, index_batching, strict=True):
+            target[axis] += place[others[of_indices - (of_indices > at)]]
+        for axis, of_update in zip(offsets, window_dims, strict=True):
+            target[axis] += place[of_update]
+        if all(0 <= i < n for i, n in zip(target, x.shape, strict=True)):
+            y[tuple(target)] = u[place] - y[tuple(target)] / 2
+    return y
+
+
+# shapes of x and of the updates, indices, dimension numbers, and whether windows take turns if indices are constant
+PLACED: dict[str, tuple[Any, Any, Any, dict[str, Any], bool]] = {
+    "all differ": ((5,), (3,), [[1], [4], [0]], {"inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 1}, False),
+    "two are the same": ((5,), (3,), [[1], [4], [1]], {"inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 1}, True),
+    "without vectors": ((5,), (3,), [1, 4, 0], {"inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 1}, False),
+    "without vectors, two are the same": ((5,), (3,), [4, 1, 4], {"inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 1}, True),
+    "vectors that share numbers": (
+        (3, 4), (4,), [[1, 1], [1, 2], [2, 1], [0, 2]],
+        {"inserted_window_dims": (0, 1), "scatter_dims_to_operand_dims": (0, 1), "index_vector_dim": 1}, False,
+    ),
+    "vectors of which two are the same": (
+        (3, 4), (4,), [[1, 1], [1, 2], [2, 1], [1, 2]],
+        {"inserted_window_dims": (0, 1), "scatter_dims_to_operand_dims": (0, 1), "index_vector_dim": 1}, True,
+    ),
+    "vectors along the first axis": (
+        (3, 4), (3,), [[1, 1, 2], [1, 2, 1]],
+        {"inserted_window_dims": (0, 1), "scatter_dims_to_operand_dims": (1, 0), "index_vector_dim": 0}, False,
+    ),
+    "vectors along the first axis, two the same": (
+        (3, 4), (3,), [[1, 2, 1], [1, 2, 1]],
+        {"inserted_window_dims": (0, 1), "scatter_dims_to_operand_dims": (1, 0), "index_vector_dim": 0}, True,
+    ),
+    "windows that overlap": (
+        (6,), (2, 3), [[1], [2]],
+        {"update_window_dims": (1,), "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 1}, True,
+    ),
+    "windows along the first axis of updates": (
+        (6, 2), (3, 2), [[1], [2]],
+        {"update_window_dims": (0,), "inserted_window_dims": (1,), "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 1}, True,
+    ),
+    "one window": (
+        (6,), (1, 3), [[2]],
+        {"update_window_dims": (1,), "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 1}, False,
+    ),
+    "batches": (
+        (2, 5), (2, 3), [[[1], [0], [1]], [[4], [4], [2]]],
+        {"inserted_window_dims": (1,), "input_batching_dims": (0,), "scatter_indices_batching_dims": (0,),
+         "scatter_dims_to_operand_dims": (1,), "index_vector_dim": 2}, True,
+    ),
+    "batches along the last axis": (
+        (5, 2), (3, 2), [[1, 4], [0, 4], [1, 2]],
+        {"inserted_window_dims": (0,), "input_batching_dims": (1,), "scatter_indices_batching_dims": (1,),
+         "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 2}, True,
+    ),
+    "batches of one place": (
+        (2, 5), (2, 1), [[[1]], [[4]]],
+        {"inserted_window_dims": (1,), "input_batching_dims": (0,), "scatter_indices_batching_dims": (0,),
+         "scatter_dims_to_operand_dims": (1,), "index_vector_dim": 2}, False,
+    ),
+    "two axes of places": (
+        (6,), (2, 3), [[[0], [1], [2]], [[3], [1], [5]]],
+        {"inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 2}, True,
+    ),
+}  # fmt: skip
+NUMBERS = ("update_window_dims", "inserted_window_dims", "input_batching_dims", "scatter_indices_batching_dims",
+           "scatter_dims_to_operand_dims")  # fmt: skip
+
+
+@pytest.mark.parametrize("is_constant", [True, False])
+@pytest.mark.parametrize("name", PLACED)
+def test_windows_take_turns_where_they_may_meet(name: str, is_constant: bool) -> None:
+    shape, of_updates, places, given, in_turns = PLACED[name]
+    numbers = {**dict.fromkeys(NUMBERS, ()), **given}
+    indices = np.array(places, "i4")
+    shown = [f"{key} = {list(numbers[key])}" for key in NUMBERS if numbers[key]]
+    shown.append(f"index_vector_dim = {numbers['index_vector_dim']}")
+    extents = ["x".join(map(str, dims)) for dims in (shape, indices.shape, of_updates)]
+    written = text(*extents, ", ".join(shown))
+    if is_constant:
+        kind = f"tensor<{extents[1]}xi32>"
+        constant = f"%k = stablehlo.constant dense<{indices.tolist()}> : {kind}\n  %0 ="
+        written = written.replace("%0 =", constant, 1).replace("(%x, %i, %u)", "(%x, %k, %u)")
+    program = import_stablehlo(written)
+    rng = np.random.default_rng(5)
+    x, u = rng.normal(size=shape), rng.normal(size=of_updates)
+    found = program.run(x, indices, u)
+    np.testing.assert_allclose(found, scattered(x, indices, u, numbers), rtol=1e-13)
+    is_scan = "Scan" in [step.op.name for step in program.instructions]
+    alone = int(np.prod(of_updates)) == 1 or name in ("one window", "batches of one place")
+    assert is_scan == (in_turns if is_constant else not alone)
+
+
+@pytest.mark.parametrize("unique", ["true", "false"])
+def test_two_operands_are_scattered_by_one_region(unique: str) -> None:
+    """Each from both, of another kind each."""
+    program = import_stablehlo(
+        f"""func.func @main(%x: tensor<5xf64>, %y: tensor<5xf32>, %i: tensor<3x1xi32>, %u: tensor<3xf64>, %v: tensor<3xf32>) -> (tensor<5xf64>, tensor<5xf32>) {{
+  %0:2 = "stablehlo.scatter"(%x, %y, %i, %u, %v) <{{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = {unique}}}> ({{
+    ^bb0(%a: tensor<f64>, %b: tensor<f32>, %c: tensor<f64>, %d: tensor<f32>):
+      %e = stablehlo.convert %b : (tensor<f32>) -> tensor<f64>
+      %f = stablehlo.subtract %e, %c : tensor<f64>
+      %g = stablehlo.convert %a : (tensor<f64>) -> tensor<f32>
+      %h = stablehlo.subtract %g, %d : tensor<f32>
+      stablehlo.return %f, %h : tensor<f64>, tensor<f32>
+  }}) : (tensor<5xf64>, tensor<5xf32>, tensor<3x1xi32>, tensor<3xf64>, tensor<3xf32>) -> (tensor<5xf64>, tensor<5xf32>)
+  return %0#0, %0#1 : tensor<5xf64>, tensor<5xf32>
+}}"""
+    )
+    x, y = np.arange(5.0), np.arange(10, 15).astype("f4")
+    u, v = np.array([0.5, 0.25, 2.0]), np.array([1.5, 1.25, 4.0], "f4")
+    places = [3, 0, 4] if unique == "true" else [3, 0, 3]
+    found = program.run(x, y, np.array(places, "i4")[:, None], u, v)
+    for place, p, q in zip(places, u, v, strict=True):
+        x[place], y[place] = y[place] - p, x[place] - q
+    np.testing.assert_array_equal(found[0], x)
+    np.testing.assert_array_equal(found[1], y)

@@ -374,9 +374,9 @@ SYMBOLIC: dict[str, tuple[Any, tuple[tuple[Any, ...], ...], Any]] = {
     "rows at places": (lambda x: tnf.take(x, np.array([1, 0, 1]), axis=0), (("n", "m"),), lambda x: x[[1, 0, 1]]),
     "columns at places": (lambda x: tnf.take(x, np.array([1, 0]), axis=1), (("n", "m"),), lambda x: x[:, [1, 0]]),
     "a scan": (
-        lambda x: tnf.scan(lambda c, row: (c + row + tnf.ones((x.shape[1],)), c), tnf.zeros((x.shape[1],)), x),
+        lambda x: tnf.scan(lambda c, row: (c + tnf.broadcast_to(row[0], (x.shape[1],)), c), tnf.zeros((x.shape[1],)), x),
         (("n", "m"),),
-        lambda x: ((x + 1).sum(0), np.cumsum(np.vstack([0 * x[:1], x[:-1] + 1]), 0)),
+        lambda x: (x[:, :1].sum(0) + 0 * x[0], np.cumsum(np.vstack([0 * x[:1], x[:-1, :1] + 0 * x[:-1]]), 0)),
     ),
     "a scan in reverse": (
         lambda x: tnf.scan(lambda c, row: (c + row, c), tnf.zeros((x.shape[1],)), x, reverse=True)[1],
@@ -389,14 +389,18 @@ SYMBOLIC: dict[str, tuple[Any, tuple[tuple[Any, ...], ...], Any]] = {
         lambda x: np.full((x.shape[1], 2), float(len(x))),
     ),
     "a while loop": (
-        lambda x: tnf.while_loop(lambda y: tnf.sum(y) < 100.0, lambda y: y + tnf.ones((y.shape[0],)), x[:, 0] * 0),
+        lambda x: tnf.while_loop(
+            lambda y: tnf.sum(tnf.broadcast_to(y[0], (x.shape[1],))) < 100.0,
+            lambda y: y + tnf.broadcast_to(y[:1] * 0 + 1, (x.shape[0],)),
+            x[:, 0] * 0,
+        ),
         (("n", "m"),),
-        lambda x: np.full(len(x), next(float(k) for k in range(200) if k * len(x) >= 100)),
+        lambda x: np.full(len(x), next(float(k) for k in range(200) if k * x.shape[1] >= 100)),
     ),
     "a choice": (
-        lambda x: tnf.cond(tnf.sum(x) * 0 > -1.0, lambda y: y + tnf.ones((x.shape[1],)), lambda y: y * 2, x),
+        lambda x: tnf.cond(tnf.sum(x) * 0 > -1.0, lambda y: y + tnf.broadcast_to(y[0, 0], (x.shape[1],)), lambda y: y * 2, x),
         (("n", "m"),),
-        lambda x: x + 1,
+        lambda x: x + x[0, 0],
     ),
 }  # fmt: skip
 
