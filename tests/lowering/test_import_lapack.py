@@ -15,6 +15,7 @@ from jax._src.lax import linalg as raw
 import tenferro as tnf
 import xla_peer
 from lowering import import_stablehlo, lower_to_stablehlo
+from lowering.read.lapack import LAPACK
 from tenferro import errors
 from tests.pairs import in_turn
 from tests.samples.matrices import DTYPES, adjoint, general
@@ -304,3 +305,154 @@ def test_reflections_of_each_matrix_of_a_batch(dtype: str, left: bool, transpose
             q = q @ (np.eye(5) - factors[n, i] * np.outer(v, v.conj()))
         q = adjoint(q) if transpose else q
         np.testing.assert_allclose(found[n], q @ c[n] if left else c[n] @ q, atol=1e-12, rtol=1e-12)
+
+
+def by_columns(*operands: int, results: tuple[int, ...]) -> str:
+    """Layouts of matrices by columns, and of vectors and numbers, by their ranks."""
+
+    def layout(rank: int) -> str:
+        order = list(range(rank))[::-1]
+        order[:2] = order[:2][::-1]
+        return f"dense<{order if rank else ''}> : tensor<{rank}xindex>"
+
+    shown = [", ".join(map(layout, ranks)) for ranks in (operands, results)]
+    return f", operand_layouts = [{shown[0]}], result_layouts = [{shown[1]}]"
+
+
+def test_every_routine_of_the_four_kinds_has_its_name() -> None:
+    real = ["gees", "geev", "gehrd", "geqp3", "geqrf", "gesdd", "gesvd", "getrf", "gtsv", "orgqr", "ormqr",
+            "potrf", "syevd", "sytrd", "trsm"]  # fmt: skip
+    own = {"orgqr": "ungqr", "ormqr": "unmqr", "syevd": "heevd", "sytrd": "hetrd"}
+    names = [f"lapack_{letter}{name}_ffi" for name in real for letter in "sd"]
+    names += [f"lapack_{letter}{own.get(name, name)}_ffi" for name in real for letter in "cz"]
+    assert sorted(LAPACK) == sorted(names)
+
+
+@pytest.mark.parametrize("side", "LR")
+@pytest.mark.parametrize("uplo", "LU")
+@pytest.mark.parametrize("trans", "NTC")
+@pytest.mark.parametrize("diag", "NU")
+def test_flags_of_triangular_solves(side: str, uplo: str, trans: str, diag: str) -> None:
+    a, b = general(3, 3, dtype="complex128") + 3 * np.eye(3), general(3, 2, dtype="complex128")
+    b = b if side == "L" else b.T.copy()
+    kinds = [f"tensor<{'x'.join(map(str, x.shape))}xcomplex<f64>>" for x in (a, b)]
+    flags = {"side": side, "uplo": uplo, "trans_x": trans, "diag": diag}
+    # What is not said is the left side, the lower triangle as it is, with its own diagonal.
+    plain = {"side": "L", "uplo": "L", "trans_x": "N", "diag": "N"}
+    others = {name: letter for name, letter in flags.items() if letter != plain[name]}
+    t = np.tril(a) if uplo == "L" else np.triu(a)
+    t = t * (1 - np.eye(3)) + np.eye(3) if diag == "U" else t
+    t = {"N": t, "T": t.T, "C": t.conj().T}[trans]
+    for said in (flags, others):
+        config = ", ".join(f"{name} = {ord(letter)} : ui8" for name, letter in said.items())
+        program = import_stablehlo(
+            module(
+                "lapack_ztrsm_ffi",
+                " | ".join(kinds),
+                kinds[1],
+                config,
+                by_columns(2, 2, results=(2,)),
+            )
+        )
+        x = program.run(a, b)
+        np.testing.assert_allclose(t @ x if side == "L" else x @ t, b, rtol=1e-12, atol=1e-12)
+
+
+PAIR, ROWS = "tensor<2x3x3xf64>", "tensor<2x3xf64>"
+FAILING: dict[str, tuple[list[str], tuple[int, ...], str]] = {
+    "potrf": ([PAIR, "tensor<2xi32>"], (3, 1), ""),
+    "syevd": ([PAIR, ROWS, "tensor<2xi32>"], (3, 2, 1), ""),
+    "gesdd": ([PAIR, ROWS, PAIR, PAIR, "tensor<2xi32>"], (3, 2, 3, 3, 1), ""),
+    "gesvd": ([PAIR, ROWS, PAIR, PAIR, "tensor<2xi32>"], (3, 2, 3, 3, 1), ""),
+    "geev": (
+        [ROWS, ROWS, "tensor<2x3x3xcomplex<f64>>", "tensor<2x3x3xcomplex<f64>>", "tensor<2xi32>"],
+        (2, 2, 3, 3, 1),
+        "compute_left = 78 : ui8, compute_right = 86 : ui8",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_each_matrix_of_a_batch_fails_by_itself(name: str) -> None:
+    """What is not finite fails, and the matrix beside it does not."""
+    results, ranks, config = FAILING[name]
+    layouts = by_columns(3, results=ranks)
+    program = import_stablehlo(
+        module(f"lapack_d{name}_ffi", PAIR, " | ".join(results), config, layouts)
+    )
+    good = general(3, 3)
+    good = good @ good.T + np.eye(3)
+    for bad_first in (True, False):
+        both = [np.full((3, 3), np.nan), good]
+        info = program.run(np.array(both if bad_first else both[::-1]))[-1]
+        assert info.dtype == np.int32
+        assert (info != 0).tolist() == [bad_first, not bad_first]
+    assert not program.run(np.array([good, good]))[-1].any()
+
+
+def test_flags_that_are_not_said() -> None:
+    """The lower triangle; vectors, as many as there are values."""
+    a = general(4, 4)
+    h = np.tril(a) + np.tril(a, -1).T
+    layouts = by_columns(2, results=(2, 1, 0))
+    program = import_stablehlo(
+        module("lapack_dsyevd_ffi", MATRIX, f"{MATRIX} | {VALUES} | {INFO}", "", layouts)
+    )
+    v, w, info = program.run(a)
+    np.testing.assert_allclose(h @ v, v * w, atol=1e-12)
+    assert info == 0
+    wide = "tensor<3x5xf64>"
+    parts = ["tensor<3xf64>", "tensor<3x3xf64>", wide, INFO]
+    layouts = by_columns(2, results=(2, 1, 2, 2, 0))
+    text = module("lapack_dgesdd_ffi", wide, " | ".join([wide, *parts]), "", layouts)
+    x = general(3, 5)
+    left_over, s, u, vh, info = import_stablehlo(text).run(x)
+    np.testing.assert_allclose((u * s) @ vh, x, atol=1e-12)
+    assert np.isnan(left_over).all()
+    positive = h @ h.T + np.eye(4)
+    layouts = by_columns(2, results=(2, 0))
+    text = module("lapack_dpotrf_ffi", MATRIX, f"{MATRIX} | {INFO}", "", layouts)
+    factor, info = import_stablehlo(text).run(np.tril(positive) + np.triu(a, 1))
+    np.testing.assert_allclose(
+        factor, np.linalg.cholesky(positive) + np.triu(a, 1), rtol=1e-10, atol=1e-12
+    )
+    results = [MATRIX, MATRIX, VALUES, VALUES, INFO, INFO]
+    layouts = by_columns(2, results=(2, 2, 1, 1, 0, 0))
+    text = module("lapack_dgees_ffi", MATRIX, " | ".join(results), "", layouts)
+    form, q, real, imaginary, selected, info = import_stablehlo(text).run(a)
+    np.testing.assert_allclose(q @ form @ q.T, a, atol=1e-12)
+    values = np.sort_complex(real + 1j * imaginary)
+    np.testing.assert_allclose(values, np.sort_complex(np.linalg.eigvals(a)), atol=1e-12)
+    assert selected == info == 0
+
+
+def test_the_diagonals_of_a_tridiagonal_solve_are_left_undefined() -> None:
+    vector, column = "tensor<4xf64>", "tensor<4x1xf64>"
+    kinds = [vector, vector, vector, column]
+    layouts = by_columns(1, 1, 1, 2, results=(1, 1, 1, 2, 0))
+    text = module("lapack_dgtsv_ffi", " | ".join(kinds), " | ".join([*kinds, INFO]), "", layouts)
+    low, middle, high = general(4, 3).T.copy()
+    middle += 5
+    low[0] = high[-1] = 0
+    b = general(4, 1)
+    *diagonals, x, info = import_stablehlo(text).run(low, middle, high, b)
+    matrix = np.diag(middle) + np.diag(low[1:], -1) + np.diag(high[:-1], 1)
+    np.testing.assert_allclose(matrix @ x, b, atol=1e-12)
+    assert np.isnan(diagonals).all()
+    assert info == 0
+
+
+@pytest.mark.parametrize(
+    ("target", "results", "config", "message"),
+    [
+        ("gesdd", [MATRIX, VALUES, MATRIX, MATRIX, INFO], "mode = 79 : ui8", "gesdd: mode = 'O'; read are 'A', 'S', 'N'"),
+        ("gees", [MATRIX, MATRIX, VALUES, VALUES, INFO, INFO], "sort = 83 : ui8", "gees: sort = 'S'; read are 'N'"),
+        ("gehrd", [MATRIX, "tensor<3xf64>", INFO], "low = 0 : i32", "gehrd: low = 0; read are 1"),
+        ("gehrd", [MATRIX, "tensor<3xf64>", INFO], "high = 3 : i32", "gehrd: high = 3; read are 4"),
+    ],
+)  # fmt: skip
+def test_what_a_flag_may_be(target: str, results: list[str], config: str, message: str) -> None:
+    text = module(f"lapack_d{target}_ffi", MATRIX, " | ".join(results), config)
+    with pytest.raises(errors.UnsupportedError) as caught:
+        import_stablehlo(text)
+    assert str(caught.value).splitlines()[0] == f"custom_call {message}"
