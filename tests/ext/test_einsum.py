@@ -450,7 +450,7 @@ def test_spaces_are_ignored_and_paths_are_completed() -> None:
     path, info = tnf.einsum_path("ij,jk,kl->il", x, y, z, optimize=[(0, 2)])
     assert path == ["einsum_path", (0, 2), (0, 1)]
     assert info.opt_cost > 0
-    for optimize in ([(0, 1), 2], ((0, 1), 1e6), (["greedy"], 100)):
+    for optimize in ([(0, 1), 2], ((0, 1), 1e6), (["greedy"], 100), (True, 100)):
         with pytest.raises(errors.InvalidConfigError, match="optimize"):
             tnf.einsum("ij,jk,kl->il", x, y, z, optimize=optimize)
 

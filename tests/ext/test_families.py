@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -207,11 +207,29 @@ def test_payloads_that_mean_nothing(make: Callable[[], Any], words: str) -> None
         make()
 
 
-@pytest.mark.parametrize("op", [linalg.Svd, linalg.Eig, linalg.Eigh], ids=lambda op: op.__name__)
-def test_whether_vectors_are_wanted_is_true_or_false(op: Any) -> None:
-    for wrong in ("no", 2, None):
-        with pytest.raises(errors.TenferroError, match="vectors"):
-            op(vectors=wrong)
+SWITCHES = [
+    (family, field.name)
+    for family in FAMILIES
+    if is_dataclass(family)
+    for field in fields(family)
+    if field.type in (bool, "bool")
+]
+
+
+@pytest.mark.parametrize(("family", "name"), SWITCHES, ids=lambda x: getattr(x, "__name__", x))
+def test_a_switch_is_true_or_false(family: Any, name: str) -> None:
+    for wrong in ("no", 2, 1, None):
+        with pytest.raises(errors.InvalidConfigError) as error:
+            family(**{name: wrong})
+        expected = f"{family.__name__}: {name} is True or False, got {wrong!r}"
+        assert expected in str(error.value)
+    for right in (True, False):
+        assert getattr(family(**{name: right}), name) is right
+
+
+def test_which_families_have_switches() -> None:
+    """Their number, so that none is passed over."""
+    assert len(SWITCHES) >= 8
 
 
 def test_a_solver_of_two_dtypes_says_which() -> None:

@@ -37,7 +37,7 @@ def expand(inputs: Sequence[str], output: str, path: Sequence[Sequence[int]], va
     output_labels = "".join(dict.fromkeys(output))
     for step in path:
         operands = [pending[i] for i in step]
-        pending = [entry for i, entry in enumerate(pending) if i not in set(step)]
+        pending = [entry for i, entry in enumerate(pending) if i not in step]
         needed = set(output_labels).union(*(labels for labels, _ in pending))
         product = operands[0]
         for position, operand in enumerate(operands[1:], 2):

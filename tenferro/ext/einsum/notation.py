@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from tenferro.errors import InvalidConfigError
@@ -73,12 +74,12 @@ def read(subscripts: str, ranks: Sequence[int]) -> Notation:
         counts = Counter("".join(inputs))
         once = [label for label in counts if counts[label] == 1 and label not in dots]
         output = dots + "".join(sorted(once))
-    for label, count in Counter(output).items():
+    for label, times in Counter(output).items():
         if not any(label in part for part in inputs):
             raise InvalidConfigError(f"einsum: output label {label!r} is in no operand")
-        if count > 1:
+        if times > 1:
             raise InvalidConfigError(
-                f"einsum: output label {label!r} occurs {count} times, and once is all it may; a vector x "
+                f"einsum: output label {label!r} occurs {times} times, and once is all it may; a vector x "
                 "as a diagonal matrix is x[:, None] * tenferro.eye(n)"
             )
     return Notation(tuple(inputs), output, dots, slots)
@@ -133,4 +134,4 @@ def _letter(label: Any) -> str:
 def spare_labels(used: str) -> Iterator[str]:
     """Labels that are not used yet."""
     unavailable = set(used)
-    return (label for label in map(chr, range(0x100, 0x2000)) if label not in unavailable)
+    return (label for label in map(chr, count(0x100)) if label not in unavailable)

@@ -157,11 +157,12 @@ class GeevRule(MatrixRule):
     """The rule of `Eig`: left vectors are the vectors of A^H, which has the conjugate eigenvalues."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
-        (a,), (w, left, right), (a_dot,) = primals, outputs, tangents
-        rule = EigRule()
-        w_dot, right_dot = rule.linearize(linalg.Eig(), builder, (a,), (w, right), (a_dot,))
-        turned = (adjoint(a),), (conj(w), left), (adjoint(a_dot),)
-        _, left_dot = rule.linearize(linalg.Eig(), builder, *turned)
+        (w, left, right), (a_dot,) = outputs, tangents
+        rule, eig = EigRule(), linalg.Eig()
+        # Tangents are told by the results alone, so that A stands for A^H too.
+        w_dot, right_dot = rule.tangents(eig, builder, primals, (w, right), (a_dot,))
+        turned = (conj(w), left), (adjoint(a_dot),)
+        _, left_dot = rule.tangents(eig, builder, primals, *turned)
         return w_dot, left_dot, right_dot
 
 

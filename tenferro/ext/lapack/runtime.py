@@ -30,6 +30,12 @@ def with_workspace(function: Any, *arguments: Any, **options: Any) -> Any:
     return function(*arguments, lwork=int(wanted.real), **options)
 
 
+def with_told_workspace(name: str, a: Array, **options: Any) -> Any:
+    """The results of a routine whose workspace another one tells."""
+    wanted = int(routine(f"{name}_lwork", a)(len(a), **options)[0].real)
+    return routine(name, a)(a, lwork=max(wanted, 1), **options)
+
+
 def getrf(op: fam.Getrf, a: Array) -> Any:
     packed, pivots, info = routine("getrf", a)(a)
     return packed, (pivots + 1).astype(np.int32), np.int32(info)
@@ -92,15 +98,12 @@ def gtsv(op: fam.Gtsv, below: Array, diagonal: Array, above: Array, b: Array) ->
 
 def sytrd(op: fam.Sytrd, a: Array) -> Any:
     name = "hetrd" if a.dtype.kind == "c" else "sytrd"
-    function = routine(name, a)
-    wanted = int(routine(f"{name}_lwork", a)(len(a), lower=op.lower)[0].real)
-    packed, diagonal, beside, factors, _ = function(a, lower=op.lower, lwork=max(wanted, 1))
+    packed, diagonal, beside, factors, _ = with_told_workspace(name, a, lower=op.lower)
     return packed, diagonal, beside, factors
 
 
 def gehrd(op: fam.Gehrd, a: Array) -> Any:
-    wanted = int(routine("gehrd_lwork", a)(len(a))[0].real)
-    packed, factors, _ = routine("gehrd", a)(a, lwork=max(wanted, 1))
+    packed, factors, _ = with_told_workspace("gehrd", a)
     return packed, factors
 
 
