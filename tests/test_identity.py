@@ -220,6 +220,22 @@ def test_what_was_asked_for_last_is_kept() -> None:
     assert [key for key, _ in cache.items()] == ["a", "c"]
 
 
+def test_a_cleared_cache_keeps_no_key() -> None:
+    class Key:
+        """Equal to itself alone."""
+
+    cache: BoundedCache[int] = BoundedCache(2)
+    key = Key()
+    cache.get(key, lambda: 0)
+    seen = weakref.ref(key)
+    del key
+    gc.collect()
+    assert seen() is not None
+    cache.clear()
+    gc.collect()
+    assert seen() is None
+
+
 def test_bytes_after_a_clear_are_those_of_new_entries() -> None:
     cache: BoundedCache[int] = BoundedCache(10, max_bytes=100, size=lambda value: value)
     for _ in range(2):

@@ -306,3 +306,84 @@ def test_values_that_depend_on_no_input_are_evaluated_step_by_step() -> None:
     np.testing.assert_array_equal(builder.evaluated(three), [1.0, 3.0])
     (changes,) = builder.apply(Add(), x, three)
     assert builder.evaluated(changes) is None
+
+
+# ---- arguments -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [*tnf.DType], ids=str)
+def test_a_python_number_is_taken_where_numpy_would_keep_the_dtype(dtype: tnf.DType) -> None:
+    program = tnf.compile(lambda x: (x, x), tnf.TensorSpec((), dtype))
+    known = np.dtype("float16" if dtype is tnf.DType.BF16 else dtype.dtype)
+    for number in (True, 2, 0.5, 1.5j):
+        if np.result_type(np.zeros(1, known), number) == known:
+            y, _ = program.run(number)
+            assert y.dtype == dtype.dtype
+            assert y == np.asarray(number, dtype.dtype)
+        else:
+            with pytest.raises(
+                tnf.errors.DTypeError, match=f"x: expected .* {type(number).__name__}"
+            ):
+                program.run(number)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint64"])
+def test_a_python_integer_fits_the_dtype(dtype: str) -> None:
+    program = tnf.compile(lambda x: (x, x), tnf.TensorSpec((), dtype))
+    limits = np.iinfo(dtype)
+    for number in (int(limits.min), int(limits.max)):
+        assert int(program.run(number)[0]) == number
+    for number in (int(limits.min) - 1, int(limits.max) + 1):
+        with pytest.raises(tnf.errors.DTypeError, match=f"x: {number} does not fit"):
+            program.run(number)
+
+
+N, M, K = (tnf.SymDim(name) for name in "nmk")
+BOUND: dict[str, tuple[list[Any], list[Any], Any]] = {
+    "alone": ([(N, M)], [(3, 0)], {"n": 3, "m": 0}),
+    "twice": ([(N, N)], [(3, 3)], {"n": 3}),
+    "multiple": ([(3 * N,)], [(12,)], {"n": 4}),
+    "multiple and more": ([(3 * N + 2,)], [(14,)], {"n": 4}),
+    "no whole multiple": ([(3 * N + 2,)], [(13,)], None),
+    "from above": ([(10 - N,)], [(7,)], {"n": 3}),
+    "twice from above": ([(10 - 2 * N,)], [(4,)], {"n": 3}),
+    "from another": ([(N + M,), (M,)], [(7,), (3,)], {"n": 4, "m": 3}),
+    "from two others": ([(N + 2 * M - K,), (M + 1,), (K + M,)], [(7,), (4,), (5,)], {"n": 3, "m": 3, "k": 2}),
+    "from a product": ([(N * M,), (M,)], [(12,), (4,)], {"n": 3, "m": 4}),
+    "from a product of none": ([(N * M,), (M,)], [(0,), (0,)], None),
+    "of a square": ([(N * N,)], [(9,)], None),
+    "of a square that is known": ([(N * N,), (N,)], [(9,), (3,)], {"n": 3}),
+    "of a quotient": ([(N // 2,)], [(2,)], None),
+    "of a quotient that is known": ([(N // 2,), (N,)], [(2,), (5,)], {"n": 5}),
+    "of two at once": ([(N + M,)], [(7,)], None),
+    "contradicted": ([(N, N + 1)], [(3, 5)], None),
+    "a number": ([(N, 2)], [(3, 2)], {"n": 3}),
+    "another number": ([(N, 2)], [(3, 3)], None),
+    "another rank": ([(N, 2)], [(3,)], None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOUND)
+def test_symbols_are_read_off_shapes(name: str) -> None:
+    """Of equations that have one solution in integers, where each step has one unknown."""
+    wanted, shapes, expected = BOUND[name]
+    specs = [tnf.TensorSpec(shape, F8) for shape in wanted]
+    program = tnf.compile(lambda *xs: xs, *specs)
+    if expected is None:
+        with pytest.raises(tnf.errors.ShapeError):
+            program.bind(shapes)
+    else:
+        bound = program.bind(shapes)
+        assert {symbol.name: extent for symbol, extent in bound.items()} == expected
+
+
+def test_what_is_bounded_by_a_symbol_is_bounded_by_its_number() -> None:
+    def fn(x: Any, size: Any) -> Any:
+        return tnf.sum(tnf.dynamic_truncate(x * x, size, axis=0))
+
+    program = tnf.compile(fn, tnf.TensorSpec(("n", 3), F8), np.int64(2))
+    static = program.specialize_to([np.ones((5, 3)), np.int64(2)])
+    text = str(static)
+    assert "f64[<=5,3]" in text
+    assert "n" not in {str(extent) for spec in static.types for extent in spec.shape}
+    assert static.run(np.full((5, 3), 2.0), np.int64(2)) == 24.0

@@ -12,6 +12,8 @@ from tenferro import errors
 from tenferro.ad import AdContext, batch_program
 from tenferro.door import apply
 from tenferro.ops.contraction import Convolution
+from tenferro.ops.control import Cond
+from tenferro.program import Subprogram
 from tenferro.types import DType
 from tests.samples import SAMPLES
 from tests.samples.sample import OpSample
@@ -103,3 +105,18 @@ def test_inputs_with_kernels_of_their_own(sample: OpSample) -> None:
     (found,) = batch_program(program, (True, True), 3, AdContext()).run(*given)
     expected = [program.run(x, w)[0] for x, w in zip(*given, strict=True)]
     np.testing.assert_allclose(found, np.stack(expected), rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("mask", [(True, False), (False, True), (True, True)])
+def test_a_choice_between_one_branch_and_itself(mask: tuple[bool, ...]) -> None:
+    x = np.arange(3.0)
+    body = tnf.compile(lambda x: (x + 1.0, x * x), x)
+    op = Cond((Subprogram.of_program(body),))
+    program = tnf.compile(lambda i, x: apply(op, i, x), np.int32(0), x)
+    batched = batch_program(program, mask, 2, AdContext())
+    index = np.zeros(2, np.int32) if mask[0] else np.int32(0)
+    xs = np.stack([x, x + 5.0]) if mask[1] else x
+    first, second = batched.run(index, xs)
+    expected = xs if mask[1] else np.stack([x, x])
+    np.testing.assert_array_equal(first, expected + 1.0)
+    np.testing.assert_array_equal(second, expected**2)

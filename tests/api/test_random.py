@@ -14,6 +14,7 @@ import tenferro as tnf
 from tenferro import errors, random
 from tenferro.ext.random.families import Threefry2x32
 from tenferro.extension import apply, check_extension
+from tenferro.program.expand import expand_extensions
 from xla_peer import XlaExecutor
 
 KEY = random.key(7)
@@ -38,6 +39,37 @@ def test_the_family_keeps_its_contract() -> None:
     words = np.arange(6, dtype=np.uint32).reshape(2, 3)
     for key in (KEY, np.stack([KEY, KEY + 1])):
         check_extension(Threefry2x32(), (key, words, words[::-1].copy()))
+
+
+@pytest.mark.parametrize("expanded", [False, True])
+@pytest.mark.parametrize(
+    ("batch", "each"), [((), ()), ((), (4,)), ((), (2, 3)), ((2,), ()), ((2,), (3,)), ((2, 3), (4,)), ((2, 3), ()), ((2,), (3, 4))]
+)  # fmt: skip
+def test_a_key_for_each_leading_axis(batch: Any, each: Any, expanded: bool) -> None:
+    """The words of each key are those of that key alone, one by one."""
+    generator = np.random.default_rng(3)
+    keys = generator.integers(0, 2**32, (*batch, 2), np.uint32)
+    x0, x1 = generator.integers(0, 2**32, (2, *batch, *each), np.uint32)
+    program = tnf.compile(lambda *xs: apply(Threefry2x32(), *xs), keys, x0, x1)
+    y0, y1 = (expand_extensions(program) if expanded else program).run(keys, x0, x1)
+    assert y0.shape == y1.shape == x0.shape
+    for index in np.ndindex(*x0.shape):
+        words = apply(Threefry2x32(), keys[index[: len(batch)]], x0[index], x1[index])
+        assert (y0[index], y1[index]) == words
+
+
+@pytest.mark.parametrize(
+    ("key", "x0", "x1"),
+    [
+        ((), (), ()), ((3,), (), ()), ((2, 1), (2,), (2,)), ((2,), (3,), (4,)), ((2,), (3,), ()),
+        ((3, 2), (), ()), ((3, 2), (2,), (2,)), ((3, 2), (2, 3), (2, 3)), ((3, 4, 2), (3,), (3,)),
+        ((3, 4, 2), (3, 5), (3, 5)), ((3, 4, 2), (5, 4), (5, 4)), ((3, 4, 2), (4, 3), (4, 3)),
+    ],
+)  # fmt: skip
+def test_words_that_a_key_does_not_fit(key: Any, x0: Any, x1: Any) -> None:
+    arrays = [np.zeros(shape, np.uint32) for shape in (key, x0, x1)]
+    with pytest.raises(errors.ShapeError, match=r"takes a key \[B\.\., 2\]"):
+        apply(Threefry2x32(), *arrays)
 
 
 # ---- JAX -----------------------------------------------------------------------------------------

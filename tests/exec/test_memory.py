@@ -15,7 +15,7 @@ from tenferro.exec.kernels import dot_general
 from tenferro.exec.plan import group, place
 from tenferro.exec.plan.place import plan_memory
 from tenferro.exec.runtime.memory import Pool
-from tenferro.program.memory_plan import Block
+from tenferro.program.memory_plan import Block, MemoryPlan
 from tenferro.types import flatten
 from tests.exec.unplanned import run_unplanned
 from xla_peer.fuzz.program import random_case
@@ -191,3 +191,15 @@ def test_what_comes_back_while_another_piece_does_is_there_afterwards(look: str)
     else:
         pool.clear()
         assert pool.stats().held == 0
+
+
+def test_a_plan_is_printed_in_columns() -> None:
+    plan = MemoryPlan((Block(3, 5000, 1, 2), Block(12, 64, 2, 10, 5056)), 5120, 5064)
+    assert str(plan).splitlines() == [
+        "2 values in 5.0 KiB; 4.9 KiB are needed at once",
+        "slot  bytes  offset  from  to",
+        "  %3  5,000       0     1   2",
+        " %12     64   5,056     2  10",
+    ]
+    assert repr(plan) == "<MemoryPlan: 2 values in 5.0 KiB>"
+    assert str(MemoryPlan((), 0, 0)) == "0 values in 0 B; 0 B are needed at once"

@@ -149,3 +149,15 @@ def test_bases_of_cards_are_no_ops() -> None:
     require_listed([Base], STD_OPS)
     with pytest.raises(MissingCellError, match=r"Leaf is no op yet; .* tests/ops/test_cells\.py"):
         require_listed([Base, Leaf], STD_OPS)
+
+
+@pytest.mark.parametrize("folder", ["tenferro/ad/rules", "tenferro/exec/kernels", "lowering/emit"])
+def test_the_file_that_a_cell_belongs_into_is_told(
+    folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the card is there, and nothing else."""
+    card = type("Exp2", (StdTensorOp,), {"__module__": "tenferro.ops.analytic"})
+    monkeypatch.setattr("tenferro.ops.ALL_OPS", [*STD_OPS, card])
+    told = re.escape(f"Exp2; write it in {folder}/analytic.py")
+    with pytest.raises(MissingCellError, match=told):
+        runpy.run_path(str(ROOT / folder / "__init__.py"))

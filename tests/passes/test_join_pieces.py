@@ -229,6 +229,12 @@ KEPT: dict[str, Callable[[Any], Any]] = {
     "pads with ones": lambda x: (
         padded(x[:1], (7,), (0,), fill=1.0) + padded(x[1:], (0,), (1,), fill=1.0)
     ),
+    "pads with ones by the same edges": lambda x: (
+        padded(x, (1,), (2,), fill=1.0) + padded(-x, (1,), (2,), fill=1.0)
+    ),
+    "pads with ones and zeros by the same edges": lambda x: (
+        padded(x, (1,), (2,), fill=0.0) + padded(-x, (1,), (2,), fill=1.0)
+    ),
     "pads with -0.0": lambda x: (
         padded(x[:1], (7,), (0,), fill=-0.0) + padded(x[1:], (0,), (1,), fill=-0.0)
     ),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -389,3 +390,35 @@ def test_every_pass_is_native_but_those_that_an_executor_chooses() -> None:
         "choose_alternatives",
         "decompose_dots",
     }
+
+
+def mantissa_and_range(dtype: tnf.DType) -> tuple[int, int, int]:
+    info = ml_dtypes.finfo(dtype.dtype)
+    return info.nmant, int(info.maxexp), -int(info.minexp)
+
+
+def holds(wide: tnf.DType, narrow: tnf.DType) -> bool:
+    """By definition: of one kind, every value of the one is a value of the other."""
+    if wide.kind != narrow.kind or wide.is_bool:
+        return False
+    if wide.is_integer:
+        limits = [np.iinfo(dtype.dtype) for dtype in (wide, narrow)]
+        return limits[0].min <= limits[1].min and limits[0].max >= limits[1].max
+    pairs = zip(mantissa_and_range(wide), mantissa_and_range(narrow), strict=True)
+    return all(ours >= theirs for ours, theirs in pairs)
+
+
+@pytest.mark.parametrize("origin", [*tnf.DType], ids=str)
+def test_conversions_through_what_holds_every_value_are_direct(origin: tnf.DType) -> None:
+    for between in tnf.DType:
+        for to in tnf.DType:
+            graph = Graph()
+            x = graph.add_input(tnf.TensorSpec((2,), origin))
+            (y,) = graph.add(Convert(between), (x,))
+            (z,) = graph.add(Convert(to), (y,))
+            program = passes.clean_up(Subprogram.of(graph, [x], [z]).program)
+            path = [to] if holds(between, origin) else [between, to]
+            steps = [
+                now for before, now in itertools.pairwise([origin, *path]) if before is not now
+            ]
+            assert [i.op.to for i in program.instructions if isinstance(i.op, Convert)] == steps
