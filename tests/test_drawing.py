@@ -11,6 +11,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro import errors
+from tenferro.program.profile import InstructionProfile, Profile, shown_bytes, shown_seconds
 from tools.browser import BROWSER, shown
 
 
@@ -142,3 +143,76 @@ def test_what_is_inside_of_a_loop_is_set_in_by_its_depth() -> None:
     page = tnf.compile(twice, np.ones(4)).to_html()
     assert re.search(r'"  (Scan|While)[^"]*"', page)
     assert '"    Sin -> f64[4]"' in page
+
+
+def test_a_profile_is_printed_in_columns() -> None:
+    """The slowest first, with what it takes of the time of those that are in no loop."""
+    program = tnf.compile(lambda x: x, np.ones(2), name="given")
+    profile = Profile(
+        program,
+        (
+            InstructionProfile("Sin", "f64[9]", "/a/b/c.py:3", 2.5e-4, 1536, 2_000_000, 4096),
+            InstructionProfile("A" * 41, "f64[]", "", 7.5e-4, 0, 3_000_000, 1 << 20),
+            InstructionProfile("B" * 40, "f64[]", "x.py:1", 0.0, 1 << 30, 5, 1 << 18, 2, 7),
+            InstructionProfile("Cos", "f64[2]", "x.py:2", 2.0, 1023, 1000, 1 << 22, 1, 3),
+        ),
+        3,
+    )
+    assert profile.seconds == 1e-3
+    assert repr(profile) == (
+        "<Profile of given: 4 instructions, 1 ms, median of 3 runs; at most 4.0 MiB alive>"
+    )
+    assert [line.split() for line in profile.table(3).splitlines()] == [
+        [
+            "given:",
+            "4",
+            "instructions,",
+            "1",
+            "ms,",
+            "median",
+            "of",
+            "3",
+            "runs;",
+            "at",
+            "most",
+            "4.0",
+            "MiB",
+            "alive",
+        ],
+        ["share", "time", "GB/s", "made", "op", "line"],
+        ["200000.0%", "2.00", "s", "5e-07", "1023", "B", "Cos", "x", "3", "->", "f64[2]", "x.py:2"],
+        ["75.0%", "750.0", "us", "4", "0", "B", "A" * 38 + "..", "->", "f64[]"],
+        ["25.0%", "250.0", "us", "8", "1.5", "KiB", "Sin", "->", "f64[9]", "c.py:3"],
+        ["..", "and", "1", "faster", "ones"],
+        ["memory", "|▁▂|"],
+    ]
+    assert ".." not in str(profile).splitlines()[-2]
+    last = str(profile).splitlines()[-2]
+    assert f"    {'B' * 40} x 7 -> f64[]" in last
+    assert last.split()[:4] == ["0.0%", "0.0", "us", "0"]
+    assert "1.0 GiB" in last
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 71, 72, 73, 200])
+def test_memory_over_time_shows_each_peak(count: int) -> None:
+    program = tnf.compile(lambda x: x, np.ones(2))
+    for place in {0, count // 2, count - 1}:
+        live = [100] * count
+        live[place] = 800
+        rows = [InstructionProfile("Sin", "f64[]", "", 1.0, 0, 0, each) for each in live]
+        line = Profile(program, tuple(rows), 1).memory_timeline()
+        assert len(line) == min(count, 72)
+        assert line.count("█") == 1
+        assert line.index("█") == pytest.approx(place * len(line) / count, abs=1)
+        assert set(line) <= set("▁█")
+    assert Profile(program, (), 1).memory_timeline() == ""
+
+
+def test_durations_and_sizes_are_shown_in_the_unit_that_fits() -> None:
+    seconds = {0.0: "0.0 us", 9.994e-4: "999.4 us", 1e-3: "1 ms", 0.9994: "999 ms", 1.0: "1.00 s"}
+    sizes = {
+        1: "1 B", 1023: "1023 B", 1024: "1.0 KiB", (1 << 20) - 1024: "1023.0 KiB", 1 << 20: "1.0 MiB",
+        1 << 30: "1.0 GiB", 5 << 40: "5120.0 GiB",
+    }  # fmt: skip
+    assert {number: shown_seconds(number) for number in seconds} == seconds
+    assert {number: shown_bytes(number) for number in sizes} == sizes

@@ -16,6 +16,7 @@ from tenferro.graph import Graph
 from tenferro.ops.elementwise import Add, Multiply
 from tenferro.ops.reduction import TopK
 from tenferro.program.builder import ProgramBuilder
+from tenferro.program.hoist import hoist_constants
 from tenferro.program.instructions import copy_into, readers
 
 F8 = "float64"
@@ -387,3 +388,18 @@ def test_what_is_bounded_by_a_symbol_is_bounded_by_its_number() -> None:
     assert "f64[<=5,3]" in text
     assert "n" not in {str(extent) for spec in static.types for extent in spec.shape}
     assert static.run(np.full((5, 3), 2.0), np.int64(2)) == 24.0
+
+
+@pytest.mark.parametrize(("above", "hoisted"), [(15, 2), (16, 1), (23, 1), (24, 0)])
+def test_constants_of_more_bytes_than_that_become_inputs(above: int, hoisted: int) -> None:
+    two, three = np.array([1.0, 2.0]), np.array([3.0, 5.0, 7.0])
+    program = tnf.compile(lambda x, y: (x * two, y - three), np.ones(2), np.ones(3))
+    rest, constants = hoist_constants(program, above)
+    assert len(constants) == hoisted
+    assert (rest is program) == (not hoisted)
+    assert rest.input_names == ("x", "y", *constants)
+    x, y = np.array([2.0, 3.0]), np.array([1.0, 1.0, 2.0])
+    for given, expected in zip(
+        rest.run(x, y, constants) if hoisted else rest.run(x, y), (x * two, y - three), strict=True
+    ):
+        np.testing.assert_array_equal(given, expected)

@@ -164,6 +164,29 @@ def test_sums_are_the_same(name: str) -> None:
         np.testing.assert_allclose(y, exact, rtol=1e-13, atol=1e-13)
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns", "terms", "turns", "is_deferred"),
+    [
+        (64, 64, 1, 5, True), (64, 63, 1, 5, False), (32, 128, 1, 5, True),
+        (64, 64, 16, 5, True), (64, 64, 17, 5, False),
+        (64, 64, 1, 256, True), (64, 64, 1, 257, False), (64, 64, 2, 128, True), (64, 64, 2, 129, False),
+    ],
+)  # fmt: skip
+def test_from_what_sizes_on_it_pays(
+    rows: int, columns: int, terms: int, turns: int, is_deferred: bool
+) -> None:
+    """A sum of 4096 elements, twice those of its operands, and an eighth of what is stacked."""
+
+    def turn(c: Any, i: Any) -> Any:
+        u, v = tnf.full((terms, rows), i), tnf.full((terms, columns), i)
+        return c + tnf.sin(u).T @ tnf.cos(v), None
+
+    program = tnf.compile(
+        lambda c: tnf.scan(turn, c, tnf.arange(float(turns)))[0], np.zeros((rows, columns))
+    )
+    assert (defer_products(program) is not program) == is_deferred
+
+
 def test_a_carry_that_only_takes_products_leaves_the_loop() -> None:
     function, arrays, _ = DEFERRED["of another carry"]
     program = tnf.compile(function, *arrays)

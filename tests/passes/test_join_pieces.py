@@ -206,6 +206,90 @@ LAWS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], Any, list[str]
 }  # fmt: skip
 
 
+def placed(x: Any, updates: Any, at: int) -> Any:
+    """Elements that are set from a place on, by one window, which is dropped where it does not fit."""
+    op = Scatter(
+        update_window_dims=(0,),
+        inserted_window_dims=(),
+        input_batching_dims=(),
+        scatter_indices_batching_dims=(),
+        scatter_dims_to_operand_dims=(0,),
+        index_vector_dim=0,
+        combiner="set",
+    )
+    return apply_one(op, x, np.asarray([at]), updates)
+
+
+@pytest.mark.parametrize("at", range(-2, 9))
+def test_a_window_at_every_place(at: int) -> None:
+    """What is set is dropped where it does not fit; what is taken and what is updated moves to where it does."""
+    program = tnf.compile(lambda x: placed(x, -x[:3], at), ROW)
+    expected = ROW.copy()
+    if 0 <= at <= 5:
+        expected[at : at + 3] = -ROW[:3]
+    assert ("Scatter" in moved(joined(program))) is False
+    assert_same_bits(UNTOUCHED.run(joined(program), ROW), expected)
+    first = min(max(at, 0), 5)
+    program = tnf.compile(lambda x: apply_one(DynamicSlice((3,)), x, np.int64(at)), ROW)
+    assert moved(joined(program)) == ["Slice"]
+    assert_same_bits(UNTOUCHED.run(joined(program), ROW), ROW[first : first + 3])
+    fill = np.asarray(2.0)
+    program = tnf.compile(
+        lambda x: apply_one(DynamicUpdateSlice(1), tnf.full((8,), fill), x[:3], np.int64(at)), ROW
+    )
+    assert moved(joined(program)) == ["Slice", "Pad"]
+    expected = np.full(8, 2.0)
+    expected[first : first + 3] = ROW[:3]
+    assert_same_bits(UNTOUCHED.run(joined(program), ROW), expected)
+    numbers = [at, at + 2, at + 4]
+    program = tnf.compile(lambda x: gathered(x, numbers, 0, 0), ROW)
+    assert_same_bits(UNTOUCHED.run(joined(program), ROW), ROW[np.clip(numbers, 0, 7)])
+    assert moved(joined(program)) == (["Slice"] if -1 < at < 4 or at > 6 else ["Gather"])
+    program = tnf.compile(lambda x: scattered(x[:3], numbers, 0, (8,)), ROW)
+    assert_same_bits(UNTOUCHED.run(joined(program), ROW), scattered_by_numpy(ROW[:3], numbers, 0, (8,)))  # fmt: skip
+    assert moved(joined(program)) == ["Slice", "Pad" if 0 <= at <= 3 else "Scatter"]
+
+
+@pytest.mark.parametrize("low", range(5))
+@pytest.mark.parametrize("length", [1, 2, 3])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_every_slice_of_pads_concatenations_and_updates(low: int, length: int, stride: int) -> None:
+    """The values of NumPy, wherever the slice begins and ends."""
+    x = np.arange(1.0, 6.0)
+    for interior in (0, 1, 2):
+        size = low + 5 + 4 * interior + 2
+        whole = np.zeros(size)
+        whole[low : size - 2 : interior + 1] = x
+        for start in range(size - (length - 1) * stride):
+            part = slice(start, start + (length - 1) * stride + 1, stride)
+            program = tnf.compile(lambda x, p=part, i=interior: padded(x, (low,), (2,), (i,))[p], x)
+            assert_same_bits(UNTOUCHED.run(joined(program), x), whole[part])
+            if not interior:
+                program = tnf.compile(
+                    lambda x, p=part: tnf.concat([tnf.ones(low), x, -x[:2]])[p], x
+                )
+                wanted = np.concatenate([np.ones(low), x, -x[:2]])[part]
+                assert_same_bits(UNTOUCHED.run(joined(program), x), wanted)
+
+
+@pytest.mark.parametrize(("rows", "columns", "is_one"), [(4, 5, False), (4, 4, True), (5, 4, False), (2, 9, True), (2, 10, False)])  # fmt: skip
+def test_pads_are_slices_of_one_that_is_smaller_than_both(
+    rows: int, columns: int, is_one: bool
+) -> None:
+    """Of 4 rows and 5 columns: (4 + a) (5 + b) elements, or 5 (4 + a) and 4 (5 + b)."""
+    program = tnf.compile(
+        lambda x: (padded(x, (rows, 0), (0, 0)), padded(x, (0, columns), (0, 0))), GRID
+    )
+    names = moved(joined(program))
+    assert names.count("Pad") == (1 if is_one else 2)
+    for y, wanted in zip(
+        UNTOUCHED.run(joined(program), GRID),
+        (np.pad(GRID, ((rows, 0), (0, 0))), np.pad(GRID, ((0, 0), (columns, 0)))),
+        strict=True,
+    ):
+        assert_same_bits(y, wanted)
+
+
 def padded_by_numpy(x: Any) -> Any:
     y = np.zeros((1 + 2 * x.shape[0] - 1, x.shape[1] + 3), x.dtype)
     y[1::2, 2:-1] = x

@@ -422,3 +422,51 @@ def test_conversions_through_what_holds_every_value_are_direct(origin: tnf.DType
                 now for before, now in itertools.pairwise([origin, *path]) if before is not now
             ]
             assert [i.op.to for i in program.instructions if isinstance(i.op, Convert)] == steps
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+@pytest.mark.parametrize(("parts", "is_computed"), [((64,), True), ((65,), False), ((32, 32), True), ((32, 33), False)])  # fmt: skip
+def test_constants_of_few_elements_are_computed(
+    parts: tuple[int, ...], is_computed: bool, repeats: bool
+) -> None:
+    """Up to 64 elements of a result and of each operand, whether they are written out or repeated."""
+    graph = Graph()
+    inputs: list[int] = []
+    for size in parts:
+        array = np.asarray(7) if repeats else np.arange(size)
+        (x,) = graph.add(Constant.of(array), ())
+        inputs.append(graph.add(BroadcastInDim((size,), ()), (x,))[0] if repeats else x)
+    op = Concatenate(0, 2) if len(parts) == 2 else Reshape((1, *parts))
+    program = passes.clean_up(Subprogram.of(graph, [], graph.add(op, tuple(inputs))))
+    assert (program.instructions[-1].op.name == "Constant") == is_computed
+    (y,) = UNTOUCHED.run(program)
+    elements = [np.full(size, 7) if repeats else np.arange(size) for size in parts]
+    np.testing.assert_array_equal(y.ravel(), np.concatenate(elements))
+
+
+@pytest.mark.parametrize("size", [1, 4095, 4096, 4097, 8192, 10_000])
+def test_a_constant_of_ones_but_for_one_element_is_no_factor_of_one(size: int) -> None:
+    x = np.zeros(size)
+    for place in {0, size // 2, min(4095, size - 1), min(4096, size - 1), size - 1, None}:
+        factor = np.ones(size)
+        if place is not None:
+            factor[place] = np.nextafter(1.0, 2.0)
+        clean = passes.clean_up(tnf.compile(lambda x, w=factor: x * w, x))
+        assert ops_of(clean) == ([] if place is None else ["Constant", "Multiply"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "is_smaller"), [(128, 128, True), (128, 127, False), (127, 128, False)]
+)
+def test_dots_shrink_from_two_million_products_on(
+    rows: int, columns: int, is_smaller: bool
+) -> None:
+    x, y = np.ones((16, 8)), np.ones((8, 16, columns))
+    program = tnf.compile(
+        lambda x, y: dot(
+            repeated(x, (rows, 16, 8), 1, 2), y, lhs_contracting=(2, 1), rhs_contracting=(0, 1)
+        ),
+        x,
+        y,
+    )
+    assert (passes.shrink_dots(program) is not program) == is_smaller
