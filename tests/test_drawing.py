@@ -206,6 +206,16 @@ def test_memory_over_time_shows_each_peak(count: int) -> None:
         assert line.index("█") == pytest.approx(place * len(line) / count, abs=1)
         assert set(line) <= set("▁█")
     assert Profile(program, (), 1).memory_timeline() == ""
+    for most, bars in ((0, "  "), (1, " █"), (16, " █"), (17, " █")):
+        rows = [InstructionProfile("Sin", "f64[]", "", 1.0, 0, 0, each) for each in (0, most)]
+        assert Profile(program, tuple(rows), 1).memory_timeline() == bars
+
+
+def test_bars_are_rounded_up() -> None:
+    program = tnf.compile(lambda x: x, np.ones(2))
+    live = [0, 1, 200, 201, 400, 600, 601, 800, 1000, 1200, 1400, 1401, 1599, 1600]
+    rows = [InstructionProfile("Sin", "f64[]", "", 1.0, 0, 0, each) for each in live]
+    assert Profile(program, tuple(rows), 1).memory_timeline() == " ▁▁▂▂▃▄▄▅▆▇███"
 
 
 def test_durations_and_sizes_are_shown_in_the_unit_that_fits() -> None:

@@ -155,7 +155,7 @@ class Profile:
         columns = min(width, len(live))
         edges = [len(live) * i // columns for i in range(columns + 1)] if columns else [0]
         heights = [max(live[a:b]) for a, b in pairwise(edges)]
-        top = self.peak_bytes or 1
+        top = max(self.peak_bytes, 1)
         return "".join(BARS[(8 * height + top - 1) // top] for height in heights)
 
     def to_html(self) -> str:

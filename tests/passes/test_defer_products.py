@@ -56,7 +56,17 @@ def of_the_carry(c: Any, x: Any) -> Any:
     return (total + outer(u, x[1]), tnf.tanh(u + x[0])), u
 
 
+def behind_another(c: Any, x: Any) -> Any:
+    u, total = c
+    return (tnf.tanh(u + x[0]), tnf.sin(u)[:, None] + total + outer(u, x[1])), u
+
+
 DEFERRED: dict[str, Case] = {
+    "with another term, of another carry in front": (
+        lambda total, u, v: tnf.scan(behind_another, (u[0], total), (u, v)),
+        (ZERO + 2.0, U, V),
+        1,
+    ),
     "what the loop takes": (scanned(lambda c, x: (c + outer(*x), None)), (ZERO, U, V), 1),
     "backwards": (
         scanned(lambda c, x: (outer(*x) + c, x[0] + 1.0), reverse=True),
