@@ -186,6 +186,11 @@ def test_a_profile_is_printed_in_columns() -> None:
         ["..", "and", "1", "faster", "ones"],
         ["memory", "|▁▂|"],
     ]
+    header, nested, longest, plain = profile.table(3).splitlines()[1:5]
+    assert (
+        header.index("op") == plain.index("Sin") == longest.index("AAA") == nested.index("Cos") - 2
+    )
+    assert header.index("made") + 4 == plain.index("1.5 KiB") + 7 == longest.index("0 B") + 3
     assert ".." not in str(profile).splitlines()[-2]
     last = str(profile).splitlines()[-2]
     assert f"    {'B' * 40} x 7 -> f64[]" in last
