@@ -11,10 +11,7 @@ import pytest
 
 from tenferro.exec.kernels import matrix_product, sums_of_products
 from tenferro.exec.kernels.convolution import Convolved
-from tenferro.exec.kernels.sums_of_products import DirectSums
-
-
-from tenferro.exec.kernels.sums_of_products import SumOfProducts
+from tenferro.exec.kernels.sums_of_products import DirectSums, SumOfProducts
 from tenferro.exec.llvm.code import NotCompiledError
 from tenferro.exec.llvm.link import Linker, Processor, is_installed, processor
 from tenferro.exec.llvm.sums_of_products import CompiledSums, tile_of
