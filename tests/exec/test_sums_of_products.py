@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -245,3 +246,23 @@ def test_what_is_worth_compiling(has_one_for_now: bool) -> None:
     assert later == ([] if has_one_for_now else [("for good", text, 3, 2)])
     # And 41 are three of 14, of which the last one begins earlier.
     assert machine.function(sums(41, 4), 100) == (expected[0], 3)
+
+
+def test_kernels_of_one_element_are_read_in_blocks_where_they_lie(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sums_of_products, "LARGE_PRODUCT", 1)
+    monkeypatch.setattr(sums_of_products, "KERNELS_BYTES", 1 << 10)
+    rng = np.random.default_rng(0)
+    x, w = channels_last(rng.standard_normal((2, 5, 7, 9))), rng.standard_normal((64, 5, 1, 1))
+    assert sums_of_products._outputs_at_once(w) == 16
+    op = replace(
+        standard(Random(0), x, w), window_strides=(1, 2), padding=((0, 1), (1, 0)), rhs_dilation=(1, 1)
+    )  # fmt: skip
+    written: list[bool] = []
+    write = DirectSums.write
+    monkeypatch.setattr(DirectSums, "write", lambda *args: written.append(write(*args)) or written[-1])  # fmt: skip
+    for threads in (1, 2):
+        run = Convolved(op, Resources(Workers(threads)), "K", compiled(processor()))
+        np.testing.assert_allclose(run(x, w), defined(op, x, w), 1e-12, 1e-12)
+    assert written == [True, True]
