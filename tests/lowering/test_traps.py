@@ -14,7 +14,7 @@ from tenferro.door.application import apply, apply_one
 from tenferro.graph import GraphBuilder
 from tenferro.ops import StdTensorOp
 from tenferro.ops.analytic import Exp
-from tenferro.ops.contraction import Convolution
+from tenferro.ops.contraction import Convolution, DotGeneral
 from tenferro.ops.elementwise import (
     Abs,
     Add,
@@ -152,6 +152,12 @@ def test_the_largest_of_each_row(shape: tuple[int, ...], k: int) -> None:
 def test_dots_ask_for_the_highest_precision() -> None:
     x = np.ones((2, 2), np.float32)
     assert "precision = [HIGHEST, HIGHEST]" in text(lambda x: x @ x, x)
+
+
+def test_a_dot_asks_for_its_own_precision() -> None:
+    x = np.ones((2, 2), np.float32)
+    dot = DotGeneral((1,), (0,), precision="default")
+    assert "precision = [DEFAULT, DEFAULT]" in text(lambda x: apply_one(dot, x, x), x)
 
 
 def test_text_is_deterministic_and_the_fingerprint_ignores_places() -> None:
