@@ -3,6 +3,7 @@
 python benchmarks/loops                          all kernels, values and gradients
 python benchmarks/loops --only adi lu            these
 python benchmarks/loops --against numpy jax      native and these only
+python benchmarks/loops --interpreted            native without compiled code, as without llvmlite
 python benchmarks/loops --quick                  short turns and a short limit, in some ten minutes
 python benchmarks/loops --json FILE              also every time in seconds
 python benchmarks/loops --write                  also the table in docs/loops.md
@@ -28,7 +29,7 @@ sys.path.insert(1, str(Path(__file__).resolve().parent.parent))
 
 from agreement import check  # because the environment comes first
 from cells import Cell, measure
-from contestants import CONTESTANTS, Run, native, warm_up
+from contestants import CONTESTANTS, Run, interpreted, native, warm_up
 from interleaved import geometric_mean
 from kernel import Kernel
 from kernels import KERNELS
@@ -45,6 +46,7 @@ def main() -> int:
     )
     parser.add_argument("--seconds", type=float, help="of turns for one cell")
     parser.add_argument("--limit", type=float, help="seconds after which a run is given up")
+    parser.add_argument("--interpreted", action="store_true")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--json", type=Path)
@@ -70,6 +72,8 @@ def main() -> int:
             parser.error("--pairs needs --other PATH, another checkout")
         judge(kernels, options.pairs, options.other)
         return 0
+    if options.interpreted:
+        CONTESTANTS["native"] = interpreted
     warm_up(names)
     seconds = options.seconds or (0.1 if options.quick else 2.0)
     cells: list[Cell] = []

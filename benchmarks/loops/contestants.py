@@ -15,7 +15,7 @@ from kernel import Kernel
 
 import tenferro as tnf
 
-__all__ = ["CONTESTANTS", "Run", "warm_up"]
+__all__ = ["CONTESTANTS", "Run", "interpreted", "warm_up"]
 
 Run = Callable[[], Any]
 
@@ -23,6 +23,11 @@ Run = Callable[[], Any]
 def native(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run:
     """Tenferro on NumPy."""
     return _tenferro(kernel, arguments, gradient, tnf.GraphExecutor())
+
+
+def interpreted(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run:
+    """Tenferro on NumPy, as it is without llvmlite."""
+    return _tenferro(kernel, arguments, gradient, tnf.GraphExecutor(compiled=False))
 
 
 def peer(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run | None:
