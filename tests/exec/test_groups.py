@@ -345,3 +345,130 @@ def test_totals_of_blocks_of_rows(dtype: str, rows: int, monkeypatch: pytest.Mon
         ]
         for result, exact in zip(found, expected, strict=True):
             np.testing.assert_array_equal(result, exact)
+
+
+def grouped(fn: Any, *arrays: Any) -> str:
+    """The steps of a schedule, groups with their shape, their common axes, and their results and totals."""
+    executor = tnf.GraphExecutor("K", compiled=False, segmented=False, passes=())
+    steps: list[str] = []
+    for step in executor.compile(tnf.compile(fn, *arrays)).instructions:
+        op = step.op
+        if isinstance(op, tiles.Tiles):
+            names = " ".join([member.op.name for member in op.members])
+            shape = "x".join(map(str, op.shape))
+            steps.append(f"({names}) {shape} by {op.lead}: {len(op.results)}+{len(op.totals)}")
+        else:
+            steps.append(op.name)
+    return ", ".join(steps)
+
+
+def ones(*shape: int, dtype: str = "f8") -> tnf.TensorSpec:
+    return tnf.TensorSpec(shape, dtype)
+
+
+def over_rows(fn: Any, extent: int = 5) -> Any:
+    """A function of exp(x) and of the sums of its rows, repeated along rows."""
+
+    def whole(x: Any) -> Any:
+        e = tnf.exp(x)
+        return fn(e, tnf.lax.broadcast_in_dim(tnf.sum(e, axis=1), (4, extent), (0,)))
+
+    return whole
+
+
+def several_waiting(count: int) -> Any:
+    """A total, steps on it in a row, and one that the group would take."""
+
+    def whole(x: Any) -> Any:
+        e = tnf.exp(x)
+        number = tnf.sum(e)
+        for _ in range(count):
+            number = tnf.sin(number)
+        return -e, number
+
+    return whole
+
+
+TABLE = ones(4, 5)
+CUBE = ones(3, 4, 5)
+RUNS: dict[str, tuple[Any, tuple[Any, ...], str]] = {
+    # where a group begins
+    "large enough": (lambda x: -tnf.exp(x), (ones(4, 4),), "(Exp Negate) 4x4 by 2: 1+0"),
+    "too small": (lambda x: -tnf.exp(x), (ones(3, 5),), "Exp, Negate"),
+    "a step by itself": (lambda x: -x, (TABLE,), "(Negate) 4x5 by 2: 1+0"),
+    "a small reduction by itself": (lambda x: tnf.sum(x, axis=1), (TABLE,), "ReduceSum"),
+    "a reduction first": (lambda x: -tnf.sum(x, axis=1), (TABLE,), "(ReduceSum Negate) 4x5 by 1: 1+0"),
+    "another shape": (lambda x, y: (-tnf.exp(x), tnf.exp(y)), (TABLE, ones(5, 4)),
+                      "Exp, (Exp Negate) 4x5 by 2: 1+0"),
+    # sums of rows, totals over rows
+    "rows": (lambda x: tnf.sum(tnf.exp(x), axis=1), (TABLE,), "(Exp ReduceSum) 4x5 by 1: 1+0"),
+    "columns": (lambda x: tnf.sum(tnf.exp(x), axis=0), (TABLE,), "(Exp ReduceSum) 4x5 by 1: 0+1"),
+    "all": (lambda x: tnf.sum(tnf.exp(x)), (TABLE,), "(Exp ReduceSum) 4x5 by 2: 0+1"),
+    "first and last": (lambda x: tnf.sum(tnf.exp(x), axis=(0, 2)), (CUBE,), "(Exp ReduceSum) 3x4x5 by 1: 0+1"),
+    "first two": (lambda x: tnf.sum(tnf.exp(x), axis=(0, 1)), (CUBE,), "(Exp ReduceSum) 3x4x5 by 2: 0+1"),
+    "middle": (lambda x: tnf.sum(tnf.exp(x), axis=1), (CUBE,), "(Exp ReduceSum) 3x4x5 by 1: 1+0"),
+    "last": (lambda x: tnf.sum(tnf.exp(x), axis=2), (CUBE,), "(Exp ReduceSum) 3x4x5 by 2: 1+0"),
+    "last two": (lambda x: tnf.sum(tnf.exp(x), axis=(1, 2)), (CUBE,), "(Exp ReduceSum) 3x4x5 by 1: 1+0"),
+    "one after the other": (lambda x: tnf.max(tnf.sum(tnf.exp(x), axis=2), axis=1), (CUBE,),
+                            "(Exp ReduceSum ReduceMax) 3x4x5 by 1: 1+0"),
+    "of rows a total": (lambda x: tnf.max(tnf.sum(tnf.exp(x), axis=2), axis=0), (CUBE,),
+                        "(Exp ReduceSum ReduceMax) 3x4x5 by 1: 0+1"),
+    "of another operand": (lambda x, y: (tnf.sum(tnf.exp(x), axis=1), tnf.max(y, axis=1)), (TABLE, TABLE),
+                           "(Exp ReduceSum ReduceMax) 4x5 by 1: 2+0"),
+    "of another shape": (lambda x, y: (tnf.sum(tnf.exp(x), axis=1), tnf.max(y, axis=1)), (TABLE, ones(4, 6)),
+                         "ReduceMax, (Exp ReduceSum) 4x5 by 1: 1+0"),
+    "of halves": (lambda x: tnf.sum(tnf.exp(x), axis=1), (ones(4, 5, dtype="f2"),), "(Exp ReduceSum) 4x5 by 1: 1+0"),
+    "a total of halves": (lambda x: tnf.sum(tnf.exp(x), axis=0), (ones(4, 5, dtype="f2"),),
+                          "(Exp) 4x5 by 2: 1+0, ReduceSum"),
+    "running sums": (lambda x: tnf.cumsum(tnf.exp(x), axis=1), (TABLE,), "(Exp) 4x5 by 2: 1+0, CumSum"),
+    # what repeats itself
+    "repeated along rows": (over_rows(lambda e, m: e * m), (TABLE,),
+                            "(Exp ReduceSum BroadcastInDim Multiply) 4x5 by 1: 1+0"),
+    "repeated and needed outside": (over_rows(lambda e, m: (e * m, m)), (TABLE,),
+                                    "(Exp ReduceSum BroadcastInDim Multiply) 4x5 by 1: 2+0, BroadcastInDim"),
+    "repeated into more than there is": (over_rows(lambda e, m: -m, 6), (TABLE,),
+                                         "(Exp ReduceSum) 4x5 by 1: 1+0, BroadcastInDim, (Negate) 4x6 by 2: 1+0"),
+    "repeated into less": (over_rows(lambda e, m: -m, 3), (TABLE,),
+                           "(Exp ReduceSum BroadcastInDim Negate) 4x5 by 1: 1+0"),
+    "repeated across rows": (
+        lambda x: tnf.lax.broadcast_in_dim(tnf.sum(tnf.exp(x), axis=1), (4, 4), (1,)), (ones(4, 4),),
+        "(Exp ReduceSum) 4x4 by 1: 1+0, BroadcastInDim"),
+    "repeated from outside": (lambda x, y: tnf.exp(x) * tnf.lax.broadcast_in_dim(y, (4, 5), (0,)), (TABLE, ones(4)),
+                              "BroadcastInDim, (Exp Multiply) 4x5 by 2: 1+0"),
+    "with an axis more": (lambda x: -tnf.lax.reshape(tnf.sum(tnf.exp(x), axis=1), (4, 1)), (TABLE,),
+                          "(Exp ReduceSum Reshape Negate) 4x5 by 1: 1+0"),
+    "a step on rows' numbers": (lambda x: -tnf.sum(tnf.exp(x), axis=1), (TABLE,),
+                                "(Exp ReduceSum Negate) 4x5 by 1: 1+0"),
+    "a small step on others": (lambda x, y: (tnf.sum(tnf.exp(x), axis=1), -y), (TABLE, ones(4)),
+                               "Negate, (Exp ReduceSum) 4x5 by 1: 1+0"),
+    # what needs a total waits, if it is small
+    "a total that is read": (lambda x: -tnf.sum(tnf.exp(x), axis=0), (TABLE,),
+                             "(Exp ReduceSum) 4x5 by 1: 0+1, Negate"),
+    "a total that is read by what is large": (
+        lambda x: -tnf.lax.broadcast_in_dim(tnf.sum(tnf.exp(x)), (4, 5), ()), (TABLE,),
+        "(Exp ReduceSum) 4x5 by 2: 0+1, BroadcastInDim, (Negate) 4x5 by 2: 1+0"),
+    "what waits": (several_waiting(2), (TABLE,), "(Exp ReduceSum Negate) 4x5 by 2: 1+1, Sin, Sin"),
+    "as much as may wait": (several_waiting(group.MOST_WAITING), (TABLE,),
+                            "(Exp ReduceSum Negate) 4x5 by 2: 1+1" + ", Sin" * group.MOST_WAITING),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_which_steps_are_a_group(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group, "SMALLEST", 16)
+    fn, arrays, expected = RUNS[name]
+    assert grouped(fn, *arrays) == expected
+
+
+def test_few_steps_wait_for_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group, "SMALLEST", 16)
+    steps = grouped(several_waiting(group.MOST_WAITING + 1), TABLE)
+    assert steps.startswith("(Exp ReduceSum) 4x5 by 2: 1+1, Sin, ")
+    assert "(Negate) 4x5 by 2: 1+0" in steps
+
+
+def test_rows_that_are_too_long_are_no_group() -> None:
+    fn: Any = lambda x: tnf.sum(tnf.exp(x), axis=1)
+    longest = group.LONGEST_ROW
+    assert grouped(fn, ones(4, longest)) == f"(Exp ReduceSum) 4x{longest} by 1: 1+0"
+    assert grouped(fn, ones(4, longest + 1)) == f"(Exp) 4x{longest + 1} by 2: 1+0, ReduceSum"
