@@ -11,8 +11,9 @@ import pytest
 import tenferro as tnf
 from tenferro.door import apply_one
 from tenferro.exec.expression import Expression
-from tenferro.exec.plan.rewrite import rewritten
+from tenferro.exec.plan.rewrite import as_array, rewritten
 from tenferro.ops.indexing import Gather
+from tenferro.types import DType
 
 EXECUTOR = tnf.GraphExecutor("K", compiled=False, segmented=False, passes=())
 lax: Any = tnf.lax
@@ -123,6 +124,7 @@ BOTH = [0, 1]
         (lax.sub, (I8, I8), FEW, [1], [2], "%2 = %0 - %1; %2"),
         (tnf.maximum, (I8, I8), FEW, [0], [2], "%3 = int8(%0); %2 = %3 if %3 >= %1 else %1; %2"),
         (tnf.maximum, (I8, I8), FEW, BOTH, [2], "%2 = %0 if %0 >= %1 else %1; %2"),
+        (tnf.minimum, (I8, I8), FEW, [0], [2], "%3 = int8(%0); %2 = %3 if %3 <= %1 else %1; %2"),
         (lax.select, (B, I8, I8), {1: (0, 3)}, [1], [], "%4 = int8(%1); %3 = %4 if %0 else %2; %3"),
         # what is known is a literal beside Python's
         (lax.mul, (I64, I64), {0: (3, 3), 1: (0, 2)}, [1], [2], "%2 = 3 * %1; %2"),
@@ -327,3 +329,39 @@ def test_a_step_on_arrays(function: Any, arrays: Any, expected: str) -> None:
 )  # fmt: skip
 def test_a_number_of_python_beside_arrays(function: Any, arrays: Any, expected: str) -> None:
     assert text(function, arrays, {0: (0, 3)}, [0]) == expected
+
+
+ANYWHERE: dict[str, Callable[..., Any]] = {
+    "add": lambda x, _: x + x, "subtract": lambda x, _: x - x, "multiply": lambda x, _: x * x,
+    "divide": lambda x, _: x / x, "negative": lambda x, _: -x, "abs": lambda x, _: abs(x),
+    "where": lambda x, p: lax.select(p, x, x * x), "sqrt": lambda x, _: tnf.sqrt(x),
+    "and": lambda _, p: p & p, "or": lambda _, p: p | p, "xor": lambda _, p: p ^ p,
+    "maximum": lambda x, _: tnf.maximum(x, x), "minimum": lambda x, _: tnf.minimum(x, x),
+    **{name: lambda x, _, name=name: getattr(lax, name)(x, x) for name in ("lt", "le", "gt", "ge", "eq", "ne")},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ANYWHERE)
+def test_a_row_is_read_where_it_lies_by_what_gives_the_same_bits(name: str) -> None:
+    def function(i: Any, a: Any, p: Any) -> Any:
+        return ANYWHERE[name](a[i], p[i])
+
+    steps = text(function, (I64, A, A > 2), {0: (0, 4)}, [0])
+    assert "[%0, :]" in steps
+    assert "contiguous" not in steps
+    both = text(lambda i, a, p: (function(i, a, p), tnf.exp(a[i]), p[i]), (I64, A, A > 2), {0: (0, 4)}, [0])  # fmt: skip
+    assert both.count("contiguous(") == 2
+
+
+def test_an_array_of_a_number() -> None:
+    """Of one of Python's integers, which asarray makes int64, by NumPy's number."""
+    for dtype, expected in (
+        (DType.I64, "%0"), (DType.F64, "%0"), (DType.F32, "%0"), (DType.Bool, "%0"),
+        (DType.I32, "int32(%0)"), (DType.U64, "uint64(%0)"), (DType.U8, "uint8(%0)"),
+    ):  # fmt: skip
+        spec = tnf.TensorSpec((), dtype)
+        step: Any = as_array(3, 7, spec)
+        assert step.function.written(["%0"]) == expected
+        number = 5 if dtype.is_integer else dtype.dtype.type(1)
+        assert np.asarray(step.function(number)).dtype == dtype.dtype
+        assert (step.input_slots, step.output_slots, step.output_types) == ((3,), (7,), (spec,))

@@ -1,0 +1,249 @@
+"""Which way products of matrices go: views that BLAS reads, and pieces for threads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tenferro.exec.kernels import matrix_product
+from tenferro.exec.kernels.matrix_product import (
+    LARGE,
+    LARGEST_SHARE,
+    MOST_PIECES,
+    MOVED,
+    PIECE,
+    READ,
+    SMALLEST_SCRATCH,
+    Groups,
+    InPieces,
+    Mirrored,
+    Whole,
+    pieces_for,
+    scratch,
+    work_of,
+    workers_for,
+)
+from tenferro.exec.kernels.matrix_view import MatrixView, is_readable, order_of, step_of
+from tenferro.exec.runtime.memory import Pool
+from tenferro.exec.runtime.resources import CALLER, Resources
+from tenferro.exec.runtime.threads import ALONE, Workers
+
+
+@pytest.mark.parametrize(
+    ("steps", "shape", "expected"),
+    [
+        # rows, columns, with gaps between them
+        ((40, 8), (3, 5), True), ((8, 24), (3, 5), True), ((48, 8), (3, 5), True), ((8, 32), (3, 5), True),
+        # which overlap, go back, or have no neighbours
+        ((32, 8), (3, 5), False), ((8, 16), (3, 5), False), ((-40, 8), (3, 5), False), ((8, -24), (3, 5), False),
+        ((80, 16), (3, 5), False), ((16, 48), (3, 5), False), ((0, 8), (3, 5), False),
+        # one row, one column, one element
+        ((0, 8), (1, 5), True), ((0, 16), (1, 5), True), ((0, 0), (1, 5), False), ((0, -8), (1, 5), False),
+        ((8, 0), (3, 1), True), ((16, 0), (3, 1), True), ((0, 0), (3, 1), False), ((-8, 0), (3, 1), False),
+        ((0, 0), (1, 1), True), ((-8, -8), (1, 1), True),
+    ],
+)  # fmt: skip
+def test_matrices_that_blas_reads(
+    steps: tuple[int, int], shape: tuple[int, int], expected: bool
+) -> None:
+    assert is_readable(steps, shape, 8) == expected
+
+
+def test_axes_that_are_one() -> None:
+    x = np.zeros((2, 3, 4))
+    for axes, step in (
+        ((0, 1, 2), 8), ((1, 2), 8), ((2,), 8), ((0, 1), 32), ((0,), 96), ((), 8),
+        ((0, 2), None), ((1, 0), None), ((2, 1), None),
+    ):  # fmt: skip
+        assert step_of(x, axes) == step
+    assert step_of(x[:, :1], (0, 1)) == 96
+    assert step_of(x[:, :1], (1, 0)) == 96
+    assert step_of(x[:, :1], (0, 1, 2)) is None
+    assert step_of(x[::-1, ::-1], (0, 1)) == -32
+    assert step_of(x[::-1], (0, 1)) is None
+    for axes, order in (
+        ((1, 0), (0, 1)), ((2, 0, 1), (0, 1, 2)), ((0, 2), (0, 2)), ((2, 0), (2, 0)), ((0, 1), (0, 1)),
+    ):  # fmt: skip
+        assert order_of(x, axes) == order
+    assert order_of(x[::-1, ::-1], (1, 0)) == (0, 1)
+    assert order_of(x[::-1], (1, 0)) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("axes", "is_view", "is_column_major"),
+    [
+        (((), (0, 1), (2, 3)), True, False),
+        (((), (2, 3), (0, 1)), True, True),
+        (((), (0, 2), (1, 3)), False, False),
+        (((), (1, 3), (0, 2)), False, True),
+        (((0,), (1,), (2, 3)), True, False),
+        (((0,), (2, 3), (1,)), True, True),
+        (((0,), (2,), (1, 3)), False, False),
+        (((0,), (1, 3), (2,)), False, True),
+        (((0, 1), (2,), (3,)), True, False),
+        (((1,), (0,), (2, 3)), True, False),
+        (((0,), (), (1, 2, 3)), True, False),
+    ],
+)
+def test_an_operand_as_a_matrix(axes: Any, is_view: bool, is_column_major: bool) -> None:
+    x = np.arange(120.0).reshape(2, 3, 4, 5)
+    batch, rows, columns = axes
+    view = MatrixView(x, batch, rows, columns)
+    shape = tuple([int(np.prod([x.shape[axis] for axis in each])) for each in (rows, columns)])
+    expected = x.transpose(*batch, *rows, *columns).reshape(*[x.shape[a] for a in batch], *shape)
+    assert view.shape == expected.shape
+    assert view.room == (0 if is_view else x.nbytes)
+    assert view.is_column_major == is_column_major
+    room = np.zeros(x.nbytes, np.uint8)
+    for matrix in (view.copied(x, room), view.reader()(x)):
+        np.testing.assert_array_equal(matrix, expected)
+        down, across = matrix.strides[-2:]
+        assert matrix.shape[-2] == 1 or (down < across) == is_column_major
+    assert np.shares_memory(view.copied(x, room), x if is_view else room)
+    assert np.shares_memory(view.reader()(x), x) == is_view
+
+
+def test_an_operand_that_is_a_matrix_stays_as_it_is() -> None:
+    x = np.zeros((3, 4))
+    assert MatrixView(x, (), (0,), (1,)).reader()(x) is x
+    assert MatrixView(x[None], (0,), (1,), (2,)).reader()(x[None]).shape == (1, 3, 4)
+    assert MatrixView(x[None], (), (0, 1), (2,)).reader()(x[None]).shape == (3, 4)
+
+
+@pytest.mark.parametrize(
+    ("times", "pieces"),
+    [(1, 2), (3, 2), (4, 2), (7, 2), (8, 4), (31, 4), (32, 8), (127, 8), (128, 16), (511, 16), (512, 16), (4096, 16)],
+)  # fmt: skip
+def test_pieces_grow_with_the_work(times: int, pieces: int) -> None:
+    assert pieces_for(times * LARGE) == pieces <= MOST_PIECES
+    assert pieces_for(times * LARGE - 1) <= pieces
+    assert pieces_for(LARGE - 1) == 1
+    assert pieces_for(LARGE - 3 * MOVED, 3) == 2
+    assert pieces_for(LARGE - 3 * MOVED - 1, 3) == 1
+    assert pieces_for(0, LARGE) == 1
+
+
+def test_work_of_vectors_is_that_of_reading() -> None:
+    assert work_of(3, 5, 7) == 105
+    assert work_of(1, 5, 7) == work_of(5, 1, 7) == 35 * READ
+    assert work_of(5, 7, 1) == 35
+    shared = Resources(Workers(2))
+    assert workers_for(shared, LARGE) is shared.workers
+    assert workers_for(shared, LARGE - 1) is ALONE
+    assert workers_for(shared, 1, LARGE // MOVED) is shared.workers
+
+
+def test_small_copies_have_memory_of_their_own() -> None:
+    resources = Resources(ALONE, Pool(1 << 20))
+    with scratch(resources, (SMALLEST_SCRATCH - 9, 8)) as rooms:
+        assert list(rooms) == [None, None]
+    with scratch(resources, (SMALLEST_SCRATCH - 8, 8)) as rooms:
+        assert [room.nbytes for room in rooms] == [SMALLEST_SCRATCH - 8, 8]
+
+
+def pieces(m: int, k: int, n: int, turned: bool = False, batch: int = 0) -> InPieces | None:
+    """Of a product of matrices."""
+    each = (batch,) if batch else ()
+    lhs, rhs = np.empty((*each, m, k)), np.empty((*each, k, n))
+    at = len(each)
+    axes = tuple(range(at))
+    groups = Groups((axes, axes), (at,), (at + 1,), ((at + 1,), (at,)))
+    whole = Whole(groups.left(lhs), groups.right(rhs), turned, CALLER)
+    return InPieces.of(groups, lhs, rhs, whole)
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n", "turned", "expected"),
+    [
+        # Long sums of a small result.
+        (128, 256, 128, False, ("terms", 2)), (128, 255, 128, False, None), (1, 2048, 1, False, ("terms", 16)),
+        (2, LARGEST_SHARE // 2 + 1, LARGEST_SHARE // 2, False, ("terms", 16)),
+        (2, LARGEST_SHARE // 2, LARGEST_SHARE // 2, False, ("columns", 16)),
+        (2, LARGEST_SHARE // 2 + 2, LARGEST_SHARE // 2 + 1, False, ("columns", 16)),
+        # Rows, which lie together, where there are as many as columns, or enough for all pieces; columns if they do.
+        (256, 9, 256, False, ("rows", 2)), (255, 9, 255, False, None),
+        (384, 9, 512, False, ("columns", 4)), (512, 9, 384, False, ("rows", 4)),
+        (2048, 9, 4096, False, ("rows", 16)), (2047, 9, 4096, False, ("columns", 16)),
+        (256, 9, 256, True, ("columns", 2)),
+        (384, 9, 512, True, ("columns", 4)), (512, 9, 384, True, ("rows", 4)),
+        (4096, 9, 2048, True, ("columns", 16)), (4096, 9, 2047, True, ("rows", 16)),
+        # Vectors.
+        (400, 9, 1, False, ("rows", 3)), (400, 9, 1, True, ("rows", 3)),
+        (1, 9, 400, False, ("columns", 3)), (1, 9, 400, True, ("columns", 3)),
+    ],
+)  # fmt: skip
+def test_what_a_product_is_cut_along(
+    m: int, k: int, n: int, turned: bool, expected: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix_product, "LARGE", 1)
+    cut = pieces(m, k, n, turned)
+    assert (cut and (cut.kind, len(cut.cuts))) == expected
+
+
+def test_products_that_are_worth_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrix_product, "LARGE", 512 * 9 * 300)
+    for m, expected in ((512, 2), (511, None)):
+        cut = pieces(m, 9, 300)
+        assert (cut and len(cut.cuts)) == expected
+    for batch, expected in ((4, 2), (3, None)):
+        cut = pieces(128, 9, 300, batch=batch)
+        assert (cut and (cut.kind, len(cut.cuts))) == (expected and ("batch", expected))
+    monkeypatch.setattr(matrix_product, "LARGE", 1)
+    many = pieces(2, 3, 2, batch=5)
+    assert many is not None
+    assert many.cuts == [(i, i + 1) for i in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "terms", "is_copied"), [((0, 1), (2,), False), ((0, 2), (1,), True)]
+)
+def test_rooms_of_pieces(
+    rows: Any, terms: Any, is_copied: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a piece of the operand that is cut, and of the whole of the other."""
+    monkeypatch.setattr(matrix_product, "LARGE", 1)
+    lhs = np.empty((300, 5, 4))
+    k = lhs.shape[terms[0]]
+    for rhs, of_whole in ((np.empty((k, 7)), 0), (np.empty((k, 14))[:, ::2], k * 7 * 8)):
+        groups = Groups(((), ()), rows, (1,), (terms, (0,)))
+        cut = InPieces.of(
+            groups, lhs, rhs, Whole(groups.left(lhs), groups.right(rhs), False, CALLER)
+        )
+        assert cut is not None
+        assert (cut.kind, cut.axes) == ("rows", [0, None])
+        assert cut.cuts[0][0] == 0
+        assert cut.cuts[-1][1] == 300
+        assert len(cut.cuts) == 300 * 20 // k // PIECE
+        longest = max([j - i for i, j in cut.cuts])
+        assert cut.rooms == (of_whole, longest * 5 * 4 * 8 * is_copied, 0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "terms", "blocks"),
+    [
+        (2 * PIECE - 1, 4096, 0),  # too few for two blocks
+        (2 * PIECE, LARGE // (2 * PIECE) ** 2, 0),
+        (2 * PIECE, LARGE // (2 * PIECE) ** 2 + 1, 3),
+        (2 * PIECE + 1, LARGE // (2 * PIECE) ** 2, 3),
+        (512, 512, 4 * 5 // 2),
+        (384, 912, 3 * 4 // 2),
+    ],
+)
+def test_blocks_of_a_matrix_by_its_own_transpose(rows: int, terms: int, blocks: int) -> None:
+    product = Mirrored.of(MatrixView(np.empty((rows, terms)), (), (0,), (1,)), CALLER)
+    assert (0 if product is None else len(product.blocks)) == blocks
+    if product is not None:
+        assert [i == k for i, k in product.blocks] == sorted([i == k for i, k in product.blocks])
+
+
+def test_pieces_are_copied_by_one_thread_each() -> None:
+    shared = replace(CALLER, workers=Workers(2))
+    lhs, rhs = np.empty((4096, 64)), np.empty((64, 128))
+    groups = Groups(((), ()), (0,), (1,), ((1,), (0,)))
+    cut = InPieces.of(groups, lhs, rhs, Whole(groups.left(lhs), groups.right(rhs), False, shared))
+    assert cut is not None
+    assert cut.of_a_thread.workers is ALONE
+    assert cut.resources is shared

@@ -1,0 +1,268 @@
+"""Which way sums over windows go: blocks, the order of places, memory, and whether BLAS writes the result itself."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tenferro.exec.kernels import window_products
+from tenferro.exec.kernels.window_products import (
+    PIECE,
+    _blocks,
+    _Factors,
+    _is_nearer,
+    _multiply,
+    matrix_of,
+    products,
+)
+from tenferro.exec.kernels.windows import Window, padded
+from tenferro.exec.runtime.resources import CALLER
+from tests.exec.test_convolution import channels_last
+
+
+def plain(rank: int, edge: int = 0) -> Window:
+    """A window that moves by one."""
+    ones = (1,) * rank
+    return Window(ones, ((edge, edge),) * rank, ones, ones)
+
+
+@pytest.mark.parametrize(
+    ("extents", "most", "outer", "ends"),
+    [
+        ((10,), 10, (), (0, 10)),
+        ((10,), 9, (), (0, 2, 5, 7, 10)),  # as many blocks as four threads want
+        ((10,), 2, (), (0, 1, 2, 3, 5, 6, 7, 8, 10)),
+        ((3,), 1, (), (0, 1, 2, 3)),
+        ((10,), 0, (), tuple(range(11))),
+        ((5, 4), 20, (), (0, 5)),
+        ((5, 4), 8, (), (0, 1, 2, 3, 5)),
+        ((5, 4), 4, (), (0, 1, 2, 3, 4, 5)),
+        ((2, 10), 9, (2,), (0, 2, 5, 7, 10)),
+        ((2, 3, 10), 10, (2,), (0, 1, 2, 3)),
+        ((2, 3, 10), 9, (2, 3), (0, 2, 5, 7, 10)),
+    ],
+)
+def test_blocks_of_the_slowest_axes(
+    extents: tuple[int, ...], most: int, outer: tuple[int, ...], ends: tuple[int, ...]
+) -> None:
+    expected = [
+        (*[slice(i, i + 1) for i in place], slice(*cut))
+        for place in product(*map(range, outer))
+        for cut in pairwise(ends)
+    ]
+    assert _blocks(extents, most) == expected
+
+
+def test_no_axes_are_one_block() -> None:
+    assert _blocks((), 1) == [()]
+
+
+@pytest.mark.parametrize(
+    ("rows", "outputs", "terms", "expected"),
+    [
+        (4, 4, PIECE, "rows"), (4, 4, PIECE + 1, "terms"),
+        (200, 8, 200, "rows"), (200, 8, 201, "terms"),
+        (8, 200, 200, "rows"), (8, 200, 201, "terms"),
+        (256, 256, 300, "terms"), (256, 257, 300, "rows"), (257, 256, 300, "rows"),
+        (2 * PIECE - 1, 300, 400, "terms"), (2 * PIECE, 300, 400, "rows"),
+    ],
+)  # fmt: skip
+def test_few_places_of_many_terms_are_summed_over_blocks_of_terms(
+    rows: int, outputs: int, terms: int, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ways: list[str] = []
+    monkeypatch.setattr(window_products, "_over_terms", lambda *_: ways.append("terms"))
+    monkeypatch.setattr(window_products, "_over_rows", lambda *_: ways.append("rows"))
+    x, w, out = np.ones((1, terms, rows)), np.ones((outputs, terms, 1)), np.ones((1, outputs, rows))
+    products(plain(1), x, w, out, CALLER)
+    assert ways == [expected]
+
+
+def test_without_elements_nothing_is_multiplied() -> None:
+    out = np.ones((1, 2, 4))
+    products(plain(1), np.ones((1, 0, 4)), np.ones((2, 0, 1)), out, CALLER)
+    assert not out.any()
+
+
+@pytest.mark.parametrize(
+    ("outputs", "expected"),
+    [(32, (0, 3, 2)), (31, (0, 2, 3))],  # 4 blocks of 1024 rows and 64 terms; half of one decides
+)
+def test_large_blocks_are_made_in_the_order_of_the_result(
+    outputs: int, expected: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders: list[Any] = []
+    monkeypatch.setattr(window_products, "_multiply", lambda *args: orders.append(args[3]))
+    x, w = channels_last(np.zeros((1, 16, 65, 65))), np.zeros((outputs, 16, 2, 2))
+    out = np.zeros((1, outputs, 64, 64)).swapaxes(2, 3)
+    products(plain(2), x, w, out, CALLER)
+    assert orders == [expected] * 4
+
+
+def test_places_beside_each_other_are_copied_in_the_order_of_windows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    orders: list[Any] = []
+    monkeypatch.setattr(window_products, "_multiply", lambda *args: orders.append(args[3]))
+    x, w = np.zeros((1, 16, 65, 65)), np.zeros((32, 16, 2, 2))
+    products(plain(2), x, w, np.zeros((1, 32, 64, 64)).swapaxes(2, 3), CALLER)
+    assert orders == [(0, 2, 3)] * 4
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "places", "taps", "expected"),
+    [
+        # Axes that are both of the image: the longer rows.
+        ((1, 2, 9, 3), (18, 9, 1, 1), (0, 2), (1, 3), True),
+        ((1, 2, 3, 3), (18, 9, 1, 1), (0, 2), (1, 3), True),
+        ((1, 2, 3, 9), (18, 9, 1, 1), (0, 2), (1, 3), False),
+        # Else what is nearer.
+        ((4, 2, 9, 1), (18, 1, 2, 2), (0, 2), (1, 3), False),
+        ((4, 2, 9, 1), (18, 9, 1, 1), (0, 2), (1, 3), True),
+        ((4, 2, 9, 1), (18, -9, -1, 1), (0, 2), (1, 3), True),
+        ((4, 2, 9, 1), (18, -1, -2, 1), (0, 2), (1, 3), False),
+        ((4, 2, 9, 1), (18, 1, 1, 1), (0, 2), (1, 3), False),
+        # Axes of one element are nowhere.
+        ((1, 2, 1, 3), (6, 3, 1, 1), (0, 2), (1, 3), False),
+        ((1, 1, 1, 1), (1, 1, 1, 1), (0, 2), (1, 3), True),
+        ((1, 1, 9, 1), (9, 9, 1, 1), (0, 2), (1, 3), True),
+    ],
+)
+def test_whether_places_are_nearer_than_terms(
+    shape: Any, strides: Any, places: Any, taps: Any, expected: bool
+) -> None:
+    assert _is_nearer(shape, strides, places, taps) == expected
+
+
+@pytest.mark.parametrize(
+    ("layout", "places", "taps"),
+    [
+        ((0, 1, 2, 3), (0, 2, 3), (1, 4, 5)),
+        ((0, 2, 3, 1), (0, 2, 3), (4, 5, 1)),
+        ((3, 2, 1, 0), (3, 2, 0), (5, 4, 1)),
+        ((1, 0, 3, 2), (0, 3, 2), (1, 5, 4)),
+    ],
+)
+def test_factors_are_walked_as_the_image_lies(
+    layout: tuple[int, ...], places: tuple[int, ...], taps: tuple[int, ...]
+) -> None:
+    shape, w = (2, 3, 12, 13), np.ones((5, 3, 2, 4))
+    memory = np.zeros([shape[axis] for axis in layout])
+    x = memory.transpose(np.argsort(layout))
+    factors = _Factors(plain(2), x, w, (11, 10), CALLER)
+    assert (factors.places, factors.taps) == (places, taps)
+    assert (factors.rows, factors.terms) == (2 * 11 * 10, 3 * 2 * 4)
+    assert factors.kernel_axes == tuple([axis if axis == 1 else axis - 2 for axis in taps])
+
+
+def test_cuts_hold_as_many_bytes_as_are_copied_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    factors = _Factors(plain(1), np.ones((1, 2, 1000)), np.ones((3, 2, 1)), (1000,), CALLER)
+    monkeypatch.setattr(window_products, "BLOCK_BYTES", 250 * 8 * 7)
+    assert [part for _, part in factors.cuts((0, 2), 7)] == [
+        slice(i, i + 250) for i in range(0, 1000, 250)
+    ]
+    monkeypatch.setattr(window_products, "BLOCK_BYTES", 1)
+    assert len(factors.cuts((0, 2), 7)) == 8  # of PIECE elements, at least
+
+
+@pytest.mark.parametrize(
+    "edges", [((0, 0), (0, 0)), ((1, 0), (0, 0)), ((0, 0), (0, 2)), ((-1, -1), (-1, 0))]
+)
+@pytest.mark.parametrize("axes", ["places", "taps"])
+def test_rooms_hold_what_is_copied_of_the_largest_block(
+    edges: Any, axes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(window_products, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(window_products, "PIECE", 3)
+    window = Window((2, 1), edges, (1, 1), (1, 3))
+    x, w = np.zeros((2, 3, 11, 14)), np.zeros((5, 3, 2, 3))
+    counts = window.counts(x.shape[2:], w.shape[2:])
+    factors = _Factors(window, x, w, counts, CALLER)
+    walked, others = (
+        (factors.places, factors.taps) if axes == "places" else (factors.taps, factors.places)
+    )
+    beside = factors.terms if axes == "places" else factors.rows
+    blocks = factors.cuts(walked, beside)
+    assert len(blocks) > 1
+    around, copied = [], []
+    for block in blocks:
+        parts = [slice(0, n) for n in factors.shape]
+        for axis, part in zip(walked, block, strict=False):
+            parts[axis] = part
+        cut = window.cut(x.shape[2:], parts[2:4], parts[4:])
+        around.append(padded(cut, x[parts[0], parts[1]]).nbytes)
+        copied.append(int(np.prod([part.stop - part.start for part in parts])) * x.itemsize)
+    is_padded = any([edge > 0 for pair in edges for edge in pair])
+    assert factors.rooms(walked, blocks, beside) == (max(around) * is_padded, max(copied))
+    assert sorted((*walked, *others)) == list(range(6))
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_a_matrix_is_a_view_where_blas_reads_it(is_turned: bool) -> None:
+    x = np.arange(120.0).reshape(2, 3, 4, 5)
+    for rows, columns in (((0, 1), (2, 3)), ((2, 3), (0, 1)), ((0,), (1, 2, 3)), ((3,), (0, 1, 2))):
+        matrix = matrix_of(x, rows, columns, is_turned, None)
+        m = int(np.prod([x.shape[axis] for axis in rows]))
+        np.testing.assert_array_equal(matrix, x.transpose(*rows, *columns).reshape(m, -1))
+        assert np.shares_memory(matrix, x)
+    for array, rows, columns in (
+        (x, (0, 2), (1, 3)),
+        (x, (1, 0), (2, 3)),
+        (x[..., ::2], (0, 1), (2, 3)),
+    ):
+        room = np.zeros(array.nbytes, np.uint8)
+        matrix = matrix_of(array, rows, columns, is_turned, room)
+        m = int(np.prod([array.shape[axis] for axis in rows]))
+        np.testing.assert_array_equal(matrix, array.transpose(*rows, *columns).reshape(m, -1))
+        assert np.shares_memory(matrix, room)
+        assert matrix.flags["F" if is_turned else "C"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "terms", "outputs", "order", "expected"),
+    [
+        # Places beside each other make a transpose, of which the bits have to be the same.
+        (64, 128, 128, "C", [True]),
+        (64, 128, 127, "C", []),
+        (64, 256, 64, "C", [True]),
+        (64, 257, 64, "C", []),  # as it takes longer to make than to turn
+        (64, 257, 64, "F", [True]),
+        (1 << 18, 4, 1, "F", []),
+        (1, 2048, 512, "F", [False]),
+    ],
+)
+def test_which_products_blas_writes_turned(
+    rows: int,
+    terms: int,
+    outputs: int,
+    order: Any,
+    expected: list[bool],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ways: list[bool] = []
+    original = window_products.multiplied
+    monkeypatch.setattr(
+        window_products, "multiplied", lambda *args: ways.append(args[3]) or original(*args)
+    )
+    left, right = np.ones((rows, terms), order=order), np.ones((terms, outputs))
+    out = np.zeros((2, outputs, rows))[:1]
+    _multiply(left, right, out, (0, 2), None)
+    assert (out == terms).all()
+    assert ways == expected
+
+
+def test_a_product_is_written_where_places_are_one_axis(monkeypatch: pytest.MonkeyPatch) -> None:
+    ways: list[bool] = []
+    original = window_products.multiplied
+    monkeypatch.setattr(
+        window_products, "multiplied", lambda *args: ways.append(args[3]) or original(*args)
+    )
+    left, right = np.ones((12, 5)), np.ones((5, 4))
+    last, first = np.zeros((2, 6, 4)).transpose(0, 2, 1), np.zeros((2, 4, 6))
+    for out, expected in ((last, [False]), (first, [False])):
+        _multiply(left, right, out, (0, 2), None)
+        assert (out == 5).all()
+        assert ways == expected  # of the second there is a copy
