@@ -431,8 +431,8 @@ RUNS: dict[str, tuple[Any, tuple[Any, ...], str]] = {
     "repeated into less": (over_rows(lambda e, m: -m, 3), (TABLE,),
                            "(Exp ReduceSum BroadcastInDim Negate) 4x5 by 1: 1+0"),
     "repeated across rows": (
-        lambda x: tnf.lax.broadcast_in_dim(tnf.sum(tnf.exp(x), axis=1), (4, 4), (1,)), (ones(4, 4),),
-        "(Exp ReduceSum) 4x4 by 1: 1+0, BroadcastInDim"),
+        lambda x: (lambda e: e * tnf.lax.broadcast_in_dim(tnf.sum(e, axis=1), (4, 4), (1,)))(tnf.exp(x)), (ones(4, 4),),
+        "(Exp ReduceSum) 4x4 by 1: 2+0, BroadcastInDim, (Multiply) 4x4 by 2: 1+0"),
     "repeated from outside": (lambda x, y: tnf.exp(x) * tnf.lax.broadcast_in_dim(y, (4, 5), (0,)), (TABLE, ones(4)),
                               "BroadcastInDim, (Exp Multiply) 4x5 by 2: 1+0"),
     "with an axis more": (lambda x: -tnf.lax.reshape(tnf.sum(tnf.exp(x), axis=1), (4, 1)), (TABLE,),
