@@ -32,6 +32,7 @@ SEES_ONLY_ORDER = frozenset(
     for name in ("compare", "select", "and", "or", "not", "xor", "constant", "return")
 )
 MOST_TRIALS = 300_000
+"""Arrangements of the arguments on which a comparator is evaluated at most."""
 
 
 class Key(NamedTuple):
@@ -263,15 +264,13 @@ def _paired(first: list[int], second: list[int]) -> list[int]:
 
 def _rounds(n: int) -> list[tuple[Any, Any]]:
     rounds = []
-    top = 1 << max(0, (n - 1).bit_length() - 1)
-    p = top
-    while n > 1 and p:
+    top = p = (1 << (n - 1).bit_length()) >> 1
+    while p:
         q, remainder, distance = top, 0, p
         while True:
             places = np.arange(n - distance)
             first = places[(places & p) == remainder]
-            if len(first):
-                rounds.append((first, first + distance))
+            rounds.append((first, first + distance))
             if q == p:
                 break
             distance, q, remainder = q - p, q >> 1, p

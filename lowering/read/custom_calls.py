@@ -43,7 +43,7 @@ def shape_assertion(r: Reader, operation: Operation, operands: Sequence[int]) ->
         lhs, relation, rhs = claim
         r.builder.guards.require(lhs, relation, rhs, _reason(message))
         name = str(lhs)
-        if relation == ">=" and isinstance(rhs, int) and name.isidentifier():
+        if isinstance(rhs, int) and name.isidentifier():
             r.lowest[Symbol(name)] = rhs
         return []
     extents = r.extents.get(operands[0])

@@ -39,7 +39,7 @@ def permuted(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 def number(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     """The first of one."""
     name = operation.name.removeprefix("stablehlo.").removesuffix("_id")
-    _require_one(operation, int(r.tree.attributes.get(f"mhlo.num_{name}s", 1)))
+    _require_one(operation, r.tree.attributes.get(f"mhlo.num_{name}s", 1))
     return r.constant(0, operation.spec.dtype)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,8 +18,9 @@ from lowering import import_stablehlo
 from lowering.chlo import chlo_function
 from lowering.mlir_bindings import evaluate
 from lowering.mlir_tree import module_tree
+from lowering.module_tree import Block
 from lowering.read import READERS
-from lowering.read.expansions import OPS, expanded_op
+from lowering.read.expansions import OPS, expanded_op, same_body
 from tenferro import errors
 from xla_peer import XlaExecutor
 
@@ -477,6 +479,39 @@ def test_a_body_that_differs_in_one_number_or_direction_is_no_expansion(name: st
         assert other != text
         changed = module_tree(f"module {{\n{other}}}\n").functions[f"{name}_f64"]
         assert expanded_op(changed) is None
+
+
+def renumbered(block: Block, first: int) -> Block:
+    """The same block with other numbers for its values."""
+    operations = [
+        replace(
+            operation,
+            operands=tuple([value + first for value in operation.operands]),
+            results=tuple([value + first for value in operation.results]),
+            regions=tuple([renumbered(region, first) for region in operation.regions]),
+        )
+        for operation in block.operations
+    ]
+    arguments = tuple([value + first for value in block.arguments])
+    return replace(block, arguments=arguments, operations=operations)
+
+
+def test_bodies_are_the_same_up_to_the_numbers_of_their_values() -> None:
+    whole = "%q, %r = stablehlo.while(%i = %x, %s = %y) : tensor<f32>, tensor<f32> cond { %p = stablehlo.compare LT, %i, %s : (tensor<f32>, tensor<f32>) -> tensor<i1> stablehlo.return %p : tensor<i1> } do { %j = stablehlo.subtract %s, %i : tensor<f32> stablehlo.return %j, %s : tensor<f32>, tensor<f32> }"
+
+    def body(line: str, results: str = "%q, %r") -> Block:
+        text = f"module {{ func.func @f(%x: tensor<f32>, %y: tensor<f32>) -> (tensor<f32>, tensor<f32>) {{ {line} return {results} : tensor<f32>, tensor<f32> }} }}"
+        return module_tree(text).functions["f"].body
+
+    first = body(whole)
+    assert same_body(first, renumbered(first, 7))
+    assert same_body(renumbered(first, 7), first)
+    for old, new in (("%s, %i :", "%i, %s :"), ("LT, %i, %s", "LT, %s, %i"), ("return %j, %s", "return %s, %j"), ("subtract", "add")):  # fmt: skip
+        other = body(whole.replace(old, new))
+        assert other != first
+        assert not same_body(first, other)
+    assert not same_body(first, body(whole, "%r, %q"))
+    assert not same_body(first, body(f"{whole} %t = stablehlo.sine %q : tensor<f32>"))
 
 
 def test_a_slice_of_a_computed_number_is_that_number() -> None:

@@ -430,6 +430,47 @@ def test_lengths_that_no_expression_of_extents_is(text: str) -> None:
         lowering.import_stablehlo(of_length(text), [S(("n",), "f4")])
 
 
+KNOWN_NUMBERS = {
+    "add": lambda a, b: a + b, "subtract": lambda a, b: a - b, "multiply": lambda a, b: a * b,
+    "maximum": max, "minimum": min, "divide": lambda a, b: a // b, "remainder": lambda a, b: a % b,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KNOWN_NUMBERS)
+@pytest.mark.parametrize("pair", ["nu", "un", "nn"])
+def test_a_length_and_a_number_that_an_argument_holds(name: str, pair: str) -> None:
+    text = f"""func.func @main(%x: tensor<?xf32>, %u: tensor<i32>) -> tensor<i32> {{
+  %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+  %r = stablehlo.{name} %{pair[0]}, %{pair[1]} : tensor<i32>
+  return %r : tensor<i32>
+}}"""
+    program = lowering.import_stablehlo(text, [S(("n",), "f4"), S((), "i4")])
+    for n, u in ((7, 2), (3, 5)):
+        operands = [{"n": n, "u": u}[operand] for operand in pair]
+        assert program.run(np.zeros(n, "f4"), np.int32(u)) == KNOWN_NUMBERS[name](*operands)
+
+
+@pytest.mark.parametrize(("direction", "least"), [("EQ", 4), ("GE", 4), ("GT", 5)])
+def test_what_an_assertion_says_of_a_length_decides_comparisons_with_less(
+    direction: str, least: int
+) -> None:
+    four = "%four = stablehlo.constant dense<4> : tensor<i32> "
+    asserted = COMPARE.format("p", direction, "n", "four") + (
+        'stablehlo.custom_call @shape_assertion(%p) {api_version = 2 : i32, error_message = "four", '
+        "has_side_effect = true} : (tensor<i1>) -> () "
+    )
+    for bound, is_decided in ((least, True), (least + 1, False)):
+        text = f"{four}{asserted}%b = stablehlo.constant dense<{bound}> : tensor<i32> "
+        text += COMPARE.format("q", "GE", "n", "b")
+        text += "%r = stablehlo.select %q, %m, %n : tensor<i1>, tensor<i32>"
+        if is_decided:
+            program = lowering.import_stablehlo(of_length(text), [S(("n",), "f4")])
+            assert program.run(np.zeros(least, "f4")).shape == (least + 3,)
+        else:
+            with pytest.raises(errors.UnsupportedError, match="its shapes and bounds"):
+                lowering.import_stablehlo(of_length(text), [S(("n",), "f4")])
+
+
 def test_what_is_declared_of_a_length_decides_comparisons() -> None:
     """An assertion that n >= 2 makes n - 2 no less than nothing."""
     text = (

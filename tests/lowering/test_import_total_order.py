@@ -12,6 +12,7 @@ import tenferro as tnf
 import xla_peer
 from lowering import import_stablehlo, lower_to_stablehlo
 from tenferro.ops.reduction import Sort, TopK
+from tenferro.ops.structural import Concatenate
 
 NAN = np.float32(np.nan)
 X = np.array([np.inf, NAN, -NAN, -np.inf, 3, -0.0, 0.0, -3, NAN, 0.0, -0.0, -NAN], "f4")
@@ -297,9 +298,15 @@ def test_a_network_sorts_any_number_of_pairs(n: int, stable: str) -> None:
     text = sort_of(["i32", "f32"], body, n).replace("is_stable = true", f"is_stable = {stable}")
     x = np.random.default_rng(n).integers(0, 40, n).astype("i4")
     y = np.arange(n, dtype="f4")
-    keys, places = import_stablehlo(text).run(x, y)
+    program = import_stablehlo(text)
+    keys, places = program.run(x, y)
     order = np.argsort(x % 10, kind="stable")
     if stable == "true":
         np.testing.assert_array_equal(places, order)
     np.testing.assert_array_equal(keys % 10, (x % 10)[order])
     np.testing.assert_array_equal(keys, x[places.astype(int)])
+    depth = (n - 1).bit_length()
+    rounds = depth * (depth + 1) // 2
+    moves = [i.op for i in program.instructions if isinstance(i.op, Concatenate)]
+    # Both operands move in each round, and where it must be stable their places in all but the last.
+    assert len(moves) == 2 * rounds + (max(0, rounds - 1) if stable == "true" else 0)
