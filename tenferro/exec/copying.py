@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import product
-from math import prod
-from typing import Any, Literal
+from math import inf, prod
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -45,14 +45,14 @@ SHORT = 16
 """Extent below which an axis is no run by itself."""
 PIECE = 1024
 """Elements that are worth a call."""
-Order = Literal["C", "F"]
+Order: TypeAlias = Literal["C", "F"]
 Axes = tuple[int, ...]
 Tile = tuple[dict[int, int], dict[int, int]]
 """How much of which axes makes the runs of the result, and those of the source, each slowest first."""
 LAYOUTS = 8
 """Kept by one `Dense`: results of one program have few."""
-Layout = tuple[tuple[int, ...], tuple[int, ...], Any]
-"""Shape, strides and dtype."""
+Layout = tuple[tuple[int, ...], tuple[int, ...], int]
+"""Shape, strides and bytes of an element."""
 Walk = Callable[[Any, Any, Workers], None]
 """Writes the second array into the first."""
 
@@ -74,7 +74,7 @@ class Dense:
             return np.array(x, order=self.order, copy=True)
         memory = self.resources.memory
         out = np.ndarray(x.shape, x.dtype, memory.lend(x.nbytes), order=self.order)
-        layout = x.shape, x.strides, x.dtype
+        layout = x.shape, x.strides, x.itemsize
         copy = self._copies.get(layout)
         if copy is None:
             if len(self._copies) >= LAYOUTS:
@@ -105,10 +105,9 @@ class Copy:
         target, source = self._views(out), self._views(x)
         self._moved += x.nbytes
         turner, is_whole = resources.turner, out.ctypes.data % LINE == 0
-        is_worth = turner is not None and self._moved >= turner.worth
-        compiled = (
-            turner.function(self.turn) if turner and self.turn and is_worth and is_whole else None
-        )
+        compiled = None
+        if turner is not None and self.turn is not None and is_whole:
+            compiled = turner.function(self.turn) if self._moved >= turner.worth else None
         if compiled:
             function, tasks = compiled
             pointers = source.ctypes.data, target.ctypes.data
@@ -131,16 +130,11 @@ def _planned(target: Any, source: Any) -> Walk:
         return _by_numpy
     fast, slow = fastest_axis(target), fastest_axis(source)
     nbytes = source.size * source.itemsize
-    tile = _tile(target, source) if nbytes >= TURNED else None
-    if tile and _collides(source, tile):
+    tile = tile_of(target, source) if nbytes >= TURNED else None
+    if tile and collides(source, tile):
         return _by_tiles(target, source, tile)
-    if (
-        nbytes < SMALLEST
-        or source.ndim < 2
-        or fast == slow
-        or not source.strides[slow]
-        or (prod(source.shape[slow + 1 :]) <= NEAR and source.shape[fast] >= SHORT)
-    ):
+    between = prod(source.shape[slow + 1 :])
+    if nbytes < SMALLEST or (between <= NEAR and source.shape[fast] >= SHORT):
         return _by_numpy
     if (
         min(source.shape[fast], source.shape[slow]) >= SHORT
@@ -150,7 +144,7 @@ def _planned(target: Any, source: Any) -> Walk:
     return _by_tiles(target, source, tile) if tile else _by_numpy
 
 
-def _collides(source: Any, tile: Tile) -> bool:
+def collides(source: Any, tile: Tile) -> bool:
     """Whether the lines read for a run of the result evict each other from the cache."""
     rows, _ = tile
     far = [n for axis, n in rows.items() if source.strides[axis] % COLLIDING == 0]
@@ -159,7 +153,7 @@ def _collides(source: Any, tile: Tile) -> bool:
 
 def _by_numpy(target: Any, source: Any, workers: Workers) -> None:
     """In the order of the result, its slowest axis shared among threads."""
-    if source.nbytes < SHARED or not source.ndim:
+    if source.nbytes < SHARED:
         np.copyto(target, source)
         return
 
@@ -171,7 +165,7 @@ def _by_numpy(target: Any, source: Any, workers: Workers) -> None:
 
 def fastest_axis(x: Any) -> int:
     """The axis along which neighbours are nearest."""
-    return min(range(x.ndim), key=lambda axis: abs(x.strides[axis]) or x.nbytes + 1, default=0)
+    return min(range(x.ndim), key=lambda axis: abs(x.strides[axis]) or inf, default=0)
 
 
 def _merged(x: Any, out: Any) -> tuple[list[int], list[int]]:
@@ -234,7 +228,7 @@ def _by_tiles(target: Any, source: Any, tile: Tile) -> Walk:
         source, target = source.transpose(order), target.transpose(order)
 
         def work(first: int, last: int) -> None:
-            scratch = np.empty((room[0], room[1] + max(1, 64 // source.itemsize)), source.dtype)
+            scratch = np.empty((room[0], room[1] + LINE // source.itemsize), source.dtype)
             for index in places[first:last]:
                 part = source[index]
                 block = scratch[: prod(part.shape[:split]), : prod(part.shape[split:])]
@@ -247,7 +241,7 @@ def _by_tiles(target: Any, source: Any, tile: Tile) -> Walk:
     return walk
 
 
-def _tile(target: Any, source: Any) -> Tile | None:
+def tile_of(target: Any, source: Any) -> Tile | None:
     """The fastest axes of the result and, apart from them, those of the source, as far as they make a tile.
 
     None where they have so much in common that one of them is short.
@@ -264,7 +258,7 @@ def _tile(target: Any, source: Any) -> Tile | None:
         if axis in tile[1 - side]:
             left[side].clear()
             continue
-        pieces = -(-source.shape[axis] * sizes[side] // TILE) or 1
+        pieces = -(-source.shape[axis] * sizes[side] // TILE)
         if pieces > 1:
             left[side].clear()
         tile[side][axis] = -(-source.shape[axis] // pieces)

@@ -234,13 +234,13 @@ class TilesFunction:
         elif op.lead < len(op.shape) or not (written or op.scratch):
             size = ROW_TILE_BYTES
         else:
-            size = min(TILE_BYTES, max(TILE_BYTES // 2, CACHE_BYTES // max(1, at_once)))
+            size = min(TILE_BYTES, max(TILE_BYTES // 2, CACHE_BYTES // at_once))
         return max(1, size // (op.widest * max(prod(extents[1:]), 1)))
 
     def _layout(self, arrays: Sequence[Any]) -> Layout:
         """How the arrays are walked: by memory where they agree, else along their leading axis."""
         lead, rank = self.op.lead, len(self.op.shape)
-        perm = _common_order(arrays, rank)
+        perm = common_order(arrays, rank)
         is_rows = perm == tuple(range(rank))
         if lead < rank and not is_rows and perm == tuple(range(rank))[::-1]:
             return Layout(lead, order="F")
@@ -254,7 +254,7 @@ def _has_whole_steps(x: Any) -> bool:
     return not any([step % x.itemsize for step in x.strides])
 
 
-def _common_order(arrays: Sequence[Any], rank: int) -> tuple[int, ...]:
+def common_order(arrays: Sequence[Any], rank: int) -> tuple[int, ...]:
     """The order of axes in which most arrays lie in memory, slowest first; rows where none prevails.
 
     What repeats itself along an axis is small, and has no say.

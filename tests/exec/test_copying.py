@@ -1,10 +1,22 @@
 """Copies into another order: the same elements, whichever way the blocks are cut."""
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import numpy as np
 import pytest
 
 from tenferro.exec import copying
-from tenferro.exec.copying import Dense
+from tenferro.exec.copying import (
+    COLLIDING,
+    NEAR,
+    SMALLEST,
+    TURNED,
+    Copy,
+    Dense,
+    fastest_axis,
+)
 from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import Workers
@@ -82,3 +94,317 @@ def test_large_arrays_are_copied_on_threads(order: str) -> None:
         copy = dense(view)
         assert not np.may_share_memory(copy, x) or copy is view
         assert np.array_equal(copy, view)
+
+
+class Parts(Workers):
+    """Threads that keep how much work was shared among them."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.counts: list[int] = []
+
+    def share(self, work: Callable[[int, int], None], rows: int, step: int = 1) -> None:
+        self.counts.append(rows)
+        super().share(work, rows, step)
+
+
+def turned(*shape: int) -> Any:
+    """An array of this shape whose axes lie in memory in the reverse order."""
+    return np.empty(shape[::-1]).T
+
+
+def way(x: Any) -> str:
+    """How an array is copied into row-major order."""
+    walk = Copy(np.empty(x.shape), x).walk
+    function = walk.func if isinstance(walk, partial) else walk
+    return {"_by_numpy": "numpy", "_in_places": "strips"}.get(function.__name__, "tiles")
+
+
+FAR = NEAR + 1
+WAYS: dict[str, tuple[Any, str]] = {
+    "two long axes": (turned(513, FAR), "strips"),
+    "lines of the source that stay in cache": (turned(513, NEAR), "numpy"),
+    "large enough": (turned(128, SMALLEST // 1024), "strips"),
+    "too small": (turned(128, SMALLEST // 1024 - 1), "numpy"),
+    "colliding": (turned(COLLIDING // 8, TURNED // COLLIDING), "tiles"),
+    "colliding, too small": (turned(COLLIDING // 8, TURNED // COLLIDING - 1), "numpy"),
+    "small, not colliding": (turned(COLLIDING // 8 - 1, TURNED // COLLIDING + 1), "numpy"),
+    "large and colliding": (turned(COLLIDING // 8, 4096), "tiles"),
+    "near, a run of the result": (turned(547, 60, 16), "numpy"),
+    "near, no run of the result": (turned(547, 64, 15), "tiles"),
+    "far, a run of the result": (turned(547, 65, 16), "strips"),
+    "far, no run of the result": (turned(547, 70, 15), "tiles"),
+    "a run of the source": (turned(16, 40, 1100), "strips"),
+    "no run of the source": (turned(15, 40, 1100), "tiles"),
+    "elements worth a call": (turned(16, 520, 64), "strips"),
+    "fewer elements than are worth a call": (turned(16, 530, 63), "tiles"),
+    "strips are all that a call copies": (turned(16, 64, 1025)[:8], "tiles"),
+    "the same fastest axis": (np.empty((600, 1000))[::-1], "numpy"),
+    "one number, repeated": (np.broadcast_to(np.empty(()), (1000, 600)), "numpy"),
+    "short in both": (turned(15, 9000, 15), "numpy"),
+}
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_large_copies_are_cut_where_lines_would_be_fetched_again(name: str) -> None:
+    x, expected = WAYS[name]
+    assert way(x) == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "merged", "run"),
+    [
+        ((5,), "f8", [5], 0),
+        ((3, 4, 5), "f8", [60], 0),
+        ((1, 4, 1), "f8", [4], 0),
+        ((1, 1), "f8", [], 0),
+    ],
+)
+def test_axes_that_step_as_one_are_one(
+    shape: tuple[int, ...], dtype: str, merged: list[int], run: int
+) -> None:
+    x = np.empty(shape, dtype)
+    copy = Copy(np.empty(shape, dtype), x)
+    assert (copy.shape, copy.run) == (merged, run)
+
+
+@pytest.mark.parametrize(
+    ("shape", "perm", "merged", "run"),
+    [
+        ((6, 5, 4), (2, 1, 0), [4, 5, 6], 0),
+        ((6, 5, 4), (1, 0, 2), [5, 6, 4], 32),
+        ((6, 5, 8), (1, 0, 2), [5, 6, 8], 64),
+        ((6, 5, 9), (1, 0, 2), [5, 6, 9], 0),
+        ((6, 5, 4, 2), (1, 0, 2, 3), [5, 6, 8], 64),
+        ((6, 5, 4, 3), (2, 3, 0, 1), [12, 30], 0),
+        ((6, 1, 5, 4), (2, 1, 0, 3), [5, 6, 4], 32),
+    ],
+)
+def test_short_runs_of_both_are_elements(
+    shape: tuple[int, ...], perm: tuple[int, ...], merged: list[int], run: int
+) -> None:
+    x = np.arange(np.prod(shape, dtype=float)).reshape(shape).transpose(perm)
+    out = np.empty(x.shape)
+    copy = Copy(out, x)
+    assert (copy.shape, copy.run) == (merged, run)
+    copy(out, x)
+    assert np.array_equal(out, x)
+    rows = Copy(np.empty((6, 4)), np.empty((6, 8))[:, :4])
+    assert (rows.shape, rows.run) == ([6, 4], 32)
+    wide = np.zeros((*x.shape, 2))[..., 0]  # neighbours that are no run
+    assert Copy(out, wide).run == 0
+    assert Copy(wide, x).run == 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows", "columns"),
+    [
+        ((512, 512), {1: 128}, {0: 128}),
+        ((200, 200), {1: 100}, {0: 100}),
+        ((129, 128), {1: 128}, {0: 65}),
+        ((32, 32), {1: 32}, {0: 32}),
+        ((31, 32), None, None),
+        ((32, 31), None, None),
+        ((8, 4, 4, 8), {2: 4, 3: 8}, {1: 4, 0: 8}),
+        ((8, 8, 2, 100, 8), {3: 15, 4: 8}, {2: 2, 1: 8, 0: 8}),
+        ((130, 3, 130), {2: 65}, {0: 65}),
+        ((16, 3, 3, 200), {3: 100}, {2: 2, 1: 3, 0: 16}),
+    ],
+)
+def test_tiles_are_runs_of_both_orders(shape: tuple[int, ...], rows: Any, columns: Any) -> None:
+    tile = copying.tile_of(np.empty(shape), turned(*shape))
+    if rows is None:
+        assert tile is None
+    else:
+        assert tile is not None
+        assert [list(side.items()) for side in tile] == [[*rows.items()], [*columns.items()]]
+
+
+@pytest.mark.parametrize(
+    ("shape", "step", "rows", "collides"),
+    [
+        ((16, 256), 1, {0: 16}, True),
+        ((16, 256), 1, {0: 15}, False),
+        ((16, 257), 1, {0: 16}, False),
+        ((16, 128), 1, {0: 16}, False),
+        ((16, 512), 1, {0: 16}, True),
+        ((4, 4, 256), 1, {0: 4, 1: 4}, True),
+        ((4, 4, 128), 1, {0: 4, 1: 4}, False),
+        ((4, 4, 128), 1, {0: 16, 1: 4}, True),
+    ],
+)
+def test_lines_at_multiples_of_a_power_of_two_collide(
+    shape: tuple[int, ...], step: int, rows: dict[int, int], collides: bool
+) -> None:
+    assert copying.collides(np.empty(shape), (rows, {len(shape) - 1: 64})) is collides
+
+
+@pytest.mark.parametrize(
+    ("x", "axis"),
+    [
+        (np.zeros((3, 4)), 1), (np.zeros((3, 4)).T, 0), (np.zeros((3, 4))[:, ::-1], 1), (np.zeros(()), 0),
+        (np.broadcast_to(np.zeros((3, 1)), (3, 4)), 0), (np.broadcast_to(np.zeros(4), (3, 4)), 1),
+        (np.broadcast_to(np.zeros((3, 100))[:, :1], (3, 4)), 0),
+    ],
+)  # fmt: skip
+def test_neighbours_are_nearest_along_the_fastest_axis(x: Any, axis: int) -> None:
+    """Where elements repeat themselves there are no neighbours, however far the others are from each other."""
+    assert fastest_axis(x) == axis
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "count"),
+    [
+        ((300, 500), 4),  # strips of 128
+        ((300, 512), 4),
+        ((300, 513), 5),
+        ((40, 7, 300), 21),
+        ((40, 3, 5, 129), 30),
+    ],
+)
+def test_strips_are_shared(
+    shape: tuple[int, ...], count: int, is_large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copying, "SMALLEST", 0)
+    monkeypatch.setattr(copying, "NEAR", 1)
+    monkeypatch.setattr(copying, "TURNED", 1 << 30)
+    x = np.arange(np.prod(shape, dtype=float)).reshape(shape[::-1]).T
+    monkeypatch.setattr(copying, "SHARED", x.nbytes + (not is_large))
+    assert way(x) == "strips"
+    workers, out = Parts(), np.empty(shape)
+    Copy(out, x)(out, x, Resources(workers, Pool(0)))
+    assert np.array_equal(out, x)
+    assert workers.counts == ([count] if is_large else [])
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "perm", "count", "room"),
+    [
+        ((512, 256), (1, 0), 8, (128, 128)),
+        ((200, 300), (1, 0), 6, (100, 100)),
+        ((64, 64), (1, 0), 1, (64, 64)),
+        ((5, 32, 32), (0, 2, 1), 1, (5 * 32, 32)),  # sixteen tiles at once
+        ((20, 32, 32), (0, 2, 1), 2, (16 * 32, 32)),
+        ((20, 2, 32, 32), (1, 0, 3, 2), 4, (16 * 32, 32)),
+        ((2, 20, 32, 32), (1, 0, 3, 2), 3, (8 * 2 * 32, 32)),
+    ],
+)
+def test_tiles_are_shared(
+    shape: tuple[int, ...],
+    perm: tuple[int, ...],
+    count: int,
+    room: tuple[int, int],
+    is_large: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(copying, "TURNED", 0)
+    monkeypatch.setattr(copying, "COLLIDING", 1)
+    x = np.arange(np.prod(shape, dtype=float)).reshape(shape).transpose(perm)
+    monkeypatch.setattr(copying, "SHARED", x.nbytes + (not is_large))
+    workers, out, empty = Parts(), np.empty(x.shape), np.empty
+    copy = Copy(out, x)
+    scratch: list[Any] = []
+
+    def noted(shape: Any, dtype: Any) -> Any:
+        scratch.append(shape)
+        return empty(shape, dtype)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "empty", noted)
+        copy(out, x, Resources(workers, Pool(0)))
+    assert np.array_equal(out, x)
+    assert workers.counts == ([count] if is_large else [])
+    assert scratch == [(room[0], room[1] + 8)]  # each row begins a line after the end of another
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_copies_by_numpy_are_shared_by_their_slowest_axis(
+    is_large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = np.arange(105.0).reshape(3, 7, 5)[:, :, ::-1]
+    monkeypatch.setattr(copying, "SHARED", x.nbytes + (not is_large))
+    workers, out = Parts(), np.empty(x.shape)
+    Copy(out, x)(out, x, Resources(workers, Pool(0)))
+    assert np.array_equal(out, x)
+    assert workers.counts == ([21] if is_large else [])  # the first two axes are one
+
+
+def test_only_what_is_large_lies_in_memory_that_is_lent() -> None:
+    memory = Pool(0)
+    dense = Dense("F", Resources(memory=memory))
+    for count, new in ((TURNED // 8 - 1, 0), (TURNED // 8, 1)):
+        x = np.arange(float(count))
+        assert np.array_equal(dense(x), x)
+        assert memory.stats().new == new
+
+
+def test_how_few_layouts_are_copied_is_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copying, "TURNED", 0)
+    planned: list[tuple[int, ...]] = []
+
+    def counted(out: Any, x: Any) -> Copy:
+        planned.append(x.shape)
+        return Copy(out, x)
+
+    monkeypatch.setattr(copying, "Copy", counted)
+    dense = Dense("C")
+    arrays = [np.arange(2.0 * n).reshape(2, n).T for n in range(1, 10)]
+    for x in (*arrays[:8], *arrays[:8]):
+        assert np.array_equal(dense(x), x)
+    assert planned == [x.shape for x in arrays[:8]]
+    dense(arrays[8])
+    assert planned[8:] == [arrays[8].shape]
+    halves = np.arange(16, dtype="f4").reshape(2, 8)[:, ::2].T
+    assert (halves.shape, halves.strides) == (arrays[3].shape, arrays[3].strides)
+    for x in (arrays[8], arrays[3], arrays[3][::-1], halves):
+        assert np.array_equal(dense(x), x)
+    # All are forgotten when there are too many; steps and bytes of elements are of the layout too.
+    assert planned[9:] == [arrays[3].shape] * 3
+
+
+class Turning:
+    """Compiled turns, which copy nothing, and keep what was asked for and done."""
+
+    def __init__(self, worth: int) -> None:
+        self.worth, self.asked, self.done = worth, 0, list[tuple[int, int]]()
+
+    def function(self, turn: Any) -> Any:
+        self.asked += 1
+        return lambda x, y, first, last: self.done.append((first, last)), 6
+
+    def by_rows(self, rows: Any, code: Any, operands: int, results: int) -> None:
+        """None: there is none."""
+
+
+def whole_lines(*shape: int, shift: int = 0) -> Any:
+    """An array that begins so many bytes after the beginning of a line."""
+    nbytes = 8 * int(np.prod(shape))
+    memory = np.zeros(nbytes + 128, np.uint8)
+    start = -memory.ctypes.data % 64 + shift
+    return memory[start : start + nbytes].view("f8").reshape(shape)
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_turns_that_are_streamed_are_shared(
+    is_streamed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, out = turned(16, 64), whole_lines(16, 64)
+    monkeypatch.setattr(copying, "TURNED", x.nbytes)
+    monkeypatch.setattr(copying, "STREAMED", x.nbytes + (not is_streamed))
+    workers, turner = Parts(), Turning(2 * x.nbytes)
+    resources = Resources(workers, Pool(0), turner=turner)
+    copy = Copy(out, x)
+    assert copy.turn is not None
+    assert copy.turn.is_streamed is is_streamed
+    for asked in (0, 1, 2):
+        copy(out, x, resources)
+        assert turner.asked == asked
+    assert turner.done == [(0, 6)] * 2
+    assert workers.counts == ([6] * 2 if is_streamed else [])
+    for shift in (8, 32):
+        copy(whole_lines(16, 64, shift=shift), x, resources)
+    assert turner.asked == 2
+    monkeypatch.setattr(copying, "TURNED", x.nbytes + 1)
+    assert Copy(out, x).turn is None

@@ -1,6 +1,7 @@
 """Groups with reductions and repeated rows give what one instruction after the other gives."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,28 @@ import pytest
 import tenferro as tnf
 from tenferro.door import apply_one
 from tenferro.exec import tiles
+from tenferro.exec.copying import STREAMED
 from tenferro.exec.llvm.folding import BLOCK
 from tenferro.exec.llvm.link import is_installed
 from tenferro.exec.plan import group
-from tenferro.ops.elementwise import Conj, Imag, Real
+from tenferro.exec.runtime.memory import Pool
+from tenferro.exec.runtime.resources import Resources
+from tenferro.exec.runtime.threads import Workers
+from tenferro.exec.tiles import (
+    ALONE_TILE_BYTES,
+    CACHE_BYTES,
+    CALLS,
+    ELEMENTS,
+    ROW_TILE_BYTES,
+    TILE_BYTES,
+    Layout,
+    TilesFunction,
+    common_order,
+    cost_of,
+)
+from tenferro.ops.analytic import Exp
+from tenferro.ops.elementwise import Add, Conj, Imag, Real
+from tenferro.ops.reduction import ReduceSum
 from tenferro.types import flatten
 from tests.exec.unplanned import run_unplanned
 from tests.pairs import in_turn
@@ -472,3 +491,232 @@ def test_rows_that_are_too_long_are_no_group() -> None:
     longest = group.LONGEST_ROW
     assert grouped(fn, ones(4, longest)) == f"(Exp ReduceSum) 4x{longest} by 1: 1+0"
     assert grouped(fn, ones(4, longest + 1)) == f"(Exp) 4x{longest + 1} by 2: 1+0, ReduceSum"
+# ---- how arrays are walked ---------------------------------------------------------------------------
+
+
+def gaps(*shape: int) -> Any:
+    """Rows with as many elements between them as they have."""
+    return np.zeros((*shape[:-1], 2 * shape[-1]))[..., : shape[-1]]
+
+
+C, F = np.zeros((3, 4)), np.zeros((4, 3)).T
+ROW, COLUMN, ROWS = np.zeros((1, 4)), np.zeros((3, 1)), np.broadcast_to(np.zeros(4), (3, 4))
+SLABS = np.zeros((4, 3, 5)).transpose(1, 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "order"),
+    [
+        ([], (0, 1)), ([C], (0, 1)), ([F], (1, 0)), ([C, F], (0, 1)), ([F, C], (0, 1)), ([F, C, F], (1, 0)),
+        ([F, ROW, ROW, COLUMN, COLUMN], (1, 0)), ([F, ROWS, ROWS], (1, 0)), ([F, np.zeros(4), np.zeros(4)], (1, 0)),
+        ([F[::-1, ::2]], (1, 0)), ([gaps(3, 4)], (0, 1)), ([np.zeros((2, 3, 4)).transpose(1, 2, 0), F], (2, 0, 1)),
+        ([SLABS], (1, 0, 2)), ([SLABS[::2, :, ::-1]], (1, 0, 2)),
+    ],
+)  # fmt: skip
+def test_arrays_are_walked_as_most_of_them_lie(arrays: Any, order: tuple[int, ...]) -> None:
+    """What repeats itself, or has one row or column, has no say; rows prevail where neither does."""
+    assert common_order(arrays, len(order)) == order
+
+
+def group_of(lead: int, shape: tuple[int, ...], results: int = 1, scratch: int = 0) -> Any:
+    """As much of a group as decides how it is walked."""
+    spec = tnf.TensorSpec(shape, "float64")
+    types = {"results": (spec,) * results, "scratch": (spec,) * scratch, "totals": ()}
+    return SimpleNamespace(lead=lead, shape=shape, bodies={}, widest=8, **types)
+
+
+@pytest.mark.parametrize(
+    ("lead", "arrays", "layout"),
+    [
+        (2, [C], Layout(1, (), 2)), (2, [F], Layout(1, (1, 0), 2)), (2, [C, C, F], Layout(2, ())),
+        (2, [gaps(3, 4)], Layout(2, ())), (2, [gaps(4, 3).T], Layout(2, (1, 0))),
+        (1, [C], Layout(1, (), 1)), (1, [F], Layout(1, order="F")), (1, [F, C], Layout(1, (), 1)),
+        (2, [np.zeros((3, 4, 5))], Layout(1, (), 2)), (2, [np.zeros((5, 4, 3)).T], Layout(2, order="F")),
+        (2, [SLABS], Layout(2, ())), (3, [SLABS], Layout(1, (1, 0, 2), 3)), (2, [gaps(3, 4, 5)], Layout(1, (), 2)),
+    ],
+)  # fmt: skip
+def test_leading_axes_are_one_where_they_step_as_one(
+    lead: int, arrays: Any, layout: Layout
+) -> None:
+    op = group_of(lead, arrays[0].shape)
+    assert TilesFunction(op, Resources())._layout(arrays) == layout
+
+
+@pytest.mark.parametrize(
+    ("x", "layout", "fits", "shape"),
+    [
+        (C, Layout(1, (), 2), True, (12,)), (C, Layout(2), True, (3, 4)), (F, Layout(1, (), 2), False, None),
+        (F, Layout(1, (1, 0), 2), True, (12,)), (gaps(3, 4), Layout(1, (), 2), False, None),
+        (F, Layout(2, (1, 0)), True, (4, 3)), (gaps(1, 4), Layout(1, (), 2), True, (4,)),
+        (np.zeros((3, 8))[:, :1], Layout(1, (), 2), True, (3,)), (gaps(3, 4, 5), Layout(1, (), 3), False, None),
+        (gaps(3, 4, 5), Layout(1, (), 2), True, (12, 5)), (SLABS, Layout(1, (1, 0, 2), 2), True, (12, 5)),
+        (np.zeros((3, 4, 5))[::2], Layout(1, (), 2), False, None), (C[::-1], Layout(1, (), 2), False, None),
+    ],
+)  # fmt: skip
+def test_views_of_a_layout_share_memory(x: Any, layout: Layout, fits: bool, shape: Any) -> None:
+    assert layout.fits(x) is fits
+    if fits:
+        view = layout.view(x)
+        assert view.shape == shape == layout.shape(x.shape)
+        assert view.ctypes.data == x.ctypes.data
+        if not layout.perm and layout.merged == 1:
+            assert view is x
+
+
+@pytest.mark.parametrize("is_lent", [False, True])
+@pytest.mark.parametrize("layout", [Layout(1), Layout(1, order="F"), Layout(3, (1, 2, 0)), Layout(1, (2, 0, 1), 3)])  # fmt: skip
+def test_results_have_views_in_order(layout: Layout, is_lent: bool) -> None:
+    memory = np.zeros(3 * 4 * 5 * 4, np.uint8) if is_lent else None
+    y = layout.empty((3, 4, 5), np.dtype("f4"), memory)
+    assert (y.shape, y.dtype) == ((3, 4, 5), np.float32)
+    assert layout.fits(y)
+    assert layout.view(y).flags[f"{layout.order}_CONTIGUOUS"]
+    assert memory is None or np.shares_memory(y, memory)
+
+
+@pytest.mark.parametrize(
+    ("lead", "results", "scratch", "arrays", "nbytes"),
+    [
+        (2, 1, 0, [], TILE_BYTES), (2, 1, 0, [C], CACHE_BYTES // 2), (2, 1, 0, [C, C], CACHE_BYTES // 3),
+        (2, 1, 0, [C] * 3, TILE_BYTES // 2), (2, 1, 0, [ROWS] * 3, TILE_BYTES), (2, 1, 1, [], CACHE_BYTES // 2),
+        (2, 0, 1, [], TILE_BYTES), (2, 0, 0, [C], ROW_TILE_BYTES), (1, 1, 0, [C], ROW_TILE_BYTES),
+        (1, 0, 1, [C], ROW_TILE_BYTES), (2, 2, 0, [C], CACHE_BYTES // 3),
+    ],
+)  # fmt: skip
+def test_all_tiles_at_once_lie_in_the_cache(
+    lead: int, results: int, scratch: int, arrays: Any, nbytes: int
+) -> None:
+    function = TilesFunction(group_of(lead, (1000, 100), results, scratch), Resources())
+    for extents, row in (((100_000,), 8), ((1000, 100), 800), ((100, 20, 50), 8000)):
+        assert function._tile_rows(arrays, extents, False) == nbytes // row
+        assert function._tile_rows(arrays, extents, True) == ALONE_TILE_BYTES // row
+    assert function._tile_rows(arrays, (2, 1 << 20), False) == 1
+    assert function._tile_rows(arrays, (2, 0), True) == ALONE_TILE_BYTES // 8
+
+
+@pytest.mark.parametrize(("rows", "nbytes"), [(500, ROW_TILE_BYTES), (501, TILE_BYTES)])
+def test_results_of_half_the_size_are_not_written_as_a_whole(rows: int, nbytes: int) -> None:
+    op = group_of(2, (1000, 100), 0)
+    op.results = (tnf.TensorSpec((rows, 100), "float64"),)
+    assert TilesFunction(op, Resources())._tile_rows([], (100_000,), False) == nbytes // 8
+
+
+def test_the_time_of_a_group_is_that_of_its_elements() -> None:
+    """Of functions, of arithmetic, and of what a reduction reads."""
+
+    def member(op: Any, *shape: int) -> Any:
+        return SimpleNamespace(op=op, output_types=(tnf.TensorSpec(shape, "float64"),))
+
+    def cost(*members: Any) -> float:
+        op: Any = SimpleNamespace(shape=(30, ELEMENTS), members=members)
+        return cost_of(op)
+
+    assert cost() == 0
+    assert cost(member(Add(), 30, ELEMENTS)) == 30
+    assert cost(member(Add(), 1)) == 1 / ELEMENTS
+    assert cost(member(Exp(), 2, CALLS)) == 2
+    assert cost(member(ReduceSum((0,)), ELEMENTS)) == 30
+    assert cost(member(ReduceSum((0,)), 40, ELEMENTS)) == 40
+    assert cost(member(Add(), ELEMENTS), member(Exp(), CALLS), member(ReduceSum((0, 1)))) == 32
+
+
+class Walks(TilesFunction):
+    """Counts the layouts that it prepares for."""
+
+    prepared = 0
+    is_for_one_run = False
+
+    def _walk(self, arrays: Any) -> Any:
+        self.prepared += 1
+        return (lambda arrays, into: self.prepared), self.is_for_one_run
+
+
+def test_how_few_layouts_are_walked_is_decided_once() -> None:
+    function = Walks(group_of(1, (2, 3)), Resources())
+    arrays = [np.zeros((2, n)) for n in range(3, 12)]
+    for x in (*arrays[:8], *arrays[:8]):
+        function(x)
+    assert function.prepared == 8
+    for _ in range(2):
+        function(arrays[8])
+        assert function.prepared == 9
+    function(arrays[0])  # all were forgotten
+    assert function.prepared == 10
+    function.is_for_one_run = True
+    for prepared in (11, 12):
+        assert function(arrays[1]) == prepared
+
+
+class ByRows:
+    """A turner that compiles nothing, and keeps what it was asked for."""
+
+    def __init__(self, worth: int) -> None:
+        self.worth, self.asked = worth, list[Any]()
+
+    def function(self, turn: Any) -> None:
+        """None: there is none."""
+
+    def by_rows(self, *arguments: Any) -> Any:
+        self.asked.append(arguments)
+        return "turning"
+
+
+@pytest.mark.parametrize("change", ["", "order", "machine", "turner", "totals", "small"])
+def test_large_results_of_compiled_code_are_turned_row_by_row(change: str) -> None:
+    rows = STREAMED // 128 - (8 if change == "small" else 0)
+    op = group_of(2, (rows, 16))
+    op.totals = op.results if change == "totals" else ()
+    turner = ByRows(3 * STREAMED)
+    resources = Resources(turner=None if change == "turner" else turner)
+    machine: Any = None if change == "machine" else SimpleNamespace()
+    function = TilesFunction(op, resources, machine)
+    turned = function.in_order("C" if change == "order" else "F", [0])
+    assert function.in_order("F", []) is function
+    if change:
+        assert turned is function
+        return
+    assert turned is not function
+    assert (turned.op, turned.resources, turned.machine) == (op, resources, machine)
+    columns = turned.columns
+    assert columns is not None
+    assert columns.numbers == (0,)
+    # By compiled code, once as much was copied as is worth it.
+    turnings = [turned._turning(columns, "code", 4, 2) for _ in range(4)]
+    assert turnings == [None, None, "turning", "turning"]
+    assert turner.asked == [(columns, "code", 4, 2)] * 2
+    assert TilesFunction(op, Resources(), machine)._turning(columns, "code", 4, 2) is None
+
+
+class Parts(Workers):
+    """Threads that keep how much work was shared among them, and in what steps."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.parts: list[tuple[int, int]] = []
+
+    def share(self, work: Callable[[int, int], None], rows: int, step: int = 1) -> None:
+        self.parts.append((rows, step))
+        super().share(work, rows, step)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_groups_that_take_long_are_shared(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as elements of eight bytes take, by the bytes of the widest."""
+    monkeypatch.setattr(group, "SMALLEST", 16)
+    x = normal(40, 30).astype(dtype)
+    program = tnf.compile(lambda x: (tnf.exp(x) * x, tnf.sum(x * x + x)), x)
+    (step,) = [
+        step
+        for step in tnf.GraphExecutor("C", compiled=False).compile(program).instructions
+        if isinstance(step.op, tiles.Tiles)
+    ]
+    assert step.op.widest == x.itemsize
+    cost = cost_of(step.op) * x.itemsize / 8
+    monkeypatch.setattr(tiles, "ALONE_TILE_BYTES", 256)
+    for worth, is_shared in ((cost, True), (cost * 1.001, False)):
+        monkeypatch.setattr(tiles, "WORTH", worth)
+        workers = Parts()
+        y, total = TilesFunction(step.op, Resources(workers, Pool(0)))(x)
+        assert workers.parts == ([(1200, 256 // x.itemsize)] if is_shared else [])
+        np.testing.assert_allclose(y, np.exp(x) * x, rtol=1e-14)
+        np.testing.assert_allclose(total, np.sum(x * x + x), rtol=1e-13)
