@@ -231,3 +231,39 @@ def test_durations_and_sizes_are_shown_in_the_unit_that_fits() -> None:
     }  # fmt: skip
     assert {number: shown_seconds(number) for number in seconds} == seconds
     assert {number: shown_bytes(number) for number in sizes} == sizes
+
+
+def test_times_are_medians_of_all_runs_but_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = [100.0, 1.0, 5.0, 2.0]
+    ticks = iter([moment for n in seconds for moment in (10.0, 10.0 + n)])
+    monkeypatch.setattr("tenferro.exec.profiling.time.perf_counter", lambda: next(ticks))
+    x = np.ones(3)
+    (row,) = tnf.compile(lambda x: tnf.exp(x), x).profile(x, runs=3).instructions
+    assert (row.seconds, row.turns) == (2.0, 1)
+
+
+def test_times_of_turns_are_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+
+    def tick() -> float:
+        clock[0] += 1.0
+        return clock[0]
+
+    monkeypatch.setattr("tenferro.exec.profiling.time.perf_counter", tick)
+    x = np.ones(3)
+    program = tnf.compile(
+        lambda x: tnf.scan(lambda c, _: (tnf.exp(c), None), x, None, length=4)[0], x
+    )
+    scan, exp = program.profile(x, runs=1).instructions
+    # The clock is read twice in each turn, and once before and after all of them.
+    assert (exp.seconds, exp.turns, scan.seconds) == (4.0, 4, 9.0)
+    assert (scan.depth, exp.depth) == (0, 1)
+    assert (exp.made_bytes, exp.moved_bytes) == (24, 48)
+
+
+def test_profiles_of_symbolic_programs_are_of_the_shapes_that_run() -> None:
+    program = tnf.compile(lambda x: tnf.exp(x[1:]), tnf.TensorSpec(("n",), "float64"))
+    for n in (3, 5):
+        rows = program.profile(np.ones(n), runs=1).instructions
+        assert rows[-1].types == f"f64[{n - 1}]"
+        assert rows[-1].moved_bytes == 16 * (n - 1)

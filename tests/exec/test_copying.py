@@ -20,6 +20,7 @@ from tenferro.exec.copying import (
 from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import Workers
+from tenferro.exec.runtime.turn import Turn, turn_of
 
 SHAPES = [
     (2,) * 12,
@@ -393,7 +394,7 @@ def test_turns_that_are_streamed_are_shared(
     x, out = turned(16, 64), whole_lines(16, 64)
     monkeypatch.setattr(copying, "TURNED", x.nbytes)
     monkeypatch.setattr(copying, "STREAMED", x.nbytes + (not is_streamed))
-    workers, turner = Parts(), Turning(2 * x.nbytes)
+    workers, turner = Parts(), Turning(x.nbytes + 1)
     resources = Resources(workers, Pool(0), turner=turner)
     copy = Copy(out, x)
     assert copy.turn is not None
@@ -408,3 +409,61 @@ def test_turns_that_are_streamed_are_shared(
     assert turner.asked == 2
     monkeypatch.setattr(copying, "TURNED", x.nbytes + 1)
     assert Copy(out, x).turn is None
+
+
+def in_lines(rows: Any, columns: Any, *outer: tuple[int, int, int], itemsize: int = 8) -> Turn:
+    return Turn(itemsize, outer, rows, columns, True)
+
+
+LAST = (2, 1, 0)
+TURNS: dict[str, tuple[tuple[int, ...], tuple[int, ...], Turn | None]] = {
+    "a line of columns is enough": (
+        (64, 3, 8),
+        LAST,
+        in_lines(((64, 24),), ((8, 192),), (3, 8, 64)),
+    ),
+    "columns of two axes": ((64, 3, 4), LAST, in_lines(((64, 12),), ((3, 64), (4, 192)))),
+    "rows of two axes": ((4, 4, 8), LAST, in_lines(((4, 8), (4, 32)), ((8, 16),))),
+    "rows of one axis, although two would do": (
+        (8, 4, 8),
+        LAST,
+        in_lines(((8, 32),), ((8, 32),), (4, 8, 8)),
+    ),
+    "a long table of rows": ((4, 1024, 8), LAST, in_lines(((1024, 8), (4, 8192)), ((8, 4096),))),
+    "a longer table of rows": ((4, 1026, 8), LAST, None),
+    "one long run of rows": ((8192, 8), (1, 0), in_lines(((8192, 8),), ((8, 8192),))),
+    "a long table of columns": ((8, 1024, 4), LAST, in_lines(((8, 4096),), ((1024, 8), (4, 8192)))),
+    "a longer table of columns": ((8, 1025, 4), LAST, None),
+    "four columns": ((64, 4), (1, 0), in_lines(((64, 4),), ((4, 64),))),
+    "three columns": ((64, 3), (1, 0), None),
+    "broken lines": ((63, 8), (1, 0), None),
+    "no axes to turn": ((64,), (0,), None),
+    "the same order": ((64, 64), (0, 1), None),
+}
+
+
+@pytest.mark.parametrize("name", TURNS)
+def test_turns_are_of_whole_lines_and_short_tables(
+    name: str,
+) -> None:
+    shape, perm, turn = TURNS[name]
+    x = np.empty(shape).transpose(perm)
+    assert turn_of(np.empty(x.shape), x) == turn
+
+
+@pytest.mark.parametrize(
+    ("itemsize", "fewest"),
+    [(1, 4), (2, 4), (3, 0), (4, 4), (8, 4), (12, 0), (16, 4), (32, 2), (64, 1), (128, 0)],
+)
+def test_elements_that_are_turned(itemsize: int, fewest: int) -> None:
+    for count in (1, 2, 3, 4):
+        x = np.empty((64, count), f"V{itemsize}").T
+        turn = turn_of(np.empty(x.shape, x.dtype), x)
+        is_turned = fewest > 0 and count >= fewest
+        expected = in_lines(((64, count),), ((count, 64),), itemsize=itemsize)
+        assert turn == (expected if is_turned else None)
+
+
+def test_elements_of_records_are_not_turned() -> None:
+    records = np.zeros((64, 8), [("x", "f8"), ("n", "i4")])["x"].T
+    assert turn_of(np.empty(records.shape), records) is None

@@ -203,3 +203,60 @@ def test_a_plan_is_printed_in_columns() -> None:
     ]
     assert repr(plan) == "<MemoryPlan: 2 values in 5.0 KiB>"
     assert str(MemoryPlan((), 0, 0)) == "0 values in 0 B; 0 B are needed at once"
+
+
+@pytest.mark.parametrize(
+    ("size", "piece"),
+    [(1024, "large"), (961, "large"), (512, "large"), (449, "large"), (448, ""), (1025, ""), (256, "small"), (128, "small"), (64, "")],
+)  # fmt: skip
+def test_pieces_of_less_than_twice_the_size_are_taken_again(size: int, piece: str) -> None:
+    """Sizes are whole lines of the cache."""
+    pool = Pool(1 << 20)
+    pieces = {"large": pool.take(1024), "small": pool.take(256)}
+    for each in pieces.values():
+        pool.give(each)
+    taken = pool.take(size)
+    assert [name for name, each in pieces.items() if each is taken] == ([piece] if piece else [])
+    assert taken.size >= size
+    stats = pool.stats()
+    assert (stats.reused, stats.new) == ((1, 2) if piece else (0, 3))
+
+
+def test_the_smallest_piece_that_fits_is_taken_and_of_equal_ones_the_last() -> None:
+    pool = Pool(1 << 20)
+    first, large, last = (pool.take(size) for size in (640, 1024, 640))
+    for piece in (first, large, last):
+        pool.give(piece)
+    assert [pool.take(600) for _ in range(3)] == [last, first, large]
+
+
+def test_the_oldest_pieces_go_when_there_are_too_many() -> None:
+    pool = Pool(2048)
+    pieces = [pool.take(1024) for _ in range(3)]
+    for piece, held in zip(pieces, (1024, 2048, 2048), strict=True):
+        pool.give(piece)
+        assert pool.stats().held == held
+    assert pool.take(1024) is pieces[2]
+    assert pool.take(1024) is pieces[1]
+    pool.clear()
+    stats = pool.stats()
+    assert (stats.reused, stats.new, stats.held, stats.capacity) == (0, 0, 0, 2048)
+
+
+@pytest.mark.parametrize("capacity", [-1, True, False])
+def test_capacities_that_are_none(capacity: Any) -> None:
+    with pytest.raises(errors.InvalidConfigError, match="at least 0 bytes"):
+        Pool(capacity)
+    assert Pool(0).capacity == 0
+
+
+def test_scratch_comes_back_from_a_context_that_fails() -> None:
+    pool = Pool(1 << 20)
+    with pool.scratch([100, 30, 64]) as pieces:
+        starts = [piece.ctypes.data - pieces[0].ctypes.data for piece in pieces]
+        assert ([piece.size for piece in pieces], starts) == ([100, 30, 64], [0, 128, 192])
+        assert pool.stats().held == 0
+    assert pool.stats().held == 256
+    with pytest.raises(ZeroDivisionError), pool.scratch([100]) as pieces:
+        pieces[0][0] = 1 // 0
+    assert pool.stats().held == 256

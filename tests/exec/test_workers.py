@@ -155,3 +155,43 @@ def test_whoever_is_interrupted_waits_for_the_others() -> None:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+PARTS = {
+    (4, 8, 1): [(0, 2), (2, 4), (4, 6), (6, 8)], (4, 9, 2): [(0, 2), (2, 4), (4, 6), (6, 9)], (3, 2, 1): [(0, 1), (1, 2)],
+    (2, 7, 3): [(0, 3), (3, 7)], (2, 3, 3): [(0, 3)], (2, 4, 3): [(0, 3), (3, 4)], (1, 9, 2): [(0, 9)], (2, 0, 1): [(0, 0)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("count", "rows", "step"), PARTS)
+def test_parts_are_as_equal_as_steps_allow(count: int, rows: int, step: int) -> None:
+    workers = Workers(count)
+    before = {*threading.enumerate()}
+    done: list[tuple[int, int]] = []
+    alive: list[str] = []
+
+    def work(start: int, stop: int) -> None:
+        alive.extend(t.name for t in {*threading.enumerate()} - before)
+        done.append((start, stop))
+
+    workers.share(work, rows, step)
+    parts = PARTS[count, rows, step]
+    assert sorted(done) == parts
+    # What is one part is done by the caller, without waking anybody.
+    others = {f"tenferro_{number}" for number in range(1, count)}
+    assert set(alive) == (others if len(parts) > 1 else set())
+
+
+def test_one_number_is_dealt_to_the_caller() -> None:
+    before = threading.active_count()
+    callers: list[threading.Thread] = []
+    workers = Workers(3)
+    workers.deal(lambda _: callers.append(threading.current_thread()), 1)
+    assert callers == [threading.current_thread()]
+    assert threading.active_count() == before
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="cores have no numbers")
+def test_as_many_threads_as_the_process_may_use() -> None:
+    assert Workers(None).count == len(os.sched_getaffinity(0))
+    assert Workers(7).count == 7

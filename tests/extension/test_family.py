@@ -318,3 +318,80 @@ def test_packages_are_searched_once_for_an_id_that_nobody_knows(monkeypatch: Any
     for _ in range(3):
         assert families.registered_family("tenferro-tests.nobody.v1") is None
     assert len(searches) == 1
+
+
+@pytest.mark.parametrize("form", ["instance", "class", "registered", "expansion", "none"])
+def test_runtimes_that_a_family_has(form: str) -> None:
+    """An object, which all executors share, or a class of which each has one; none but for an expansion."""
+
+    class Doubling(ExtensionRuntime):
+        calls = 0
+
+        def __init__(self, family_id: str) -> None:
+            self.family_id = family_id
+
+        def execute(self, op: Any, inputs: Any, caches: Any) -> Any:
+            self.calls += 1
+            return [2 * inputs[0]]
+
+    family_id = f"tenferro-tests.runtime_{form}.v1"
+    own = Doubling(family_id)
+    runtime: Any = {"instance": own, "class": Doubling}.get(form)
+
+    @extension_family("tenferro-tests", f"runtime_{form}", version=1, runtime=runtime)
+    @dataclass(frozen=True)
+    class Double(OfOneType):
+        from_expansion = form == "expansion"
+
+        def lower_to_standard_ops(self, builder: Any, inputs: Any, dtypes: Any, shapes: Any) -> Any:
+            return builder.apply_one(Multiply(), inputs[0], inputs[0])
+
+    program = tnf.compile(lambda x: apply(Double(), x), X)
+    executors = [tnf.GraphExecutor(), tnf.GraphExecutor()]
+    if form == "none":
+        with pytest.raises(errors.UnsupportedError, match="not registered; give its family a runtime"):  # fmt: skip
+            executors[0].run(program, X)
+        return
+    for executor in executors:
+        if form == "registered":
+            executor.register_runtime(own)
+        for _ in range(2):
+            expected = X * X if form == "expansion" else 2 * X
+            np.testing.assert_array_equal(executor.run(program, X), expected)
+    assert own.calls == (4 if form in ("instance", "registered") else 0)
+    runtimes = [executor.extensions.registered for executor in executors]
+    assert runtimes == ([(own,)] * 2 if form == "registered" else [()] * 2)
+
+
+@pytest.mark.parametrize(
+    ("aliases", "fits"),
+    [({0: 0}, True), ({}, True), ({0: 1}, False), ({1: 0}, False), ({-1: 0}, False), ({0: -1}, False)],
+)  # fmt: skip
+def test_aliases_are_of_operands_and_results_that_there_are(
+    aliases: dict[int, int], fits: bool
+) -> None:
+    name = "aliased_" + "_".join(f"{n}" for pair in aliases.items() for n in pair).replace("-", "m")
+
+    class Negating(HostReferenceRuntime):
+        def execute(self, op: Any, inputs: Any, caches: Any) -> Any:
+            if aliases:
+                return [np.negative(inputs[0], out=inputs[0])]
+            return [-inputs[0]]
+
+    @extension_family("tenferro-tests", name or "aliased", version=1, runtime=Negating)
+    @dataclass(frozen=True)
+    class Negated(OfOneType):
+        pass
+
+    Negated.aliases = aliases
+    x = X.copy()
+    program = tnf.compile(lambda x: apply(Negated(), x), x)
+    if fits:
+        np.testing.assert_array_equal(program.run(x), -X)
+        np.testing.assert_array_equal(x, X)
+    else:
+        (pair,) = aliases.items()
+        message = f"aliases pair outputs below 1 with inputs below 1, got {{{pair[0]}: {pair[1]}}}"
+        with pytest.raises(errors.InvalidConfigError) as caught:
+            program.run(x)
+        assert message in str(caught.value)
