@@ -154,7 +154,7 @@ class _Printer:
         """Lines of a step, or of the innermost loop itself."""
         for line in text.split("\n"):
             self._lines.append("    " * self._indent + line)
-            self.steps[len(self._lines)] = (*step, *reversed(self._around[1:]))
+            self.steps[len(self._lines)] = (*step, *reversed(self._around))
 
     def _steps(self, writer: Writer, steps: Sequence[ExecInstruction]) -> None:
         for step in steps:

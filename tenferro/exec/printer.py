@@ -133,7 +133,9 @@ def _texts(program: ExecProgram) -> Iterator[Text]:
         last.update(dict.fromkeys(step.frees, number))
     start = 0
     while start < len(steps):
-        period = _period([type(step.op) for step in steps[start : start + min(2 * STEP, LONGEST)]])
+        period = period_of(
+            [type(step.op) for step in steps[start : start + min(2 * STEP, LONGEST)]]
+        )
         length = min(STEP, LONGEST) if 2 * period <= STEP else LONGEST
         stop = min(start + length - length % period, len(steps))
         inside = steps[start:stop]
@@ -166,7 +168,7 @@ def _text(
     return Text(start, stop, "\n".join(lines), head, names, tuple(takes), tuple(gives), drops)
 
 
-def _period(kinds: Sequence[Any]) -> int:
+def period_of(kinds: Sequence[Any]) -> int:
     """The smallest number of places after which a sequence repeats itself, by the prefix function.
 
     Source: Knuth, Morris and Pratt, "Fast pattern matching in strings", 1977.

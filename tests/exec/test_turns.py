@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ import tenferro as tnf
 from tenferro import errors
 from tenferro.exec.kernels.buffered import FEW, has_zeros, maximum
 from tenferro.exec.loop import LoopFunction
+from tenferro.exec.printer import period_of
 from tenferro.extension import ExtensionOp, HostReferenceRuntime, apply, extension_family
 
 X = np.linspace(0.1, 1.0, 6)
@@ -149,3 +151,98 @@ def test_zeros_of_few_and_of_many_elements(size: int) -> None:
     y = np.zeros(size)
     assert not np.signbit(maximum(x, y)[0])
     assert not np.signbit(maximum(y, x)[0])
+
+
+def test_lines_are_those_of_their_steps_and_of_the_loops_around() -> None:
+    def outer(_: Any, c: Any) -> Any:
+        c = tnf.fori_loop(0, 2, lambda _, u: tnf.tanh(u), tnf.exp(c))
+        c = tnf.fori_loop(0, 3, lambda _, u: tnf.sqrt(u), tnf.sin(c))
+        return tnf.cos(c)
+
+    program = tnf.compile(lambda x: tnf.fori_loop(0, 2, outer, x), X)
+    (step,) = [
+        step for step in EXECUTOR.compile(program).instructions
+        if isinstance(step.function, LoopFunction)
+    ]  # fmt: skip
+    printer = step.function._printer()
+    lines = printer.source("turn").splitlines()
+    steps = {line.strip().partition("(")[0].partition(" = ")[2]: printer.steps[number]
+             for number, line in enumerate(lines, 1) if number in printer.steps}  # fmt: skip
+    around = {"exp": [], "tanh": [2], "sin": [], "sqrt": [3], "cos": []}
+    for name, lengths in around.items():
+        first, *loops = steps[name]
+        assert (first.op.name.lower(), [loop.op.length for loop in loops]) == (name, lengths)
+    assert len(lines) == max(printer.steps)
+    assert printer.steps[len(lines)] == ()
+
+
+def test_rows_of_an_inner_loop_that_do_not_fit_name_its_line() -> None:
+    def outer(_: Any, c: Any) -> Any:
+        rows = tnf.scan(lambda u, _: (u, u), c, None, length=1 << 50)[1]  # the rows that do not fit
+        return c + rows[0]
+
+    program = tnf.compile(lambda x: tnf.fori_loop(0, 2, outer, x), X)
+    for _ in range(2):
+        with pytest.raises(errors.BackendFailureError, match=r"Scan: the kernel for .* failed") as caught:  # fmt: skip
+            EXECUTOR.run(program, X)
+        place = str(caught.value).rpartition(".py:")[2]
+        line = Path(__file__).read_text().splitlines()[int(place.split()[0]) - 1]
+        assert "the rows that do not fit" in line
+
+
+def test_the_text_of_a_program_is_python() -> None:
+    """A function for the steps, and one for each loop, branch and group."""
+
+    def fn(x: Any, big: Any) -> Any:
+        def turn(c: Any, _: Any) -> Any:
+            return tnf.cond(c[0] > 0, tnf.tanh, tnf.negative, c), None
+
+        y = tnf.scan(turn, x, None, length=3)[0]
+        z = tnf.cond(y[0] > 0, lambda y: tnf.sin(y), lambda y: tnf.cos(y), y)
+        return z, tnf.exp(big) * big + 1.0
+
+    big = np.ones((512, 512))
+    text = EXECUTOR.source(tnf.compile(fn, X, big))
+    names = [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    assert names == re.findall(r"^def (\w+)", text, re.MULTILINE)
+    kinds = sorted(re.sub(r"\d+", "n", name) for name in names)
+    assert kinds == ["cond_n_n_n", "cond_n_n_n", "run_n", "scan_n", "tiles_n_n"]
+    assert sorted(name[-4:] for name in names if name.startswith("cond")) == ["_0_0", "_1_0"]
+
+
+def smallest_period(text: str) -> int:
+    return next(p for p in range(1, len(text) + 1) if text[p:] == text[:-p])
+
+
+def test_the_period_of_a_sequence() -> None:
+    rng = np.random.default_rng(0)
+    texts = ["a", "aaaa", "abab", "ababa", "abc", "aabaab", "aabaaab", "aabaabaaa", "abacabab"]
+    texts += ["".join(rng.choice(["a", "b"], n)) for n in range(2, 30) for _ in range(5)]
+    for text in texts:
+        assert period_of(text) == smallest_period(text), text
+
+
+@pytest.mark.parametrize(
+    ("period", "steps", "starts"),
+    [
+        (1, 1000, [0]), (1, 1001, [0, 250, 500, 750, 1000]), (3, 1100, [0, 249, 498, 747, 996]),
+        (125, 1100, [0, 250, 500, 750, 1000]), (126, 1100, [0, 882]), (300, 1500, [0, 900]),
+    ],
+)  # fmt: skip
+def test_long_programs_are_cut_where_they_repeat_themselves(
+    period: int, steps: int, starts: list[int]
+) -> None:
+    def fn(x: Any) -> Any:
+        for number in range(steps):
+            x = tnf.cos(x) if number % period == 0 else tnf.sin(x)
+        return x
+
+    x = np.array([0.5, -0.25])
+    program = tnf.compile(fn, x)
+    text = EXECUTOR.source(program)
+    assert [int(start) for start in re.findall(r"^def run_(\d+)", text, re.MULTILINE)] == starts
+    y = x
+    for number in range(steps):
+        y = np.cos(y) if number % period == 0 else np.sin(y)
+    for _ in range(2):
+        np.testing.assert_array_equal(EXECUTOR.run(program, x), y)
