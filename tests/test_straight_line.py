@@ -206,7 +206,7 @@ def test_periods() -> None:
     for n in range(1, 60):
         kinds = ([rng.choice([int, float]) for _ in range(rng.integers(1, 9))] * n)[:n]
         fits = [p for p in range(1, n + 1) if all(map(is_, kinds, kinds[p:]))]
-        assert printer._period(kinds) == min(fits)
+        assert printer.period_of(kinds) == min(fits)
 
 
 def test_scalars_stay_arrays_where_people_see_them() -> None:
@@ -225,9 +225,9 @@ def test_scalars_stay_arrays_where_people_see_them() -> None:
 def test_what_is_repeated_along_rows_does_not_decide_how_a_group_walks() -> None:
     x, row = np.ones((4, 6)), np.broadcast_to(np.ones(6), (4, 6))
     column = np.broadcast_to(np.ones((4, 1)), (4, 6))
-    assert tiles._common_order([x, row, row, column], 2) == (0, 1)
-    assert tiles._common_order([x.T, row.T, row.T, row.T], 2) == (1, 0)
-    assert tiles._common_order([row, row.T.reshape(4, 6)], 2) == (0, 1)
+    assert tiles.common_order([x, row, row, column], 2) == (0, 1)
+    assert tiles.common_order([x.T, row.T, row.T, row.T], 2) == (1, 0)
+    assert tiles.common_order([row, row.T.reshape(4, 6)], 2) == (0, 1)
 
 
 @pytest.fixture

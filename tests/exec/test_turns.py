@@ -15,7 +15,6 @@ import tenferro as tnf
 from tenferro import errors
 from tenferro.exec.kernels.buffered import FEW, has_zeros, maximum
 from tenferro.exec.loop import LoopFunction
-from tenferro.exec.printer import period_of
 from tenferro.extension import ExtensionOp, HostReferenceRuntime, apply, extension_family
 
 X = np.linspace(0.1, 1.0, 6)
@@ -208,18 +207,6 @@ def test_the_text_of_a_program_is_python() -> None:
     kinds = sorted(re.sub(r"\d+", "n", name) for name in names)
     assert kinds == ["cond_n_n_n", "cond_n_n_n", "run_n", "scan_n", "tiles_n_n"]
     assert sorted(name[-4:] for name in names if name.startswith("cond")) == ["_0_0", "_1_0"]
-
-
-def smallest_period(text: str) -> int:
-    return next(p for p in range(1, len(text) + 1) if text[p:] == text[:-p])
-
-
-def test_the_period_of_a_sequence() -> None:
-    rng = np.random.default_rng(0)
-    texts = ["a", "aaaa", "abab", "ababa", "abc", "aabaab", "aabaaab", "aabaabaaa", "abacabab"]
-    texts += ["".join(rng.choice(["a", "b"], n)) for n in range(2, 30) for _ in range(5)]
-    for text in texts:
-        assert period_of(text) == smallest_period(text), text
 
 
 @pytest.mark.parametrize(
