@@ -642,6 +642,50 @@ def test_the_first_call_of_strips_does_not_wait_for_passes(runs: list[bool]) -> 
     assert ys[0].tobytes() == ys[1].tobytes() == ys[2].tobytes()
 
 
+TAKEN: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "scan": (lambda x: tnf.scan(lambda c, r: (c + r, c * r), x[0], x), (X,)),
+    "while": (
+        lambda x: tnf.while_loop(lambda c: c[0] < 9, lambda c: (c[0] + 1, c[1] * x), (0, x))[1],
+        (X,),
+    ),
+    "strips": (
+        lambda x: tnf.scan(lambda c, _: (c * 0.5 + x, None), x, None, length=9)[0],
+        (np.ones(20_011),),
+    ),
+    "group": (lambda x: tnf.exp(-x * x) * x + 1.0, (np.ones((2000, 100)),)),
+    "group with a total": (
+        lambda x: (tnf.sum(tnf.exp(-x * x), axis=0), tnf.exp(-x * x) + x),
+        (np.ones((2000, 100)),),
+    ),
+    "turned copy": (lambda x: x + 1.0, (np.ones((1024, 1024)),)),
+}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_functions_are_called_with_what_their_texts_take(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And with the interpreter's lock where they give it back."""
+    texts: list[str] = []
+    linked = link.Linker._linked
+
+    def checked(
+        linker: Any, text: str, pointers: int, numbers: int, has_lock: bool, **options: Any
+    ) -> Any:
+        (head,) = [line for line in text.splitlines() if line.startswith("define i64 @f(")]
+        assert (head.count("ptr"), head.count("i64 %")) == (pointers, numbers)
+        assert has_lock == ("call ptr @PyEval_SaveThread()" in text)
+        texts.append(text)
+        return linked(linker, text, pointers, numbers, has_lock, **options)
+
+    monkeypatch.setattr(link.Linker, "_linked", checked)
+    function, arrays = TAKEN[name]
+    executor, program = tnf.GraphExecutor(compiled=True), tnf.compile(function, *arrays)
+    for _ in range(2):
+        executor.run(program, *arrays)
+    assert len(texts) >= 2
+
+
 def test_code_on_disk_is_optimised_at_once(tmp_path: Path, runs: list[bool]) -> None:
     program = tnf.compile(lambda x: tnf.fori_loop(0, 500, lambda i, c: tnf.sin(c) + x, x), X[0])
     for _ in range(2):

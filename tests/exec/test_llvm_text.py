@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tenferro.dims import GuardLog
+from tenferro.errors import DTypeError
 from tenferro.exec.llvm import python_calls
-from tenferro.exec.llvm.code import Code, Flat, arguments, is_float, literal, llvm_type, memory_type
+from tenferro.exec.llvm.code import (
+    Code,
+    Flat,
+    NotCompiledError,
+    arguments,
+    is_float,
+    literal,
+    llvm_type,
+    memory_type,
+)
+from tenferro.exec.llvm.control import COMPILED
 from tenferro.exec.llvm.rows import Row
 from tenferro.exec.llvm.source import constant, iota
 from tenferro.exec.llvm.tensor import Body
+from tenferro.ops import analytic, elementwise
 from tenferro.ops.source import Constant, Iota
 from tenferro.types import DType, TensorSpec
 
@@ -318,6 +333,28 @@ def test_numbers_as_they_are_written() -> None:
     ]
     for value, dtype, text in cases:
         assert literal(value, dtype) == text
+
+
+@pytest.mark.parametrize("contracts", [False, True])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "complex128"])
+def test_floats_are_written_as_their_bits(dtype: str, contracts: bool) -> None:
+    """A text with decimals would depend on how LLVM reads them."""
+    spec, count = TensorSpec.of((3,), DType(dtype)), 0
+    names: Any = ("%x", "%y") if spec.dtype.is_complex else "%x"
+    for card in [card for card in (*elementwise.CARDS, *analytic.CARDS) if not fields(card)]:
+        op: Any = card()
+        body = Body(Code(contracts, (4,), converts_halves=True))
+        try:
+            operands = [body.number(spec, names)] * op.input_count
+            types = op.output_types([spec] * op.input_count, GuardLog())
+            (y,) = COMPILED[card].write(body, op, operands, types)
+            body.at(y, ("%i",))
+        except (DTypeError, NotCompiledError):
+            continue
+        text = body.code.text("f", []) + body.code.late_text()
+        assert not re.findall(r"(?<=[ (])-?\d+(?:\.|e[-+])\d+.*", text), op.name
+        count += 1
+    assert count > 10
 
 
 # ---- loops between looks at signals ----------------------------------------------------------------

@@ -56,7 +56,7 @@ class Site:
     kernel: Callable[..., Any]
     operands: tuple[TensorSpec, ...]
     results: tuple[TensorSpec, ...]
-    views: dict[int, Any] = field(default_factory=dict)
+    views: dict[tuple[int, int], Any] = field(default_factory=dict)
 
     def __call__(self, addresses: Sequence[int]) -> None:
         count = len(self.operands)
@@ -86,8 +86,7 @@ class Site:
 
     def _view(self, position: int, address: int, spec: TensorSpec) -> Any:
         """The memory as an array; operands cannot be written."""
-        count = len(self.operands) + len(self.results)
-        key = address * count + position
+        key = address, position
         view = self.views.get(key)
         if view is None:
             if len(self.views) >= VIEWS:
