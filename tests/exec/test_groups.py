@@ -720,3 +720,42 @@ def test_groups_that_take_long_are_shared(dtype: str, monkeypatch: pytest.Monkey
         assert workers.parts == ([(1200, 256 // x.itemsize)] if is_shared else [])
         np.testing.assert_allclose(y, np.exp(x) * x, rtol=1e-14)
         np.testing.assert_allclose(total, np.sum(x * x + x), rtol=1e-13)
+def largest(x: Any) -> Any:
+    return tnf.max(x * x + 1.0)
+
+
+def largest_of_columns(x: Any) -> Any:
+    return tnf.max(x * x + 1.0, axis=0)
+
+
+def both_largest(x: Any) -> Any:
+    return largest(x), largest_of_columns(x)
+
+
+@needs_llvmlite
+@pytest.mark.parametrize(
+    ("shape", "fn", "chained"),
+    [
+        ((300,), largest, 1),
+        ((9,), largest, 1),  # whose rows are numbers
+        ((5, 127), largest, 0),
+        ((5, 128), largest, 1),
+        ((128, 5), largest, 0),
+        ((3, 5, 128), largest, 1),
+        ((3, 5, 128), lambda x: (x + 1.0, largest(x)), 1),
+        ((5, 128), largest_of_columns, 0),
+        # Rows one after the other; the extreme of a row's numbers is a loop of its own.
+        ((5, 127), both_largest, 1),
+        ((5, 128), both_largest, 2),
+    ],
+)
+def test_extremes_of_many_numbers_go_in_chains(
+    shape: tuple[int, ...], fn: Any, chained: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the innermost loop, so that none waits for the one before."""
+    monkeypatch.setattr(group, "SMALLEST", 1)
+    executor = tnf.GraphExecutor("K", compiled=True)
+    text = executor.source(tnf.compile(fn, np.ones(shape)), "llvm")
+    assert text.count('!"llvm.loop.interleave.count", i32 4}') == chained
+    branches = [line for line in text.splitlines() if ", !llvm.loop !" in line]
+    assert len(branches) == chained

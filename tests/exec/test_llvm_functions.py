@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(not link.is_installed(), reason="llvmlite is not
 POINTS = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 88.7, -103.9, 709.78, 710.0, 1e308,
           -745.1, -746.0, -1e308, 5e-324, -5e-324, 2.2e-308, -2.2e-308, 1e-40, -1e-40, 22.0, -22.0, 36.7, 60.0]  # fmt: skip
 PAIRED = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 5e-324, -5e-324, 1e-310,
-          1e300, -1e300, 2.0**53 - 1, 1 - 2.0**53]  # fmt: skip
+          3e-290, 1e12, 1e300, -1e300, 2.0**53 - 1, 1 - 2.0**53]  # fmt: skip
 TURNS = ("sin", "cos", "tan")
 WORST = [-8.664460182189941, -0.116646908223629, 5.959629883074802e-39, 1.0716678389144363e-06,
          0.00024371496692765504, 0.0312384981662035, 0.06222136318683624, 0.1716422587633133,
@@ -136,6 +136,7 @@ def _numbers(name: str) -> np.ndarray:
     }
     several["acos"] = several["asin"]
     several["erfinv"] = several["atanh"]
+    several["expm1"] = [*usual, rng.uniform(34, 39, 400)]  # up to where 1 is rounded off
     return np.concatenate([POINTS, WORST, *several.get(name, usual)])
 
 
@@ -211,6 +212,14 @@ def error(y: float, exact: Any, dtype: Any) -> float:
     )
 
 
+NEARER = {
+    "exp": 0.6, "expm1": 0.86, "log": 0.62, "log1p": 0.73, "tanh": 1.55, "logistic": 1.48, "sin": 0.75, "cos": 0.76,
+    "tan": 2.07, "sinh": 1.49, "cosh": 0.95, "asinh": 0.83, "acosh": 0.81, "atanh": 0.66, "asin": 0.55, "acos": 0.51,
+    "atan": 0.52, "atan2": 0.52, "erf": 0.95, "erfc": 2.95, "erfinv": 1.68, "cbrt": 0.5, "hypot": 0.94, "pow": 0.6,
+}  # fmt: skip
+"""Errors of float64 at these arguments, which no processor decides: less than the bounds of all arguments."""
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_within_the_bound(name: str, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,11 +229,14 @@ def test_within_the_bound(name: str, dtype: Any, monkeypatch: pytest.MonkeyPatch
     if link.processor().multiplies_and_adds:
         values.append(values_of(name, xs, contracts=True, monkeypatch=monkeypatch))
     bound = SINGLE_ULPS if dtype is np.float32 else FUNCTIONS[name].ulps
+    nearer = SINGLE_ULPS if dtype is np.float32 else NEARER[name]
+    assert nearer <= bound
     with mpmath.workdps(400 if name in TURNS else 40):
         for number, each in enumerate(zip(*[x.tolist() for x in xs], strict=True)):
             exact = exactly(name, *each) if len(xs) == 1 else exact_pair(name, *each)
+            is_c_librarys = name in TURNS and abs(each[0]) >= 2.0**19
             for y in [float(many[number]) for many in values]:
-                assert error(y, exact, dtype) <= bound, (each, y)
+                assert error(y, exact, dtype) <= (bound if is_c_librarys else nearer), (each, y)
                 if name in ODD and each[0] == 0:
                     assert np.signbit(y) == np.signbit(each[0])
                 if len(xs) == 2 and exact == 0:
@@ -249,6 +261,31 @@ def values_of(
         few = run_as_written_and_optimised(executor, tnf.compile(turned, *first), *first)
         np.testing.assert_array_equal(few, many[:3])
     return many
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("contracts", [False, True])
+def test_functions_are_odd_or_even(
+    dtype: Any, contracts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In every bit; and odd ones of tiny numbers, subnormal ones too, are the numbers themselves."""
+    processor = link.processor()
+    contracts = contracts and processor.multiplies_and_adds
+    monkeypatch.setattr(
+        link, "processor", lambda: replace(processor, multiplies_and_adds=contracts)
+    )
+    rng = np.random.default_rng(0)
+    x = [rng.uniform(0, 1, 300), 1 - rng.uniform(0, 1e-2, 1000), rng.uniform(0, 30, 300)]
+    tiny = np.exp2(rng.uniform(-1074 if dtype is np.float64 else -149, -28, 300))
+    x = np.concatenate([*x, tiny, [np.finfo(dtype).smallest_subnormal]]).astype(dtype)
+    names = [*[name for name in ODD if name not in ("expm1", "log1p")], "cos", "cosh"]
+    functions = [CALLS.get(name) or getattr(tnf, name) for name in names]
+    results = in_a_loop(lambda x: [f(x) for f in functions], np.array([x, -x]))
+    for name, (y, z) in zip(names, results, strict=True):
+        np.testing.assert_array_equal(z, y if name in ("cos", "cosh") else -y, err_msg=name)
+        if name in ODD and name not in ("cbrt", "erf"):
+            own = len(x) - len(tiny) - 1
+            np.testing.assert_array_equal(y[own:], x[own:], err_msg=name)
 
 
 def _signed_zero(name: str, x: float, y: float) -> float:

@@ -23,12 +23,15 @@ from tenferro.exec.llvm.code import (
     memory_type,
 )
 from tenferro.exec.llvm.control import COMPILED
+from tenferro.exec.llvm.formula import Formula
 from tenferro.exec.llvm.rows import Row
 from tenferro.exec.llvm.source import constant, iota
 from tenferro.exec.llvm.tensor import Body
 from tenferro.ops import analytic, elementwise
 from tenferro.ops.source import Constant, Iota
 from tenferro.types import DType, TensorSpec
+
+ONE, TWO = "0x3FF0000000000000", "0xC000000000000000"
 
 
 def written(code: Code) -> list[str]:
@@ -357,6 +360,71 @@ def test_floats_are_written_as_their_bits(dtype: str, contracts: bool) -> None:
     assert count > 10
 
 
+@pytest.mark.parametrize(
+    ("lanes", "kind", "integers", "truths", "suffix", "numbers", "threes", "zeros"),
+    [
+        (1, "double", "i64", "i1", "f64", ONE, "3", "0"),
+        (2, "<2 x double>", "<2 x i64>", "<2 x i1>", "v2f64", f"<double {ONE}, double {ONE}>",
+         "<i64 3, i64 3>", "<i64 0, i64 0>"),
+    ],
+)  # fmt: skip
+def test_formulas_are_of_one_number_or_of_lanes(
+    lanes: int,
+    kind: str,
+    integers: str,
+    truths: str,
+    suffix: str,
+    numbers: str,
+    threes: str,
+    zeros: str,
+) -> None:
+    code = Code(contracts=True)
+    f = Formula(code, lanes)
+    assert (f.kind, f.integers, f.number(1.0)) == (kind, integers, numbers)
+    f.magnitude("%x")
+    f.multiply_add("%x", "%y", "%z")
+    f.select("olt", "%x", "%y", "%a", "%b")
+    f.integer("lshr", f.bits("%x"), 3)
+    f.of_bits(f.integer("add", "%i", "%j"))
+    f.has_bit("%i", 0)
+    assert written(code) == [
+        f"%v1 = call {kind} @llvm.fabs.{suffix}({kind} %x)",
+        f"%v2 = call {kind} @llvm.fma.{suffix}({kind} %x, {kind} %y, {kind} %z)",
+        f"%v3 = fcmp olt {kind} %x, %y",
+        f"%v4 = select {truths} %v3, {kind} %a, {kind} %b",
+        f"%v5 = bitcast {kind} %x to {integers}",
+        f"%v6 = lshr {integers} %v5, {threes}",
+        f"%v7 = add {integers} %i, %j",
+        f"%v8 = bitcast {integers} %v7 to {kind}",
+        f"%v9 = and {integers} %i, {threes.replace('3', '1')}",
+        f"%v10 = icmp ne {integers} %v9, {zeros}",
+    ]
+    assert list(code.declared.values()) == [
+        f"declare {kind} @llvm.fabs.{suffix}({kind})",
+        f"declare {kind} @llvm.fma.{suffix}({kind}, {kind}, {kind})",
+    ]
+
+
+def test_products_and_their_errors_with_and_without_multiply_adds() -> None:
+    code = Code(contracts=True)
+    assert Formula(code).product("%x", "%y") == ("%v1", "%v3")
+    assert written(code) == [
+        "%v1 = fmul double %x, %y",
+        "%v2 = fneg double %v1",
+        "%v3 = call double @llvm.fma.f64(double %x, double %y, double %v2)",
+    ]
+    code = Code()
+    Formula(code).product("%x", "%y")
+    # The upper 26 bits of a number are left by 2^27 + 1 times it.
+    assert [line for line in written(code) if "0x" in line] == [
+        f"%v{number} = fmul double {name}, {literal(2.0**27 + 1, DType.F64)}"
+        for number, name in ((2, "%x"), (6, "%y"))
+    ]
+    code = Code()
+    assert Formula(code).multiply_add("%x", "%y", "%z") == "%v2"
+    assert written(code) == ["%v1 = fmul double %x, %y", "%v2 = fadd double %v1, %z"]
+
+
 # ---- loops between looks at signals ----------------------------------------------------------------
 
 
@@ -493,9 +561,6 @@ def constant_of(array: Any) -> tuple[list[str], list[Any], Any]:
     spec = TensorSpec.of(array.shape, DType.of(array.dtype))
     (tensor,) = constant(body, op, (), (spec,))
     return code.globals, [x for _, x in body.constants], tensor
-
-
-ONE, TWO = "0x3FF0000000000000", "0xC000000000000000"
 
 
 @pytest.mark.parametrize(

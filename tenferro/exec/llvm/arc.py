@@ -7,6 +7,7 @@ and Dekker's.
 from __future__ import annotations
 
 import math
+import sys
 
 from tenferro.exec.llvm import coefficients
 from tenferro.exec.llvm.formula import Formula
@@ -18,6 +19,10 @@ QUARTER_HIGH = float.fromhex("0x1.921fb54442dp-1")
 QUARTER_LOW = float.fromhex("0x1.8469898cc5170p-49")
 STEEP = math.sqrt(2.0) - 1.0
 """The tangent of an eighth of pi."""
+LARGEST = 1e18
+"""The angle of what is above it is a half of pi."""
+UP, DOWN = float.fromhex("0x1p+300"), float.fromhex("0x1p-200")
+"""Powers of two that numbers below the first, and others, are multiplied by."""
 
 
 def _turned(f: Formula, quarters: str, angle: str, rest: str) -> str:
@@ -55,7 +60,7 @@ def _beyond(
 
 def atan(f: Formula, x: str) -> str:
     """Of |x|, or a half of pi less that of 1 / |x|."""
-    largest, one = f.number(2.0**60), f.number(1.0)
+    largest, one = f.number(LARGEST), f.number(1.0)
     a = f.magnitude(x)
     a = f.select("ogt", a, largest, largest, a)
     is_beyond = f.compare("ogt", a, one)
@@ -71,8 +76,8 @@ def atan2(f: Formula, y: str, x: str) -> str:
     above, below = f.either(is_beyond, b, a), f.either(is_beyond, a, b)
     zero, one, infinity = f.number(0.0), f.number(1.0), f.number(math.inf)
     # So that no error of a product is less than the least number.
-    is_small = f.compare("olt", below, f.number(2.0**300))
-    scale = f.either(is_small, f.number(2.0**300), f.number(2.0**-200))
+    is_small = f.compare("olt", below, f.number(UP))
+    scale = f.either(is_small, f.number(UP), f.number(DOWN))
     above, below = f.multiply(above, scale), f.multiply(below, scale)
     is_infinite = f.compare("oeq", below, infinity)
     both = f.select("oeq", above, infinity, one, zero)
@@ -92,7 +97,7 @@ def _chord(f: Formula, x: str) -> tuple[str, str, str]:
     root = f.intrinsic("sqrt", rest_of_one)
     square, lost = f.product(root, root)
     left = f.subtract(f.subtract(rest_of_one, square), lost)
-    low = f.divide(left, f.add(f.add(root, root), f.number(2.0**-1000)))
+    low = f.divide(left, f.add(f.add(root, root), f.number(sys.float_info.min)))
     s = f.either(is_small, a, root)
     z = f.either(is_small, f.multiply(a, a), rest_of_one)
     cube = f.multiply(f.multiply(s, z), f.polynomial(z, coefficients.ASIN))

@@ -19,12 +19,16 @@ __all__ = ["erf", "erfc", "erfinv"]
 
 CENTRE = 3.75
 """k of the quotient; `tools/polynomials.py` has the same."""
+WHOLE = 6.0
+"""The error function of what is above it is 1."""
+VANISHED = 28.0
+"""The complement of what is above it is 0."""
 
 
 def _complement(f: Formula, a: str) -> str:
-    """erfc(a), of a number between 0 and 28."""
+    """erfc(a), of a number between 0 and `VANISHED`."""
     square, lost = f.product(a, a)
-    part = reduced(f, f.negate(square), -800.0, 0.0, f.negate(lost))
+    part = reduced(f, f.negate(square), -(VANISHED**2), math.inf, f.negate(lost))
     k, below = f.number(CENTRE), f.multiply_add(f.number(2.0), a, f.number(1.0))
     above = f.polynomial(f.divide(f.subtract(a, k), f.add(a, k)), coefficients.ERFC)
     return scaled(f, f.multiply(one_and(f, part), f.divide(above, below)), part.n)
@@ -43,13 +47,13 @@ def _near(f: Formula, x: str) -> str:
 def erf(f: Formula, x: str) -> str:
     """1 - erfc(|x|) where that is not near 0."""
     one = f.number(1.0)
-    far = f.with_sign(f.subtract(one, _complement(f, _at_most(f, x, 6.0))), x)
+    far = f.with_sign(f.subtract(one, _complement(f, _at_most(f, x, WHOLE))), x)
     return f.select("olt", f.magnitude(x), one, _near(f, x), far)
 
 
 def erfc(f: Formula, x: str) -> str:
     """Near 0 one less the error function; of other negative numbers two less the complement of |x|."""
-    one, complement = f.number(1.0), _complement(f, _at_most(f, x, 28.0))
+    one, complement = f.number(1.0), _complement(f, _at_most(f, x, VANISHED))
     opposite = f.subtract(f.number(2.0), complement)
     far = f.select("olt", x, f.number(0.0), opposite, complement)
     return f.select("olt", f.magnitude(x), f.number(0.5), f.subtract(one, _near(f, x)), far)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
+import sys
 from dataclasses import dataclass
 
 from tenferro.exec.llvm import coefficients
@@ -20,6 +21,18 @@ LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
 SQRT_HALF = struct.unpack("<q", struct.pack("<d", math.sqrt(0.5)))[0]
 ONE = struct.unpack("<q", struct.pack("<d", 1.0))[0]
 SIGNIFICAND = (1 << 52) - 1
+VANISHED = 60.0
+"""e^x of what is below its negative adds nothing to 1."""
+OVERFLOWN = 711.0
+"""Half of e^x is infinite from here on."""
+SATURATED = 22.0
+"""The hyperbolic tangent of what is above it is 1."""
+ONE_SIDED = 40.0
+"""From where on e^-x adds nothing to e^x."""
+TINY = 4e-9
+"""Up to where the hyperbolic sine is the number itself, subnormal ones too, of which halves have fewer bits."""
+LARGE = 1e18
+"""A number whose square has no room for one more."""
 
 
 @dataclass
@@ -79,7 +92,7 @@ def exp(f: Formula, x: str) -> str:
 
 def _halved_expm1(f: Formula, x: str, high: float) -> tuple[ReducedExp, str]:
     """The parts, and (e^x - 1) / 2, of which digits are lost where n is 0."""
-    part = reduced(f, x, -60.0, high)
+    part = reduced(f, x, -VANISHED, high)
     scale = f.power_of_two(f.subtract(part.n, f.number(1.0)))
     half = f.number(0.5)
     base, step = f.subtract(scale, half), f.multiply(scale, part.r)
@@ -127,7 +140,7 @@ def _logarithm(f: Formula, u: str, near: NearOne | None, halvings: str | None = 
     """
     if near is None:
         halvings = f.number(0.0)
-        is_small = f.compare("olt", u, f.number(2.0**-1022))
+        is_small = f.compare("olt", u, f.number(sys.float_info.min))
         halvings = f.either(is_small, f.number(-54.0), halvings)
         u = f.either(is_small, f.multiply(u, f.number(2.0**54)), u)
     e, m = exponent_and_significand(f, u, ONE - SQRT_HALF)
@@ -168,9 +181,10 @@ def _log1p(
     halvings: str | None = None,
 ) -> str:
     """Ln(1 + x + low) - halvings ln(1/2); that is without the 1 where something has been halved."""
-    u = f.add(f.number(1.0), x)
-    part = f.subtract(u, f.number(1.0))
-    lost = f.add(f.subtract(f.number(1.0), f.subtract(u, part)), f.subtract(x, part))
+    one = f.number(1.0)
+    u = f.add(one, x)
+    # Exact but of x beyond 2^53, of whose logarithm the lost part is no digit.
+    lost = f.subtract(x, f.subtract(u, one))
     if low is not None:
         lost = f.add(lost, low)
     y = _logarithm(f, u, NearOne(x, low, lost), halvings)
@@ -184,7 +198,7 @@ def log1p(f: Formula, x: str) -> str:
 
 def tanh(f: Formula, x: str) -> str:
     """t / (t + 2), with t = e^(2|x|) - 1."""
-    a, high = f.magnitude(x), f.number(22.0)
+    a, high = f.magnitude(x), f.number(SATURATED)
     a = f.select("ogt", a, high, high, a)
     t = expm1(f, f.add(a, a))
     return f.with_sign(f.divide(t, f.add(t, f.number(2.0))), x)
@@ -200,25 +214,21 @@ def logistic(f: Formula, x: str) -> str:
 def sinh(f: Formula, x: str) -> str:
     """t + t / (1 + 2 t), with t = (e^|x| - 1) / 2; of large numbers e^|x| / 2."""
     a = f.magnitude(x)
-    part, half = _halved_expm1(f, a, 711.0)
+    part, half = _halved_expm1(f, a, OVERFLOWN)
     near = f.multiply(f.number(0.5), f.add(part.r, part.rest))
     half = f.select("oeq", part.n, f.number(0.0), near, half)
     above = f.multiply_add(f.number(2.0), half, f.number(1.0))
     y = f.add(half, f.divide(half, above))
     only_larger = scaled(f, one_and(f, part), f.subtract(part.n, f.number(1.0)))
-    y = f.select("ogt", a, f.number(40.0), only_larger, y)
-    return f.with_sign(f.select("olt", a, f.number(2.0**-28), a, y), x)
+    y = f.select("ogt", a, f.number(ONE_SIDED), only_larger, y)
+    return f.with_sign(f.select("olt", a, f.number(TINY), a, y), x)
 
 
 def cosh(f: Formula, x: str) -> str:
     """t + 1 / (4 t), with t = e^|x| / 2."""
-    part = reduced(f, f.magnitude(x), -1.0, 711.0)
+    part = reduced(f, f.magnitude(x), 0.0, OVERFLOWN)
     t = scaled(f, one_and(f, part), f.subtract(part.n, f.number(1.0)))
     return f.add(t, f.divide(f.number(0.25), t))
-
-
-LARGE = 2.0**60
-"""A number whose square has no room for one more."""
 
 
 def asinh(f: Formula, x: str) -> str:
@@ -230,7 +240,6 @@ def asinh(f: Formula, x: str) -> str:
     root = f.intrinsic("sqrt", f.add(square, one))
     t, low = f.short_sum(near, f.divide(square, f.add(one, root)))
     t = f.either(is_large, a, t)
-    low = f.either(is_large, f.number(0.0), low)
     y = _log1p(f, t, low, f.either(is_large, one, f.number(0.0)))
     return f.with_sign(y, x)
 
@@ -243,7 +252,6 @@ def acosh(f: Formula, x: str) -> str:
     root = f.intrinsic("sqrt", f.multiply_add(above, above, f.add(above, above)))
     t, low = f.short_sum(root, above)
     t = f.either(is_large, x, t)
-    low = f.either(is_large, f.number(0.0), low)
     y = _log1p(f, t, low, f.either(is_large, one, f.number(0.0)))
     return f.select("olt", x, one, f.number(math.nan), y)
 
@@ -253,5 +261,4 @@ def atanh(f: Formula, x: str) -> str:
     a, one = f.magnitude(x), f.number(1.0)
     below, lost = f.short_sum(one, f.negate(a))
     t, low = f.quotient(f.add(a, a), below, None, lost)
-    y = f.multiply(f.number(0.5), _log1p(f, t, low))
-    return f.with_sign(f.select("olt", a, f.number(2.0**-28), a, y), x)
+    return f.with_sign(f.multiply(f.number(0.5), _log1p(f, t, low)), x)

@@ -88,11 +88,10 @@ class Formula:
     def of_bits(self, x: str) -> str:
         return self.code.value(f"bitcast {self.integers} {x} to {self.kind}")
 
-    def integer(self, name: str, x: str, y: int) -> str:
-        return self.code.value(f"{name} {self.integers} {x}, {self._each('i64', str(y))}")
-
-    def integers_added(self, x: str, y: str) -> str:
-        return self.code.value(f"add {self.integers} {x}, {y}")
+    def integer(self, name: str, x: str, y: int | str) -> str:
+        """An instruction on integers, of which the second may be a number."""
+        other = y if isinstance(y, str) else self._each("i64", str(y))
+        return self.code.value(f"{name} {self.integers} {x}, {other}")
 
     def has_bit(self, x: str, bit: int) -> str:
         """Whether a bit is set, as a truth."""

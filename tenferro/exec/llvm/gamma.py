@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf, nan, pi
@@ -19,7 +20,6 @@ __all__ = ["PREFIX", "addresses", "digamma", "lgamma"]
 PREFIX = "tenferro_special_"
 FUNCTIONS = {"gammaln": "gammaln", "psi": "__pyx_fuse_1psi"}
 """Of `scipy.special.cython_special`, by the names that texts have for them."""
-SMALLEST_NORMAL = 2.0**-1022
 
 
 def addresses() -> dict[str, int]:
@@ -50,7 +50,7 @@ def lgamma(code: Code, f: Formula, x: str) -> str:
     """Infinite at both infinities; -log |x| of subnormal numbers, for which 1 / x is infinite; a polynomial around the zeros."""
     size = f.magnitude(x)
     y = f.select("oeq", size, f.number(inf), size, _called(code, "gammaln", x))
-    is_tiny = f.compare("olt", size, f.number(SMALLEST_NORMAL))
+    is_tiny = f.compare("olt", size, f.number(sys.float_info.min))
     logarithm = functions.call(code, "log", DType.F64, size)
     y = f.either(is_tiny, f.negate(logarithm), y)
     distance = f.magnitude(f.subtract(x, f.number(AROUND)))

@@ -9,6 +9,7 @@ the powers of what is no usual number; Halley's iteration for the root.
 from __future__ import annotations
 
 import math
+import sys
 
 from tenferro.exec.llvm import coefficients, single
 from tenferro.exec.llvm.exponential import (
@@ -28,11 +29,17 @@ __all__ = ["cbrt", "cbrt_single", "hypot", "pow_", "pow_single"]
 TWO_THIRDS = 2.0 / 3.0
 TWO_THIRDS_LOW = float.fromhex("0x1.5555555555555p-55")
 """What that lacks of two thirds."""
+USUAL = 800.0
+"""Up to where y ln(x) may be the logarithm of a number; larger ones may have no rounding error."""
+SQUARE_OVERFLOWS = 1e150
+"""Above it the sum of two squares may be infinite."""
+SQUARE_VANISHES = 1e-120
+"""Below it a square may have lost digits."""
 
 
 def _parts(f: Formula, a: str, offset: int) -> tuple[str, str]:
     """The same of a positive number that may be subnormal."""
-    is_small = f.compare("olt", a, f.number(2.0**-1022))
+    is_small = f.compare("olt", a, f.number(sys.float_info.min))
     a = f.either(is_small, f.multiply(a, f.number(2.0**54)), a)
     e, m = exponent_and_significand(f, a, offset)
     return f.either(is_small, f.subtract(e, f.number(54.0)), e), m
@@ -84,7 +91,7 @@ def pow_(f: Formula, x: str, y: str) -> str:
     high = f.select("oeq", a, zero, f.number(-math.inf), high)
     product, lost = f.product(y, high)
     lost = f.multiply_add(y, low, lost)
-    is_usual = f.compare("olt", f.magnitude(product), f.number(800.0))
+    is_usual = f.compare("olt", f.magnitude(product), f.number(USUAL))
     part = reduced(f, product, -746.0, 710.0, f.either(is_usual, lost, zero))
     power = scaled(f, one_and(f, part), part.n)
     return _special(f, x, y, f.select("oeq", a, one, one, power))
@@ -145,10 +152,10 @@ def hypot(f: Formula, x: str, y: str) -> str:
     is_first = f.compare("ogt", a, b)
     larger, smaller = f.either(is_first, a, b), f.either(is_first, b, a)
     one = f.number(1.0)
-    scale = f.select("ogt", larger, f.number(2.0**500), f.number(2.0**-600), one)
-    scale = f.select("olt", larger, f.number(2.0**-400), f.number(2.0**600), scale)
-    back = f.select("ogt", larger, f.number(2.0**500), f.number(2.0**600), one)
-    back = f.select("olt", larger, f.number(2.0**-400), f.number(2.0**-600), back)
+    scale = f.select("ogt", larger, f.number(SQUARE_OVERFLOWS), f.number(2.0**-600), one)
+    scale = f.select("olt", larger, f.number(SQUARE_VANISHES), f.number(2.0**600), scale)
+    back = f.select("ogt", larger, f.number(SQUARE_OVERFLOWS), f.number(2.0**600), one)
+    back = f.select("olt", larger, f.number(SQUARE_VANISHES), f.number(2.0**-600), back)
     larger, smaller = f.multiply(larger, scale), f.multiply(smaller, scale)
     square = f.multiply_add(larger, larger, f.multiply(smaller, smaller))
     root, infinity = f.multiply(f.intrinsic("sqrt", square), back), f.number(math.inf)

@@ -59,6 +59,8 @@ LARGEST_ERF, MIDDLE_ERF = 3.925, 7.7
 """From where on the error function is 1, and what is taken from the square; `tools/polynomials.py` has the same."""
 MIDDLE_W, MIDDLE_ROOT = 2.5, 3.125
 """What the inverse takes from w, and from its root where w is above 5; `tools/polynomials.py` has the same."""
+LARGEST_ERFC = 10.5
+"""The complement of what is above it is 0."""
 CENTRE = 3.0
 """k of the quotient (x - k) / (x + k) of `ERFC_SINGLE`; `tools/polynomials.py` has the same."""
 
@@ -72,7 +74,7 @@ def _reduced(f: Formula, x: str) -> tuple[str, str]:
 
 def _times_power(f: Formula, y: str, shifted: str) -> str:
     """2^n y of a positive number, of which neither is subnormal: n is added to the exponent."""
-    return f.of_bits(f.integers_added(f.bits(y), f.integer("shl", f.bits(shifted), 52)))
+    return f.of_bits(f.integer("add", f.bits(y), f.integer("shl", f.bits(shifted), 52)))
 
 
 def _exp(f: Formula, x: str) -> str:
@@ -312,7 +314,7 @@ def erf(f: Formula, x: str) -> str:
 
 
 def _complement(f: Formula, a: str) -> str:
-    """erfc(a) = e^(-a^2) Q(q) / (1 + 2 a), with q = (a - k) / (a + k), of a number between 0 and 10.5.
+    """erfc(a) = e^(-a^2) Q(q) / (1 + 2 a), with q = (a - k) / (a + k), of a number between 0 and `LARGEST_ERFC`.
 
     Both quotients are products with one over both of what they are divided by.
     """
@@ -326,7 +328,7 @@ def _complement(f: Formula, a: str) -> str:
 
 def erfc(f: Formula, x: str) -> str:
     """The complement of |x|; of negative numbers two less it."""
-    y = _complement(f, _at_most(f, f.magnitude(x), 10.5))
+    y = _complement(f, _at_most(f, f.magnitude(x), LARGEST_ERFC))
     return f.select("olt", x, f.number(0.0), f.subtract(f.number(2.0), y), y)
 
 
