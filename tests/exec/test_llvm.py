@@ -811,6 +811,42 @@ def test_loops_of_two_hundred_microseconds_pay(turns: int, pays: bool) -> None:
     assert step.remark == ("compiled" if pays else f"interpreted: {turns} turns of 2 us do not pay")
 
 
+def kernels_and_sums(kernels: int, sums: int) -> Callable[[Any], Any]:
+    """A loop whose turns call so many kernels and add so often."""
+
+    def turn(c: Any, _: Any) -> Any:
+        for _ in range(kernels):
+            c = tnf.polygamma(1, c)
+        for _ in range(sums):
+            c = c + c
+        return c, None
+
+    return lambda x: tnf.scan(turn, x, None, length=9000)[0]
+
+
+@pytest.mark.parametrize(
+    ("fn", "is_compiled"),
+    [
+        (kernels_and_sums(0, 1), True),
+        (kernels_and_sums(1, 3), False),
+        (kernels_and_sums(1, 4), True),
+        (kernels_and_sums(2, 7), False),
+        (kernels_and_sums(2, 8), True),
+        # The loop inside is an instruction too.
+        (lambda x: tnf.scan(lambda c, _: (kernels_and_sums(1, 2)(c), None), x, length=9)[0], False),
+        (lambda x: tnf.scan(lambda c, _: (kernels_and_sums(1, 3)(c), None), x, length=9)[0], True),
+    ],
+)
+def test_loops_that_call_a_kernel_for_fewer_than_four_instructions_are_interpreted(
+    fn: Any, is_compiled: bool
+) -> None:
+    executor = tnf.GraphExecutor("K")
+    (step,) = executor.compile(tnf.compile(fn, VECTOR)).instructions
+    assert (step.remark == "compiled") == is_compiled
+    if not is_compiled:
+        assert step.remark.startswith("interpreted: Polygamma: no scalar form is written")
+
+
 class Asked(link.Linker):
     """A linker that notes what it would link without passes."""
 

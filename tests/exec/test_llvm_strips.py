@@ -391,6 +391,21 @@ def test_strips_are_as_wide_as_the_first_level_cache(
     assert remarks(executor, program) == [f"compiled {remark}".strip()]
 
 
+@pytest.mark.parametrize(
+    ("shape", "counts"),
+    [
+        ((7001, 3), {672 * 3}),  # neighbours in memory
+        ((4, 3000), {4, 512}),  # rows with other strips between them
+    ],
+)
+def test_strips_of_the_first_axis_are_one_run_of_elements(
+    shape: tuple[int, int], counts: set[int]
+) -> None:
+    program = tnf.compile(lambda x: tnf.scan(lambda c, _: (c + c, c), x, None, length=9), np.zeros(shape))  # fmt: skip
+    text = tnf.GraphExecutor("K", compiled=True).source(program, "llvm")
+    assert {int(count) for count in re.findall(r"icmp slt i64 %i\d+, (\d+)", text)} == counts
+
+
 @pytest.mark.parametrize(("size", "remark"), [(2000, "compiled in 2 strips of 2000"), (2001, "compiled")])  # fmt: skip
 def test_strips_are_two_at_least(size: int, remark: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strips, "LEAST_BYTES", 1)

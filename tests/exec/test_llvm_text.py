@@ -344,8 +344,9 @@ def test_floats_are_written_as_their_bits(dtype: str, contracts: bool) -> None:
     """A text with decimals would depend on how LLVM reads them."""
     spec, count = TensorSpec.of((3,), DType(dtype)), 0
     names: Any = ("%x", "%y") if spec.dtype.is_complex else "%x"
-    for card in [card for card in (*elementwise.CARDS, *analytic.CARDS) if not fields(card)]:
-        op: Any = card()
+    cards: list[Any] = [card for card in (*elementwise.CARDS, *analytic.CARDS) if not fields(card)]
+    for card in cards:
+        op = card()
         body = Body(Code(contracts, (4,), converts_halves=True))
         try:
             operands = [body.number(spec, names)] * op.input_count

@@ -15,7 +15,7 @@ from tenferro.exec.kernels.convolution import Convolved
 from tenferro.exec.kernels.sums_of_products import DirectSums, SumOfProducts
 from tenferro.exec.llvm.code import NotCompiledError
 from tenferro.exec.llvm.link import Linker, Processor, is_installed, processor
-from tenferro.exec.llvm.sums_of_products import CompiledSums, tile_of
+from tenferro.exec.llvm.sums_of_products import CompiledSums, text_of, tile_of
 from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import Workers
@@ -199,6 +199,8 @@ def test_tiles(
     height, columns, elements = expected
     of_singles = tile_of(sums(places, 2 * outputs, DType.F32), how)
     assert of_singles == (height, columns, 2 * elements)
+    # The last tile begins earlier where it would go beyond the end.
+    assert ("@llvm.smin.i64(" in text_of(sums(places, outputs), how)) == (places % height > 0)
 
 
 @pytest.mark.parametrize(

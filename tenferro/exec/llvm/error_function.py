@@ -28,7 +28,7 @@ VANISHED = 28.0
 def _complement(f: Formula, a: str) -> str:
     """erfc(a), of a number between 0 and `VANISHED`."""
     square, lost = f.product(a, a)
-    part = reduced(f, f.negate(square), -(VANISHED**2), math.inf, f.negate(lost))
+    part = reduced(f, f.negate(square), -math.inf, math.inf, f.negate(lost))
     k, below = f.number(CENTRE), f.multiply_add(f.number(2.0), a, f.number(1.0))
     above = f.polynomial(f.divide(f.subtract(a, k), f.add(a, k)), coefficients.ERFC)
     return scaled(f, f.multiply(one_and(f, part), f.divide(above, below)), part.n)
