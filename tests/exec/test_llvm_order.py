@@ -130,6 +130,19 @@ def in_a_row(x: Any, _: Any) -> Any:
     return tnf.sin(x), tnf.cos(y), tnf.exp(z), tnf.tanh(x)
 
 
+def written_by_what_is_updated(x: Any, w: Any) -> Any:
+    u = w.at[0].set(2.0)
+    y = tnf.lax.dynamic_update_slice(x[0], w, (1,))
+    return tnf.sin(x[0]), tnf.exp(x), u, y
+
+
+def updated_and_written(x: Any, w: Any) -> Any:
+    row = x[0]
+    u = tnf.lax.dynamic_update_slice(w, w[:1], (1,))
+    y = tnf.lax.dynamic_update_slice(row, w, (1,))
+    return tnf.sin(row), tnf.exp(w * 2.0), tnf.cos(u), y, tnf.tanh(y)
+
+
 def read_by_nothing_else(x: Any, w: Any) -> Any:
     return tnf.exp(w), x.at[1].set(0.0), tnf.cos(w)
 
@@ -148,6 +161,9 @@ def updated_alone(x: Any, w: Any) -> Any:
         (read_again, "Multiply Exp Cos Update Tanh"),
         (needed, "Sin Update Exp Cos"),
         (given_back, "Update Sin"),
+        # Of the row by the vector, then of the vector.
+        (written_by_what_is_updated, "Sin Update Update Exp"),
+        (updated_and_written, "Sin Update Multiply Update Exp Cos Tanh"),
         (in_a_row, "Update Sin Cos Update Exp Tanh"),
     ],
 )

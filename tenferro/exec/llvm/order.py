@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from tenferro.graph import Instruction
@@ -22,11 +23,7 @@ def updates_late(program: GraphProgram) -> Sequence[Instruction]:
     """
     if not any([isinstance(step.op, WRITERS) for step in program.instructions]):
         return program.instructions
-    unread: dict[int, int] = {}
-    for step in program.instructions:
-        for slot in set(step.inputs):
-            unread[slot] = unread.get(slot, 0) + 1
-    outputs = set(program.output_slots)
+    unread = Counter(slot for step in program.instructions for slot in set(step.inputs))
     order: list[Instruction] = []
     waiting: dict[int, dict[int, Instruction]] = {}  # by what they update, and by their results
     memory_of: dict[int, int] = {}
@@ -40,19 +37,22 @@ def updates_late(program: GraphProgram) -> Sequence[Instruction]:
                 del waiting[slot]
                 for update in updates.values():
                     del memory_of[update.outputs[0]]
-                    order.append(update)
-                    for operand in set(update.inputs):
-                        unread[operand] -= 1
+                    emit(update)
+
+    def must_wait(step: Instruction) -> bool:
+        if not isinstance(step.op, WRITERS):
+            return False
+        memory = step.inputs[0]
+        others = unread[memory] - 1 - len(waiting.get(memory, ()))
+        return others > 0 and memory not in program.output_slots
 
     for step in program.instructions:
         for slot in step.inputs:
             if slot in memory_of:
                 emit(waiting[memory_of.pop(slot)].pop(slot))
-        memory = step.inputs[0] if step.inputs else -1
-        others = unread.get(memory, 0) - 1 - len(waiting.get(memory, ()))
-        if isinstance(step.op, WRITERS) and others > 0 and memory not in outputs:
-            waiting.setdefault(memory, {})[step.outputs[0]] = step
-            memory_of[step.outputs[0]] = memory
+        if must_wait(step):
+            waiting.setdefault(step.inputs[0], {})[step.outputs[0]] = step
+            memory_of[step.outputs[0]] = step.inputs[0]
         else:
             emit(step)
     for updates in waiting.values():
