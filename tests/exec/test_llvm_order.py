@@ -38,6 +38,11 @@ def test_an_update_waits_for_other_readers() -> None:
     ]
 
 
+def test_without_updates_nothing_is_moved() -> None:
+    program = tnf.compile(lambda x: tnf.sin(x) * x, np.zeros((4, 5)))
+    assert updates_late(program) is program.instructions
+
+
 @pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
 def test_the_derivative_of_an_update_copies_nothing() -> None:
     """The cotangent's row is read, then set to zero, in the memory of the carry."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -154,6 +155,9 @@ def test_processors_with_short_vectors_copy_by_numpy() -> None:
     assert turn is not None
     turner = TurnedCopies(linker, worth=1)
     assert turner.function(turn) is None
+    linker.__dict__["processor"] = replace(LINKER.processor, lanes=(4,))
+    assert TurnedCopies(linker).function(turn) is not None
+    linker.__dict__["processor"] = Processor("generic", "", False, False, (2,))
     assert np.array_equal(Dense("C", Resources(turner=turner))(x), x)
 
 
