@@ -46,17 +46,15 @@ def dot_general(
     columns = op.rhs_free(rhs.spec.rank)
 
     def factors(index: Indices, numbers: Indices) -> tuple[Element, Element]:
-        left: list[Index] = [0] * lhs.spec.rank
-        right: list[Index] = [0] * rhs.spec.rank
-        for i, a, b in zip(index[:batch], op.lhs_batch, op.rhs_batch, strict=True):
-            left[a] = right[b] = i
-        for i, axis in zip(index[batch : batch + len(rows)], rows, strict=True):
-            left[axis] = i
-        for i, axis in zip(index[batch + len(rows) :], columns, strict=True):
-            right[axis] = i
-        for a, b, i in zip(op.lhs_contracting, op.rhs_contracting, numbers, strict=True):
-            left[a] = right[b] = i
-        return body.at(lhs, tuple(left)), body.at(rhs, tuple(right))
+        of_batch, others = index[:batch], index[batch:]
+        of_left = (*of_batch, *others[: len(rows)], *numbers)
+        of_right = (*of_batch, *others[len(rows) :], *numbers)
+        left = dict(zip((*op.lhs_batch, *rows, *op.lhs_contracting), of_left, strict=True))
+        right = dict(zip((*op.rhs_batch, *columns, *op.rhs_contracting), of_right, strict=True))
+        return (
+            body.at(lhs, tuple([left[axis] for axis in range(lhs.spec.rank)])),
+            body.at(rhs, tuple([right[axis] for axis in range(rhs.spec.rank)])),
+        )
 
     def product(index: Indices, numbers: Indices) -> Element:
         return el.multiply(code, op, y.dtype, factors(index, numbers))

@@ -109,17 +109,12 @@ def scatter(
 
         def write() -> None:
             def one(offset: Indices) -> None:
-                index: list[Index] = [0] * updates.spec.rank
-                for axis, i in zip(batch_axes, batch, strict=True):
-                    index[axis] = i
-                for axis, i in zip(window_axes, offset, strict=True):
-                    index[axis] = i
-                at = dict(zip(window_axes, offset, strict=True))
+                at = dict(zip((*batch_axes, *window_axes), (*batch, *offset), strict=True))
                 position = [
                     code.add(starts[axis], at[window[axis]]) if axis in window else starts[axis]
                     for axis in range(y.rank)
                 ]
-                value = body.at(updates, tuple(index))
+                value = body.at(updates, tuple([at[axis] for axis in range(updates.spec.rank)]))
                 where = code.linear(position, y.shape)
                 if op.combiner != "set":
                     old = code.load(memory.pointer, where, y.dtype)

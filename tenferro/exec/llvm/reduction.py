@@ -61,10 +61,8 @@ def reduction(name: str, combine: Combine, is_exact: bool = True) -> Row:
         is_flat = x.is_flat and [*free_axes, *axes] == [*range(x.spec.rank)]
 
         def term(index: Indices, numbers: Indices) -> Element:
-            position: list[Index] = [0] * x.spec.rank
-            for axis, i in zip((*free_axes, *axes), (*index, *numbers), strict=True):
-                position[axis] = i
-            return body.at(x, tuple(position))
+            at = dict(zip((*free_axes, *axes), (*index, *numbers), strict=True))
+            return body.at(x, tuple([at[axis] for axis in range(x.spec.rank)]))
 
         def flat_term(index: Indices, number: Index) -> Element:
             first = code.scaled(code.linear(index, y.shape), prod(inner))
