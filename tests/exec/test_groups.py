@@ -759,3 +759,25 @@ def test_extremes_of_many_numbers_go_in_chains(
     assert text.count('!"llvm.loop.interleave.count", i32 4}') == chained
     branches = [line for line in text.splitlines() if ", !llvm.loop !" in line]
     assert len(branches) == chained
+
+
+@needs_llvmlite
+def test_texts_for_eight_orders_in_memory_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tenferro.exec.llvm.group import CompiledGroup, Walk  # because it needs an extra
+
+    monkeypatch.setattr(group, "SMALLEST", 1)
+    x = np.ones((4, 6))
+    executor = tnf.GraphExecutor("K", compiled=True)
+    steps = executor.compile(tnf.compile(lambda x: tnf.exp(x) * x + 1.0, x)).instructions
+    machines = [getattr(step.function, "machine", None) for step in steps]
+    (machine,) = [machine for machine in machines if isinstance(machine, CompiledGroup)]
+
+    def text_of(step: int) -> Any:
+        walks = Walk((4, 6), (6 * step, step)), Walk((4, 6), (6, 1))
+        return machine.text_of(walks, machine.op.lead)
+
+    texts = [text_of(step) for step in range(1, 9)]
+    assert texts[0][0] == machine.text
+    assert [text_of(step) is text for step, text in enumerate(texts, 1)] == [True] * 8
+    text_of(9)
+    assert text_of(1) is not texts[0]

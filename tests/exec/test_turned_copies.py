@@ -263,3 +263,29 @@ def test_rows_are_turned_by_linked_functions_alone() -> None:
     assert turner.by_rows(rows, code, 1, 1) is not None
     # Asked for twice before, and kept; the processor with short vectors has none of its own.
     assert (turner.stats().hits, turner.stats().misses, turner.stats().entries) == (2, 1, 1)
+
+
+class Noted(Linker):
+    """A linker that notes what functions take."""
+
+    def _linked(self, text: str, pointers: int, numbers: int, *others: Any, **options: Any) -> Any:
+        (head,) = [line for line in text.splitlines() if line.startswith("define i64 @f(")]
+        assert (head.count("ptr"), head.count("i64 %")) == (pointers, numbers)
+        self.taken = pointers, numbers
+        return super()._linked(text, pointers, numbers, *others, **options)
+
+
+@pytest.mark.skipif(max(LINKER.processor.lanes) < 4, reason="vectors are short")
+def test_rows_that_are_turned_take_functions_and_memory() -> None:
+    """The code's and the turn's; operands, results, scratch, and a piece of what is turned; rows from where to where."""
+    linker = Noted()
+    turn = Turn(8, (), ((64, 16),), ((16, 64),), False)
+    rows = TurnedRows(64, (TurnedResult(0, turn, 128),), 64 * 128)
+    turner = TurnedCopies(linker, worth=1)
+    (code, tasks) = turner.function(turn) or (None, 0)
+    assert code is not None
+    assert (linker.taken, tasks) == ((2, 2), 1)
+    for operands, results, pointers in ((2, 1, 7), (1, 3, 8)):
+        function: Any = turner.by_rows(rows, code, operands, results)
+        assert linker.taken == (pointers, 2)
+        assert function.code == [code, code]
