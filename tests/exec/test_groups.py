@@ -47,6 +47,12 @@ def softmax(x: Any) -> Any:
     return e / tnf.sum(e, axis=-1, keepdims=True)
 
 
+def softmax_between(x: Any) -> Any:
+    """Along the second axis."""
+    e = tnf.exp(x)
+    return e / tnf.sum(e, axis=1, keepdims=True)
+
+
 def attention(x: Any, mask: Any) -> Any:
     """Softmax of what a mask that repeats itself lets through."""
     return softmax(tnf.where(mask, x, -1e9))
@@ -98,6 +104,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "totals": (totals, (normal(9, 7, 5), normal(9, 7, 5))),
     "around a total": (around_a_total, (normal(23, 17),)),
     "repeated": (repeated, (normal(23, 17),)),
+    "softmax between axes": (softmax_between, (normal(5, 4, 3, 6),)),
 }
 CASES |= {f"{name}, gradient": (loss(fn), args) for name, (fn, args) in CASES.items()}
 

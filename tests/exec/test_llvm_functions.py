@@ -325,6 +325,8 @@ def test_bounds_are_not_loosened() -> None:
     bounds = {name: bound for bound, names in BOUNDS.items() for name in names.split()}
     assert {name: function.ulps for name, function in FUNCTIONS.items()} == bounds
     assert SINGLE_ULPS == 0.52
+    arities = {name: function.arity for name, function in FUNCTIONS.items()}
+    assert arities == {name: 2 if name in ("atan2", "hypot", "pow") else 1 for name in bounds}
 
 
 def instructions(text: str) -> int:
