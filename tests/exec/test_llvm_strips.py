@@ -15,10 +15,12 @@ import tenferro as tnf
 from tenferro.dims import GuardLog
 from tenferro.door import apply
 from tenferro.exec.llvm import strips
+from tenferro.graph import Graph
 from tenferro.ops.analytic import Exp
 from tenferro.ops.control import ControlOp, Scan
 from tenferro.ops.elementwise import Add
 from tenferro.ops.reduction import ReduceSum, Sort
+from tenferro.ops.source import Constant
 from tenferro.ops.structural import (
     BroadcastInDim,
     Concatenate,
@@ -28,6 +30,7 @@ from tenferro.ops.structural import (
     Slice,
     Transpose,
 )
+from tenferro.program import Subprogram
 from tenferro.types import TensorSpec
 from tests.samples import SAMPLES
 from tests.samples.each import each_card
@@ -492,3 +495,28 @@ def test_which_axis_of_an_operand_is_cut() -> None:
         assert strips._axis_of(of(*shape), axis, extent) == cut
     assert strips.strip_of(of(6, 5, 4), 2, 1) == of(6, 2, 4)
     assert strips.strip_of(of(6, 5, 4), 2, None) == of(6, 5, 4)
+
+
+@pytest.mark.parametrize(
+    ("array", "is_cut"),
+    [
+        (np.full(N, 2.0), True),
+        (np.full(N, np.nan), True),
+        (np.full((3, N), 2.0), False),  # whose indices are along another axis
+        (np.arange(float(N)), False),
+        (np.where(np.arange(N) < N - 1, 0.0, -0.0), False),  # which differ in a bit
+    ],
+)
+def test_constants_of_equal_elements_are_cut(array: Any, is_cut: bool) -> None:
+    graph = Graph()
+    carry = graph.add_input(TensorSpec((N,), "float64"))
+    (constant,) = graph.add(Constant.of(array), ())
+    if array.ndim > 1:
+        (constant,) = graph.add(ReduceSum((0,)), (constant,))
+    (y,) = graph.add(Add(), (carry, constant))
+    op = Scan(Subprogram.of(graph, [carry], [y]), 9, 0, 1)
+    cut = strips.strips_of(op, [TensorSpec((N,), "float64")], lambda program: program)
+    assert (cut is not None) == is_cut
+    if cut is not None:
+        (filled,) = [each.op for each in cut.op.body.program.instructions if isinstance(each.op, Constant)]  # fmt: skip
+        np.testing.assert_array_equal(filled.array, array[: cut.width], strict=True)

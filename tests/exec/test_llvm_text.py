@@ -23,6 +23,7 @@ from tenferro.exec.llvm.code import (
     memory_type,
 )
 from tenferro.exec.llvm.control import COMPILED
+from tenferro.exec.llvm.folding import cell_of
 from tenferro.exec.llvm.formula import Formula
 from tenferro.exec.llvm.rows import Row
 from tenferro.exec.llvm.source import constant, iota
@@ -249,6 +250,16 @@ def test_numbers_of_the_text_lie_once() -> None:
         "%cell1 = alloca ptr, i64 3, align 64",
         "%cell2 = alloca i8, i64 1, align 64",
     ]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "cell"),
+    [("float64", "double, i64 1"), ("complex64", "float, i64 2"), ("bool", "i8, i64 1"), ("float16", "i16, i64 1")],
+)  # fmt: skip
+def test_cells_hold_a_number(dtype: str, cell: str) -> None:
+    code = Code()
+    assert cell_of(code, DType(dtype)) == "%cell1"
+    assert written(code) == [f"%cell1 = alloca {cell}, align 64"]
 
 
 def test_a_module_has_its_parts_in_order() -> None:

@@ -16,10 +16,9 @@ from tenferro.exec.llvm.code import (
     arguments,
     literal,
     llvm_type,
-    memory_type,
 )
 from tenferro.exec.llvm.control import Emitter
-from tenferro.exec.llvm.folding import BLOCK, CHAINED, CHAINS
+from tenferro.exec.llvm.folding import BLOCK, CHAINED, CHAINS, cell_of
 from tenferro.exec.llvm.link import Linker
 from tenferro.exec.llvm.reduction import TOTALS, identity
 from tenferro.exec.llvm.tensor import Body, Memory, Store, Tensor
@@ -229,7 +228,7 @@ class _Writer:
                 partial.append(share)
                 continue
             dtype = share.spec.dtype
-            cell = Memory(code.cell(memory_type(dtype), 2 if dtype.is_complex else 1), share.spec)
+            cell = Memory(cell_of(code, dtype), share.spec)
             first = identity(TOTALS[type(op)][0], dtype)
             code.store(literal(first, dtype), cell.pointer, 0, dtype)
             partial.append(cell)
