@@ -498,6 +498,8 @@ def test_rows_that_are_too_long_are_no_group() -> None:
     longest = group.LONGEST_ROW
     assert grouped(fn, ones(4, longest)) == f"(Exp ReduceSum) 4x{longest} by 1: 1+0"
     assert grouped(fn, ones(4, longest + 1)) == f"(Exp) 4x{longest + 1} by 2: 1+0, ReduceSum"
+
+
 # ---- how arrays are walked ---------------------------------------------------------------------------
 
 
@@ -727,6 +729,8 @@ def test_groups_that_take_long_are_shared(dtype: str, monkeypatch: pytest.Monkey
         assert workers.parts == ([(1200, 256 // x.itemsize)] if is_shared else [])
         np.testing.assert_allclose(y, np.exp(x) * x, rtol=1e-14)
         np.testing.assert_allclose(total, np.sum(x * x + x), rtol=1e-13)
+
+
 def largest(x: Any) -> Any:
     return tnf.max(x * x + 1.0)
 
