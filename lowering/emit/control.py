@@ -23,8 +23,6 @@ __all__ = ["ROWS"]
 Write = Callable[[Writer, Sequence[Value]], Sequence[Value]]
 """A function that writes the body of a private function on its arguments, and returns the results."""
 
-I64 = TensorSpec.of((), DType.I64)
-
 
 class _Regions:
     """The regions of one operation, which share the values they capture from their surroundings.
