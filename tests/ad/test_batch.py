@@ -11,11 +11,14 @@ import tenferro as tnf
 from tenferro import errors
 from tenferro.ad import AdContext, batch_program
 from tenferro.door import apply
-from tenferro.ops.contraction import Convolution
+from tenferro.ops.contraction import Convolution, DotGeneral
 from tenferro.ops.control import Cond
+from tenferro.ops.dynamic import DynamicTruncate
+from tenferro.ops.indexing import Gather, Scatter
 from tenferro.program import Subprogram
 from tenferro.types import DType
 from tests.samples import SAMPLES
+from tests.samples.contraction import OTHER_CONVOLUTIONS, OTHER_DOTS
 from tests.samples.sample import OpSample
 
 PER_OP = 5
@@ -77,6 +80,19 @@ def test_each_slice(sample: OpSample) -> None:
                 )
 
 
+WINDOWS = [
+    sample
+    for card in (DotGeneral, Gather, Scatter)
+    for sample in SAMPLES[card]
+    if sample.inputs[0].dtype == np.float64 and str(sample) not in set(map(str, COVERED))
+]
+
+
+@pytest.mark.parametrize("sample", [*WINDOWS, *OTHER_DOTS, *OTHER_CONVOLUTIONS], ids=str)
+def test_each_slice_of_every_kind_of_window(sample: OpSample) -> None:
+    test_each_slice(sample)
+
+
 def test_what_depends_on_no_batched_input_is_repeated() -> None:
     program = tnf.compile(lambda x, y: (x, tnf.sin(x), y), np.ones(2), np.ones(3))
     x, sin, y = batch_program(program, (False, True), 4, AdContext()).run(
@@ -97,7 +113,9 @@ def test_windows_that_start_elsewhere_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "sample", [s for s in SAMPLES[Convolution] if s.inputs[0].dtype == np.float64], ids=str
+    "sample",
+    [*[s for s in SAMPLES[Convolution] if s.inputs[0].dtype == np.float64], *OTHER_CONVOLUTIONS],
+    ids=str,
 )
 def test_inputs_with_kernels_of_their_own(sample: OpSample) -> None:
     program = tnf.compile(lambda *xs: apply(sample.op, *xs), *sample.inputs)
@@ -105,6 +123,40 @@ def test_inputs_with_kernels_of_their_own(sample: OpSample) -> None:
     (found,) = batch_program(program, (True, True), 3, AdContext()).run(*given)
     expected = [program.run(x, w)[0] for x, w in zip(*given, strict=True)]
     np.testing.assert_allclose(found, np.stack(expected), rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_each_slice_is_cut_at_its_axis(axis: int) -> None:
+    x = np.arange(24.0).reshape(2, 3, 4)
+    program = tnf.compile(lambda x, n: apply(DynamicTruncate(axis), x, n)[0], x[0], np.int64(2))
+    cut = batch_program(program, (True, False), 2, AdContext()).run(x, np.int64(2))
+    np.testing.assert_array_equal(cut, np.take(x, [0, 1], axis + 1))
+
+
+def gathers(program: Any) -> list[Any]:
+    return [step.op for step in program.instructions if isinstance(step.op, Gather)]
+
+
+@pytest.mark.parametrize(
+    ("mask", "is_sorted"), [((True, False), True), ((False, True), False), ((True, True), False)]
+)
+def test_indices_of_all_slices_are_not_sorted(mask: tuple[bool, ...], is_sorted: bool) -> None:
+    op = Gather((), (0,), (), (), (0,), 1, (1,), indices_are_sorted=True)
+    x, at = np.arange(5.0), np.array([[1], [3]])
+    program = tnf.compile(lambda x, i: apply(op, x, i), x, at)
+    (batched,) = gathers(batch_program(program, mask, 3, AdContext()))
+    assert batched.indices_are_sorted is is_sorted
+
+
+@pytest.mark.parametrize("mask", [(True, False, True), (True, True, True), (False, True, False)])
+def test_a_batch_of_writes_keeps_what_is_known_of_them(mask: tuple[bool, ...]) -> None:
+    op = Scatter((), (0,), (), (), (0,), 1, "add", indices_are_sorted=True, unique_indices=True)
+    arrays = np.arange(5.0), np.array([[1], [3]]), np.ones(2)
+    program = tnf.compile(lambda *xs: apply(op, *xs), *arrays)
+    batched = batch_program(program, mask, 3, AdContext())
+    (moved,) = [step.op for step in batched.instructions if isinstance(step.op, Scatter)]
+    assert moved.unique_indices
+    assert moved.indices_are_sorted is not mask[1]
 
 
 @pytest.mark.parametrize("mask", [(True, False), (False, True), (True, True)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -237,4 +238,65 @@ def convolutions() -> list[OpSample]:
     return samples
 
 
+def other_dots() -> list[OpSample]:
+    """Three pairs of axes in every order, the last ones of which are batch axes, and a free one on each side."""
+    samples = []
+    lhs, rhs = (ordinary_values(shape, DType.F64, 3) for shape in ((2, 5, 3, 4), (4, 2, 3, 2)))
+    pairs = ((0, 1), (2, 2), (3, 0))
+    for order in permutations(pairs):
+        for count in range(3):
+            summed, batch = order[: 3 - count], order[3 - count :]
+            axes = [
+                tuple([pair[side] for pair in part]) for part in (summed, batch) for side in (0, 1)
+            ]
+            samples.append(dot(ops.DotGeneral(*axes), lhs, rhs, DType.F64, f"order-{axes}"))
+    return samples
+
+
+def plane(**changes: Any) -> Any:
+    """A 2-D convolution of which no two axes are treated alike."""
+    unlike: dict[str, Any] = {
+        "window_strides": (2, 1),
+        "padding": ((1, 2), (0, -1)),
+        "lhs_dilation": (1, 2),
+        "rhs_dilation": (2, 1),
+        "window_reversal": (True, False),
+        "input_batch": 2,
+        "input_feature": 0,
+        "input_spatial": (3, 1),
+        "kernel_input_feature": 3,
+        "kernel_output_feature": 1,
+        "kernel_spatial": (0, 2),
+        "output_batch": 3,
+        "output_feature": 2,
+        "output_spatial": (0, 1),
+    }
+    return ops.Convolution(**(unlike | changes))
+
+
+PLANES: list[tuple[str, tuple[int, ...], tuple[int, ...], Any]] = [
+    ("plane", (2, 3, 2, 5), (2, 3, 2, 2), plane()),
+    ("plane-feature-groups", (4, 3, 2, 5), (2, 6, 2, 2), plane(feature_group_count=2)),
+    ("plane-batch-groups", (2, 3, 4, 5), (2, 6, 2, 2), plane(batch_group_count=2)),
+    (
+        "plane-turned",
+        (2, 3, 2, 5),
+        (2, 3, 2, 2),
+        plane(window_reversal=(False, True), padding=((2, 0), (1, 1)), window_strides=(1, 2)),
+    ),
+]
+
+
+def other_convolutions() -> list[OpSample]:
+    """Of two spatial axes."""
+    return [
+        convolve(
+            op, ordinary_values(x, DType.F64, 1), ordinary_values(w, DType.F64, 2), DType.F64, label
+        )
+        for label, x, w, op in PLANES
+    ]
+
+
+OTHER_DOTS, OTHER_CONVOLUTIONS = other_dots(), other_convolutions()
+"""Samples whose axes are in unusual orders, for what rewrites an op; one dtype is enough."""
 ROWS: SampleRows = {ops.DotGeneral: dots(), ops.Convolution: convolutions()}

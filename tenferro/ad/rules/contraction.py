@@ -6,7 +6,6 @@ counts trade places as in the transposes of JAX's `conv_general_dilated`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -121,11 +120,6 @@ def unreversed(op: ops.Convolution, kernel: Value) -> Value:
     """The kernel as a convolution without window reversal needs it."""
     turned = [a for a, flag in zip(op.kernel_spatial, op.window_reversal, strict=True) if flag]
     return reverse(kernel, turned)
-
-
-def extents(x: Value, axes: Sequence[int]) -> list[Any]:
-    """The extents of axes."""
-    return [x.shape[axis] for axis in axes]
 
 
 def convolution_lhs_transpose(op: ops.Convolution, x: Value, kernel: Value, y_bar: Value) -> Value:
