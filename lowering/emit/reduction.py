@@ -32,16 +32,15 @@ __all__ = ["ROWS"]
 
 def identity(name: str, dtype: DType) -> Any:
     """The identity element."""
-    kind = dtype.kind
     if name == "multiply":
         return 1
     if name == "and":
-        return True if kind == "b" else ~np.zeros((), dtype.dtype)
+        return ~np.zeros((), dtype.dtype)
     if name in ("maximum", "minimum"):
         largest = name == "minimum"
-        if kind == "b":
+        if dtype.is_bool:
             return largest
-        if kind in "iu":
+        if dtype.is_integer:
             info = np.iinfo(dtype.dtype)
             return info.max if largest else info.min
         return np.inf if largest else -np.inf

@@ -30,7 +30,10 @@ from tenferro.program import Subprogram
 from tenferro.types import DType
 from tests.ad.cases import SKIPPED, Case, case_of, cases, direction_like, inner
 from tests.ledger.recording import Passes
+from tests.samples import SAMPLES
 from tests.samples.analytic import COMPLEX_POINTS, FUNCTIONS, POINTS
+from tests.samples.contraction import OTHER_CONVOLUTIONS, OTHER_DOTS
+from tests.samples.sample import OpSample
 
 WIDE = {DType.F64, DType.C64}
 NARROW = {DType.F16, DType.BF16, DType.F32, DType.C32}
@@ -164,6 +167,34 @@ def test_vjp_is_the_adjoint(case: Case, ledger: Passes) -> None:
     for x_bar, x in zip(x_bars, case.primals, strict=True):
         assert (x_bar.dtype, x_bar.shape) == (x.dtype, x.shape)
     ledger.passed("vjp", case.sample)
+
+
+WINDOWS = [
+    sample
+    for card in (contraction.DotGeneral, contraction.Convolution, indexing.Gather, indexing.Scatter)
+    for sample in SAMPLES[card]
+    if sample.inputs[0].dtype == np.float64
+    and str(sample) not in {str(case.sample) for case in ALL_WIDE}
+]
+
+
+@pytest.mark.parametrize("sample", [*WINDOWS, *OTHER_DOTS, *OTHER_CONVOLUTIONS], ids=str)
+def test_windows_and_axes_of_every_kind_have_adjoints(sample: OpSample) -> None:
+    case = case_of(sample, tamed=True)
+    assert case is not None
+    directions = [direction_like(x, 1) for x in case.primals]
+    y, y_dots = tnf.jvp(case.fn, case.primals, directions)
+    after, before = moved(case, directions, STEP), moved(case, directions, -STEP)
+    for y_dot, a, b in zip(y_dots, after, before, strict=True):
+        assert_near(y_dot, (a - b) / (2 * STEP), 1e-6)
+    y_bars = tuple(direction_like(np.asarray(leaf), 2) for leaf in y)
+    x_bars = tnf.vjp(case.fn, *case.primals)[1](y_bars)
+    left = sum(inner(bar, dot) for bar, dot in zip(y_bars, y_dots, strict=True))
+    right = sum(inner(bar, dot) for bar, dot in zip(x_bars, directions, strict=True))
+    size = sum(
+        float(np.sum(np.abs(b) * np.abs(d))) for b, d in zip(x_bars, directions, strict=True)
+    )
+    assert abs(left - right) <= 1e-12 * (1 + size)
 
 
 @each_smooth_case

@@ -271,7 +271,9 @@ def test_loops_count_in_int32_where_their_length_fits(length: int, counter: str)
         lambda x: tnf.scan(lambda c, _: (tnf.sin(c), None), x, None, length=length)[0],
         tnf.TensorSpec((3,), "f4"),
     )
-    (start, step, end) = re.findall(r"stablehlo\.constant dense<(\d+)> : tensor<(\w+)>", str(module))
+    (start, step, end) = re.findall(
+        r"stablehlo\.constant dense<(\d+)> : tensor<(\w+)>", str(module)
+    )
     assert sorted([start, step, end]) == sorted((str(n), counter) for n in (0, 1, length))
 
 
@@ -313,6 +315,10 @@ def test_what_is_known_of_indices_is_told(flag: bool) -> None:
 def test_the_region_of_a_scatter_combines(combiner: str, numbers: str, bools: str) -> None:
     for dtype, name in (("f4", numbers), ("?", bools)):
         op = indexing.Scatter((), (0,), (), (), (0,), 1, combiner)
-        specs = [tnf.TensorSpec((5,), dtype), tnf.TensorSpec((2, 1), "i8"), tnf.TensorSpec((2,), dtype)]
+        specs = [
+            tnf.TensorSpec((5,), dtype),
+            tnf.TensorSpec((2, 1), "i8"),
+            tnf.TensorSpec((2,), dtype),
+        ]
         names = statements(lambda *xs, op=op: apply(op, *xs), *specs)
         assert [each for each in names if each != "scatter"] == [name] * bool(name)
