@@ -90,6 +90,23 @@ def of_samples(samples: list[Any]) -> tuple[tnf.GraphProgram, list[Any], list[tu
     return program, stacked, kinds
 
 
+def test_halves_where_the_processor_only_converts_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = link.processor()
+    if not (own.name and "+avx2" in own.features and own.converts_halves):
+        pytest.skip("it has no AVX2")
+    smaller = link.Processor("haswell", "", True, True, (4,))
+    monkeypatch.setattr(link, "processor", lambda: smaller)
+    xs = np.linspace(-0.9, 0.9, 15, dtype=np.float16).reshape(3, 5)
+
+    def turn(_: Any, each: Any) -> Any:
+        x, y = each
+        return 0, (tnf.arctanh(x), tnf.arctanh(y))
+
+    program = tnf.compile(lambda x, y: tnf.scan(turn, 0, (x, y))[1], xs, -xs)
+    found, wanted, _ = both(program, xs, -xs)
+    require_near(found, wanted, 2e-3)
+
+
 @each_card
 def test_samples(card: Any) -> None:
     if issubclass(card, ControlOp | DynamicTruncate):

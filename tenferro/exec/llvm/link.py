@@ -19,12 +19,14 @@ from tenferro.program import BoundedCache
 __all__ = ["Linker", "Processor", "is_installed", "module_of", "processor"]
 
 
-VERSION = 2
+VERSION = 3
 """Of how texts become machine code: options and passes."""
 PASSES = 15e6, 130e3
 """Nanoseconds that LLVM's passes take, and for each line of a text."""
 UNOPTIMISED = 0.15
 """Nanoseconds that an instruction takes longer without them."""
+UNKNOWN = b"__truncdfhf2", b"__truncsfhf2", b"__extendhfsf2"
+"""Functions of compilers' libraries, which are not there when code is linked in memory."""
 SCIPYS = (blas, gamma)
 """Modules that call SciPy, which is imported for the first text with their prefix."""
 
@@ -234,8 +236,15 @@ def _passes(text: str) -> float:
 
 
 def _compiled(text: str, machine: Any) -> bytes:
-    """Machine code, as an object file in memory."""
-    return machine.emit_object(module_of(text, machine))
+    """Machine code, as an object file in memory.
+
+    Where the processor converts float16 and does not compute with it, LLVM 22 makes calls of `UNKNOWN` of some straight
+    lines with vectors of float16: these are compiled again without vectors.
+    """
+    code = machine.emit_object(module_of(text, machine))
+    if any([name in code for name in UNKNOWN]):
+        code = machine.emit_object(_after_passes(text, machine, 2, straight_lines=False))
+    return code
 
 
 def module_of(text: str, machine: Any, is_optimised: bool = True) -> Any:
