@@ -103,8 +103,8 @@ def test_halves_where_the_processor_only_converts_them(monkeypatch: pytest.Monke
         return 0, (tnf.arctanh(x), tnf.arctanh(y))
 
     program = tnf.compile(lambda x, y: tnf.scan(turn, 0, (x, y))[1], xs, -xs)
-    found, wanted, _ = both(program, xs, -xs)
-    require_near(found, wanted, 2e-3)
+    compiled, interpreted, _ = both(program, xs, -xs)
+    require_near(compiled, interpreted, 2e-3)
 
 
 @each_card
@@ -552,13 +552,13 @@ def test_machine_code_is_kept_on_disk(tmp_path: Path) -> None:
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Of each text that is linked, whether LLVM's passes were run."""
     runs: list[bool] = []
-    module_of = link.module_of
+    compiled = link._compiled
 
     def noted(text: str, machine: Any, is_optimised: bool = True) -> Any:
         runs.append(is_optimised)
-        return module_of(text, machine, is_optimised)
+        return compiled(text, machine, is_optimised)
 
-    monkeypatch.setattr(link, "module_of", noted)
+    monkeypatch.setattr(link, "_compiled", noted)
     return runs
 
 

@@ -12,7 +12,7 @@ from tenferro.exec.llvm.code import Element, Index, NotCompiledError
 from tenferro.exec.llvm.folding import Fold, Indices
 from tenferro.exec.llvm.reduction import LONG_ROW
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
-from tenferro.exec.llvm.tensor import Body, Memory, Tensor, in_float32
+from tenferro.exec.llvm.tensor import Body, Memory, Tensor, by_axes, in_float32
 from tenferro.ops import contraction as co
 from tenferro.types import TensorSpec
 
@@ -49,12 +49,9 @@ def dot_general(
         of_batch, others = index[:batch], index[batch:]
         of_left = (*of_batch, *others[: len(rows)], *numbers)
         of_right = (*of_batch, *others[len(rows) :], *numbers)
-        left = dict(zip((*op.lhs_batch, *rows, *op.lhs_contracting), of_left, strict=True))
-        right = dict(zip((*op.rhs_batch, *columns, *op.rhs_contracting), of_right, strict=True))
-        return (
-            body.at(lhs, tuple([left[axis] for axis in range(lhs.spec.rank)])),
-            body.at(rhs, tuple([right[axis] for axis in range(rhs.spec.rank)])),
-        )
+        left = by_axes((*op.lhs_batch, *rows, *op.lhs_contracting), of_left)
+        right = by_axes((*op.rhs_batch, *columns, *op.rhs_contracting), of_right)
+        return body.at(lhs, left), body.at(rhs, right)
 
     def product(index: Indices, numbers: Indices) -> Element:
         return el.multiply(code, op, y.dtype, factors(index, numbers))

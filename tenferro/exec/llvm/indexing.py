@@ -8,7 +8,7 @@ from typing import Any
 from tenferro.exec.llvm import elementwise as el
 from tenferro.exec.llvm.code import Code, Index, NotCompiledError
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
-from tenferro.exec.llvm.tensor import Body, Tensor
+from tenferro.exec.llvm.tensor import Body, Tensor, by_axes
 from tenferro.ops import indexing as ix
 from tenferro.types import DType, TensorSpec
 
@@ -109,12 +109,12 @@ def scatter(
 
         def write() -> None:
             def one(offset: Indices) -> None:
-                at = dict(zip((*batch_axes, *window_axes), (*batch, *offset), strict=True))
+                index = by_axes((*batch_axes, *window_axes), (*batch, *offset))
                 position = [
-                    code.add(starts[axis], at[window[axis]]) if axis in window else starts[axis]
+                    code.add(starts[axis], index[window[axis]]) if axis in window else starts[axis]
                     for axis in range(y.rank)
                 ]
-                value = body.at(updates, tuple([at[axis] for axis in range(updates.spec.rank)]))
+                value = body.at(updates, index)
                 where = code.linear(position, y.shape)
                 if op.combiner != "set":
                     old = code.load(memory.pointer, where, y.dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -209,7 +209,7 @@ class Linker:
         if is_optimised:
             code = self._machine_code(text, machine, f"{cpu} {features}")
         else:
-            code = machine.emit_object(module_of(text, machine, is_optimised=False))
+            code = _compiled(text, machine, is_optimised=False)
         engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
@@ -235,23 +235,31 @@ def _passes(text: str) -> float:
     return start + for_a_line * text.count("\n")
 
 
-def _compiled(text: str, machine: Any) -> bytes:
+def _compiled(text: str, machine: Any, is_optimised: bool = True) -> bytes:
     """Machine code, as an object file in memory.
 
     Where the processor converts float16 and does not compute with it, LLVM 22 makes calls of `UNKNOWN` of some straight
-    lines with vectors of float16: these are compiled again without vectors.
+    lines with vectors of float16: the next module is free of them.
     """
-    code = machine.emit_object(module_of(text, machine))
-    if any([name in code for name in UNKNOWN]):
-        code = machine.emit_object(_after_passes(text, machine, 2, straight_lines=False))
+    code = b""
+    for module in _modules(text, machine, is_optimised):
+        code = machine.emit_object(module)
+        if not any([name in code for name in UNKNOWN]):
+            break
     return code
 
 
-def module_of(text: str, machine: Any, is_optimised: bool = True) -> Any:
-    """LLVM's module of a text, after its passes, or with nothing done but calls of late functions written out.
+def module_of(text: str, machine: Any) -> Any:
+    """LLVM's module of a text, after its passes."""
+    return next(_modules(text, machine, is_optimised=True))
+
+
+def _modules(text: str, machine: Any, is_optimised: bool) -> Iterator[Any]:
+    """Modules of a text, each with less done to it than the one before; in the last one calls of late functions are written
+    out, and nothing else.
 
     LLVM 22 vectorises some straight lines so that a value is read before it is computed, for which its code generator
-    ends the process: what the passes give is verified, and made again without these.
+    ends the process: what the passes give is verified, and left out.
     """
     for straight_lines in (True, False) if is_optimised else ():
         module = _after_passes(text, machine, 2, straight_lines)
@@ -259,8 +267,8 @@ def module_of(text: str, machine: Any, is_optimised: bool = True) -> Any:
             module.verify()
         except RuntimeError:
             continue
-        return module
-    return _after_passes(text, machine, 0)
+        yield module
+    yield _after_passes(text, machine, 0)
 
 
 def _after_passes(text: str, machine: Any, level: int, straight_lines: bool = True) -> Any:

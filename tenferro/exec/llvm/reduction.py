@@ -13,7 +13,7 @@ from tenferro.exec.llvm import sorting
 from tenferro.exec.llvm.code import Code, Element, Flat, Index, NotCompiledError, llvm_type
 from tenferro.exec.llvm.folding import Combine, Fold, Indices, cell_of
 from tenferro.exec.llvm.rows import Row, Rows
-from tenferro.exec.llvm.tensor import Body, Tensor, in_float32
+from tenferro.exec.llvm.tensor import Body, Tensor, by_axes, in_float32
 from tenferro.ops import reduction as re
 from tenferro.types import DType, TensorSpec
 
@@ -61,8 +61,7 @@ def reduction(name: str, combine: Combine, is_exact: bool = True) -> Row:
         is_flat = x.is_flat and [*free_axes, *axes] == [*range(x.spec.rank)]
 
         def term(index: Indices, numbers: Indices) -> Element:
-            at = dict(zip((*free_axes, *axes), (*index, *numbers), strict=True))
-            return body.at(x, tuple([at[axis] for axis in range(x.spec.rank)]))
+            return body.at(x, by_axes((*free_axes, *axes), (*index, *numbers)))
 
         def flat_term(index: Indices, number: Index) -> Element:
             first = code.scaled(code.linear(index, y.shape), prod(inner))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from math import prod
@@ -23,7 +23,17 @@ from tenferro.types import DType, TensorSpec
 if TYPE_CHECKING:
     from tenferro.exec.llvm.host import HostCalls
 
-__all__ = ["SMALL", "Body", "Memory", "Store", "Tensor", "Writer", "in_float32", "same_place"]
+__all__ = [
+    "SMALL",
+    "Body",
+    "Memory",
+    "Store",
+    "Tensor",
+    "Writer",
+    "by_axes",
+    "in_float32",
+    "same_place",
+]
 
 SMALL = 32
 """Elements of a value that lies in memory of the function's own, which becomes registers."""
@@ -78,6 +88,16 @@ def same_place(
     elsewhere = frozenset[Memory]().union(*[x.reads - x.aligned for x in operands])
     is_flat = all([x.is_flat and x.spec.shape == spec.shape for x in operands])
     return Tensor(spec, element, reads, reads - elsewhere, is_flat=is_flat)
+
+
+def by_axes(axes: Iterable[int], indices: Iterable[Index]) -> tuple[Index, ...]:
+    """The index that has each of these along its axis; all axes are named, each once.
+
+    >>> by_axes((2, 0, 1), (5, 6, 7))
+    (6, 7, 5)
+    """
+    along = dict(zip(axes, indices, strict=True))
+    return tuple([along[axis] for axis in range(len(along))])
 
 
 def in_float32(write: Writer) -> Writer:
