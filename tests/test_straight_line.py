@@ -206,7 +206,7 @@ def test_periods() -> None:
     for n in range(1, 60):
         kinds = ([rng.choice([int, float]) for _ in range(rng.integers(1, 9))] * n)[:n]
         fits = [p for p in range(1, n + 1) if all(map(is_, kinds, kinds[p:]))]
-        assert printer.period_of(kinds) == min(fits)
+        assert printer.exact_period(kinds) == min(fits)
 
 
 def test_scalars_stay_arrays_where_people_see_them() -> None:

@@ -133,7 +133,7 @@ def _texts(program: ExecProgram) -> Iterator[Text]:
         last.update(dict.fromkeys(step.frees, number))
     start = 0
     while start < len(steps):
-        period = period_of(
+        period = exact_period(
             [type(step.op) for step in steps[start : start + min(2 * STEP, LONGEST)]]
         )
         length = min(STEP, LONGEST) if 2 * period <= STEP else LONGEST
@@ -168,7 +168,7 @@ def _text(
     return Text(start, stop, "\n".join(lines), head, names, tuple(takes), tuple(gives), drops)
 
 
-def period_of(kinds: Sequence[Any]) -> int:
+def exact_period(kinds: Sequence[Any]) -> int:
     """The smallest number of places after which a sequence repeats itself, by the prefix function.
 
     Source: Knuth, Morris and Pratt, "Fast pattern matching in strings", 1977.

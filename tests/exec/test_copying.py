@@ -369,10 +369,10 @@ class Turning:
     """Compiled turns, which copy nothing, and keep what was asked for and done."""
 
     def __init__(self, worth: int) -> None:
-        self.worth, self.asked, self.done = worth, 0, list[tuple[int, int]]()
+        self.worth, self.requests, self.done = worth, 0, list[tuple[int, int]]()
 
     def function(self, turn: Any) -> Any:
-        self.asked += 1
+        self.requests += 1
         return lambda x, y, first, last: self.done.append((first, last)), 6
 
     def by_rows(self, rows: Any, code: Any, operands: int, results: int) -> None:
@@ -399,14 +399,14 @@ def test_turns_that_are_streamed_are_shared(
     copy = Copy(out, x)
     assert copy.turn is not None
     assert copy.turn.is_streamed is is_streamed
-    for asked in (0, 1, 2):
+    for requests in (0, 1, 2):
         copy(out, x, resources)
-        assert turner.asked == asked
+        assert turner.requests == requests
     assert turner.done == [(0, 6)] * 2
     assert workers.counts == ([6] * 2 if is_streamed else [])
     for shift in (8, 32):
         copy(whole_lines(16, 64, shift=shift), x, resources)
-    assert turner.asked == 2
+    assert turner.requests == 2
     monkeypatch.setattr(copying, "TURNED", x.nbytes + 1)
     assert Copy(out, x).turn is None
 

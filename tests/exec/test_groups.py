@@ -660,13 +660,13 @@ class ByRows:
     """A turner that compiles nothing, and keeps what it was asked for."""
 
     def __init__(self, worth: int) -> None:
-        self.worth, self.asked = worth, list[Any]()
+        self.worth, self.requests = worth, list[Any]()
 
     def function(self, turn: Any) -> None:
         """None: there is none."""
 
     def by_rows(self, *arguments: Any) -> Any:
-        self.asked.append(arguments)
+        self.requests.append(arguments)
         return "turning"
 
 
@@ -692,7 +692,7 @@ def test_large_results_of_compiled_code_are_turned_row_by_row(change: str) -> No
     # By compiled code, once as much was copied as is worth it.
     turnings = [turned._turning(columns, "code", 4, 2) for _ in range(3)]
     assert turnings == [None, "turning", "turning"]
-    assert turner.asked == [(columns, "code", 4, 2)] * 2
+    assert turner.requests == [(columns, "code", 4, 2)] * 2
     assert TilesFunction(op, Resources(), machine)._turning(columns, "code", 4, 2) is None
 
 

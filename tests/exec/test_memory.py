@@ -215,9 +215,9 @@ def test_pieces_of_less_than_twice_the_size_are_taken_again(size: int, piece: st
     pieces = {"large": pool.take(1024), "small": pool.take(256)}
     for each in pieces.values():
         pool.give(each)
-    taken = pool.take(size)
-    assert [name for name, each in pieces.items() if each is taken] == ([piece] if piece else [])
-    assert taken.size >= size
+    memory = pool.take(size)
+    assert [name for name, each in pieces.items() if each is memory] == ([piece] if piece else [])
+    assert memory.size >= size
     stats = pool.stats()
     assert (stats.reused, stats.new) == ((1, 2) if piece else (0, 3))
 

@@ -153,9 +153,11 @@ def test_numbers_of_known_range(
 
 def gathered(sizes: tuple[int, ...], collapsed: tuple[int, ...], **options: Any) -> Any:
     """Of a matrix, one window at the row (i,)."""
-    kept = tuple(range(len(sizes) - len(collapsed)))
+    offset_dims = tuple(range(len(sizes) - len(collapsed)))
     return lambda i, a: (
-        -apply_one(Gather(kept, collapsed, (), (), (0,), 0, sizes, **options), a, i.reshape((1,)))
+        -apply_one(
+            Gather(offset_dims, collapsed, (), (), (0,), 0, sizes, **options), a, i.reshape((1,))
+        )
     )
 
 

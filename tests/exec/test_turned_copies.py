@@ -271,7 +271,7 @@ class Noted(Linker):
     def _linked(self, text: str, pointers: int, numbers: int, *others: Any, **options: Any) -> Any:
         (head,) = [line for line in text.splitlines() if line.startswith("define i64 @f(")]
         assert (head.count("ptr"), head.count("i64 %")) == (pointers, numbers)
-        self.taken = pointers, numbers
+        self.signature = pointers, numbers
         return super()._linked(text, pointers, numbers, *others, **options)
 
 
@@ -284,8 +284,8 @@ def test_rows_that_are_turned_take_functions_and_memory() -> None:
     turner = TurnedCopies(linker, worth=1)
     (code, tasks) = turner.function(turn) or (None, 0)
     assert code is not None
-    assert (linker.taken, tasks) == ((2, 2), 1)
+    assert (linker.signature, tasks) == ((2, 2), 1)
     for operands, results, pointers in ((2, 1, 7), (1, 3, 8)):
         function: Any = turner.by_rows(rows, code, operands, results)
-        assert linker.taken == (pointers, 2)
+        assert linker.signature == (pointers, 2)
         assert function.code == [code, code]

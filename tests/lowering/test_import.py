@@ -774,7 +774,7 @@ def malformed(error: Exception) -> Any:
 def test_what_an_operation_s_attributes_do_to_its_reader(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(READERS, "stablehlo.sine", malformed(error))  # pyright: ignore
+    monkeypatch.setitem(READERS, "stablehlo.sine", malformed(error))
     text = HEAD + "%0 = stablehlo.sine %x : tensor<3xf32>" + TAIL
     with pytest.raises(errors.InvalidConfigError) as caught:
         import_stablehlo(text)
@@ -799,7 +799,7 @@ def test_readers_that_give_something_else(
     def read(r: Any, operation: Any, operands: Any) -> Any:
         return results(operands[0], r.slice(operands[0], 0, 0, 1))
 
-    monkeypatch.setitem(READERS, "stablehlo.sine", read)  # pyright: ignore
+    monkeypatch.setitem(READERS, "stablehlo.sine", read)
     text = HEAD + "%0 = stablehlo.sine %x : tensor<3xf32>" + TAIL
     with pytest.raises(errors.InvalidConfigError, match=rf"{match}\s+at -:2"):
         import_stablehlo(text)

@@ -296,8 +296,8 @@ def test_choices_by_bool_are_if_and_others_case() -> None:
 @pytest.mark.parametrize("flag", [False, True])
 def test_what_is_known_of_indices_is_told(flag: bool) -> None:
     x, at = tnf.TensorSpec((5,), "f4"), tnf.TensorSpec((2, 1), "i8")
-    taken = indexing.Gather((), (0,), (), (), (0,), 1, (1,), indices_are_sorted=flag)
-    text = str(module_of(lambda x, i: apply(taken, x, i), x, at))
+    gather = indexing.Gather((), (0,), (), (), (0,), 1, (1,), indices_are_sorted=flag)
+    text = str(module_of(lambda x, i: apply(gather, x, i), x, at))
     assert f"indices_are_sorted = {str(flag).lower()}" in text
     for others in (False, True):
         op = indexing.Scatter(
