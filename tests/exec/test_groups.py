@@ -402,6 +402,14 @@ def over_rows(fn: Any, extent: int = 5) -> Any:
     return whole
 
 
+def over_rows_by_two_views(x: Any) -> Any:
+    """The sums of rows, repeated along rows by two views, and a product with them."""
+    e = tnf.exp(x)
+    column = tnf.lax.reshape(tnf.sum(e, axis=1), (4, 1))
+    repeated = tnf.lax.broadcast_in_dim(column, (4, 5), (0, 1))
+    return e * repeated, repeated
+
+
 def several_waiting(count: int) -> Any:
     """A total, steps on it in a row, and one that the group would take."""
 
@@ -452,6 +460,8 @@ RUNS: dict[str, tuple[Any, tuple[Any, ...], str]] = {
                             "(Exp ReduceSum BroadcastInDim Multiply) 4x5 by 1: 1+0"),
     "repeated and needed outside": (over_rows(lambda e, m: (e * m, m)), (TABLE,),
                                     "(Exp ReduceSum BroadcastInDim Multiply) 4x5 by 1: 2+0, BroadcastInDim"),
+    "repeated by two views and needed outside": (over_rows_by_two_views, (TABLE,),
+        "(Exp ReduceSum Reshape BroadcastInDim Multiply) 4x5 by 1: 2+0, Reshape, BroadcastInDim"),
     "repeated into more than there is": (over_rows(lambda e, m: -m, 6), (TABLE,),
                                          "(Exp ReduceSum) 4x5 by 1: 1+0, BroadcastInDim, (Negate) 4x6 by 2: 1+0"),
     "repeated into less": (over_rows(lambda e, m: -m, 3), (TABLE,),

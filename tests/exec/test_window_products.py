@@ -17,6 +17,7 @@ from tenferro.exec.kernels.window_products import (
     _multiply,
     matrix_of,
     products,
+    scattered,
 )
 from tenferro.exec.kernels.windows import Window, padded
 from tenferro.exec.runtime.resources import CALLER
@@ -266,3 +267,61 @@ def test_a_product_is_written_where_places_are_one_axis(monkeypatch: pytest.Monk
         _multiply(left, right, out, (0, 2), None)
         assert (out == 5).all()
         assert ways == expected  # of the second there is a copy
+
+
+def test_a_product_is_copied_where_neither_axis_of_the_result_has_neighbours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ways: list[bool] = []
+    monkeypatch.setattr(window_products, "multiplied", lambda *args: ways.append(args[3]))
+    out = np.zeros((1, 4, 6, 2))[..., 0]
+    _multiply(np.ones((6, 5)), np.ones((5, 4)), out, (0, 2), None)
+    assert (out == 5).all()
+    assert ways == []
+
+
+def test_threads_are_asked_by_multiplications_and_by_what_is_copied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[int, ...]] = []
+    original = window_products.workers_for
+    monkeypatch.setattr(
+        window_products,
+        "workers_for",
+        lambda resources, *work: asked.append(work) or original(resources, *work),
+    )
+    x, w = np.ones((2, 3, 9)), np.ones((5, 3, 2))
+    _Factors(plain(1), x, w, (8,), CALLER)
+    assert asked == [(2 * 8 * 3 * 2 * 5, 2 * 8 * 3 * 2)]
+    asked.clear()
+    scattered(plain(1), x, w, np.zeros((2, 5, 8)), CALLER)
+    assert asked == [(2 * 3 * 9 * 2 * 5,)]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 9])
+def test_sums_of_what_meets_are_made_in_blocks_of_rows(
+    rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heights: list[int] = []
+    original = window_products._add_what_meets
+    monkeypatch.setattr(
+        window_products,
+        "_add_what_meets",
+        lambda total, *rest: heights.append(total.shape[2]) or original(total, *rest),
+    )
+    x = np.arange(8.0).reshape(1, 1, 8)
+    # Elements of x beside each row: two kernels of one tap each.
+    monkeypatch.setattr(window_products, "BLOCK_BYTES", rows * 2 * 8 // 2)
+    out = np.zeros((1, 2, 8))
+    scattered(plain(1), x, np.array([2.0, 3.0]).reshape(2, 1, 1), out, CALLER)
+    np.testing.assert_array_equal(out[0], [2 * x[0, 0], 3 * x[0, 0]])
+    cuts = _blocks((8,), rows)
+    assert heights == [max([part.stop - part.start for (part,) in cuts])] * len(cuts)
+
+
+def test_rows_that_nothing_meets_are_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window_products, "BLOCK_BYTES", 1)
+    window = Window((1,), ((6, 7),), (1,), (1,))
+    out = np.full((1, 1, 16), np.nan)
+    scattered(window, np.ones((1, 1, 3)), np.full((1, 1, 1), 2.0), out, CALLER)
+    np.testing.assert_array_equal(out[0, 0], [0] * 6 + [2] * 3 + [0] * 7)

@@ -190,7 +190,7 @@ def _cut(x: Array, axes: Axes, block: Block) -> Array:
 def _over_rows(factors: _Factors, out: Array) -> None:
     """Blocks of places, each times the kernels; in the order in which the result lies."""
     outputs = out.shape[1]
-    places = tuple(sorted(factors.places, key=lambda axis: -abs(out.strides[axis])))
+    places = tuple(sorted(factors.places, key=lambda axis: -out.strides[axis]))
     blocks = factors.cuts(places, factors.terms)
     smallest = factors.rows // len(blocks) // 2 * factors.terms * outputs
     if factors.is_places_first or smallest < EITHER_WAY:
@@ -215,7 +215,7 @@ def _multiply(left: Array, right: Array, out: Array, places: Axes, memory: Any) 
     down, across = step_of(out, places), out.strides[1]
     shape = left.shape[0], right.shape[1]
     if down is not None and is_readable((down, across), shape, out.itemsize):
-        turned = abs(down) < abs(across)
+        turned = down < across
         is_slow = left.strides[0] > left.strides[1] and left.shape[1] > FEW_COLUMNS * shape[1]
         if not turned or (not is_slow and _goes_either_way(left, right)):
             target = out.transpose(*places, 1).reshape(shape, copy=False)
@@ -293,15 +293,13 @@ def scattered(window: Window, x: Array, w: Array, out: Array, resources: Resourc
         with scratch(resources, rooms) as memory:
             total = np.ndarray(planes, out.dtype, memory[1])
             for n, block in runs[first:last]:
-                rows = slice(max(0, block.start - before), min(extents[0], block.stop - after))
-                if rows.stop > rows.start:
-                    part = matrix_of(x[n, :, rows], (0,), (*range(1, x.ndim - 1),), False, None)
-                    y = np.ndarray((len(kernels), part.shape[1]), out.dtype, memory[0])
-                    np.matmul(kernels, part, out=y)
-                    terms = y.reshape(len(taps), len(w), rows.stop - rows.start, *extents[1:])
-                    _add_what_meets(total, terms, meets, rows.start - block.start)
-                else:
-                    total.fill(0)
+                low, high = max(0, block.start - before), min(extents[0], block.stop - after)
+                rows = x[n, :, low : max(low, high)]
+                part = matrix_of(rows, (0,), (*range(1, x.ndim - 1),), False, None)
+                y = np.ndarray((len(kernels), part.shape[1]), out.dtype, memory[0])
+                np.matmul(kernels, part, out=y)
+                terms = y.reshape(len(taps), len(w), *rows.shape[1:])
+                _add_what_meets(total, terms, meets, low - block.start)
                 for phase in product(*map(range, steps)):
                     begin, end = (steps[0] * place for place in (block.start, block.stop))
                     target = out[n, :, begin:end]
