@@ -475,6 +475,7 @@ class Code:
     def _widened(self, bits: str, dtype: DType) -> str:
         """The float32 of the bits of a number."""
         if dtype is DType.F16:
+            self._require_conversions()
             half = self.value(f"bitcast i16 {bits} to half")
             return self.value(f"fpext half {half} to float")
         wide = self.value(f"zext i16 {bits} to i32")
@@ -483,8 +484,7 @@ class Code:
     def _narrowed(self, value: str, dtype: DType) -> str:
         """The bits of a float32, rounded; LLVM's own bfloat16 would have no subnormal numbers on some processors."""
         if dtype is DType.F16:
-            if not self.converts_halves:
-                raise NotCompiledError("float16 is not compiled: the processor has no conversions")
+            self._require_conversions()
             half = self.value(f"fptrunc float {value} to half")
             return self.value(f"bitcast half {half} to i16")
         bits = self.value(f"bitcast float {value} to i32")
@@ -495,6 +495,11 @@ class Code:
         nan = self.value(f"or i32 {sign}, {0x7FC00000}")
         chosen = self.value(f"select i1 {is_nan}, i32 {nan}, i32 {carried}")
         return self.value(f"trunc i32 {self.value(f'lshr i32 {chosen}, 16')} to i16")
+
+    def _require_conversions(self) -> None:
+        """That the processor converts float16; LLVM calls a library of compilers else, which nothing links."""
+        if not self.converts_halves:
+            raise NotCompiledError("float16 is not compiled: the processor has no conversions")
 
 
 def arguments(pointers: Sequence[str], numbers: Sequence[str]) -> str:
