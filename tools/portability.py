@@ -1,7 +1,8 @@
 """Run the numerical tests as if on processors with smaller vectors, and see that the settings have an effect.
 
-NumPy chooses its loops by what the processor has, XLA compiles for it, and OpenBLAS has a kernel for each:
-results differ in their last bits from machine to machine, and tolerances must hold on all.
+NumPy chooses its loops by what the processor has, XLA and LLVM compile for it, and OpenBLAS has a kernel for each:
+results differ in their last bits from machine to machine, and tolerances must hold on all. The processes of the tests
+load this file as a plugin of pytest, which cuts down what LLVM makes code for.
 
     python tools/portability.py             both settings, one after the other
     python tools/portability.py --part 1/10  every tenth test
@@ -10,6 +11,7 @@ results differ in their last bits from machine to machine, and tolerances must h
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import subprocess
@@ -19,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+CUT_DOWN_TO = "PORTABILITY_PROCESSOR"
+"""The variable with the name of a setting."""
 TESTS = [
     "tests/ad",
     "tests/api",
@@ -36,6 +40,9 @@ PROBE = """
 import hashlib, json, pathlib, sys, tempfile
 import numpy as np
 import threadpoolctl
+from tools import portability
+
+portability.cut_down_llvm()
 
 x = np.linspace(0.0, 1.0, 1000)
 with tempfile.TemporaryDirectory() as folder:
@@ -52,7 +59,9 @@ current = {
     for variant in variants.values()
 }
 blas = sorted({str(pool.get("architecture")) for pool in threadpoolctl.threadpool_info()})
-print(json.dumps({"numpy": sorted(current), "blas": blas, "xla": hashlib.sha256(code).hexdigest()}))
+digest = hashlib.sha256(code).hexdigest()
+llvm = portability.llvm_processor()
+print(json.dumps({"numpy": sorted(current), "blas": blas, "xla": digest, "llvm": llvm}))
 """
 
 
@@ -62,24 +71,64 @@ class Setting:
 
     name: str
     numpy_has: frozenset[str]
+    llvm_has: frozenset[str]
     blas: str
 
     def environment(self, found: list[str]) -> dict[str, str]:
-        """Variables that NumPy, OpenBLAS and XLA read when a process starts."""
+        """Variables that NumPy, OpenBLAS, XLA and this file read when a process starts."""
         cut = [feature for feature in found if feature not in self.numpy_has]
         return {
             "NPY_DISABLE_CPU_FEATURES": " ".join(cut),
             "OPENBLAS_CORETYPE": self.blas,
             "OPENBLAS_NUM_THREADS": "1",
             "XLA_FLAGS": f"--xla_cpu_max_isa={self.name}",
+            CUT_DOWN_TO: self.name,
         }
 
 
+SSE4_2 = frozenset({
+    "64bit", "cmov", "crc32", "cx16", "cx8", "fxsr", "mmx", "popcnt", "sahf",
+    "sse", "sse2", "sse3", "sse4.1", "sse4.2", "ssse3",
+})  # fmt: skip
+"""LLVM's names of what Nehalem has."""
+AVX2 = SSE4_2 | {
+    "aes", "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "fsgsbase", "invpcid", "lzcnt", "movbe",
+    "pclmul", "rdrnd", "xsave", "xsaveopt",
+}  # fmt: skip
+"""LLVM's names of what Haswell has."""
 SETTINGS = [
     # NumPy's names before and after it dispatches on levels.
-    Setting("AVX2", frozenset({"X86_V3", "AVX", "F16C", "FMA3", "AVX2"}), "Haswell"),
-    Setting("SSE4_2", frozenset(), "Nehalem"),
+    Setting("AVX2", frozenset({"X86_V3", "AVX", "F16C", "FMA3", "AVX2"}), AVX2, "Haswell"),
+    Setting("SSE4_2", frozenset(), SSE4_2, "Nehalem"),
 ]
+
+
+def llvm_processor() -> list[str]:
+    """The processor that LLVM makes code for, and its features; nothing without llvmlite."""
+    if importlib.util.find_spec("llvmlite") is None:
+        return []
+    import llvmlite.binding as llvm
+
+    features = llvm.get_host_cpu_features()
+    return [llvm.get_host_cpu_name(), *sorted([name for name, has in features.items() if has])]
+
+
+def cut_down_llvm() -> None:
+    """Have LLVM make code for the processor of the setting that this process runs in."""
+    settings = {setting.name: setting for setting in SETTINGS}
+    setting = settings.get(os.environ.get(CUT_DOWN_TO, ""))
+    if setting is None or importlib.util.find_spec("llvmlite") is None:
+        return
+    import llvmlite.binding as llvm
+
+    features = llvm.get_host_cpu_features()
+    features.update({name: has and name in setting.llvm_has for name, has in features.items()})
+    vars(llvm).update(get_host_cpu_name=setting.blas.lower, get_host_cpu_features=lambda: features)
+
+
+def pytest_configure() -> None:
+    """Before the tests of a process."""
+    cut_down_llvm()
 
 
 def found_features() -> list[str]:
@@ -120,14 +169,15 @@ def main() -> int:
             continue
         cut = probe(environment)
         print(f"{setting.name}: {cut}", flush=True)
-        without = [name for name in ("numpy", "xla") if cut[name] == here[name]]
+        names = ["numpy", "xla", *(["llvm"] if here["llvm"] else [])]
+        without = [name for name in names if cut[name] == here[name]]
         if cut["blas"] != [setting.blas]:
             without.append("blas")
         if without:
             print(f"{setting.name}: no effect on {', '.join(without)}")
             failed = True
         arguments = ["-n", "2", "--dist", "worksteal", "--part", part, *TESTS]
-        command = [sys.executable, "-m", "pytest", *arguments]
+        command = [sys.executable, "-m", "pytest", "-p", "tools.portability", *arguments]
         failed |= (
             subprocess.run(command, env={**os.environ, **environment}, cwd=ROOT).returncode != 0
         )
