@@ -107,20 +107,6 @@ def test_halves_where_the_processor_only_converts_them(monkeypatch: pytest.Monke
     require_near(compiled, interpreted, 2e-3)
 
 
-@pytest.mark.parametrize("write", [tnf.isfinite, lambda x: x + x, lambda x: x.astype("f4")])
-def test_halves_where_the_processor_does_not_convert_them(
-    write: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = link.processor()
-    plain = link.Processor(own.name, own.features, own.multiplies_and_adds, False, own.lanes)
-    monkeypatch.setattr(link, "processor", lambda: plain)
-    xs = np.array([0.5, -np.inf, np.nan, -0.0, 6e-8], np.float16)
-    program = tnf.compile(lambda xs: tnf.scan(lambda c, x: (c, write(x)), 0, xs)[1], xs)
-    (y,), (expected,), (remark,) = both(program, xs)
-    assert "float16" in remark
-    require_same_bits(y, expected)
-
-
 @each_card
 def test_samples(card: Any) -> None:
     if issubclass(card, ControlOp | DynamicTruncate):

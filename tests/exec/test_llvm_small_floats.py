@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 from scipy import special
 
 import tenferro as tnf
-from tenferro.exec.llvm.link import is_installed, processor
+from tenferro.exec.llvm import link
+from tenferro.exec.llvm.link import is_installed
 from tenferro.types import DType
 from tests.exec.compiled_loops import in_a_loop
 
@@ -19,10 +21,19 @@ SMALL = [DType.F16, DType.BF16]
 BITS = np.arange(1 << 16, dtype=np.uint16)
 
 
+@pytest.fixture(autouse=True, params=["by its instructions", "by integers"])
+def conversions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How float16 is converted: where the processor does not, by integers."""
+    own = link.processor()
+    if request.param == "by integers":
+        own = replace(own, converts_halves=False)
+    elif not own.converts_halves:
+        pytest.skip("this processor has no conversions of float16")
+    monkeypatch.setattr(link, "processor", lambda: own)
+
+
 def every(dtype: DType) -> np.ndarray:
     """Every number, in rows that a loop goes along."""
-    if dtype is DType.F16 and not processor().converts_halves:
-        pytest.skip("this processor has no conversions of float16")
     return BITS.view(dtype.dtype).reshape(4, -1)
 
 
@@ -138,8 +149,6 @@ def test_functions(dtype: DType) -> None:
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
 def test_sums_and_products_of_matrices(dtype: DType) -> None:
     """Accumulated in float32, and rounded once at the end."""
-    if dtype is DType.F16 and not processor().converts_halves:
-        pytest.skip("this processor has no conversions of float16")
     rng = np.random.default_rng(0)
     x, y = (rng.standard_normal(shape).astype(dtype.dtype) for shape in ((3, 20, 30), (3, 30, 17)))
     values = in_a_loop(
@@ -160,3 +169,30 @@ def test_sums_and_products_of_matrices(dtype: DType) -> None:
         epsilon = float(np.spacing(np.ones((), dtype.dtype)))
         difference = np.abs(value.astype(np.float64) - wanted)
         assert (difference <= 0.51 * epsilon * np.abs(wanted) + 1e-5).all()
+
+
+def test_float32_rounded_to_float16() -> None:
+    """The numbers of float16 and what is beside them and between them, and others."""
+    halves = BITS.view(np.float16).astype(np.float32)
+    with np.errstate(invalid="ignore", over="ignore"):
+        between = halves + np.spacing(halves.astype(np.float16)).astype(np.float32) / 2
+    rng = np.random.default_rng(3)
+    others = rng.integers(0, 1 << 32, 1 << 16, dtype=np.uint32).view(np.float32)
+    values = [
+        halves,
+        between,
+        others,
+        np.float32([65519.996, 65520, 2**-24, 2**-25, 2**-149, 3e38]),
+    ]
+    with np.errstate(invalid="ignore"):
+        x = np.concatenate(
+            [
+                np.nextafter(y, np.float32(z)) if z else y
+                for y in values
+                for z in (-np.inf, 0, np.inf)
+            ]
+        )
+    x = x[: len(x) // 4 * 4].reshape(4, -1)
+    (y,) = in_a_loop(lambda x: [x.astype("f2")], x)
+    with np.errstate(over="ignore"):
+        require_equal(y, x.astype(np.float16))

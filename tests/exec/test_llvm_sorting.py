@@ -10,7 +10,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro.exec.llvm import sorting
-from tenferro.exec.llvm.link import is_installed, processor
+from tenferro.exec.llvm.link import is_installed
 from tests.exec.compiled_loops import in_a_loop
 
 pytestmark = pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
@@ -38,8 +38,6 @@ def bits(x: Any) -> Any:
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
 @pytest.mark.parametrize("shape", [(2, 1), (3, 7), (2, 100), (2, 5, 3), (2, 0)], ids=str)
 def test_a_stable_order(dtype: Any, shape: tuple[int, ...]) -> None:
-    if dtype is np.float16 and not processor().converts_halves:
-        pytest.skip("this processor has no conversions of float16")
     x = numbers(dtype, *shape)
     key = x.astype(np.float32) if dtype is ml_dtypes.bfloat16 else x
     order = np.argsort(key, axis=1, kind="stable")
