@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import tenferro as tnf
-from tenferro.program.tape import tapes_of
+from tenferro.program.tape import Tape, TapeValue, tapes_of
 
 
 def turn(u: Any, _: Any) -> Any:
@@ -23,7 +24,7 @@ def test_residuals_are_stacked() -> None:
     assert {(str(v.spec), v.op) for v in forward.stacked} == {("f64[4]", "Cos"), ("f64[4]", "Exp")}
     assert forward.turn_bytes == 32 * len(forward.stacked)
     assert forward.nbytes == 5 * forward.turn_bytes
-    assert all("test_tapes.py:14 in turn" in v.source for v in forward.stacked)
+    assert all("test_tapes.py:15 in turn" in v.source for v in forward.stacked)
 
 
 def test_a_checkpoint_keeps_the_carry_and_computes_the_rest_again() -> None:
@@ -55,3 +56,24 @@ def test_loops_with_a_bound_are_while_loops_that_write_rows() -> None:
     tape = next(iter(tapes_of(program).values()))
     assert tape.turns == 20
     assert tape.nbytes == 20 * tape.turn_bytes > 0
+
+
+def value(op: str) -> TapeValue:
+    return TapeValue(tnf.TensorSpec((3,), "f8"), op, "model.py:7")
+
+
+@pytest.mark.parametrize(
+    ("tape", "lines"),
+    [
+        (Tape(5, (), (), 3), []),
+        (Tape(5, (value("Sin"),), (), 0),
+         ["stacks 24 B of each turn, 120 B of 5 turns", f"stacked: {value('Sin')}"]),
+        (Tape("n", (value("Sin"), value("Cos")), (value("Exp"),), 2),
+         ["stacks 48 B of each turn, a number of bytes that depends on symbols of n turns",
+          f"stacked: {value('Sin')}", f"stacked: {value('Cos')}", f"computed again: {value('Exp')}",
+          "not kept: 2 other values of a turn"]),
+        (Tape(5, (), (value("Exp"),), 1), [f"computed again: {value('Exp')}", "not kept: 1 other values of a turn"]),
+    ],
+)  # fmt: skip
+def test_the_lines_of_a_tape(tape: Tape, lines: list[str]) -> None:
+    assert tape.lines() == lines

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tenferro.graph import Instruction
 from tenferro.ops.control import Scan, While
-from tenferro.ops.indexing import DynamicUpdateSlice, Scatter
+from tenferro.ops.indexing import Scatter
 from tenferro.program.instructions import makers
 from tenferro.types import TensorSpec
 
@@ -116,10 +116,10 @@ def _written_rows(body: GraphProgram, num_consts: int) -> tuple[Any, list[int]]:
     turns, rows = 0, list[int]()
     for own, output in zip(body.input_slots[num_consts:], body.output_slots, strict=True):
         step = steps.get(output)
-        if step is None or not isinstance(step.op, Scatter | DynamicUpdateSlice):
+        if step is None or not isinstance(step.op, Scatter):
             continue
-        row = step.inputs[2 if isinstance(step.op, Scatter) else 1]
-        if step.inputs[0] == own and body.types[row].rank == body.types[own].rank - 1:
+        operand, _, row = step.inputs
+        if operand == own and body.types[row].rank == body.types[own].rank - 1:
             turns = body.types[own].shape[0]
             rows.append(row)
     return turns, rows

@@ -144,13 +144,12 @@ def plan(inputs: Sequence[str], output: str, shapes: Sequence[Any], optimize: An
     >>> plan(("ij", "jk", "kl"), "il", ((2, 9), (9, 9), (9, 2)), "optimal")
     ((0, 1), (0, 1))
     """
-    operands = len(inputs)
     if _is_path(optimize):
-        return _completed(optimize, operands)
-    if operands < 3:
-        return _completed((), operands)
+        return _completed(optimize, len(inputs))
+    if not waits_for_extents(len(inputs), optimize):
+        return _completed((), len(inputs))
     steps, _ = plan_info(inputs, output, shapes, optimize)
-    return _completed(tuple(steps), operands)
+    return _completed(tuple(steps), len(inputs))
 
 
 def plan_info(
