@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,41 @@ def test_the_page_is_complete_in_itself_and_safe() -> None:
     assert "<i>" not in page
     assert not re.search(r"(src|href)\s*=|@import|url\(|fetch\(", page)
     assert "srcdoc" in program._repr_html_()
+
+
+def boxes(page: str) -> dict[str, dict[str, Any]]:
+    """What a page says of each box, by its name."""
+    start = page.index('{"name":')
+    return {box["name"]: box for box in json.JSONDecoder().raw_decode(page[start:])[0]["boxes"]}
+
+
+def layer(x: Any) -> Any:
+    return tnf.sin(x)
+
+
+def test_hovering_tells_all_of_a_box() -> None:
+    line = layer.__code__.co_firstlineno + 1
+    page = tnf.compile(lambda x: layer(x), np.ones(2)).to_html()
+    assert boxes(page)["Sin"] == {
+        "kind": "op", "name": "Sin", "detail": "Sin", "gives": ["f64[2]"], "takes": [0],
+        "file": "test_drawing.py", "line": line, "function": "layer", "of": "",
+        "seconds": None, "bytes": None, "inside": [],
+    }  # fmt: skip
+    of_gradient = boxes(tnf.compile(tnf.grad(lambda x: tnf.sum(layer(x))), np.ones(2)).to_html())
+    assert (of_gradient["Cos"]["of"], of_gradient["Cos"]["line"]) == ("Sin", line)
+    argument = boxes(page)["x"]
+    assert (argument["kind"], argument["file"], argument["line"]) == ("input", "", 0)
+
+
+def test_the_body_of_a_loop_is_told_in_order() -> None:
+    def turn(i: Any, x: Any) -> Any:
+        return tnf.cond(x[0] > 0, lambda: tnf.exp(tnf.sin(x)), lambda: tnf.cos(x))
+
+    page = tnf.compile(lambda x: tnf.fori_loop(0, 2, turn, x), np.ones(4)).to_html()
+    (inside,) = [box["inside"] for box in boxes(page).values() if box["inside"]]
+    names = [line.split("(")[0].split(" ->")[0] for line in inside]
+    branches = names.index("  Cond")
+    assert names[branches + 1 : branches + 4] == ["    Cos", "    Sin", "    Exp"]
 
 
 @pytest.mark.skipif(BROWSER is None, reason="chromium is not installed")

@@ -75,11 +75,11 @@ def _inside(program: GraphProgram) -> dict[int, list[str]]:
     """Instructions in the bodies of loops and branches, by the number of the instruction that holds them."""
     inside: dict[int, list[str]] = {}
     for number, instruction in enumerate(program.instructions):
-        left = [(1, step) for step in _steps_inside(instruction.op)]
-        while left:
-            depth, (op, types) = left.pop(0)
+        waiting = [(1, step) for step in reversed(_steps_inside(instruction.op))]
+        while waiting:
+            depth, (op, types) = waiting.pop()
             inside.setdefault(number, []).append(f"{'  ' * depth}{op} -> {types}")
-            left = [(depth + 1, step) for step in _steps_inside(op)] + left
+            waiting += [(depth + 1, step) for step in reversed(_steps_inside(op))]
     return inside
 
 
