@@ -13,6 +13,7 @@ import pytest
 from tenferro.exec.kernels import matrix_product, sums_of_products
 from tenferro.exec.kernels.convolution import Convolved
 from tenferro.exec.kernels.sums_of_products import DirectSums, SumOfProducts
+from tenferro.exec.kernels.windows import Window
 from tenferro.exec.llvm.code import NotCompiledError
 from tenferro.exec.llvm.link import Linker, Processor, is_installed, processor
 from tenferro.exec.llvm.sums_of_products import CompiledSums, text_of, tile_of
@@ -268,3 +269,20 @@ def test_kernels_of_one_element_are_read_in_blocks_where_they_lie(
         run = Convolved(op, Resources(Workers(threads)), "K", compiled(processor()))
         np.testing.assert_allclose(run(x, w), defined(op, x, w), 1e-12, 1e-12)
     assert written == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("dilation", "expected"),
+    [
+        ((1, 1), ((3, 45, 160), (10, 1, 16))),  # a row of the kernel and its channels are one axis
+        ((2, 1), ((3, 90, 160), (10, 1, 16))),
+        ((1, 2), ((3, 45, 160), (2, 10, 80), (5, 1, 16))),
+    ],
+)
+def test_terms_that_follow_each_other_are_one_axis(dilation: Any, expected: Any) -> None:
+    x, w = channels_last(np.zeros((1, 5, 7, 9))), np.zeros((16, 5, 3, 2))
+    window = Window((1, 1), ((0, 0), (0, 0)), (1, 1), dilation)
+    counts = window.counts(x.shape[2:], w.shape[2:])
+    plan = sums_of_products._plan(window, x, w, channels_last(np.zeros((1, 16, *counts))))
+    assert plan is not None
+    assert plan.sums.terms == expected
