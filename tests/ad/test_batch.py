@@ -133,6 +133,13 @@ def test_each_slice_is_cut_at_its_axis(axis: int) -> None:
     np.testing.assert_array_equal(cut, np.take(x, [0, 1], axis + 1))
 
 
+@pytest.mark.parametrize("in_axes", [(0, 0), (None, 0)])
+def test_slices_of_different_extents_are_refused(in_axes: Any) -> None:
+    cut = tnf.vmap(lambda x, n: tnf.dynamic_truncate(x, n), in_axes)
+    with pytest.raises(errors.UnsupportedError, match=r"DynamicTruncate: .* sizes that differ"):
+        tnf.compile(cut, np.ones((3, 5)) if in_axes[0] == 0 else np.ones(5), np.array([1, 2, 3]))
+
+
 def gathers(program: Any) -> list[Any]:
     return [step.op for step in program.instructions if isinstance(step.op, Gather)]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from tenferro.ad.algebra import Value, apply, apply_one, lead_all, zeros
 from tenferro.ad.rule import AdRows, Values, linear
+from tenferro.errors import UnsupportedError
 from tenferro.ops import dynamic as ops
 from tenferro.ops.source import ShapeOf
 from tenferro.ops.structural import BroadcastInDim
@@ -26,7 +27,15 @@ def pad_transpose(op: ops.PadToMatch, x: Value, reference: Value, y_bar: Value) 
 
 
 def truncate_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """The same axis, behind the leading one."""
+    """The same axis, behind the leading one.
+
+    Raises:
+        UnsupportedError: sizes that differ, of which each gives a slice of another extent.
+    """
+    if batched[1]:
+        raise UnsupportedError(
+            f"{op.name}: has no batch rule for sizes that differ, because slices have one extent; mask with where"
+        )
     return apply(replace(op, axis=op.axis + 1), *inputs)
 
 
