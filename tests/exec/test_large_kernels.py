@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tenferro.exec.kernels import KERNELS
+from tenferro.exec.kernels.reduction import SMALLEST_LAYER, accumulated
 from tenferro.ops.indexing import Scatter
 from tenferro.ops.reduction import CumMax, CumProd, CumSum, Sort, TopK
 
@@ -66,6 +67,14 @@ def test_running_results_along_any_axis_of_any_order(card: Any, reverse: bool) -
             wanted = np.moveaxis(np.stack(expected), 0, axis)
             found = KERNELS[card](card(axis, reverse), layout)
             assert np.array_equal(found, np.flip(wanted, axis) if reverse else wanted)
+
+
+def test_running_results_layer_by_layer_leave_the_operand_as_it_is() -> None:
+    x = np.arange(3.0 * SMALLEST_LAYER).reshape(3, SMALLEST_LAYER)
+    before = x.copy()
+    result = accumulated(np.add, x, 0)
+    np.testing.assert_array_equal(result, np.cumsum(before, axis=0))
+    np.testing.assert_array_equal(x, before)
 
 
 def test_sorting_is_stable_with_and_without_equal_keys() -> None:

@@ -474,3 +474,22 @@ def test_a_constant_with_two_axes_beside_arrays_of_any_order(order: str) -> None
     x = np.asarray(X, order=order)
     (y,) = [line.function(x)]
     assert y.tobytes() == executor.run(program, x).tobytes()
+
+
+@pytest.mark.parametrize(("size", "count", "is_optimised"), [(10, 3, False), (60000, 3, True)])
+def test_the_time_that_a_line_saves_and_costs(size: int, count: int, is_optimised: bool) -> None:
+    """A call of NumPy for each step, and the way to the cache; passes where their absence costs a tenth of that."""
+
+    def fn(x: Any) -> Any:
+        for _ in range(count):
+            x = x * 2.0
+        return x
+
+    program = tnf.GraphExecutor("K", compiled=False).compile(tnf.compile(fn, np.ones(size)))
+    (line,) = lines_of(program)
+    saved = count * lines.CALL + count * size / lines.WORK - sum(lines.LINE)
+    assert line.saves == pytest.approx(saved)
+    assert (count * size * lines.UNOPTIMISED > saved * lines.FAST) == is_optimised
+    assert line.is_optimised == is_optimised
+    prices = [lines.PRICE, lines.PRICE_OF_PASSES][: 1 + is_optimised]
+    assert line.price == sum([start + each * count for start, each in prices])

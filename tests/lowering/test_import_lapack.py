@@ -102,10 +102,12 @@ def test_vectors_of_either_side(dtype: str) -> None:
             tolerance = 1000 * np.finfo(dtype).eps
             if left:
                 u = vectors[0]
+                assert np.isfinite(u).all()
                 np.testing.assert_allclose(
                     adjoint(u) @ a, w[..., None] * adjoint(u), atol=tolerance
                 )
             if right:
+                assert np.isfinite(vectors[-1]).all()
                 np.testing.assert_allclose(
                     a @ vectors[-1], vectors[-1] * w[:, None], atol=tolerance
                 )
