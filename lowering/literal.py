@@ -33,7 +33,7 @@ def dense(array: Any) -> str:
     array = np.asarray(array)
     if array.size == 0:
         return "dense<>"
-    first = array.reshape(-1)[:1]
+    first = array.flat[:1]
     if array.size == 1 or array.tobytes() == first.tobytes() * array.size:
         return f"dense<{_element(first[0], DType.of(array.dtype))}>"
     if array.size > LONGEST_LIST:
@@ -57,12 +57,12 @@ def quoted(text: str) -> str:
 
 def is_splat(array: Any) -> bool:
     """True when every element has the bits of the first."""
-    return array.tobytes() == array.reshape(-1)[:1].tobytes() * array.size
+    return array.tobytes() == array.flat[:1].tobytes() * array.size
 
 
 def _nested(array: Any, dtype: DType) -> str:
     """Brackets around brackets, innermost axis last, built by joining from the inside out."""
-    parts = [_element(value, dtype) for value in array.reshape(-1)]
+    parts = [_element(value, dtype) for value in array.ravel()]
     for extent in reversed(array.shape):
         parts = [
             f"[{', '.join(parts[start : start + extent])}]"

@@ -502,7 +502,7 @@ def _digest(array: np.ndarray[Any, Any]) -> Any:
 def _gathered(rows: Sequence[Any], devices: Any) -> Any:
     """Each device's rows of digests, in every process; those of other processes' devices are not looked at."""
     jax, _ = modules()
-    mesh = jax.sharding.Mesh(devices.reshape(-1), ("device",))
+    mesh = jax.sharding.Mesh(devices.ravel(), ("device",))
     shape = (devices.size, *rows[0].shape)
     cut, whole = (
         jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes))

@@ -105,7 +105,7 @@ def installed_versions() -> dict[str, str]:
 
 def digest_of(array: Any) -> str:
     """SHA-256 of the elements, row-major."""
-    return hashlib.sha256(np.asarray(array, order="C").reshape(-1).view(np.uint8).data).hexdigest()
+    return hashlib.sha256(np.asarray(array, order="C").ravel().view(np.uint8).data).hexdigest()
 
 
 def gradient_path(path: Any) -> Path:

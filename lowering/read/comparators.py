@@ -106,10 +106,10 @@ def constants_of(r: Reader, block: Block) -> list[Any]:
         if operation.name == "stablehlo.constant" and not isinstance(
             operation.attributes["value"], str
         ):
-            constants.append(np.asarray(operation.attributes["value"]).reshape(-1)[0])
+            constants.append(np.asarray(operation.attributes["value"]).flat[0])
         taken = [value for value in operation.operands if value not in inside]
         known = [r.known(r.surroundings[value]) for value in taken]
-        constants += [array.reshape(-1)[0] for array in known if array is not None]
+        constants += [array.flat[0] for array in known if array is not None]
         inside |= {*operation.results, *taken}
     return constants
 

@@ -100,7 +100,7 @@ def _shape(r: Reader, operation: Operation, value: int) -> tuple[Any, ...]:
             "by +, -, * and division without a rest, and an argument's elements, or another operation, "
             "decide one of them"
         )
-    return tuple(extents.reshape(-1).tolist())
+    return tuple(extents.ravel().tolist())
 
 
 # ---- what is known of integers ---------------------------------------------------------------
@@ -118,7 +118,7 @@ def extents_of(r: Reader, value: int) -> Any:
         array = r.evaluated(value)
     if array is None or np.asarray(array).dtype.kind not in "iub":
         return None
-    return _array(np.asarray(array).reshape(-1).tolist(), np.shape(array))
+    return _array(np.asarray(array).ravel().tolist(), np.shape(array))
 
 
 def note_extents(
@@ -143,7 +143,7 @@ def _note_claim(r: Reader, operation: Operation, operands: Sequence[int], result
     sides = [extents_of(r, value) for value in operands]
     if any([side is None for side in sides]):
         return
-    lhs, rhs = [side.reshape(-1)[0] for side in sides]
+    lhs, rhs = [side.flat[0] for side in sides]
     match operation.attributes["comparison_direction"]:
         case "EQ":
             r.claims[result] = (lhs, "==", rhs)
@@ -189,7 +189,7 @@ def _each(function: Callable[..., Any], partly: bool = False) -> Callable[..., A
         present = [x for x in operands if x is not None]
         if len(present) < len(operands) and not partly:
             return None
-        rows = [[None] * present[0].size if x is None else x.reshape(-1).tolist() for x in operands]
+        rows = [[None] * present[0].size if x is None else x.ravel().tolist() for x in operands]
         if len({len(row) for row in rows}) > 1:
             return None
         elements = [function(r, *row) for row in zip(*rows, strict=True)]
@@ -268,7 +268,7 @@ def _repeated(r: Reader, operation: Operation, x: Any) -> Any:
     shape = operation.spec.shape
     if x is None or (x.size != 1 and x.shape != shape):
         return None
-    return _array(x.reshape(-1).tolist() * (math.prod(shape) // x.size), shape)
+    return _array(x.ravel().tolist() * (math.prod(shape) // x.size), shape)
 
 
 def _joined(r: Reader, operation: Operation, *xs: Any) -> Any:

@@ -61,7 +61,7 @@ def layouts(operation: Operation, name: str, ranks: Sequence[int]) -> list[tuple
     declared = operation.attributes.get(name)
     if declared is None:
         return [tuple(range(rank))[::-1] for rank in ranks]
-    return [tuple(np.asarray(layout).reshape(-1).tolist()) for layout in declared]
+    return [tuple(np.asarray(layout).ravel().tolist()) for layout in declared]
 
 
 def flags(operation: Operation) -> dict[str, Any]:

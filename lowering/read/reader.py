@@ -246,7 +246,7 @@ class Reader:
         """A constant; one element repeated many times is a broadcast scalar."""
         array = np.asarray(array, None if dtype is None else dtype.dtype)
         if array.size > SMALL and not any(array.strides):
-            scalar = self.builder.constant(array.reshape(-1)[0], self._source)
+            scalar = self.builder.constant(array.flat[0], self._source)
             return self.apply_one(BroadcastInDim(array.shape, ()), scalar)
         return self.builder.constant(np.ascontiguousarray(array).reshape(array.shape), self._source)
 

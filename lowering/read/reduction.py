@@ -59,7 +59,7 @@ def is_identity(name: str, value: Any) -> bool:
     """Whether a constant scalar is the identity of a combiner."""
     if value is None or value.size != 1:
         return False
-    return bool(value.reshape(-1)[0] == identity(name, DType.of(value.dtype)))
+    return bool(value.flat[0] == identity(name, DType.of(value.dtype)))
 
 
 def _name_of(r: Reader, block: Block, values: Sequence[int]) -> str | None:

@@ -84,7 +84,7 @@ def save(
     with replacing(path) as file:
         file.write(_header(arrays, texts))
         for array in arrays.values():
-            file.write(memoryview(array.reshape(-1).view(np.uint8)))
+            file.write(memoryview(array.ravel().view(np.uint8)))
 
 
 def load(path: str | os.PathLike[str], like: Tensor | None = None, *, nested: bool = True) -> Any:

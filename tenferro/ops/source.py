@@ -85,13 +85,13 @@ class Constant(StdTensorOp):
         """The constant with the elements of a NumPy array in any memory order."""
         array = host_array(array, "Constant")
         dense = np.ascontiguousarray(array)
-        data = dense.view(np.uint8).reshape(-1).data if dense.nbytes >= LARGE else array.tobytes()
+        data = dense.view(np.uint8).ravel().data if dense.nbytes >= LARGE else array.tobytes()
         return cls(DType.of(array.dtype), array.shape, data)
 
     @classmethod
     def adopting(cls, array: np.ndarray[Any, Any]) -> Constant:
         """The constant that takes over a row-major array in aligned memory without other references."""
-        memory = array.reshape(-1).view(np.uint8)
+        memory = array.ravel().view(np.uint8)
         data = adopted_elements(memory) if memory.nbytes >= LARGE else memory.data
         return cls(DType.of(array.dtype), array.shape, data)
 

@@ -59,7 +59,7 @@ def splat(producers: Producers, value: int) -> Any:
         node = producers.maker(node.inputs[0])
     if node is None or not isinstance(node.op, Constant):
         return None
-    elements = node.op.array.reshape(-1)
+    elements = node.op.array.ravel()
     if not elements.size:
         return None
     # By bits, and in stretches, because the first ones decide for most arrays.

@@ -87,7 +87,7 @@ def _plainer(case: Case, number: int, holds: Callable[[Case], bool]) -> Case:
     ranges = [(0, case.leaves[number].size)]
     while ranges:
         start, stop = ranges.pop()
-        flat = case.leaves[number].reshape(-1).copy()
+        flat = case.leaves[number].ravel().copy()
         if stop <= start or (flat[start:stop] == 1).all():
             continue
         flat[start:stop] = 1

@@ -129,9 +129,9 @@ def _planes(
     places: list[Any] = [np.zeros(0, np.int64)]
     values: list[Any] = [np.zeros(0, output.dtype)]
     for plane, mask in zip(planes, valid, strict=True):
-        (there,) = np.nonzero(_carried(mask, choice.carried).reshape(-1))
+        (there,) = np.nonzero(_carried(mask, choice.carried).ravel())
         places.append(there)
-        values.append(_carried(plane, choice.carried).reshape(-1)[there].astype(output.dtype))
+        values.append(_carried(plane, choice.carried).ravel()[there].astype(output.dtype))
     return Alternatives(np.concatenate(places), np.concatenate(values))
 
 

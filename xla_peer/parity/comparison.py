@@ -191,7 +191,7 @@ def compare(
     if dtype.is_complex:
         inside |= _same_but_one_part(native, xla)
     reached = np.zeros(native.shape, bool)
-    reached.reshape(-1)[_reached(native, xla, np.where(decides, limit, 0.0), alternatives)] = True
+    reached.ravel()[_reached(native, xla, np.where(decides, limit, 0.0), alternatives)] = True
     reached &= ~(inside & decides)
     inside |= reached
     finite = np.isfinite(distance)
@@ -245,14 +245,14 @@ def _reached(native: Any, xla: Any, limit: Any, alternatives: Alternatives) -> A
     it and a number that was reached, down to the share of that which may be apart.
     """
     places, values = alternatives
-    there = xla.reshape(-1)[places]
+    there = xla.ravel()[places]
     apart = ulps_apart(there, values)
-    near = (apart == 0) | (_distance(values, there) <= limit.reshape(-1)[places])
+    near = (apart == 0) | (_distance(values, there) <= limit.ravel()[places])
     if native.dtype.kind not in "biu":
         near |= apart <= float(ml_dtypes.finfo(native.real.dtype).eps) ** -0.25
     if native.dtype.kind not in "biuc":
         number, reached = _wide(there), _wide(values)
-        is_beside = np.isinf(_wide(native.reshape(-1)[places])) & np.isfinite(reached)
+        is_beside = np.isinf(_wide(native.ravel()[places])) & np.isfinite(reached)
         near |= is_beside & (number * np.sign(reached) >= np.abs(reached) / SAFETY)
     return places[near]
 
@@ -359,9 +359,9 @@ def _alternatives(native: Any, moved: Sequence[Any], spread: Any = None) -> Alte
             largest = _max(np.where(np.isfinite(was), modulus(was), 0.0))
             altered = differs & ~(np.isfinite(wide) & np.isfinite(was))
             altered |= modulus(wide - was) > np.minimum(largest / SAFETY, SAFETY * spread)
-        (there,) = np.nonzero(altered.reshape(-1))
+        (there,) = np.nonzero(altered.ravel())
         places.append(there)
-        values.append(other.reshape(-1)[there])
+        values.append(other.ravel()[there])
     if not any(map(len, places)):
         return NO_ALTERNATIVES
     return Alternatives(np.concatenate(places), np.concatenate(values))
@@ -415,7 +415,7 @@ def _of_norm(distance: Any, size: Any) -> float:
     norms = []
     for x in (distance, size):
         largest = _max(x)
-        norms.append(largest * float(np.linalg.norm(x.reshape(-1) / largest)) if largest else 0.0)
+        norms.append(largest * float(np.linalg.norm(x.ravel() / largest)) if largest else 0.0)
     apart, whole = norms
     return apart / whole if whole else float(np.inf if apart else 0.0)
 

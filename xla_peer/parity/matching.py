@@ -246,7 +246,7 @@ def _says_little(x: Any) -> bool:
     """Values that many ops give: bools, and numbers that are all 0, 1, -1, infinite or NaN alike."""
     if x.dtype.kind == "b" or not x.size:
         return True
-    first = x.reshape(-1)[:1]
+    first = x.flat[:1]
     if not (
         np.isin(np.abs(first.astype(np.complex128)), (0.0, 1.0, np.inf)) | (first != first)
     ).all():

@@ -63,10 +63,10 @@ def _among_integers(ball: Ball, native: Any) -> Allowance:
         (there,) = np.nonzero(
             (
                 (abs(step) <= reach) & (integers >= low) & (integers <= high) & (integers != native)
-            ).reshape(-1)
+            ).ravel()
         )
         places.append(there)
-        values.append(integers.reshape(-1)[there].astype(native.dtype))
+        values.append(integers.ravel()[there].astype(native.dtype))
     alternatives = Alternatives(np.concatenate(places), np.concatenate(values))
     if not len(alternatives.places):
         alternatives = NO_ALTERNATIVES

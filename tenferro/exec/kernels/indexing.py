@@ -169,7 +169,7 @@ def scatter(op: Scatter, x: Array, indices: Array, updates: Array) -> Array:
     flat = np.zeros(values.shape, np.int64)
     for position, extent in zip(positions, x.shape, strict=True):
         flat = flat * extent + np.broadcast_to(position, updates.shape)[in_bounds]
-    target = result.reshape(-1)
+    target = result.ravel()
     _combine(op.combiner, target, flat, values)
     return target.reshape(x.shape)
 
@@ -197,7 +197,7 @@ def _summed(x: Array, starts: Array, updates: Array, axis: int, batch: int) -> A
     product adds the updates one after the other.
     """
     n = x.shape[axis]
-    places = starts.reshape(-1)
+    places = starts.ravel()
     layers = np.moveaxis(updates.reshape(*x.shape[:axis], -1, *x.shape[axis + 1 :]), axis, 0)
     inside = (places >= 0) & (places < n)
     if not inside.all():

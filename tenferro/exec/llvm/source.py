@@ -27,7 +27,7 @@ def constant(
     """In the text, if it is not large."""
     (y,), array, code = types, op.array, body.code
     if array.size <= 1:
-        return [body.filled(y, array.reshape(-1)[0])] if array.size else [body.filled(y, 0)]
+        return [body.filled(y, array.flat[0])] if array.size else [body.filled(y, 0)]
     if array.size > LARGEST_LITERAL:
         return [body.stored(body.outside(array))]
     kind = memory_type(y.dtype)
@@ -35,7 +35,7 @@ def constant(
     plain = y.dtype.real if y.dtype.is_complex else y.dtype
     if y.dtype in LOW:
         parts, plain = array.view(np.int16), DType.I16
-    numbers = [literal(x, plain) for x in parts.reshape(-1)]
+    numbers = [literal(x, plain) for x in parts.ravel()]
     if y.dtype is DType.Bool:
         numbers = ["1" if x == "true" else "0" for x in numbers]
     name = f"@constant{len(code.globals)}"

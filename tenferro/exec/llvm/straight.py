@@ -130,7 +130,7 @@ def _key(body: ExecProgram) -> Any:
         return numbers.setdefault(slot, len(numbers))
 
     constants = [
-        (number(slot), body.types[slot], x.reshape(-1)[:1].tobytes() if _is_one(x) else None)
+        (number(slot), body.types[slot], x.flat[:1].tobytes() if _is_one(x) else None)
         for slot, x in [(slot, np.asarray(value)) for slot, value in body.constants.items()]
     ]
     inputs = [(number(slot), body.types[slot]) for slot in body.input_slots]
@@ -195,7 +195,7 @@ class _Writer:
     def _constant(self, slot: int, value: Any) -> None:
         spec, array = self.types[slot], np.asarray(value)
         if _is_one(array):
-            self.tensors[slot] = self.body.filled(spec, array.reshape(-1)[0])
+            self.tensors[slot] = self.body.filled(spec, array.flat[0])
         else:
             self.tensors[slot] = self.body.stored(self.body.outside(array))
 

@@ -110,7 +110,7 @@ def gather_of_window(
     numbers = elements_of(producers, indices, MOST_INDICES)
     if numbers is None:
         return None
-    starts = dict(zip(op.start_index_map, numbers.reshape(-1).tolist(), strict=True))
+    starts = dict(zip(op.start_index_map, numbers.ravel().tolist(), strict=True))
     firsts = [starts.get(axis, 0) for axis in range(producers.types[x].rank)]
     spans = fitted(producers, x, firsts, op.slice_sizes)
     if spans is None:
@@ -168,7 +168,7 @@ def rows_of(
     if numbers is None or numbers.size < 2:
         return None
     (position,) = set(range(rank)) - set(windows)
-    return Rows(axes[0], position, numbers.reshape(-1).tolist())
+    return Rows(axes[0], position, numbers.ravel().tolist())
 
 
 def turned(producers: Producers, x: int, perm: tuple[int, ...], source: SourceLine | None) -> int:
@@ -256,7 +256,7 @@ def scatter_of_window(
     numbers = elements_of(producers, indices, MOST_INDICES)
     if numbers is None or shape is None or written is None:
         return None
-    starts = dict(zip(op.scatter_dims_to_operand_dims, numbers.reshape(-1).tolist(), strict=True))
+    starts = dict(zip(op.scatter_dims_to_operand_dims, numbers.ravel().tolist(), strict=True))
     extents = iter(written)
     sizes = [1 if axis in op.inserted_window_dims else next(extents) for axis in range(len(shape))]
     for axis, start in starts.items():

@@ -72,8 +72,8 @@ def tightened(tape: Tape, outputs: Sequence[Ball]) -> list[Ball]:
 def _tightened(tape: Tape, output: Ball, pullbacks: Pullbacks, batch: int) -> Ball:
     if output.value.dtype.kind in "biu":
         return output
-    (places,) = np.nonzero((output.radius > 0).reshape(-1) & np.isfinite(output.value).reshape(-1))
-    radius = output.radius.reshape(-1).copy()
+    (places,) = np.nonzero((output.radius > 0).ravel() & np.isfinite(output.value).ravel())
+    radius = output.radius.ravel().copy()
     for start in range(0, len(places), batch):
         part = places[start : start + batch]
         limit = _of_one_output(tape, output, part, 1.0, pullbacks)
@@ -238,7 +238,7 @@ class _Reverse:
         """Add sum |adjoint| error; what has no part in an output may be anything."""
         size = size.reshape(len(self.limit), -1)
         error = np.broadcast_to(error, (size.shape[1],) if not np.ndim(error) else np.shape(error))
-        moved = np.where((size == 0) | (error.reshape(-1) == 0), 0.0, size * error.reshape(-1))
+        moved = np.where((size == 0) | (error.ravel() == 0), 0.0, size * error.ravel())
         self.limit = outward(self.limit + moved.sum(axis=1), 8.0 + moved.shape[1])
 
 
