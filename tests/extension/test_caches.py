@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from tenferro.extension import (
     apply,
     extension_family,
 )
+from tenferro.program.cache import bytes_held_by
 
 X = np.array([1.0, 2.0, 3.0])
 
@@ -133,3 +135,46 @@ def test_who_owned_the_stores_may_be_gone() -> None:
     gc.collect()
     assert caches.owner is None
     assert ExtensionCaches().owner is None
+
+
+class Told:
+    """An object that says what it holds."""
+
+    def __init__(self, **told: int) -> None:
+        self.__dict__.update(told)
+        self.array = np.zeros(1000)
+
+
+class Slotted:
+    __slots__ = ("array", "unset")
+
+    def __init__(self) -> None:
+        self.array = np.zeros(5)
+
+
+ARRAY = np.zeros(10)
+OWN = sys.getsizeof
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (ARRAY, 80),
+        ((ARRAY, ARRAY), OWN((ARRAY, ARRAY)) + 80),  # once
+        ({"a": ARRAY}, OWN({"a": ARRAY}) + OWN("a") + 80),
+        (Told(nbytes=7), 7),
+        (Slotted(), OWN(Slotted()) + 40),
+        (lambda: 0, 0),
+        (Told, 0),
+        (np, 0),
+    ],
+)
+def test_what_an_entry_holds(value: Any, expected: int) -> None:
+    assert bytes_held_by(value) == expected
+
+
+def test_a_program_counts_as_its_constants() -> None:
+    value = Told(constant_bytes=7)
+    assert bytes_held_by(value) == OWN(value) + 7
+    program = tnf.compile(lambda x: x + np.arange(100.0), np.ones(100))
+    assert bytes_held_by(program) == OWN(program) + 800
