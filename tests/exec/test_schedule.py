@@ -16,6 +16,7 @@ from tenferro.exec.backend import Backend
 from tenferro.exec.plan import group, place
 from tenferro.exec.plan.finish import finish
 from tenferro.exec.plan.fold import fold, keep_numbers
+from tenferro.exec.printer import source_of
 from tenferro.exec.schedule import Arena, Copies, Lent, Over, Tiles
 from tenferro.graph import Graph
 from tenferro.ops import analytic as an
@@ -112,6 +113,10 @@ def test_place_keeps_large_values_in_the_arena_and_lends_what_leaves(
     assert first.places == (Arena(0, x.nbytes),)
     assert second.places == (Lent(x.nbytes),)
     assert placed.memory.size >= x.nbytes
+    lines = source_of(placed).splitlines()
+    assert lines[0] == "def run_0(arena, v0):"
+    assert f", into=[arena[0:{x.nbytes}]])" in lines[1]
+    assert f", into=[lend({x.nbytes})])" in lines[2]
 
 
 def test_finish_copies_what_is_shared_or_turned() -> None:
