@@ -163,6 +163,16 @@ def test_no_loop_calls_python_for_a_small_matrix(function: Any) -> None:
     assert "call_python" not in executor.source(program, "llvm")
 
 
+@pytest.mark.parametrize(
+    ("size", "remark"), [(3, "compiled"), (200, "interpreted: tenferro.cholesky.v1: ")]
+)
+def test_routines_are_no_calls_of_kernels(size: int, remark: str) -> None:
+    """A loop that would call kernels from Python most of the time is interpreted."""
+    turn = lambda c, _: (tnf.linalg.cholesky(c), None)
+    program = tnf.compile(lambda x: tnf.scan(turn, x, None, length=9000)[0], np.eye(size))
+    assert f"# {remark}" in str(tnf.GraphExecutor("K").compile(program))
+
+
 def test_what_a_runtime_keeps_is_not_written_by_the_next_turn() -> None:
     """An extension in a compiled loop is given arrays of its own."""
     from dataclasses import dataclass

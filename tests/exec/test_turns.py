@@ -64,6 +64,24 @@ def test_views_of_what_stays_are_made_once() -> None:
     assert text.index("[2]") < text.index("for ")
 
 
+@pytest.mark.parametrize(
+    ("turn", "is_copied"),
+    [
+        (lambda c, row: (c + row * 2.0, c[0]), False),
+        (lambda c, row: (c + tnf.sin(row), c[0]), True),
+        (lambda c, row: (c + row * 2.0, row), True),
+        (lambda c, row: (row, c[0] + row[0]), True),
+    ],
+)
+def test_a_window_is_read_where_it_lies_by_what_gives_the_same_bits_there(
+    turn: Any, is_copied: bool
+) -> None:
+    x = np.arange(40.0).reshape(4, 10).T
+    places = np.array([3, 1, 7])
+    text = source(lambda x, p: tnf.scan(lambda c, i: turn(c, x[i]), x[0], p), x, places)
+    assert ("contiguous(" in text) == is_copied
+
+
 def test_a_number_is_an_array_where_a_step_on_arrays_reads_it() -> None:
     def turn(c: Any, _: Any) -> Any:
         number = c[0] * c[1]
