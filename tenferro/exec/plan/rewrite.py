@@ -27,7 +27,7 @@ from tenferro.ops.indexing import DynamicSlice, DynamicUpdateSlice, Gather, Scat
 from tenferro.ops.structural import BroadcastInDim, Concatenate, Reshape, Slice
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["SPREADING", "as_array", "rewritten"]
+__all__ = ["SPREADING", "as_array", "operator_of", "rewritten"]
 
 OPERATORS = {
     el.Add: "{0} + {1}",
@@ -81,6 +81,38 @@ def as_array(number: int, array: int, spec: TensorSpec) -> ExecInstruction:
 def _conversion(dtype: DType) -> tuple[str, dict[str, Any]]:
     """The text that makes NumPy's number of one."""
     return f"{{{dtype.value}}}({{0}})", {dtype.value: dtype.dtype.type}
+
+
+def operator_of(op: Any, dtype: DType) -> tuple[str | None, Mapping[str, Any]]:
+    """The text of an elementwise op on numbers, of the dtype of the last, and what it names; None if there is none."""
+    if dtype.kind not in "biuf" or dtype in (DType.F16, DType.BF16):
+        return None, {}
+    if isinstance(op, el.Compare):
+        return f"{{0}} {SIGNS[op.direction]} {{1}}", {}
+    if isinstance(op, el.Not):
+        return ("~{0}", {}) if dtype.is_bool else (None, {})
+    if isinstance(op, el.Convert):
+        if op.to in (DType.I64, DType.F64) and not dtype.is_float and dtype is not DType.U64:
+            return _conversion(op.to)
+        return None, {}
+    if isinstance(op, el.Divide):
+        return ("{0} / {1}", {}) if dtype.is_float else (None, {})
+    if isinstance(op, (el.Maximum, el.Minimum)):
+        sign, function = EXTREMES[type(op)]
+        if dtype.is_float:
+            name = function.__name__
+            return (
+                f"{{0}} if {{0}} {sign} {{1}} else {{1}} if {{1}} {sign} {{0}} else {{{name}}}({{0}}, {{1}})[()]",
+                {name: function},
+            )
+        return f"{{0}} if {{0}} {sign}= {{1}} else {{1}}", {}
+    if isinstance(op, (el.And, el.Or, el.Xor)) and dtype.is_float:
+        return None, {}
+    if isinstance(op, (el.Add, el.Subtract, el.Multiply, el.Negate, el.Abs)) and (
+        dtype.is_bool or (dtype.kind == "u" and isinstance(op, el.Negate))
+    ):
+        return None, {}
+    return OPERATORS.get(type(op)), {}
 
 
 class _Rewriter:
@@ -270,7 +302,7 @@ class _Rewriter:
             if pred is not None and pred[0] == pred[1]:
                 self.same[y] = inputs[2 - pred[0]]
                 return True
-        text, values = self._operator(step)
+        text, values = operator_of(step.op, self.types[inputs[-1]].dtype)
         if text is None:
             return False
         is_ours = [slot in self.indices or self.literal(slot) is not None for slot in inputs]
@@ -297,39 +329,6 @@ class _Rewriter:
             step = self._with_typed(step, inputs)
         self._add(self._expressed(step, text, values))
         return True
-
-    def _operator(self, step: ExecInstruction) -> tuple[str | None, Mapping[str, Any]]:
-        """The text of an op on numbers."""
-        op: Any = step.op
-        dtype = self.types[step.input_slots[-1]].dtype
-        if dtype.kind not in "biuf" or dtype in (DType.F16, DType.BF16):
-            return None, {}
-        if isinstance(op, el.Compare):
-            return f"{{0}} {SIGNS[op.direction]} {{1}}", {}
-        if isinstance(op, el.Not):
-            return ("~{0}", {}) if dtype.is_bool else (None, {})
-        if isinstance(op, el.Convert):
-            if op.to in (DType.I64, DType.F64) and not dtype.is_float and dtype is not DType.U64:
-                return _conversion(op.to)
-            return None, {}
-        if isinstance(op, el.Divide):
-            return ("{0} / {1}", {}) if dtype.is_float else (None, {})
-        if isinstance(op, (el.Maximum, el.Minimum)):
-            sign, function = EXTREMES[type(op)]
-            if dtype.is_float:
-                name = function.__name__
-                return (
-                    f"{{0}} if {{0}} {sign} {{1}} else {{1}} if {{1}} {sign} {{0}} else {{{name}}}({{0}}, {{1}})[()]",
-                    {name: function},
-                )
-            return f"{{0}} if {{0}} {sign}= {{1}} else {{1}}", {}
-        if isinstance(op, (el.And, el.Or, el.Xor)) and dtype.is_float:
-            return None, {}
-        if isinstance(op, (el.Add, el.Subtract, el.Multiply, el.Negate, el.Abs)) and (
-            dtype.is_bool or (dtype.kind == "u" and isinstance(op, el.Negate))
-        ):
-            return None, {}
-        return OPERATORS.get(type(op)), {}
 
     # ---- arrays ----------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ import numpy as np
 from tenferro.exec.expression import Change, Expression
 from tenferro.exec.loop import Loop, LoopFunction
 from tenferro.exec.plan.alias import Aliases, aliases
+from tenferro.exec.plan.elements import by_elements
 from tenferro.exec.plan.place import place
 from tenferro.exec.plan.ranges import Range, fits
 from tenferro.exec.plan.rewrite import SPREADING, as_array, rewritten
@@ -29,6 +30,8 @@ __all__ = ["turns"]
 
 def turns(program: ExecProgram) -> ExecProgram:
     """The schedule with each interpreted loop as a function of its own."""
+    loops = [number for number, step in enumerate(program.instructions) if _is_interpreted(step)]
+    program = by_elements(program, loops)
     steps = [
         _turned(program, step) if _is_interpreted(step) else step for step in program.instructions
     ]
