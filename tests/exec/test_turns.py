@@ -61,7 +61,7 @@ def test_what_a_view_looks_at_is_not_written_over() -> None:
 
 def test_views_of_what_stays_are_made_once() -> None:
     text = source(lambda x: tnf.scan(lambda c, _: (c * x[2], None), x, None, length=9)[0], X)
-    assert text.index("[2]") < text.index("for ")
+    assert text.index(".item(2)") < text.index("for ")
 
 
 def test_a_number_is_an_array_where_a_step_on_arrays_reads_it() -> None:

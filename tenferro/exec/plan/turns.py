@@ -27,6 +27,8 @@ from tenferro.ops.structural import BroadcastInDim, Reshape, Reverse, Slice, Tra
 
 __all__ = ["turns"]
 
+from tenferro.types import DType
+
 PLAIN_VIEWS = (Slice, Reshape, Transpose, Reverse)
 """Ops whose views can be written to."""
 
@@ -165,9 +167,11 @@ def _numbers(program: ExecProgram, indices: Collection[int]) -> ExecProgram:
             step = step._replace(input_slots=inputs)
         steps.append(step)
     constants = {
-        slot: value[()] if slot in numbers else np.asarray(value)
+        slot: np.asarray(value) if slot not in numbers
+        else float(value) if types[slot].dtype is DType.F64
+        else value[()]
         for slot, value in constants.items()
-    }
+    }  # fmt: skip
     return replace(
         program,
         instructions=tuple(steps),
