@@ -49,6 +49,7 @@ NUMBERS = (B, I8, U8, U64, I64, F16, F32, F64, C128)
 INTEGERS, FLOATS = (I8, U8, U64, I64), (F32, F64)
 GREATEST = "%0 if %0 > %1 else %1 if %1 > %0 else maximum(%0, %1)[()]"
 LEAST = "%0 if %0 < %1 else %1 if %1 < %0 else minimum(%0, %1)[()]"
+NUMPYS = "(float64(%0), float64(%1))"
 PAIRS: dict[str, tuple[Callable[..., Any], str, tuple[Any, ...], tuple[Any, ...]]] = {
     "Add": (lambda x, y: x + y, "%0 + %1", (*INTEGERS, *FLOATS), (B, F16, C128)),
     "Subtract": (lambda x, y: x - y, "%0 - %1", (*INTEGERS, *FLOATS), (F16, C128)),
@@ -62,15 +63,21 @@ PAIRS: dict[str, tuple[Callable[..., Any], str, tuple[Any, ...], tuple[Any, ...]
     "Minimum": (tnf.minimum, LEAST, (F32,), (F16,)),
     "Maximum of Python's": (
         tnf.maximum,
-        GREATEST.replace("(%0, %1)", "(float64(%0), float64(%1))"),
+        GREATEST.replace("(%0, %1)", NUMPYS),
         (F64,),
         (),
     ),
     "Minimum of Python's": (
         tnf.minimum,
-        LEAST.replace("(%0, %1)", "(float64(%0), float64(%1))"),
+        LEAST.replace("(%0, %1)", NUMPYS),
         (F64,),
         (),
+    ),
+    "Power": (
+        tnf.pow,
+        f"float(power(%0, %1) if %1 != 0.5 else kernel{NUMPYS})",
+        (F64,),
+        (*INTEGERS, F16, F32, C128),
     ),
     "Maximum of integers": (tnf.maximum, "%0 if %0 >= %1 else %1", (B, *INTEGERS), ()),
     "Minimum of integers": (tnf.minimum, "%0 if %0 <= %1 else %1", (B, *INTEGERS), ()),
@@ -97,6 +104,7 @@ SINGLE: dict[str, tuple[Callable[..., Any], str, tuple[Any, ...], tuple[Any, ...
     "Abs": (abs, "abs(%0)", (*INTEGERS, *FLOATS), (F16, C128)),
     "Not": (lambda x: ~x, "not %0", (B,), INTEGERS),
     "Sqrt": (tnf.sqrt, "sqrt(%0) if %0 >= 0 else root(%0)", (F64,), (F16, F32, C128)),
+    "Sign": (lax.sign, "1.0 if %0 > 0 else -1.0 if %0 < 0 else %0", (F64,), (I8, F16, F32, C128)),
     "Exp": (tnf.exp, "float(exp(%0))", (F64,), (F16, F32, C128)),
     "Convert to f64": (lambda x: x.astype("f8"), "float(%0)", (B, I8, U8, I64), (U64, F16, F32)),
     "Convert to i64": (lambda x: x.astype("i8"), "int64(%0)", (B, I8, U8), (U64, F16, F32)),
@@ -120,6 +128,18 @@ def test_a_kernel_is_called_on_numpys_numbers() -> None:
         assert f"%3 = {name}(%0); %1 = BroadcastInDim(%3)" in text(
             lambda x: repeated(x, (5, 6)), (x,)
         )
+
+
+def test_numbers_are_computed_of_pythons() -> None:
+    function = lambda x: tnf.sum(x) * 2.0
+    assert text(function, (X,)) == "%4 = ReduceSum(%0); %1 = float(%4); %3 = %1 * %2; %3"
+    assert text(function, (X.astype("f4"),)) == "%1 = ReduceSum(%0); %3 = %1 * %2; %3"
+    assert text(lambda x: x * tnf.sum(x), (X,)).startswith("%1 = ReduceSum(%0); ")
+
+
+def test_a_number_between_bounds() -> None:
+    clamped = "%1 if %0 < %1 < %2 else %0 if %1 < %0 < %2 else %2 if %0 < %2 < %1 else kernel"
+    assert clamped in text(lambda low, x, high: lax.clamp(low, x, high), (F64, F64, F64))
 
 
 def test_a_known_divisor_is_no_zero_or_is() -> None:

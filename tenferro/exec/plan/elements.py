@@ -23,7 +23,7 @@ from tenferro.exec.plan.rewrite import operator_of
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.ops.analytic import Sqrt
 from tenferro.ops.control import Scan
-from tenferro.ops.elementwise import Abs, Add, Multiply
+from tenferro.ops.elementwise import Abs, Add, Multiply, Power
 from tenferro.ops.indexing import DynamicSlice, DynamicUpdateSlice, Gather, Scatter
 from tenferro.ops.reduction import ReduceSum
 from tenferro.ops.structural import (
@@ -143,8 +143,8 @@ def _price(
             or (x.size == y.size and (x.rank > 1 or is_positive(makers.get(step.input_slots[0]))))
         )
         return NUMBER * x.size if op.axes and is_exact else None
-    if not step.is_elementwise:
-        return None
+    if not step.is_elementwise or isinstance(op, Power):
+        return None  # because NumPy has other powers for one exponent than for several
     if operator_of(op, inputs[-1].dtype)[0] is not None:
         return NUMBER * y.size
     return FUNCTION * y.size if isinstance(op, Sqrt) and step.is_ufunc else None

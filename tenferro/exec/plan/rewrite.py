@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from tenferro.exec.expression import Expression
-from tenferro.exec.kernels.buffered import maximum, minimum
+from tenferro.exec.kernels.buffered import clamp, float_power, maximum, minimum
 from tenferro.exec.kernels.structural import slices_of
+from tenferro.exec.loop import LoopFunction
 from tenferro.exec.plan.ranges import Range, range_of
 from tenferro.exec.plan.subscripts import Components, change, element_at, read
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
@@ -49,6 +50,19 @@ PYTHONS = (DType.F64, DType.Bool)
 """Of numbers that may be Python's or NumPy's, which compute the same in expressions. Kernels get NumPy's."""
 SIGNS = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
 EXTREMES = {el.Maximum: (">", maximum), el.Minimum: ("<", minimum)}
+OF_FLOATS: Mapping[type, tuple[str, Any]] = {
+    el.Sign: ("1.0 if {0} > 0 else -1.0 if {0} < 0 else {0}", None),
+    el.Clamp: (
+        "{0} if {1} < {0} < {2} else {1} if {0} < {1} < {2} else {2} if {1} < {2} < {0} "
+        "else {kernel}({float64}({0}), {float64}({1}), {float64}({2}))[()]",
+        clamp,
+    ),
+    el.Power: (
+        "{float}({power}({0}, {1}) if {1} != 0.5 else {kernel}({float64}({0}), {float64}({1})))",
+        float_power,
+    ),
+}
+"""Of Python's floats, with the kernel for what is not plain."""
 CHOOSES = (el.Select, el.Maximum, el.Minimum)
 """Ops whose result is one of the operands."""
 SPREADING = (np.where, maximum, minimum)
@@ -116,6 +130,10 @@ def operator_of(op: Any, dtype: DType) -> tuple[str | None, Mapping[str, Any]]:
     if isinstance(op, Sqrt):
         text = "{sqrt}({0}) if {0} >= 0 else {root}({0})"
         return (text, {"sqrt": math.sqrt, "root": np.sqrt}) if is_python else (None, {})
+    if dtype is DType.F64 and type(op) in OF_FLOATS:
+        text, function = OF_FLOATS[type(op)]
+        values = {"float": float, "float64": np.float64, "power": np.power, "kernel": function}
+        return text, {name: value for name, value in values.items() if f"{{{name}}}" in text}
     if isinstance(op, (el.Maximum, el.Minimum)):
         sign, function = EXTREMES[type(op)]
         if dtype.is_float:
@@ -183,7 +201,7 @@ class _Rewriter:
         if written is None:
             written = self._aligned(step)
             written = self._with_typed(written, self._untyped(written))
-        self._add(written)
+        self._add(self._with_float(written))
 
     def finished(self, kept: frozenset[int]) -> ExecProgram:
         """The schedule, without steps that nothing reads."""
@@ -236,6 +254,26 @@ class _Rewriter:
             known = self._new(spec, like, Expression(*_typing(spec.dtype)), slot)
             self.typed[slot] = known
         return known
+
+    def _with_float(self, step: ExecInstruction) -> ExecInstruction:
+        """The step that makes Python's number of a kernel's where numbers are computed of it, after that kernel's."""
+        is_plain = (
+            isinstance(step.function, Expression | LoopFunction) or len(step.output_slots) != 1
+        )
+        (spec, *_) = step.output_types or (None,)
+        if is_plain or spec is None or spec.shape or spec.dtype is not DType.F64:
+            return step
+        (y,) = step.output_slots
+        readers = [reader for reader in self.readers.get(y, ()) if reader is not None]
+        if not any([self._is_of_numbers(reader) for reader in readers]):
+            return step
+        self.types.append(spec)
+        kernels = len(self.types) - 1
+        self._add(step._replace(output_slots=(kernels,)))
+        function = Expression(*_conversion(spec.dtype))
+        return ExecInstruction(
+            el.Convert(spec.dtype), np.asarray, function, (kernels,), (y,), (spec,), step.source
+        )
 
     def _with_typed(self, step: ExecInstruction, slots: Iterable[int]) -> ExecInstruction:
         """The step with NumPy's numbers for some of Python's."""
