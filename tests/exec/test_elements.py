@@ -42,6 +42,10 @@ ON_NUMBERS: dict[str, Case] = {
     "arithmetic": (lambda x, y: scanned(lambda c, _: (c * 0.5 + y / 3.0 - c, None), x), (X, Y)),
     "a matrix": (lambda x, a: scanned(lambda c, _: (tnf.sum(a * c, axis=1) * 0.5, None), x), (X, M)),
     "a transposed matrix": (lambda x, a: scanned(lambda c, _: (tnf.sum(a.T * c, axis=0), None), x), (X, M)),
+    "three by three": (
+        lambda x, a: scanned(lambda c, _: (((a * 0.5 + a.T) * tnf.concatenate([c, c, c]).reshape((3, 3)))[1] + c, None), x),
+        (LONG[1:4], LONG[1:10].reshape(3, 3)),
+    ),
     "choices": (lambda x, y: scanned(lambda c, _: (tnf.where(c < y, c * y, abs(c)), None), x), (X, Y)),
     "structure": (lambda x: scanned(lambda c, _: (tnf.flip(tnf.concatenate([c[1:], c[:1]])) + 1.0, None), x), (X,)),
     "places that are known": (lambda x: scanned(lambda c, _: (c[np.array([1, 0])].at[0].set(c[1]) * 2.0, None), x), (X,)),
@@ -65,7 +69,8 @@ def test_small_values_are_numbers(name: str) -> None:
 
 
 ON_ARRAYS: dict[str, Case] = {
-    "five elements": (lambda x: scanned(lambda c, _: (c * 0.5 + 1.0, None), x), (LONG[:5],)),
+    "ten elements": (lambda x: scanned(lambda c, _: (c * 0.5 + 1.0, None), x), (LONG[:10],)),
+    "nine of NumPy's numbers": (lambda x: scanned(lambda c, _: (c * c + c, None), x), (LONG[:9].astype("f4"),)),
     "halves": (lambda x: scanned(lambda c, _: (c * 0.5 + 1.0, None), x), (X.astype("f2"),)),
     "complex numbers": (lambda x: scanned(lambda c, _: (c * 0.5 + 1.0, None), x), (X + 1j,)),
     "a sum of three floats": (lambda x: scanned(lambda c, _: (x[:3] * tnf.sum(x[:3] * c), None), x[3:]),

@@ -42,12 +42,12 @@ __all__ = ["by_elements"]
 
 Slots = np.ndarray[Any, np.dtype[np.int64]]
 """In the shape of a value."""
-MOST = 4
-"""Elements of a value. Of more, NumPy's call is as fast."""
+MOST = 9
+"""Elements of a value. Up to some 20 would pay, but each is a line to compile."""
 CALL, VIEW = 0.27, 0.08
 """Microseconds of a step on arrays, and of one that gives a view."""
-NUMBER, FUNCTION = 0.03, 0.11
-"""Microseconds of an operator on numbers, and of a function."""
+NUMBER, PYTHON, FUNCTION = 0.03, 0.013, 0.11
+"""Microseconds of an operator on NumPy's numbers, on Python's, and of a function."""
 READ, ROW, ARRAY = 0.045, 0.2, 0.02
 """Microseconds to read an element of an array, to make an array, and for each of its elements."""
 MOVES = (Slice, Reshape, BroadcastInDim, Transpose, Concatenate, Reverse, ExtractDiag, Pad)
@@ -55,6 +55,7 @@ MOVES = (Slice, Reshape, BroadcastInDim, Transpose, Concatenate, Reverse, Extrac
 MOVES_AT = {Gather: slice(1, 2), DynamicSlice: slice(1, None), Scatter: slice(1, 2),
             DynamicUpdateSlice: slice(2, None)}  # fmt: skip
 """The same where some operands are known, and from which to which operand these are."""
+NOTHING = range(0)
 
 
 def by_elements(program: ExecProgram, loops: Collection[int]) -> ExecProgram:
@@ -93,14 +94,10 @@ def is_few(spec: TensorSpec) -> bool:
     )
 
 
-def _is_row(spec: TensorSpec) -> bool:
-    """Whether it is a few elements that lie in memory in one way only."""
-    return is_few(spec) and spec.rank == 1
-
-
 def _known(op: Any, count: int) -> range:
     """The numbers of operands that say where an op moves elements."""
-    return range(count)[MOVES_AT.get(type(op), slice(0))]
+    ends = MOVES_AT.get(type(op))
+    return NOTHING if ends is None else range(count)[ends]
 
 
 def is_positive(maker: ExecInstruction | None) -> bool:
@@ -111,28 +108,23 @@ def is_positive(maker: ExecInstruction | None) -> bool:
     return is_square or isinstance(maker.op, Abs)
 
 
-def _price(
-    step: ExecInstruction,
-    types: Sequence[TensorSpec],
-    constants: Mapping[int, Any],
-    makers: Mapping[int, ExecInstruction],
-) -> float | None:
+def _price(step: ExecInstruction, part: _Part) -> float | None:
     """Microseconds of a step on elements; None where it is none."""
     op: Any = step.op
     if len(step.output_slots) != 1 or step.parts:
         return None
-    (y,), inputs = step.output_types, [types[slot] for slot in step.input_slots]
+    (y,), inputs = step.output_types, [part.program.types[slot] for slot in step.input_slots]
     known = _known(op, len(inputs))
-    values = [y, *[spec for number, spec in enumerate(inputs) if number not in known]]
-    if not all([is_few(spec) if spec.rank else spec.is_static for spec in values]):
-        return None
-    if not any([spec.rank for spec in values]):
+    slots = [slot for number, slot in enumerate(step.input_slots) if number not in known]
+    ranked = [slot for slot in (*slots, *step.output_slots) if part.program.types[slot].shape]
+    if not ranked or not part.few.issuperset(ranked):
         return None
     if isinstance(op, MOVES):
         return 0.0
     if type(op) in MOVES_AT:
-        is_known = all([step.input_slots[number] in constants for number in known])
+        is_known = all([step.input_slots[number] in part.constants for number in known])
         return 0.0 if is_known and getattr(op, "combiner", "set") == "set" else None
+    price = PYTHON if y.dtype is DType.F64 else NUMBER
     if isinstance(op, ReduceSum):
         # A sum of more floats depends on the order of the additions, which is NumPy's or BLAS's own. A sum of
         # -0.0 alone is -0.0 or 0.0, depending on how it lies.
@@ -140,13 +132,13 @@ def _price(
         is_exact = (
             y.dtype.is_integer
             or x.size == 2 * y.size
-            or (x.size == y.size and (x.rank > 1 or is_positive(makers.get(step.input_slots[0]))))
+            or (x.size == y.size and (x.rank > 1 or is_positive(part.makers.get(slots[0]))))
         )
-        return NUMBER * x.size if op.axes and is_exact else None
+        return price * x.size if op.axes and is_exact else None
     if not step.is_elementwise or isinstance(op, Power):
         return None  # because NumPy has other powers for one exponent than for several
     if operator_of(op, inputs[-1].dtype)[0] is not None:
-        return NUMBER * y.size
+        return price * y.size
     return FUNCTION * y.size if isinstance(op, Sqrt) and step.is_ufunc else None
 
 
@@ -155,28 +147,39 @@ class _Part:
 
     Attributes:
         constants: what is known, also of operands.
+        few: slots of values of few elements.
+        nodes: those that are not the same in every turn. Elements of others are there without a price.
         prices: of those steps, by number, in microseconds.
         arrays: slots.
     """
 
     def __init__(
-        self, program: ExecProgram, known: Mapping[int, Any], arrays: Iterable[int]
+        self, program: ExecProgram, consts: int, known: Mapping[int, Any], results: Iterable[int]
     ) -> None:
+        types = {id(spec): is_few(spec) for spec in program.types}
         self.program = program
+        self.few = {slot for slot, spec in enumerate(program.types) if types[id(spec)]}
+        self.nodes = self.few.difference(program.input_slots[:consts], program.constants)
         operands = {program.input_slots[number]: value for number, value in known.items()}
         self.constants = {**program.constants, **operands}
         self.makers = {slot: step for step in program.instructions for slot in step.output_slots}
         self.prices: dict[int, float] = {}
-        self.arrays = set(arrays)
+        self.arrays = {
+            slot for slot in results if program.types[slot].shape and not self.is_row(slot)
+        }
         for number in range(len(program.instructions) - 1, -1, -1):
             step = program.instructions[number]
-            price = _price(step, program.types, self.constants, self.makers)
+            price = _price(step, self)
             if price is not None and (
                 self.arrays.isdisjoint(step.output_slots) or self.is_dense(*step.output_slots)
             ):
                 self.prices[number] = price
             else:
-                self.arrays.update([slot for slot in step.input_slots if program.types[slot].rank])
+                self.arrays.update([slot for slot in step.input_slots if program.types[slot].shape])
+
+    def is_row(self, slot: int) -> bool:
+        """Whether it is a few elements that lie in memory in one way only."""
+        return slot in self.few and self.program.types[slot].rank == 1
 
     def is_dense(self, slot: int) -> bool:
         """Whether it is a row without gaps, so that an array made of its elements is no other.
@@ -184,7 +187,7 @@ class _Part:
         How products and sums round depends on gaps, and on the order of axes.
         """
         types = self.program.types
-        if not _is_row(types[slot]):
+        if not self.is_row(slot):
             return False
         while types[slot].size > 1 and slot in self.makers:
             maker = self.makers[slot]
@@ -216,62 +219,55 @@ class _Choice:
         }
         self.step, self.consts = step, op.num_consts
         self.carries = op.num_carry if isinstance(op, Scan) else len(body.output_slots)
-        types = body.types
-        whole = [s for s in body.output_slots if types[s].rank and not _is_row(types[s])]
-        self.body = _Part(body, known, whole)
-        self.parts = [*[_Part(each, known, ()) for each in conditions], self.body]
+        self.body = _Part(body, self.consts, known, body.output_slots)
+        self.parts = [*[_Part(each, self.consts, known, ()) for each in conditions], self.body]
+        self._carried = [
+            number for number, slot in enumerate(body.output_slots[: self.carries])
+            if self.body.is_dense(slot)
+        ]  # fmt: skip
         self._first = [0]
         for part in self.parts:
             self._first.append(self._first[-1] + len(part.program.types))
         self._roots = list(range(self._first[-1]))
-        self._unite()
+        self._of_steps = [self._united(place) for place in range(len(self.parts))]
+        self._unite_turns()
         gains = {root: gain for root, gain in self._gains().items() if gain > 0}
         self.steps = [
-            {number for number in part.prices if self._root_of_step(place, number) in gains}
-            for place, part in enumerate(self.parts)
+            {number for number, node in nodes.items() if self._root(node) in gains}
+            for nodes in self._of_steps
         ]
         first, inputs = self._first[-2], body.input_slots
         self.carried = {
-            number for number in range(self.carries)
-            if self._is_carried(number) and self._root(first + inputs[self.consts + number]) in gains
+            number for number in self._carried
+            if self._root(first + inputs[self.consts + number]) in gains
         }  # fmt: skip
         self._settle()
 
     # ---- what hangs together ---------------------------------------------------------------------
 
-    def _is_carried(self, number: int) -> bool:
-        """Whether a carry can be elements from turn to turn."""
-        program = self.body.program
-        return self.body.is_dense(program.output_slots[number])
-
-    def _free(self, part: _Part) -> set[int]:
-        """Slots that are the same in every turn, so that their elements are there without a price."""
-        return {*part.program.input_slots[: self.consts], *part.program.constants}
-
     def _nodes(self, place: int, slots: Iterable[int]) -> list[int]:
         """The values of few elements among some slots."""
-        part, first = self.parts[place], self._first[place]
-        free, types = self._frees[place], part.program.types
-        return [first + slot for slot in slots if slot not in free and is_few(types[slot])]
+        nodes, first = self.parts[place].nodes, self._first[place]
+        return [first + slot for slot in slots if slot in nodes]
 
-    def _unite(self) -> None:
-        """Join the values of each step, and those of each carry from turn to turn."""
-        self._frees = [self._free(part) for part in self.parts]
-        for place, part in enumerate(self.parts):
-            for number in part.prices:
-                step = part.program.instructions[number]
-                self._join(self._nodes(place, (*step.input_slots, *step.output_slots)))
-        last, program = len(self.parts) - 1, self.body.program
-        for number, output in enumerate(program.output_slots[: self.carries]):
-            if self._is_carried(number):
-                slots = [program.input_slots[self.consts + number], output]
-                self._join([
-                    *self._nodes(last, slots),
-                    *[
-                        node for place, part in enumerate(self.parts[:-1])
-                        for node in self._nodes(place, [part.program.input_slots[self.consts + number]])
-                    ],
-                ])  # fmt: skip
+    def _united(self, place: int) -> dict[int, int]:
+        """Join the values of each step, and give one of them, by the step's number."""
+        part, of_steps = self.parts[place], dict[int, int]()
+        for number in part.prices:
+            step = part.program.instructions[number]
+            nodes = self._nodes(place, (*step.input_slots, *step.output_slots))
+            self._join(nodes)
+            of_steps.update([(number, node) for node in nodes[:1]])
+        return of_steps
+
+    def _unite_turns(self) -> None:
+        """Join the values of each carry from turn to turn."""
+        last = len(self.parts) - 1
+        for number in self._carried:
+            nodes = self._nodes(last, [self.body.program.output_slots[number]])
+            for place, part in enumerate(self.parts):
+                nodes += self._nodes(place, [part.program.input_slots[self.consts + number]])
+            self._join(nodes)
 
     def _join(self, nodes: Sequence[int]) -> None:
         for node in nodes[1:]:
@@ -285,39 +281,29 @@ class _Choice:
             node = roots[node]
         return node
 
-    def _root_of_step(self, place: int, number: int) -> int | None:
-        """Of the set of a step's values; None where there are none."""
-        step = self.parts[place].program.instructions[number]
-        nodes = self._nodes(place, (*step.input_slots, *step.output_slots))
-        return self._root(nodes[0]) if nodes else None
-
-    def _gains(self) -> dict[int | None, float]:
+    def _gains(self) -> dict[int, float]:
         """Microseconds of a turn that are saved, by the root of each set."""
-        gains: dict[int | None, float] = {}
+        gains: dict[int, float] = {}
 
-        def add(root: int | None, gain: float) -> None:
+        def add(node: int, gain: float) -> None:
+            root = self._root(node)
             gains[root] = gains.get(root, 0.0) + gain
 
-        last = len(self.parts) - 1
         for place, part in enumerate(self.parts):
             program, inside, read = part.program, set[int](), set[int]()
-            for number, price in part.prices.items():
+            for number, node in self._of_steps[place].items():
                 step = program.instructions[number]
-                add(self._root_of_step(place, number), (VIEW if may_view(step) else CALL) - price)
+                add(node, (VIEW if may_view(step) else CALL) - part.prices[number])
                 inside.update(step.output_slots)
                 read.update(step.input_slots)
-            for number in range(self.carries):
-                if self._is_carried(number):
-                    inside.add(program.input_slots[self.consts + number])
-                    if place == last:
-                        read.add(program.output_slots[number])
+            inside.update([program.input_slots[self.consts + number] for number in self._carried])
+            if part is self.body:
+                read.update([program.output_slots[number] for number in self._carried])
+            first = self._first[place]
             for node in self._nodes(place, read - inside):
-                size = program.types[node - self._first[place]].size
-                add(self._root(node), -READ * size)
+                add(node, -READ * program.types[node - first].size)
             for node in self._nodes(place, part.arrays & inside):
-                size = program.types[node - self._first[place]].size
-                add(self._root(node), -ROW - ARRAY * size)
-        gains.pop(None, None)
+                add(node, -ROW - ARRAY * program.types[node - first].size)
         return gains
 
     # ---- what goes in and comes out --------------------------------------------------------------
@@ -330,7 +316,7 @@ class _Choice:
             elements.update(body.instructions[number].output_slots)
         self.rows = {
             number for number in range(self.carries, len(body.output_slots))
-            if body.output_slots[number] in elements and _is_row(body.types[body.output_slots[number]])
+            if body.output_slots[number] in elements and self.body.is_row(body.output_slots[number])
         }  # fmt: skip
         self.split = {consts + number for number in self.carried}
         self.whole = set[int]()
@@ -348,7 +334,7 @@ class _Choice:
             for number, slot in enumerate(program.input_slots):
                 if consts <= number < consts + self.carries:
                     continue
-                if slot in read and is_few(program.types[slot]):
+                if slot in read and slot in part.few:
                     self.split.add(number)
                 if slot in arrays:
                     self.whole.add(number)
