@@ -307,7 +307,8 @@ class _Printer:
             if slot not in body.numbers and number not in loop.settled
         ]  # fmt: skip
         if unsettled:
-            beside = ", ".join(map(outer.name_of, step.input_slots))
+            arrays = [slot for slot in step.input_slots if slot not in outer.program.numbers]
+            beside = ", ".join(map(outer.name_of, arrays))
             listed = ", ".join(unsettled)
             self._add(f"{listed}, = {self.names.value('own', own)}([{listed}], [{beside}])")
         forms: list[str] = []

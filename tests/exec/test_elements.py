@@ -128,6 +128,19 @@ def test_a_row_with_gaps_that_is_needed_as_an_array_stays_one() -> None:
     agrees(lambda x: scanned(turn, x), (X,))
 
 
+def test_many_numbers_beside_arrays_that_change_places() -> None:
+    def inner(c: Any, w: Any) -> Any:
+        return (c[0] * w + w, c[2], c[1]), None
+
+    def turn(_: Any, c: Any) -> Any:
+        small, w, *large = c
+        y, *large = tnf.scan(lambda c, _: inner(c, w), (small, *large), None, length=3)[0]
+        return y, w + y, *large
+
+    arrays = (LONG[:9], LONG[9:18], LONG[:20], LONG[20:40])
+    agrees(lambda *xs: tnf.fori_loop(0, 4, turn, xs), arrays)
+
+
 def agrees(function: Callable[..., Any], arrays: Iterable[Any]) -> None:
     """Require the bits that the kernels of its ops give one by one, without a warning, in each of three runs."""
     arrays = tuple(arrays)

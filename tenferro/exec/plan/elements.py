@@ -450,11 +450,10 @@ class _Writer:
         self.types.append(spec)
         return len(self.types) - 1
 
-    def add(self, step: ExecInstruction) -> int:
-        """Add a step; its first result."""
+    def add(self, step: ExecInstruction) -> None:
+        """Add a step."""
         self.steps.append(step)
-        self._makers[step.output_slots[0]] = step
-        return step.output_slots[0]
+        self._makers.update([(slot, step) for slot in step.output_slots])
 
     def on_arrays(self, step: ExecInstruction) -> None:
         """Add a step as it is."""
@@ -474,7 +473,7 @@ class _Writer:
         elif isinstance(op, ReduceSum):
             free = [axis for axis in range(operands[0].ndim) if axis not in op.axes]
             terms = operands[0].transpose(*free, *op.axes).reshape(spec.size, -1)
-            slots = np.array([self._sum(step, each, spec) for each in terms]).reshape(spec.shape)
+            slots = np.array([self._sum(each, spec.dtype) for each in terms]).reshape(spec.shape)
         else:
             of_one = TensorSpec.of((), spec.dtype)
             operands = [each.flat for each in np.broadcast_arrays(*operands)]
@@ -489,33 +488,35 @@ class _Writer:
 
     def _call(self, like: ExecInstruction, inputs: Iterable[int], spec: TensorSpec) -> int:
         """Add a step that does the same to other values."""
-        return self.add(
+        slot = self.new(spec)
+        self.add(
             like._replace(
-                input_slots=tuple(inputs), output_slots=(self.new(spec),), output_types=(spec,),
+                input_slots=tuple(inputs), output_slots=(slot,), output_types=(spec,),
                 frees=(), places=(),
             )
         )  # fmt: skip
+        return slot
 
-    def _apply(self, op: Any, inputs: Sequence[int], spec: TensorSpec, slot: int = -1) -> int:
-        """Add a step of another op."""
+    def _apply(
+        self, op: Any, inputs: Sequence[int], spec: TensorSpec, slot: int | None = None
+    ) -> int:
+        """Add a step of another op; its result, in a new slot if none is said."""
         kernel = KERNELS[type(op)]
         function = bound(kernel, op, tuple([self.types[each] for each in inputs]))
-        outputs = (self.new(spec) if slot < 0 else slot,)
-        return self.add(ExecInstruction(op, kernel, function, tuple(inputs), outputs, (spec,)))
+        y = self.new(spec) if slot is None else slot
+        self.add(ExecInstruction(op, kernel, function, tuple(inputs), (y,), (spec,)))
+        return y
 
-    def _sum(self, step: ExecInstruction, terms: Slots, spec: TensorSpec) -> int:
+    def _sum(self, terms: Slots, dtype: DType) -> int:
         """Add the additions of a sum, which starts with a zero, as NumPy's and BLAS's do.
 
         That matters where all terms are -0.0, which squares are not.
         """
-        total, *others = map(int, terms)
-        of_one = TensorSpec.of((), spec.dtype)
-        if spec.dtype.is_float and not any(
-            [is_positive(self._makers.get(int(slot))) for slot in terms]
-        ):
-            total = self._apply(
-                Add(), [self._constant(np.zeros((), spec.dtype.dtype)), total], of_one
-            )
+        of_one = TensorSpec.of((), dtype)
+        slots = list(map(int, terms))
+        if dtype.is_float and not any([is_positive(self._makers.get(slot)) for slot in slots]):
+            slots.insert(0, self._constant(np.zeros((), dtype.dtype)))
+        total, *others = slots
         for slot in others:
             total = self._apply(Add(), [total, slot], of_one)
         return total
