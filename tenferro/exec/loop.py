@@ -18,6 +18,7 @@ from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.exec.statements import Locals, Names, Writer
 from tenferro.ops.control import Scan, While
 from tenferro.tracebacks import line_number
+from tenferro.types import DType
 
 __all__ = ["Loop", "LoopFunction"]
 
@@ -185,7 +186,9 @@ class _Printer:
             (outer.name_of(slot), slot in outer.program.numbers) for slot in step.input_slots
         ]
         for slot, (name, is_number) in zip(body.input_slots[:n], operands[:n], strict=True):
-            writer.pinned[slot] = self._kept(values, _form(name, is_number, slot in body.numbers))
+            writer.pinned[slot] = self._kept(
+                values, _form(name, is_number, slot in body.numbers, body.types[slot].dtype)
+            )
         carries: list[str] = []
         for number, slot in enumerate(body.input_slots[n : n + m]):
             name, is_number = operands[n + number]
@@ -193,7 +196,7 @@ class _Printer:
             form = (
                 f"int({name})" if number in loop.counters
                 else f"{name}.copy({order!r})" if order
-                else _form(name, is_number, slot in body.numbers)
+                else _form(name, is_number, slot in body.numbers, body.types[slot].dtype)
             )  # fmt: skip
             carries.append(values.new())
             values.of[slot] = carries[-1]
@@ -210,8 +213,13 @@ class _Printer:
             self._condition(writers[0], writer, carries)
         for slot, (name, _) in xs:
             values.of[slot] = values.new()
-            index = turn if body.types[slot].shape or slot in body.numbers else f"{turn}, ..."
-            self._add(f"{values.of[slot]} = {name}[{index}]")
+            spec = body.types[slot]
+            form = (
+                _element(name, turn, spec.dtype) if slot in body.numbers
+                else f"{name}[{turn}]" if spec.shape
+                else f"{name}[{turn}, ...]"
+            )  # fmt: skip
+            self._add(f"{values.of[slot]} = {form}")
         self._steps(writer, steps[loop.once :])
         for row, slot in zip(rows, body.output_slots[m:], strict=True):
             self._add(f"{row}[{turn}] = {writer.name_of(slot)}")
@@ -255,7 +263,8 @@ class _Printer:
         for slot, mine, name in zip(
             condition.program.input_slots, inputs, [*names, *carries], strict=True
         ):
-            form = _form(name, mine in program.numbers, slot in condition.program.numbers)
+            dtype = program.types[mine].dtype
+            form = _form(name, mine in program.numbers, slot in condition.program.numbers, dtype)
             condition.pinned[slot] = self._kept(condition.locals, form)
         self._steps(condition, condition.program.instructions)
         (slot,) = condition.program.output_slots
@@ -269,7 +278,9 @@ class _Printer:
         gone: list[str] = []
         for name, slot, output in zip(carries, inputs, program.output_slots, strict=False):
             result = writer.name_of(output)
-            pairs.append((name, _form(result, output in program.numbers, slot in program.numbers)))
+            dtype = program.types[slot].dtype
+            form = _form(result, output in program.numbers, slot in program.numbers, dtype)
+            pairs.append((name, form))
             if output in writer.locals.of and result not in carries and program.types[output].shape:
                 gone.append(result)
         pairs = [(name, form) for name, form in pairs if name != form]
@@ -296,7 +307,8 @@ class _Printer:
             if slot not in body.numbers and number not in loop.settled
         ]  # fmt: skip
         if unsettled:
-            beside = ", ".join(map(outer.name_of, step.input_slots))
+            arrays = [slot for slot in step.input_slots if slot not in outer.program.numbers]
+            beside = ", ".join(map(outer.name_of, arrays))
             listed = ", ".join(unsettled)
             self._add(f"{listed}, = {self.names.value('own', own)}([{listed}], [{beside}])")
         forms: list[str] = []
@@ -305,10 +317,11 @@ class _Printer:
             if number in loop.counters:
                 dtype = body.types[slots[number]].dtype
                 number_of = self.names.value(dtype.value, dtype.dtype.type)
-                forms.append(_form(f"{number_of}({carries[number]})", True, to_number))
+                forms.append(_form(f"{number_of}({carries[number]})", True, to_number, dtype))
             elif number < len(carries):
                 is_number = slots[number] in body.numbers
-                forms.append(_form(carries[number], is_number, to_number))
+                dtype = body.types[slots[number]].dtype
+                forms.append(_form(carries[number], is_number, to_number, dtype))
             else:
                 forms.append(rows[number - len(carries)])
         self._add(outer.locals.statement(step.output_slots, ", ".join(forms), step.frees))
@@ -316,8 +329,13 @@ class _Printer:
             self._add(f"del {', '.join(names)}")
 
 
-def _form(name: str, is_number: bool, to_number: bool) -> str:
+def _form(name: str, is_number: bool, to_number: bool, dtype: DType) -> str:
     """A value of rank 0 as a number or as an array; all others as they are."""
     if is_number == to_number:
         return name
-    return f"{name}[()]" if to_number else f"asarray({name})"
+    return _element(name, "", dtype) if to_number else f"asarray({name})"
+
+
+def _element(name: str, place: str, dtype: DType) -> str:
+    """An element of an array as a number, which is Python's if it is float64."""
+    return f"{name}.item({place})" if dtype is DType.F64 else f"{name}[{place or '()'}]"

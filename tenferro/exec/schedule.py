@@ -259,7 +259,8 @@ class ExecProgram:
         instructions: the steps, in order.
         types: of every slot.
         constants: values that are known, by slot.
-        numbers: slots of rank 0 whose values are NumPy's scalars, because nothing but ufuncs reads them.
+        numbers: slots of rank 0 whose values are NumPy's scalars, because nothing but ufuncs reads them; in a turn of
+            a loop those of float64 may be Python's.
         memory: where values in the middle lie.
         resources: threads and memory of the executor.
         later: what becomes of the schedule after more runs, if anything does.
@@ -317,7 +318,7 @@ class ExecProgram:
     def lines(self) -> Iterator[str]:
         """The schedule, with those inside of loops and groups indented."""
         for slot, value in self.constants.items():
-            shown = f" {value}" if value.size == 1 else ""
+            shown = f" {value}" if np.size(value) == 1 else ""
             yield f"%{slot}: {self.types[slot]} = constant{shown}"
         if self.memory.size:
             yield f"arena: {self.memory.size} bytes"

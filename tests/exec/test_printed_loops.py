@@ -103,6 +103,18 @@ def chosen(x: Any) -> Any:
     )
 
 
+def repeated(x: Any) -> Any:
+    """A carry that is a view of another in which each element is there twice."""
+    turn = lambda c, _: ((c[0] + 1.0, tnf.broadcast_to(c[0], (2, 7))), tnf.sum(tnf.exp(c[1])))
+    return tnf.scan(turn, (x, tnf.stack([x, x])), None, length=3)
+
+
+def diagonals(a: Any) -> Any:
+    """A carry that is a view of another to which NumPy does not write."""
+    turn = lambda c, _: ((c[0] + 1.0, tnf.linalg.diagonal(c[0])), tnf.sum(tnf.exp(c[1])))
+    return tnf.scan(turn, (a, a[0]), None, length=3)
+
+
 CASES: dict[str, Case] = {
     "set, and read what was there": (set_and_read_before, (X,)),
     "what was stacked stays": (history, (X,)),
@@ -115,6 +127,8 @@ CASES: dict[str, Case] = {
     "starts beyond the ends": (beyond, (X,)),
     "until a value": (until, (X,)),
     "a choice in each turn": (chosen, (X,)),
+    "a carry that repeats another": (repeated, (X,)),
+    "a carry that is another's diagonal": (diagonals, (A[:5, :5],)),
     "no turns": (lambda x: tnf.fori_loop(3, 3, lambda i, c: c.at[i].set(0.0), x), (X,)),
     "single numbers": (lambda x: tnf.fori_loop(0, 5, lambda i, c: c * x[i] - i, 1.5), (X,)),
     "not numbers": (lambda x: tnf.fori_loop(0, 5, lambda i, c: c.at[i].set(tnf.maximum(c[i], c[i + 1])), x),

@@ -49,16 +49,36 @@ NUMBERS = (B, I8, U8, U64, I64, F16, F32, F64, C128)
 INTEGERS, FLOATS = (I8, U8, U64, I64), (F32, F64)
 GREATEST = "%0 if %0 > %1 else %1 if %1 > %0 else maximum(%0, %1)[()]"
 LEAST = "%0 if %0 < %1 else %1 if %1 < %0 else minimum(%0, %1)[()]"
+NUMPYS = "(float64(%0), float64(%1))"
 PAIRS: dict[str, tuple[Callable[..., Any], str, tuple[Any, ...], tuple[Any, ...]]] = {
     "Add": (lambda x, y: x + y, "%0 + %1", (*INTEGERS, *FLOATS), (B, F16, C128)),
     "Subtract": (lambda x, y: x - y, "%0 - %1", (*INTEGERS, *FLOATS), (F16, C128)),
     "Multiply": (lambda x, y: x * y, "%0 * %1", (*INTEGERS, *FLOATS), (B, F16, C128)),
-    "Divide": (lax.div, "%0 / %1", FLOATS, (*INTEGERS, F16, C128)),
+    "Divide": (lax.div, "%0 / %1", (F32,), (*INTEGERS, F16, C128)),
+    "Divide of Python's": (lax.div, "%0 / %1 if %1 else divide(%0, %1)", (F64,), ()),
     "And": (lambda x, y: x & y, "%0 & %1", (B, *INTEGERS), ()),
     "Or": (lambda x, y: x | y, "%0 | %1", (B, *INTEGERS), ()),
     "Xor": (lambda x, y: x ^ y, "%0 ^ %1", (B, *INTEGERS), ()),
-    "Maximum": (tnf.maximum, GREATEST, FLOATS, (F16,)),
-    "Minimum": (tnf.minimum, LEAST, FLOATS, (F16,)),
+    "Maximum": (tnf.maximum, GREATEST, (F32,), (F16,)),
+    "Minimum": (tnf.minimum, LEAST, (F32,), (F16,)),
+    "Maximum of Python's": (
+        tnf.maximum,
+        GREATEST.replace("(%0, %1)", NUMPYS),
+        (F64,),
+        (),
+    ),
+    "Minimum of Python's": (
+        tnf.minimum,
+        LEAST.replace("(%0, %1)", NUMPYS),
+        (F64,),
+        (),
+    ),
+    "Power": (
+        tnf.pow,
+        f"float(power(%0, %1) if %1 != 0.5 else kernel{NUMPYS})",
+        (F64,),
+        (*INTEGERS, F16, F32, C128),
+    ),
     "Maximum of integers": (tnf.maximum, "%0 if %0 >= %1 else %1", (B, *INTEGERS), ()),
     "Minimum of integers": (tnf.minimum, "%0 if %0 <= %1 else %1", (B, *INTEGERS), ()),
     "Compare LT": (lambda x, y: x < y, "%0 < %1", (B, *INTEGERS, *FLOATS), (F16,)),
@@ -82,12 +102,14 @@ def test_an_op_on_two_numbers(name: str) -> None:
 SINGLE: dict[str, tuple[Callable[..., Any], str, tuple[Any, ...], tuple[Any, ...]]] = {
     "Negate": (lambda x: -x, "-%0", (I8, I64, F32, F64), (U8, U64, F16, C128)),
     "Abs": (abs, "abs(%0)", (*INTEGERS, *FLOATS), (F16, C128)),
-    "Not": (lambda x: ~x, "~%0", (B,), INTEGERS),
-    "Sqrt": (tnf.sqrt, "", (), (F16, F32, F64, C128)),
-    "Convert to f64": (lambda x: x.astype("f8"), "float64(%0)", (B, I8, U8, I64), (U64, F16, F32)),
-    "Convert to i64": (lambda x: x.astype("i8"), "int64(%0)", (B, I8, U8), (U64, F16, F32, F64)),
-    "Convert to f32": (lambda x: x.astype("f4"), "", (), (B, I8, U64, I64, F64)),
-    "Convert to i32": (lambda x: x.astype("i4"), "", (), (B, I8, U64, I64, F64)),
+    "Not": (lambda x: ~x, "not %0", (B,), INTEGERS),
+    "Sqrt": (tnf.sqrt, "sqrt(%0) if %0 >= 0 else root(%0)", (F64,), (F16, F32, C128)),
+    "Sign": (lax.sign, "1.0 if %0 > 0 else -1.0 if %0 < 0 else %0", (F64,), (I8, F16, F32, C128)),
+    "Exp": (tnf.exp, "float(exp(%0))", (F64,), (F16, F32, C128)),
+    "Convert to f64": (lambda x: x.astype("f8"), "float(%0)", (B, I8, U8, I64), (U64, F16, F32)),
+    "Convert to i64": (lambda x: x.astype("i8"), "int64(%0)", (B, I8, U8), (U64, F16, F32)),
+    "Convert to f32": (lambda x: x.astype("f4"), "", (), (I8, U64, I64)),
+    "Convert to i32": (lambda x: x.astype("i4"), "", (), (I8, U64, I64)),
 }
 
 
@@ -98,6 +120,32 @@ def test_an_op_on_one_number(name: str) -> None:
         assert text(function, (x,)) == f"%1 = {expected}; %1", x.dtype
     for x in called:
         assert text(function, (x,)) == f"%1 = {name.split()[0]}(%0); %1", x.dtype
+
+
+def test_a_kernel_is_called_on_numpys_numbers() -> None:
+    for x, name in ((F64, "float64"), (B, "bool")):
+        assert text(lambda x: x.astype("f4"), (x,)) == f"%2 = {name}(%0); %1 = Convert(%2); %1"
+        assert f"%3 = {name}(%0); %1 = BroadcastInDim(%3)" in text(
+            lambda x: repeated(x, (5, 6)), (x,)
+        )
+
+
+def test_numbers_are_computed_of_pythons() -> None:
+    function = lambda x: tnf.sum(x) * 2.0
+    assert text(function, (X,)) == "%4 = ReduceSum(%0); %1 = float(%4); %3 = %1 * %2; %3"
+    assert text(function, (X.astype("f4"),)) == "%1 = ReduceSum(%0); %3 = %1 * %2; %3"
+    assert text(lambda x: x * tnf.sum(x), (X,)).startswith("%1 = ReduceSum(%0); ")
+
+
+def test_a_number_between_bounds() -> None:
+    clamped = "%1 if %0 < %1 < %2 else %0 if %1 < %0 < %2 else %2 if %0 < %2 < %1 else kernel"
+    assert clamped in text(lambda low, x, high: lax.clamp(low, x, high), (F64, F64, F64))
+
+
+def test_a_known_divisor_is_no_zero_or_is() -> None:
+    assert text(lambda x: x / 3.0, (F64,)) == "%2 = %0 / %1; %2"
+    for zero in (0.0, -0.0):
+        assert "divide" in text(lambda x, zero=zero: x / zero, (F64,))
 
 
 def test_a_choice_of_two_numbers() -> None:
@@ -176,17 +224,18 @@ ROW = [0]
         (lambda i, a: -lax.dynamic_slice(a, (i, 2), (2, 3)), A, (0, 3), "%1[%0:%0 + 2, 2:2 + 3]"),
         (lambda i, a: -lax.dynamic_slice(a, (i, i), (2, 6)), A, (0, 4), "%1[window(%0, 3, 2), :]"),
         # elements, rows and columns
-        (lambda i, x: -x[i], X, (0, 5), "%1[%0]"),
-        (lambda i, x: -x[i], X, (0, 6), "%1[%0 if 0 <= %0 <= 5 else clamped(%0, 5)]"),
-        (lambda i, x: -x[i], X[:1], (0, 6), "%1[0]"),
+        (lambda i, x: -x[i], X, (0, 5), "%1.item(%0)"),
+        (lambda i, x: -x[i], X, (0, 6), "%1.item(%0 if 0 <= %0 <= 5 else clamped(%0, 5))"),
+        (lambda i, x: -x[i], X.astype("f4"), (0, 5), "%1[%0]"),
+        (lambda i, x: -x[i], X[:1], (0, 6), "%1.item(0)"),
         (lambda i, a: -a[i], A, (0, 4), "%1[%0, :]"),
         (lambda i, a: -a[:, i], A, (0, 5), "%1[:, %0]"),
-        (lambda i, a: -a[i, i], A, (0, 4), "%1[%0, %0]"),
+        (lambda i, a: -a[i, i], A, (0, 4), "%1.item(%0, %0)"),
         (lambda i, a: tnf.sum(a[i]), A, (0, 4), "contiguous(%1[%0, :])"),  # whose sum goes by strides
         (lambda i, a: tnf.sum(lax.dynamic_slice(a, (i, 0), (2, 2))), A, (0, 3), "%1[%0:%0 + 2, 0:0 + 2]"),
         (gathered((1, 4), (0,)), A, (0, 4), "%1[%0, :4]"),
         (gathered((1, 6), (0,)), A, (0, 4), "%1[%0, :]"),
-        (gathered((1, 1), (0, 1)), A, (0, 4), "%1[%0, 0]"),
+        (gathered((1, 1), (0, 1)), A, (0, 4), "%1.item(%0, 0)"),
         (gathered((2, 3), ()), A, (0, 3), "%1[%0:%0 + 2, :3]"),
     ],
 )  # fmt: skip
@@ -286,10 +335,11 @@ def repeated(x: Any, shape: tuple[int, ...], *dims: int) -> Any:
         (lambda x: x & np.ones(6, bool), (X > 1,), "%2 = And(%0, %1); %2"),
         # views
         (lambda x: -x[1:5:2], (X,), "%1 = %0[(slice(1, 5, 2),)]; %2 = Negate(%1); %2"),
-        (lambda x: x[2] * x[3], (X,), "%2 = %0[2]; %4 = %0[3]; %5 = %2 * %4; %5"),
-        (lambda a: -a[2, 3], (A,), "%2 = %0[2, 3]; %3 = -%2; %3"),
-        (lambda a: -a.reshape(()), (A[:1, :1],), "%1 = %0[0, 0]; %2 = -%1; %2"),
-        (lambda x: -x.reshape((1, 1)), (F64,), "%1 = %0.reshape((1, 1)); %2 = Negate(%1); %2"),
+        (lambda x: x[2] * x[3], (X,), "%2 = %0.item(2); %4 = %0.item(3); %5 = %2 * %4; %5"),
+        (lambda a: -a[2, 3], (A,), "%2 = %0.item(2, 3); %3 = -%2; %3"),
+        (lambda a: -a.reshape(()), (A[:1, :1],), "%1 = %0.item(0, 0); %2 = -%1; %2"),
+        (lambda x: -x.reshape((1, 1)), (F32,), "%1 = %0.reshape((1, 1)); %2 = Negate(%1); %2"),
+        (lambda x: -x.reshape((1, 1)), (F64,), "%1 = array([[%0]]); %2 = Negate(%1); %2"),
         (lambda x: -x.reshape((6, 1)), (X,), "%1 = %0.reshape((6, 1)); %2 = Negate(%1); %2"),
         (lambda x: -x.reshape((3, 2)), (X,), "%1 = Reshape(%0); %2 = Transpose(%1); %3 = Negate(%2); %3"),
         (lambda x, a: x.reshape((6, 1)) @ a, (X, A[:1]), "%2 = Reshape(%0); %3 = DotGeneral(%2, %1); %3"),
@@ -300,9 +350,9 @@ def repeated(x: Any, shape: tuple[int, ...], *dims: int) -> Any:
         (lambda x, y: tnf.stack([x, y]), (F16, F16), "%4 = array([%0, %1]); %4"),
         (lambda x, y: tnf.concatenate([x, y]), (X, X), "%2 = concatenate((%0, %1,), 0); %2"),
         (lambda x, y: tnf.concatenate([x.reshape((1,)), y]), (F64, X),
-         "%2 = %0.reshape((1,)); %3 = concatenate((%2, %1,), 0); %3"),
+         "%2 = array([%0]); %3 = concatenate((%2, %1,), 0); %3"),
         (lambda x, y: tnf.concatenate([x.reshape((1, 1)), y.reshape((1, 1))]), (F64, F64),
-         "%2 = %0.reshape((1, 1)); %3 = %1.reshape((1, 1)); %4 = concatenate((%2, %3,), 0); %4"),
+         "%2 = array([[%0]]); %3 = array([[%1]]); %4 = concatenate((%2, %3,), 0); %4"),
         (lambda x, y: tnf.stack([x, y]), (tnf.asarray(F32).astype("bfloat16"),) * 2,
          "%2 = %0.reshape((1,)); %3 = %1.reshape((1,)); %4 = concatenate((%2, %3,), 0); %4"),
     ],

@@ -1,12 +1,15 @@
 """Rewrite a turn: steps of few elements as Python's own expressions, and what need not be computed left out.
 
-Integers of rank 0 whose range is known, as a counter's is, are Python's; an element or a window at them is read and
-written by subscription. What repeats itself is left to NumPy's own broadcasting where a step reads it that does that.
+Numbers of float64 are Python's, and so are truth values: Python computes with them in half the time, and as NumPy does
+but for divisions by zero and roots of what is below. Integers of rank 0 whose range is known, as a counter's is, are
+Python's too; an element or a window at them is read and written by subscription. What repeats itself is left to NumPy's
+own broadcasting where a step reads it that does that.
 The results are the same bit for bit.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,12 +17,14 @@ from typing import Any
 import numpy as np
 
 from tenferro.exec.expression import Expression
-from tenferro.exec.kernels.buffered import maximum, minimum
+from tenferro.exec.kernels.buffered import clamp, float_power, maximum, minimum
 from tenferro.exec.kernels.structural import slices_of
+from tenferro.exec.loop import LoopFunction
 from tenferro.exec.plan.ranges import Range, range_of
-from tenferro.exec.plan.subscripts import Components, change, read
+from tenferro.exec.plan.subscripts import Components, change, element_at, read
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.ops import elementwise as el
+from tenferro.ops.analytic import Sqrt
 from tenferro.ops.control import ControlOp
 from tenferro.ops.elementwise import COMPARISONS
 from tenferro.ops.extension import Extension
@@ -27,7 +32,7 @@ from tenferro.ops.indexing import DynamicSlice, DynamicUpdateSlice, Gather, Scat
 from tenferro.ops.structural import BroadcastInDim, Concatenate, Reshape, Slice
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["SPREADING", "as_array", "rewritten"]
+__all__ = ["SPREADING", "as_array", "operator_of", "rewritten"]
 
 OPERATORS = {
     el.Add: "{0} + {1}",
@@ -41,8 +46,23 @@ OPERATORS = {
     el.Select: "{1} if {0} else {2}",
 }
 """Python's, on numbers that are no halves and not complex."""
+PYTHONS = (DType.F64, DType.Bool)
+"""Of numbers that may be Python's or NumPy's, which compute the same in expressions. Kernels get NumPy's."""
 SIGNS = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
 EXTREMES = {el.Maximum: (">", maximum), el.Minimum: ("<", minimum)}
+OF_FLOATS: Mapping[type, tuple[str, Any]] = {
+    el.Sign: ("1.0 if {0} > 0 else -1.0 if {0} < 0 else {0}", None),
+    el.Clamp: (
+        "{0} if {1} < {0} < {2} else {1} if {0} < {1} < {2} else {2} if {1} < {2} < {0} "
+        "else {kernel}({float64}({0}), {float64}({1}), {float64}({2}))[()]",
+        clamp,
+    ),
+    el.Power: (
+        "{float}({power}({0}, {1}) if {1} != 0.5 else {kernel}({float64}({0}), {float64}({1})))",
+        float_power,
+    ),
+}
+"""Of Python's floats, with the kernel for what is not plain."""
 CHOOSES = (el.Select, el.Maximum, el.Minimum)
 """Ops whose result is one of the operands."""
 SPREADING = (np.where, maximum, minimum)
@@ -72,15 +92,65 @@ def as_array(number: int, array: int, spec: TensorSpec) -> ExecInstruction:
     """The step that makes an array of rank 0 of a number."""
     text, values = "{0}", {}
     if spec.dtype.is_integer and spec.dtype is not DType.I64:
-        text, values = _conversion(spec.dtype)
+        text, values = _typing(spec.dtype)
     function = Expression(text, values)
     op = el.Convert(spec.dtype)
     return ExecInstruction(op, np.asarray, function, (number,), (array,), (spec,))
 
 
 def _conversion(dtype: DType) -> tuple[str, dict[str, Any]]:
-    """The text that makes NumPy's number of one."""
+    """The text that makes a number of another."""
+    if dtype is DType.F64:
+        return "{float}({0})", {"float": float}
+    return _typing(dtype)
+
+
+def _typing(dtype: DType) -> tuple[str, dict[str, Any]]:
+    """The text that makes NumPy's number of one of Python's."""
     return f"{{{dtype.value}}}({{0}})", {dtype.value: dtype.dtype.type}
+
+
+def operator_of(op: Any, dtype: DType) -> tuple[str | None, Mapping[str, Any]]:
+    """The text of an elementwise op on numbers, of the dtype of the last, and what it names; None if there is none."""
+    if dtype.kind not in "biuf" or dtype in (DType.F16, DType.BF16):
+        return None, {}
+    is_python = dtype in PYTHONS
+    if isinstance(op, el.Compare):
+        return f"{{0}} {SIGNS[op.direction]} {{1}}", {}
+    if isinstance(op, el.Not):
+        return ("not {0}", {}) if dtype.is_bool else (None, {})  # because ~True is -2
+    if isinstance(op, el.Convert):
+        if dtype.is_float or dtype is DType.U64:
+            return None, {}
+        return _conversion(op.to) if op.to in (DType.I64, DType.F64) else (None, {})
+    if isinstance(op, el.Divide):
+        if is_python:
+            return "{0} / {1} if {1} else {divide}({0}, {1})", {"divide": np.divide}
+        return ("{0} / {1}", {}) if dtype.is_float else (None, {})
+    if isinstance(op, Sqrt):
+        text = "{sqrt}({0}) if {0} >= 0 else {root}({0})"
+        return (text, {"sqrt": math.sqrt, "root": np.sqrt}) if is_python else (None, {})
+    if dtype is DType.F64 and type(op) in OF_FLOATS:
+        text, function = OF_FLOATS[type(op)]
+        values = {"float": float, "float64": np.float64, "power": np.power, "kernel": function}
+        return text, {name: value for name, value in values.items() if f"{{{name}}}" in text}
+    if isinstance(op, (el.Maximum, el.Minimum)):
+        sign, function = EXTREMES[type(op)]
+        if dtype.is_float:
+            name = function.__name__
+            x, y = ("{float64}({0})", "{float64}({1})") if is_python else ("{0}", "{1}")
+            return (
+                f"{{0}} if {{0}} {sign} {{1}} else {{1}} if {{1}} {sign} {{0}} else {{{name}}}({x}, {y})[()]",
+                {name: function, **({"float64": np.float64} if is_python else {})},
+            )
+        return f"{{0}} if {{0}} {sign}= {{1}} else {{1}}", {}
+    if isinstance(op, (el.And, el.Or, el.Xor)) and dtype.is_float:
+        return None, {}
+    if isinstance(op, (el.Add, el.Subtract, el.Multiply, el.Negate, el.Abs)) and (
+        dtype.is_bool or (dtype.kind == "u" and isinstance(op, el.Negate))
+    ):
+        return None, {}
+    return OPERATORS.get(type(op)), {}
 
 
 class _Rewriter:
@@ -130,9 +200,8 @@ class _Rewriter:
         written = self._written(step)
         if written is None:
             written = self._aligned(step)
-            takes = self._takes_indices(written)
-            written = self._with_typed(written, () if takes else written.input_slots)
-        self._add(written)
+            written = self._with_typed(written, self._untyped(written))
+        self._add(self._with_float(written))
 
     def finished(self, kept: frozenset[int]) -> ExecProgram:
         """The schedule, without steps that nothing reads."""
@@ -182,13 +251,33 @@ class _Rewriter:
         if known is None:
             spec = self.types[slot]
             like = ExecInstruction(el.Convert(spec.dtype), np.asarray, np.asarray, (), (), ())
-            known = self._new(spec, like, Expression(*_conversion(spec.dtype)), slot)
+            known = self._new(spec, like, Expression(*_typing(spec.dtype)), slot)
             self.typed[slot] = known
         return known
 
+    def _with_float(self, step: ExecInstruction) -> ExecInstruction:
+        """The step that makes Python's number of a kernel's where numbers are computed of it, after that kernel's."""
+        is_plain = (
+            isinstance(step.function, Expression | LoopFunction) or len(step.output_slots) != 1
+        )
+        (spec, *_) = step.output_types or (None,)
+        if is_plain or spec is None or spec.shape or spec.dtype is not DType.F64:
+            return step
+        (y,) = step.output_slots
+        readers = [reader for reader in self.readers.get(y, ()) if reader is not None]
+        if not any([self._is_of_numbers(reader) for reader in readers]):
+            return step
+        self.types.append(spec)
+        kernels = len(self.types) - 1
+        self._add(step._replace(output_slots=(kernels,)))
+        function = Expression(*_conversion(spec.dtype))
+        return ExecInstruction(
+            el.Convert(spec.dtype), np.asarray, function, (kernels,), (y,), (spec,), step.source
+        )
+
     def _with_typed(self, step: ExecInstruction, slots: Iterable[int]) -> ExecInstruction:
-        """The step with NumPy's numbers for those of Python's."""
-        chosen = {slot: self._typed(slot) for slot in slots if slot in self.indices}
+        """The step with NumPy's numbers for some of Python's."""
+        chosen = {slot: self._typed(slot) for slot in slots}
         inputs = tuple([chosen.get(slot, slot) for slot in step.input_slots])
         return step._replace(input_slots=inputs) if chosen else step
 
@@ -270,14 +359,18 @@ class _Rewriter:
             if pred is not None and pred[0] == pred[1]:
                 self.same[y] = inputs[2 - pred[0]]
                 return True
-        text, values = self._operator(step)
+        text, values = operator_of(step.op, self.types[inputs[-1]].dtype)
+        divisor = self.constants.get(inputs[-1]) if isinstance(step.op, el.Divide) else None
+        if text is not None and divisor is not None and divisor:
+            text, values = "{0} / {1}", {}
+        if text is None and self._is_function_of_float(step):
+            name = step.function.__name__
+            text, values = f"{{float}}({{{name}}}({{0}}))", {"float": float, name: step.function}
         if text is None:
             return False
         is_ours = [slot in self.indices or self.literal(slot) is not None for slot in inputs]
         is_read = [slot in self.indices for slot in inputs]
         if known is not None and all(is_ours):
-            if isinstance(step.op, el.Not):
-                text = "not {0}"  # because ~True is -2
             slots, names = list[int](), dict[str, str]()
             for number, slot in enumerate(inputs):
                 literal = self.literal(slot)
@@ -294,51 +387,27 @@ class _Rewriter:
             self._add(step._replace(function=Expression(text, values), input_slots=tuple(slots)))
             return True
         if any(is_read) and (all(is_read) or isinstance(step.op, CHOOSES)):
-            step = self._with_typed(step, inputs)
+            step = self._with_typed(step, self.indices.intersection(inputs))
         self._add(self._expressed(step, text, values))
         return True
 
-    def _operator(self, step: ExecInstruction) -> tuple[str | None, Mapping[str, Any]]:
-        """The text of an op on numbers."""
-        op: Any = step.op
-        dtype = self.types[step.input_slots[-1]].dtype
-        if dtype.kind not in "biuf" or dtype in (DType.F16, DType.BF16):
-            return None, {}
-        if isinstance(op, el.Compare):
-            return f"{{0}} {SIGNS[op.direction]} {{1}}", {}
-        if isinstance(op, el.Not):
-            return ("~{0}", {}) if dtype.is_bool else (None, {})
-        if isinstance(op, el.Convert):
-            if op.to in (DType.I64, DType.F64) and not dtype.is_float and dtype is not DType.U64:
-                return _conversion(op.to)
-            return None, {}
-        if isinstance(op, el.Divide):
-            return ("{0} / {1}", {}) if dtype.is_float else (None, {})
-        if isinstance(op, (el.Maximum, el.Minimum)):
-            sign, function = EXTREMES[type(op)]
-            if dtype.is_float:
-                name = function.__name__
-                return (
-                    f"{{0}} if {{0}} {sign} {{1}} else {{1}} if {{1}} {sign} {{0}} else {{{name}}}({{0}}, {{1}})[()]",
-                    {name: function},
-                )
-            return f"{{0}} if {{0}} {sign}= {{1}} else {{1}}", {}
-        if isinstance(op, (el.And, el.Or, el.Xor)) and dtype.is_float:
-            return None, {}
-        if isinstance(op, (el.Add, el.Subtract, el.Multiply, el.Negate, el.Abs)) and (
-            dtype.is_bool or (dtype.kind == "u" and isinstance(op, el.Negate))
-        ):
-            return None, {}
-        return OPERATORS.get(type(op)), {}
+    def _is_function_of_float(self, step: ExecInstruction) -> bool:
+        """Whether it is a ufunc of a number of float64 that gives one."""
+        specs = [*[self.types[slot] for slot in step.input_slots], *step.output_types]
+        return step.is_ufunc and [spec.dtype for spec in specs] == [DType.F64] * 2
 
     # ---- arrays ----------------------------------------------------------------------------------
 
-    def _takes_indices(self, step: ExecInstruction) -> bool:
-        """Whether a step on arrays takes Python's numbers beside them."""
-        if not (step.is_ufunc or step.function in SPREADING):
-            return False
-        values = step.input_slots[1:] if step.function is np.where else step.input_slots
-        return any([self.types[slot].shape for slot in values])
+    def _untyped(self, step: ExecInstruction) -> set[int]:
+        """The numbers of Python's that a kernel cannot take."""
+        numbers = {slot for slot in step.input_slots if not self.types[slot].shape}
+        indices = self.indices.intersection(numbers)
+        if step.is_ufunc or step.function in SPREADING:
+            values = step.input_slots[1:] if step.function is np.where else step.input_slots
+            return set() if any([self.types[slot].shape for slot in values]) else indices
+        if step.is_elementwise or isinstance(step.op, BroadcastInDim):
+            return indices | {slot for slot in numbers if self.types[slot].dtype in PYTHONS}
+        return indices
 
     def _aligned(self, step: ExecInstruction) -> ExecInstruction:
         """The step with values that NumPy itself repeats, in place of arrays that repeat themselves."""
@@ -412,18 +481,23 @@ class _Rewriter:
         if not before:
             if self.types[x].dtype.is_integer and len(after) == 1:
                 self.components[y] = [x]
+            if self.types[x].dtype in PYTHONS:
+                rank = len(after)
+                row = f"{'[' * rank}{{0}}{']' * rank}"
+                return self._expressed(step, f"{{array}}({row})", {"array": np.array})
             return self._with_typed(
-                self._expressed(step, f"{{0}}.reshape({after})", is_view=True), [x]
+                self._expressed(step, f"{{0}}.reshape({after})", is_view=True),
+                self.indices.intersection([x]),
             )
         if not after:
             maker = self.makers.get(x)
             if maker is not None and isinstance(maker.op, Slice):
                 slices = slices_of(maker.op, self.types[maker.input_slots[0]].shape)
                 place = ", ".join([str(each.start) for each in slices])
-                return self._expressed(step, f"{{0}}[{place}]")._replace(
-                    input_slots=maker.input_slots
-                )
-            return self._expressed(step, f"{{0}}[{', '.join('0' * len(before))}]")
+                text = element_at(place, self.types[x].dtype)
+                return self._expressed(step, text)._replace(input_slots=maker.input_slots)
+            place = ", ".join("0" * len(before))
+            return self._expressed(step, element_at(place, self.types[x].dtype))
         if [n for n in before if n != 1] != [n for n in after if n != 1]:
             return None
         readers = self.readers.get(y, ())
@@ -447,7 +521,9 @@ class _Rewriter:
             chosen = tuple([number for number in numbers if number is not None])
             listed = ", ".join([f"{{{number}}}" for number in range(count)])
             made = self._expressed(step, f"{{array}}([{listed}])", {"array": np.array})
-            return self._with_typed(made._replace(input_slots=chosen), chosen)
+            return self._with_typed(
+                made._replace(input_slots=chosen), self.indices.intersection(chosen)
+            )
         listed = ", ".join([f"{{{number}}}" for number in range(count)])
         text = f"{{concatenate}}(({listed},), {op.axis})"
         return self._expressed(step, text, {"concatenate": np.concatenate})

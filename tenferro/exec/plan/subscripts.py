@@ -11,9 +11,9 @@ from tenferro.exec.expression import Change, Expression
 from tenferro.exec.plan.ranges import Range
 from tenferro.exec.schedule import ExecInstruction
 from tenferro.ops.indexing import DynamicSlice, DynamicUpdateSlice
-from tenferro.types import TensorSpec
+from tenferro.types import DType, TensorSpec
 
-__all__ = ["Components", "change", "read"]
+__all__ = ["Components", "change", "element_at", "read"]
 
 Components = dict[int, Any]
 """Of a row of integers the slots of its elements; of a known one tuples of each."""
@@ -51,6 +51,15 @@ def window(start: Any, last: int, size: int) -> slice:
     """The window moved to where it fits."""
     first = min(max(int(start), 0), last)
     return slice(first, first + size)
+
+
+def element_at(place: str, dtype: DType) -> str:
+    """The text of an element of {0}; one of float64 is Python's number.
+
+    >>> element_at("2, 3", DType.F64), element_at("2, 3", DType.F32)
+    ('{0}.item(2, 3)', '{0}[2, 3]')
+    """
+    return f"{{0}}.item({place})" if dtype is DType.F64 else f"{{0}}[{place}]"
 
 
 class _Key:
@@ -143,7 +152,7 @@ def read(values: Values, step: ExecInstruction) -> ExecInstruction | None:
         return None
     if not values.types[y].shape:
         return step._replace(
-            function=Expression(f"{{0}}[{text}]", used), input_slots=tuple(key.slots)
+            function=Expression(element_at(text, spec.dtype), used), input_slots=tuple(key.slots)
         )
     as_it_lies = isinstance(op, DynamicSlice) or values.is_read_directly(y)
     if as_it_lies:

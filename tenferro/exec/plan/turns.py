@@ -15,20 +15,28 @@ import numpy as np
 
 from tenferro.exec.expression import Change, Expression
 from tenferro.exec.loop import Loop, LoopFunction
-from tenferro.exec.plan.alias import Aliases, aliases
+from tenferro.exec.plan.alias import Aliases, aliases, may_view
+from tenferro.exec.plan.elements import by_elements
 from tenferro.exec.plan.place import place
 from tenferro.exec.plan.ranges import Range, fits
 from tenferro.exec.plan.rewrite import SPREADING, as_array, rewritten
 from tenferro.exec.schedule import ExecInstruction, ExecProgram, Over
 from tenferro.ops.control import Scan, While
 from tenferro.ops.elementwise import Add
-from tenferro.ops.structural import BroadcastInDim, Reshape
+from tenferro.ops.structural import BroadcastInDim, Reshape, Reverse, Slice, Transpose
 
 __all__ = ["turns"]
+
+from tenferro.types import DType
+
+PLAIN_VIEWS = (Slice, Reshape, Transpose, Reverse)
+"""Ops whose views can be written to."""
 
 
 def turns(program: ExecProgram) -> ExecProgram:
     """The schedule with each interpreted loop as a function of its own."""
+    loops = [number for number, step in enumerate(program.instructions) if _is_interpreted(step)]
+    program = by_elements(program, loops)
     steps = [
         _turned(program, step) if _is_interpreted(step) else step for step in program.instructions
     ]
@@ -159,9 +167,11 @@ def _numbers(program: ExecProgram, indices: Collection[int]) -> ExecProgram:
             step = step._replace(input_slots=inputs)
         steps.append(step)
     constants = {
-        slot: value[()] if slot in numbers else np.asarray(value)
+        slot: np.asarray(value) if slot not in numbers
+        else float(value) if types[slot].dtype is DType.F64
+        else value[()]
         for slot, value in constants.items()
-    }
+    }  # fmt: skip
     return replace(
         program,
         instructions=tuple(steps),
@@ -194,6 +204,16 @@ def _hoisted(program: ExecProgram, consts: int) -> tuple[ExecProgram, int]:
     return replace(program, instructions=(*before, *rest)), len(before)
 
 
+def _locked(program: ExecProgram) -> set[int]:
+    """Slots of views that NumPy does not write to, or that show an element several times."""
+    locked: set[int] = set()
+    for step in program.instructions:
+        is_plain = isinstance(step.function, Expression) or isinstance(step.op, PLAIN_VIEWS)
+        if may_view(step) and not (is_plain and locked.isdisjoint(step.input_slots)):
+            locked.update(step.output_slots)
+    return locked
+
+
 @dataclass
 class _Carry:
     """Whose memory the values of a loop's carry are.
@@ -210,7 +230,11 @@ class _Carry:
         self.aliasing: Aliases = aliases(body)
         ranked = [bool(body.types[slot].shape) for slot in self.inputs]
         roots = [self.aliasing.roots[slot] for slot in self.outputs]
-        owned = {slot for slot, is_array in zip(self.inputs, ranked, strict=True) if is_array}
+        locked = _locked(body)
+        owned = {
+            slot for slot, output, is_array in zip(self.inputs, self.outputs, ranked, strict=True)
+            if is_array and output not in locked
+        }  # fmt: skip
         while True:
             times: dict[int, int] = {}
             for each in roots:
