@@ -105,6 +105,38 @@ def test_the_schedule_shows_the_turns() -> None:
     assert "over %" in str(step.parts[0])
 
 
+def test_a_group_of_a_turn_is_the_steps_that_write_over_what_dies() -> None:
+    """Column times row is left to NumPy, and nothing is cut into tiles."""
+    a = np.linspace(-1.0, 1.0, 300 * 300).reshape(300, 300)
+
+    def turn(i: Any, a: Any) -> Any:
+        return tnf.minimum(a - a[:, i][:, None] * a[i], 2.0)
+
+    program = tnf.compile(lambda a: tnf.fori_loop(0, 3, turn, a), a)
+    text = EXECUTOR.source(program)
+    assert "Tiles" not in text
+    assert "BroadcastInDim" not in text
+    assert re.search(r"= subtract\((\w+), (\w+), out=(\1|\2)\)", text)
+    assert EXECUTOR.run(program, a).tobytes() == BY_STEPS.run(program, a).tobytes()
+    y = a.copy()
+    for i in range(3):
+        y = np.minimum(y - y[:, i, None] * y[i], 2.0)
+    assert EXECUTOR.run(program, a).tobytes() == y.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("size", "function"),
+    [
+        (300, lambda a: a / tnf.sum(a * a, axis=1, keepdims=True)),  # sums of products have bits of their own
+        (300, lambda a: tnf.where(a > 0, a, a * 0.5)),  # a choice in a buffer guesses for no element
+        (1000, lambda a: a * 0.5 + 1.0),  # threads share it
+    ],
+)  # fmt: skip
+def test_a_group_of_a_turn_that_saves_time_stays(size: int, function: Any) -> None:
+    a = np.linspace(-1.0, 1.0, size * size).reshape(size, size)
+    assert "Tiles" in source(lambda a: tnf.fori_loop(0, 3, lambda _, a: function(a), a), a)
+
+
 @extension_family("tenferro-tests", "worn_in_turns", version=1)
 @dataclass(frozen=True)
 class Worn(ExtensionOp):

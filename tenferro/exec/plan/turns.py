@@ -19,6 +19,7 @@ from tenferro.exec.plan.alias import Aliases, aliases
 from tenferro.exec.plan.place import place
 from tenferro.exec.plan.ranges import Range, fits
 from tenferro.exec.plan.rewrite import SPREADING, as_array, rewritten
+from tenferro.exec.plan.ungroup import ungrouped
 from tenferro.exec.schedule import ExecInstruction, ExecProgram, Over
 from tenferro.ops.control import Scan, While
 from tenferro.ops.elementwise import Add
@@ -48,7 +49,7 @@ def _is_interpreted(step: ExecInstruction) -> bool:
 
 def _turned(program: ExecProgram, step: ExecInstruction) -> ExecInstruction:
     op: Any = step.op
-    *conditions, body = step.parts
+    *conditions, body = map(ungrouped, step.parts)
     is_scan = isinstance(op, Scan)
     n = op.num_consts
     m = op.num_carry if is_scan else len(body.output_slots)
