@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -236,15 +237,16 @@ def test_a_change_at_a_number_is_a_statement(
         (lambda i, x: x.at[i].add(True), X > 2, "Scatter"),
         (lambda i, x: x.at[i].multiply(True), X > 2, "Scatter"),
         (lambda i, x: x.at[tnf.stack([i, i])].set(2.0), X, "Scatter"),
-        (lambda i, x: x[tnf.stack([i, i])], X, "Gather"),
-        (lambda i, x: apply_one(Gather((), (0,), (), (), (0,), 1, (1,)), x, tnf.stack([i, i])), X, "Gather"),
+        (lambda i, x: x[tnf.stack([i, i])], X, "%1.take"),
+        (lambda i, x: apply_one(Gather((), (0,), (), (), (0,), 1, (1,)), x, tnf.stack([i, i])), X, "%1.take"),
+        (lambda i, x: apply_one(Gather((1,), (), (), (), (0,), 1, (2,)), x, tnf.stack([i, i])[:, None]), X, "Gather"),
     ],
 )  # fmt: skip
 def test_no_window_and_several_windows_go_by_their_kernels(
     function: Any, array: Any, op: str
 ) -> None:
     steps = text(function, (I64, array), {0: (0, 3)}, [0])
-    assert f" = {op}(" in steps
+    assert re.search(f" = {op}\\(", steps)
 
 
 def repeated(x: Any, shape: tuple[int, ...], *dims: int) -> Any:
