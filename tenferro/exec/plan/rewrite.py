@@ -201,6 +201,20 @@ class _Rewriter:
             return str(bool(known[0]))
         return str(known[0]) if known[0] >= 0 else f"({known[0]})"
 
+    def elements(self, slot: int) -> Any:
+        """The slots of the elements of a row of integers, Python's if it is read here; tuples of known ones."""
+        known = self.components.get(slot)
+        if known is None:
+            spec = self.types[slot]
+            element = TensorSpec((), spec.dtype)
+            like = ExecInstruction(Reshape(()), np.asarray, np.asarray, (), (), ())
+            known = self.components[slot] = [
+                self._new(element, like, Expression(f"int({{0}}[{place}])"), slot)
+                for place in range(spec.shape[0])
+            ]
+            self.indices.update(known)
+        return known
+
     def _expressed(
         self,
         step: ExecInstruction,

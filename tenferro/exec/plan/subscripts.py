@@ -27,7 +27,6 @@ class Values(Protocol):
     types: list[TensorSpec]
     ranges: dict[int, Range]
     indices: set[int]
-    components: Components
 
     def literal(self, slot: int) -> str | None:
         """Python's literal of a value that is known."""
@@ -35,6 +34,10 @@ class Values(Protocol):
 
     def is_read_directly(self, slot: int) -> bool:
         """Whether all readers give the same bits wherever in memory the value's elements lie."""
+        ...
+
+    def elements(self, slot: int) -> Any:
+        """The slots of the elements of a row of integers; tuples of each where they are known."""
         ...
 
 
@@ -110,7 +113,7 @@ def _starts(values: Values, indices: int, vector_axis: int) -> list[Any] | None:
         return [indices] if vector_axis == 0 else None
     if spec.rank != 1 or vector_axis != 0:
         return None
-    return values.components.get(indices)
+    return values.elements(indices)
 
 
 def read(values: Values, step: ExecInstruction) -> ExecInstruction | None:
