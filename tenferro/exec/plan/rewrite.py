@@ -7,17 +7,18 @@ The results are the same bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from tenferro.exec.expression import Expression
+from tenferro.exec.expression import Change, Expression
 from tenferro.exec.kernels.buffered import maximum, minimum
 from tenferro.exec.kernels.structural import slices_of
 from tenferro.exec.plan.ranges import Range, range_of
 from tenferro.exec.plan.subscripts import Components, change, read
+from tenferro.exec.plan.zeros import has_negative_zeros
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.ops import elementwise as el
 from tenferro.ops.control import ControlOp
@@ -53,7 +54,11 @@ DIRECT = (np.add, np.subtract, np.multiply, np.divide, np.negative, np.abs, np.w
 
 
 def rewritten(
-    program: ExecProgram, ranges: Mapping[int, Range], indices: Iterable[int], kept: Iterable[int]
+    program: ExecProgram,
+    ranges: Mapping[int, Range],
+    indices: Iterable[int],
+    kept: Iterable[int],
+    free: Collection[int] = (),
 ) -> tuple[ExecProgram, frozenset[int]]:
     """The schedule of a turn with expressions, and the slots that are Python's integers and truth values.
 
@@ -61,8 +66,9 @@ def rewritten(
         ranges: what is known of the inputs.
         indices: those of them that are Python's.
         kept: outputs that may be Python's.
+        free: slots in whose values there is no -0.0.
     """
-    rewriter = _Rewriter(program, ranges, indices)
+    rewriter = _Rewriter(program, ranges, indices, free)
     for step in program.instructions:
         rewriter.step(step)
     return rewriter.finished(frozenset(kept)), frozenset(rewriter.indices)
@@ -76,6 +82,23 @@ def as_array(number: int, array: int, spec: TensorSpec) -> ExecInstruction:
     function = Expression(text, values)
     op = el.Convert(spec.dtype)
     return ExecInstruction(op, np.asarray, function, (number,), (array,), (spec,))
+
+
+def _late_changes(steps: Sequence[ExecInstruction]) -> tuple[ExecInstruction, ...]:
+    """Steps with changes as late as can be, so that nothing needs what they write over afterwards."""
+    order: list[ExecInstruction] = []
+    waiting: dict[int, ExecInstruction] = {}
+    for step in steps:
+        if isinstance(step.function, Change):
+            waiting[step.output_slots[0]] = step
+            continue
+        needed = [step]
+        while needed:
+            changes = [waiting.pop(slot) for slot in needed[-1].input_slots if slot in waiting]
+            if not changes:
+                order.append(needed.pop())
+            needed += changes
+    return (*order, *waiting.values())
 
 
 def _conversion(dtype: DType) -> tuple[str, dict[str, Any]]:
@@ -92,12 +115,17 @@ class _Rewriter:
         aligned: of what repeats itself, the value as NumPy repeats it.
         components: of a short row of integers, the slots of its elements.
         typed: of one of Python's integers, the slot of the same as NumPy's.
+        added: steps that add a window to zeros, and that a sum alone reads, by what they make.
     """
 
     def __init__(
-        self, program: ExecProgram, ranges: Mapping[int, Range], indices: Iterable[int]
+        self,
+        program: ExecProgram,
+        ranges: Mapping[int, Range],
+        indices: Iterable[int],
+        free: Collection[int],
     ) -> None:
-        self.program = program
+        self.program, self.free = program, free
         self.types, self.constants = list(program.types), dict(program.constants)
         self.steps: list[ExecInstruction] = []
         self.ranges, self.indices = dict(ranges), set(indices)
@@ -107,6 +135,7 @@ class _Rewriter:
         self.aligned: dict[int, int] = {}
         self.components: Components = {}
         self.typed: dict[int, int] = {}
+        self.added: dict[int, ExecInstruction] = {}
         self.readers: dict[int, list[ExecInstruction | None]] = {}
         for slot in program.output_slots:
             self.readers.setdefault(slot, []).append(None)
@@ -124,6 +153,8 @@ class _Rewriter:
         inputs = tuple([self.same.get(slot, slot) for slot in step.input_slots])
         step = step._replace(input_slots=inputs, places=())
         if self._is_decided(step) or (self._is_of_numbers(step) and self._number(step)):
+            return
+        if self._is_put_off(step):
             return
         if isinstance(step.op, BroadcastInDim):
             self.spread[step.output_slots[0]] = step
@@ -150,7 +181,7 @@ class _Rewriter:
         constants = {slot: value for slot, value in self.constants.items() if slot in needed}
         return replace(
             self.program,
-            instructions=tuple(reversed(steps)),
+            instructions=_late_changes(steps[::-1]),
             output_slots=tuple(outputs),
             types=tuple(self.types),
             constants=constants,
@@ -408,7 +439,58 @@ class _Rewriter:
             return read(self, step)
         if isinstance(op, (Scatter, DynamicUpdateSlice)):
             return change(self, step)
+        if isinstance(op, el.Add) and not self.added.keys().isdisjoint(step.input_slots):
+            return self._with_window(step)
         return None
+
+    def _is_put_off(self, step: ExecInstruction) -> bool:
+        """Whether it adds a window to zeros, and the sum that alone reads it can add the window to its other operand."""
+        if not isinstance(step.op, Scatter) or step.op.combiner != "add":
+            return False
+        zeros, (y,) = self.constants.get(step.input_slots[0]), step.output_slots
+        readers = self.readers.get(y, ())
+        if zeros is None or zeros.any() or has_negative_zeros(zeros) or len(readers) != 1:
+            return False
+        (reader,) = readers
+        if reader is None or not isinstance(reader.op, el.Add) or change(self, step) is None:
+            return False
+        self.added[y] = step
+        return True
+
+    def _with_window(self, step: ExecInstruction) -> ExecInstruction | None:
+        """A sum with what is zero but in a window, as the other operand with the window added.
+
+        Each 0.0 that is added makes 0.0 of -0.0.
+        """
+        lhs, rhs = step.input_slots
+        other, window = (lhs, rhs) if rhs in self.added else (rhs, lhs)
+        for slot in (lhs, rhs):
+            if slot in self.added and slot != window:
+                written = change(self, self.added[slot])
+                assert written is not None
+                self._add(written)
+        if other not in self.free and other not in self.added:
+            spec = step.output_types[0]
+            zero = self._constant(np.zeros((), spec.dtype.dtype))
+            self.types.append(spec)
+            self._add(step._replace(input_slots=(other, zero), output_slots=(len(self.types) - 1,)))
+            other = len(self.types) - 1
+        added = self.added[window]
+        return change(
+            self,
+            added._replace(
+                input_slots=(other, *added.input_slots[1:]),
+                output_slots=step.output_slots,
+                origin=(*added.origin, *step.origin),
+            ),
+        )
+
+    def _constant(self, value: Any) -> int:
+        """The slot of a constant of rank 0."""
+        value.flags.writeable = False
+        self.types.append(TensorSpec((), DType.of(value.dtype)))
+        self.constants[len(self.types) - 1] = value
+        return len(self.types) - 1
 
     def _chosen(self, step: ExecInstruction) -> ExecInstruction | None:
         """One of two rows, where a number decides."""

@@ -20,6 +20,7 @@ from tenferro.exec.plan.place import place
 from tenferro.exec.plan.ranges import Range, fits
 from tenferro.exec.plan.rewrite import SPREADING, as_array, rewritten
 from tenferro.exec.plan.ungroup import ungrouped
+from tenferro.exec.plan.zeros import has_negative_zeros, without_negative_zeros
 from tenferro.exec.schedule import ExecInstruction, ExecProgram, Over
 from tenferro.ops.control import Scan, While
 from tenferro.ops.elementwise import Add
@@ -66,7 +67,8 @@ def _turned(program: ExecProgram, step: ExecInstruction) -> ExecInstruction:
         for part in conditions
     ]
     kept = [body.output_slots[number] for number in counters]
-    body, indices = rewritten(body, ranges, counters.values(), kept)
+    free = _without_negative_zeros(program, step, body, n, m)
+    body, indices = rewritten(body, ranges, counters.values(), kept, free)
     body, once = _hoisted(_numbers(body, indices), n)
     carry = _Carry(body, n, m)
     body = place(body, carry.owned)
@@ -108,6 +110,26 @@ def _counted(
         return None
     last = first + added[0] * max(0, length - 1)
     return min(first, last), max(first, last)
+
+
+def _without_negative_zeros(
+    program: ExecProgram, step: ExecInstruction, body: ExecProgram, consts: int, count: int
+) -> frozenset[int]:
+    """The slots of a body in whose values there is never a -0.0, by induction from the first values of carries."""
+    constants = program.constants
+    free = {
+        number for number, slot in enumerate(step.input_slots)
+        if slot in constants and not has_negative_zeros(constants[slot])
+    }  # fmt: skip
+    while True:
+        slots = without_negative_zeros(body, [body.input_slots[number] for number in free])
+        lost = [
+            consts + number for number, output in enumerate(body.output_slots[:count])
+            if consts + number in free and output not in slots
+        ]  # fmt: skip
+        if not lost:
+            return slots
+        free.difference_update(lost)
 
 
 def _numbers(program: ExecProgram, indices: Collection[int]) -> ExecProgram:
