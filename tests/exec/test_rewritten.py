@@ -313,6 +313,56 @@ def test_a_step_on_arrays(function: Any, arrays: Any, expected: str) -> None:
     assert text(function, arrays) == expected
 
 
+S = np.arange(6, dtype="i1")
+
+
+@pytest.mark.parametrize(
+    ("function", "array", "ends", "expected"),
+    [
+        # a comparison that ranges decide, and what follows
+        (lambda r: tnf.where(r < 0, r + 6, r), R, (0, 5), "%0"),
+        (lambda r: tnf.where(r < 0, r + 6, r), R, (-1, 5), None),
+        (lambda r: tnf.where(r >= 0, r, r + 6), R, (0, 5), "%0"),
+        (lambda r: tnf.where(R[::-1] < 6, r, -r), R, (0, 5), "%0"),
+        # a remainder by more than there is
+        (lambda r: lax.rem(r, 6), R, (-5, 5), "%0"),
+        (lambda r: lax.rem(r, 6), R, (-5, 6), None),
+        (lambda r: lax.rem(r, 6), R, (-6, 5), None),
+        (lambda r: lax.rem(r, -6), R, (-5, 5), None),
+        # of a choice, each value where it is chosen
+        (lambda r: lax.rem(tnf.where(r < 0, r + 6, r), 6), R, (-6, 5), "{where}"),
+        (lambda r: lax.rem(tnf.where(r >= 0, r, r + 6), 6), R, (-6, 5), "{where}"),
+        (lambda r: lax.rem(tnf.where(r < 0, r + 6, r), 6), R, (-7, 5), "{where}"),
+        (lambda r: lax.rem(tnf.where(r < 0, r + 6, r), 6), R, (-6, 6), None),
+        (lambda r: lax.rem(tnf.where(r < 1, r + 6, r), 6), R, (-6, 5), None),
+        (lambda r: lax.rem(tnf.where(r < 0, r + 1, -r), 6), R, (-6, 5), "{where}"),
+        # elements that move
+        (lambda r: tnf.where(r[::-1].reshape((2, 3)) < 0, 7, 8), R, (0, 5), "constant"),
+        # a sum that may wrap
+        (lambda r: tnf.where(r + np.int8(100) < 0, r, -r), S, (0, 27), "negative"),
+        (lambda r: tnf.where(r + np.int8(100) < 0, r, -r), S, (0, 28), None),
+    ],
+)  # fmt: skip
+def test_ranges_of_arrays(function: Any, array: Any, ends: Any, expected: str | None) -> None:
+    """The names of the ops that are left: a choice alone, or all of them."""
+    schedule = EXECUTOR.compile(tnf.compile(function, array))
+    program, _ = rewritten(schedule, {schedule.input_slots[0]: ends}, (), ())
+    names = [step.op.name for step in program.instructions]
+    before = [step.op.name for step in schedule.instructions]
+    match expected:
+        case None:
+            assert names[-1] == before[-1]
+            assert ("Remainder" in names) == ("Remainder" in before)
+        case "{where}":
+            assert names[-1] == "Select"
+        case "negative":
+            assert names == ["Negate"]
+        case "constant":
+            assert program.output_slots[0] in program.constants
+        case _:
+            assert program.output_slots == program.input_slots
+
+
 @pytest.mark.parametrize(
     ("function", "arrays", "expected"),
     [

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from tenferro.exec.expression import Change, Expression
 from tenferro.exec.kernels.buffered import maximum, minimum
 from tenferro.exec.kernels.structural import slices_of
-from tenferro.exec.plan.ranges import Range, range_of
+from tenferro.exec.plan.ranges import Range, range_of, range_of_constant, within
 from tenferro.exec.plan.subscripts import Components, change, read
 from tenferro.exec.plan.zeros import has_negative_zeros
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
@@ -143,16 +144,22 @@ class _Rewriter:
             for slot in step.input_slots:
                 self.readers.setdefault(slot, []).append(step)
         for slot, value in self.constants.items():
-            if not value.shape and self.types[slot].dtype.kind in "iub":
-                self.ranges[slot] = (int(value), int(value))
-            elif value.ndim == 1 and value.size <= 8 and self.types[slot].dtype.is_integer:
+            known = range_of_constant(value)
+            if known is not None:
+                self.ranges[slot] = known
+            if value.ndim == 1 and value.size <= 8 and self.types[slot].dtype.is_integer:
                 self.components[slot] = [(int(element),) for element in value]
 
     def step(self, step: ExecInstruction) -> None:
         """Write a step, or what stands for it."""
         inputs = tuple([self.same.get(slot, slot) for slot in step.input_slots])
         step = step._replace(input_slots=inputs, places=())
-        if self._is_decided(step) or (self._is_of_numbers(step) and self._number(step)):
+        if self._is_decided(step):
+            return
+        if self._is_of_numbers(step):
+            if self._number(step):
+                return
+        elif self._is_known(step):
             return
         if self._is_put_off(step):
             return
@@ -226,7 +233,7 @@ class _Rewriter:
     def literal(self, slot: int) -> str | None:
         """Python's literal of a value that is known."""
         known = self.ranges.get(slot)
-        if known is None or known[0] != known[1]:
+        if known is None or known[0] != known[1] or self.types[slot].shape:
             return None
         if self.types[slot].dtype.is_bool:
             return str(bool(known[0]))
@@ -286,6 +293,56 @@ class _Rewriter:
         """Whether it is a constant of which each element is this truth value."""
         known = self.constants.get(slot)
         return known is not None and known.dtype == bool and bool((known == value).all())
+
+    def _is_known(self, step: ExecInstruction) -> bool:
+        """Whether the ranges of operands decide a comparison, or leave nothing to a remainder; note the result's."""
+        y, op, inputs = step.output_slots[0], step.op, step.input_slots
+        if len(step.output_slots) > 1 or self.types[y].dtype.kind not in "iub":
+            return False
+        ranges = [self.ranges.get(slot) for slot in inputs]
+        if isinstance(op, el.Remainder) and None not in ranges:
+            x, n = ranges
+            if x and n and n[0] > 0 and -n[0] < x[0] and x[1] < n[0]:
+                self.same[y] = inputs[0]
+                return True
+        known = self._range(step) if not isinstance(op, el.Select) else self._range_of_choice(step)
+        if known is None:
+            return False
+        self.ranges[y] = known
+        if not isinstance(op, el.Compare) or known[0] != known[1]:
+            return False
+        self.constants[y] = np.broadcast_to(np.bool_(known[0]), self.types[y].shape)
+        return True
+
+    def _range(
+        self, step: ExecInstruction, of: Mapping[int, Range | None] = MappingProxyType({})
+    ) -> Range | None:
+        """The range of a result, with other ranges of some operands."""
+        operands = [
+            (self.types[slot].dtype, of.get(slot, self.ranges.get(slot)))
+            for slot in step.input_slots
+        ]
+        return range_of(step.op, operands, step.output_types[0].dtype)
+
+    def _range_of_choice(self, step: ExecInstruction) -> Range | None:
+        """The range of one of two values, of which each is where a comparison holds, or does not."""
+        pred, *values = step.input_slots
+        maker = self.makers.get(pred)
+        if maker is None or not isinstance(maker.op, el.Compare):
+            return self._range(step)
+        x, bound = maker.input_slots
+        before, limit = self.ranges.get(x), self.ranges.get(bound)
+        if before is None or limit is None:
+            return self._range(step)
+        ranges: dict[int, Range | None] = {}
+        for value, holds in zip(values, (True, False), strict=True):
+            there = within(before, maker.op.direction, limit, holds)
+            source = self.makers.get(value)
+            if there is not None and value == x:
+                ranges[value] = there
+            elif there is not None and source is not None and source.is_elementwise:
+                ranges[value] = self._range(source, {x: there})
+        return self._range(step, ranges) if values[0] != values[1] else self._range(step)
 
     # ---- numbers ---------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from tenferro.exec.expression import Change, Expression
 from tenferro.exec.plan.ranges import Range
 from tenferro.exec.schedule import ExecInstruction
 from tenferro.ops.indexing import DynamicSlice, DynamicUpdateSlice
-from tenferro.types import TensorSpec
+from tenferro.types import DType, TensorSpec
 
 __all__ = ["Components", "change", "read"]
 
@@ -84,7 +84,10 @@ class _Key:
         if isinstance(start, tuple):
             return str(start[0])
         literal = self.values.literal(start)
-        return self.name(start) if literal is None else literal
+        if literal is not None:
+            return literal
+        is_wide = start in self.values.indices or self.values.types[start].dtype is DType.I64
+        return self.name(start) if is_wide else f"int({self.name(start)})"
 
     def axis(self, start: Any, extent: int, size: int, is_kept: bool, clamps: bool) -> str:
         """The key of an axis; `start` is a slot, a tuple of a known integer, or None for 0."""
