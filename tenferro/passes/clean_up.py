@@ -5,7 +5,8 @@ direct, and what changes nothing (times one, minus zero, twice negated) is dropp
 because it turns -0.0 into 0.0; so does multiplying complex numbers by one, because of infinities.
 A few integers and bools that are constants, such as the indices of a window, are computed once.
 Arithmetic and comparisons of splats, whose elements are all one constant, are done once, and a choice by
-a constant predicate is its branch: derivatives of x^2.5 ask whether 2.5 is zero.
+a constant predicate is its branch: derivatives of x^2.5 ask whether 2.5 is zero. A remainder by a positive
+constant asks whether what is less than zero is not zero, and whether it is less, unlike the constant.
 """
 
 from __future__ import annotations
@@ -295,6 +296,33 @@ def absorbing(settles: bool) -> Rule:
     return rule
 
 
+def of_truth_values(
+    producers: Producers, op: Compare, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """A truth value that is equal to true, or is not equal to false, is that value."""
+    if op.direction not in ("EQ", "NE") or not producers.types[inputs[0]].dtype.is_bool:
+        return None
+    for x, other in (inputs, inputs[::-1]):
+        constant = splat(producers, other)
+        if constant is not None and constant == (op.direction == "EQ"):
+            return (x,)
+    return None
+
+
+def implied(
+    producers: Producers, op: And, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """What is less or greater is not equal."""
+    for pred, other in (inputs, inputs[::-1]):
+        order, apart = producers.of(pred, Compare), producers.of(other, Compare)
+        if order is None or apart is None or order.inputs != apart.inputs:
+            continue
+        signs = order.op.direction, apart.op.direction  # type: ignore[attr-defined]
+        if signs in (("LT", "NE"), ("GT", "NE")):
+            return (pred,)
+    return None
+
+
 def select(
     producers: Producers, op: Select, inputs: Values, source: SourceLine | None
 ) -> Values | None:
@@ -317,11 +345,12 @@ RULES: Mapping[type[StdTensorOp], Rule] = {
     Subtract: first_of(subtract, of_splats(lambda op, x, y: np.subtract(x, y))),
     Negate: first_of(negate, of_splats(lambda op, x: np.negative(x))),
     Compare: first_of(
+        of_truth_values,
         of_splats(lambda op, x, y: COMPARISONS[op.direction](x, y)),
         of_few(lambda op, x, y: COMPARISONS[op.direction](x, y)),
     ),
     Not: of_splats(lambda op, x: np.invert(x)),
-    And: first_of(absorbing(False), of_few(lambda op, x, y: x & y)),
+    And: first_of(absorbing(False), implied, of_few(lambda op, x, y: x & y)),
     ReduceAnd: of_few(lambda op, x: np.bitwise_and.reduce(x, axis=op.axes)),
     Or: absorbing(True),
     Select: select,

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tenferro.exec.kernels import KERNELS
+from tenferro.exec.kernels.buffered import maximum, minimum
 from tenferro.exec.kernels.elementwise import CASTS
 from tenferro.types import DType
 
@@ -53,7 +54,7 @@ def test_the_same_bits(function: Any, dtype: DType) -> None:
         floats_only and dtype not in (DType.F32, DType.F64)
     ):
         pytest.skip("has no such operands")
-    for shape in ((7, 11), (300,), (0, 3), ()):
+    for shape in ((7, 11), (300,), (600,), (50, 60), (0, 3), ()):
         values = [some(dtype, shape) for _ in range(count)]
         for number in range(-1, count + 1 if count > 1 else 0):
             scalars = {number} if number < count else set(range(1, count))
@@ -69,3 +70,24 @@ def test_the_same_bits(function: Any, dtype: DType) -> None:
                     found = INTO_A_BUFFER[function](*given, out=out)
                 assert found is out
                 assert found.tobytes() == np.broadcast_to(wanted, shape).tobytes()
+
+
+@pytest.mark.parametrize("dtype", [DType.F16, DType.BF16, DType.F32, DType.F64], ids=str)
+@pytest.mark.parametrize("size", [1, 5, 600, 3000])
+def test_one_negative_zero_is_told_apart_among_many_elements(size: int, dtype: DType) -> None:
+    """Also beside NaN with a sign, whose bits are no less, and along an axis that repeats itself."""
+    x = np.full(size, 2.0).astype(dtype.dtype)
+    x[0] = -np.nan
+    x[-1] = -0.0
+    y = np.zeros((), dtype.dtype)
+    for other in (np.full_like(x, y), np.broadcast_to(y, x.shape)):
+        for first, second in ((x, other), (other, x)):
+            for function, is_negative in ((maximum, False), (minimum, True)):
+                out = np.empty_like(x)
+                with np.errstate(all="ignore"):
+                    results = (
+                        function(first, second), INTO_A_BUFFER[function](first, second, out=out)
+                    )  # fmt: skip
+                for found in results:
+                    assert found[-1] == 0
+                    assert np.signbit(found[-1]) == is_negative

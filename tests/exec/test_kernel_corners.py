@@ -49,6 +49,28 @@ def test_indices_of_any_integer(dtype: str) -> None:
     np.testing.assert_array_equal(set_, expected)
 
 
+@pytest.mark.parametrize(
+    ("op", "indices", "expected"),
+    [
+        (Gather((1,), (0,), (), (), (0,), 1, (1, 4)), [9, -2, 1], lambda x: x[[2, 0, 1]]),
+        (Gather((1,), (0,), (), (), (0,), 1, (1, 4)), [[9], [-2]], lambda x: x[[2, 0]]),
+        (Gather((1,), (0,), (), (), (0,), 0, (1, 4)), [[9, -2]], lambda x: x[[2, 0]]),
+        (Gather((0,), (1,), (), (), (1,), 2, (3, 1)), [[0, 9], [2, 3]], lambda x: x[:, [[0, 3], [2, 3]]]),
+        (Gather((0,), (1,), (), (), (1,), 1, (3, 1)), [[[0, 9]], [[2, 3]]], lambda x: x[:, [[0, 3], [2, 3]]]),
+        (Gather((0,), (0,), (), (), (0,), 1, (1, 4)), [9, 0, 1], lambda x: x[[2, 0, 1]].T),
+        (Gather((1,), (1,), (), (), (1,), 1, (3, 1)), [9, 0, 1], lambda x: x[:, [3, 0, 1]].T),
+        (Gather((1,), (0,), (), (), (0,), 1, (1, 2)), [9, 0, 1], lambda x: x[[2, 0, 1], :2]),
+    ],
+)  # fmt: skip
+def test_rows_are_taken_in_their_place(op: Gather, indices: Any, expected: Any) -> None:
+    """Along each axis, the index vector at each of its axes; the first run is interpreted, the second printed."""
+    x, indices = RNG.normal(size=(3, 4)), np.array(indices)
+    program = tnf.compile(lambda x, i: apply_one(op, x, i), x, indices)
+    executor = tnf.GraphExecutor("K")
+    for _ in range(2):
+        np.testing.assert_array_equal(executor.run(program, x, indices), expected(x))
+
+
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_windows_at_any_integer(dtype: str) -> None:
     """Starts beyond an extent are moved to where a window fits, and updates there are dropped."""

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tenferro.exec.plan.ranges import Range, fits, range_of
+from tenferro.exec.plan.ranges import Range, fits, range_of, within
 from tenferro.ops import elementwise as el
+from tenferro.ops.structural import Reshape, Reverse
 from tenferro.types import DType
 
 INTERVALS = [*combinations_with_replacement(range(-2, 4), 2)]
@@ -50,6 +51,62 @@ def test_comparisons(direction: str) -> None:
     f64 = DType.F64
     assert range_of(op, [(f64, (0, 0)), (f64, (0, 0))], DType.Bool) is None
     assert range_of(op, [(i8, (0, 0)), (i8, None)], DType.Bool) is None
+
+
+def test_what_is_left_over() -> None:
+    """Nothing else can be, and the ends can, where one number divides."""
+    i8 = DType.I8
+    for x, y in product(INTERVALS, INTERVALS):
+        found = range_of(el.Remainder(), [(i8, x), (i8, y)], i8)
+        assert found is not None
+        low, high = hull(lambda a, b: int(np.fmod(a, b)) if b else a, x, y)
+        assert found[0] <= low
+        assert high <= found[1]
+    for n in (1, 3):
+        assert range_of(el.Remainder(), [(i8, (-9, 9)), (i8, (n, n))], i8) == (1 - n, n - 1)
+        assert range_of(el.Remainder(), [(i8, (0, 9)), (i8, (n, n))], i8) == (0, n - 1)
+
+
+def test_clamped_values() -> None:
+    """Also of an operand of which nothing is known."""
+    i8 = DType.I8
+    for x, low, high in product(INTERVALS, INTERVALS, INTERVALS):
+        found = range_of(el.Clamp(), [(i8, x), (i8, low), (i8, high)], i8)
+        assert found == hull(lambda a, b, c: min(max(a, b), c), x, low, high)
+    assert range_of(el.Clamp(), [(i8, None), (i8, (0, 0)), (i8, (7, 7))], i8) == (0, 7)
+    assert range_of(el.Clamp(), [(i8, (0, 1)), (i8, None), (i8, (7, 7))], i8) is None
+    f64 = DType.F64
+    assert range_of(el.Clamp(), [(f64, None), (f64, None), (f64, None)], f64) is None
+
+
+@pytest.mark.parametrize("direction", ORDERS)
+@pytest.mark.parametrize("holds", [True, False])
+def test_where_a_comparison_holds(direction: str, holds: bool) -> None:
+    """Every number for which it is so is there, and at both ends are some, but for what is unlike a single one."""
+    for x, y in product(INTERVALS, INTERVALS):
+        found = within(x, direction, y, holds)
+        there = [
+            a for a in range(x[0], x[1] + 1)
+            if any(ORDERS[direction](a, b) == holds for b in range(y[0], y[1] + 1))
+        ]  # fmt: skip
+        if found is None:
+            assert not there
+        else:
+            assert all(found[0] <= a <= found[1] for a in there)
+            if (y[0] == y[1] and (direction == "NE") != holds) or direction in (
+                "LT",
+                "LE",
+                "GT",
+                "GE",
+            ):
+                assert not there or found == (min(there), max(there))
+
+
+def test_elements_that_move() -> None:
+    i8 = DType.I8
+    for op in (Reshape((2, 3)), Reverse((0,))):
+        assert range_of(op, [(i8, (1, 4))], i8) == (1, 4)
+        assert range_of(op, [(i8, None)], i8) is None
 
 
 def test_one_integer() -> None:

@@ -145,9 +145,10 @@ def test_the_print_shows_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.ones((4, 4))
 
     def fn(x: Any) -> Any:
-        return tnf.scan(lambda c, _: (tnf.exp(c) @ x, None), x * tnf.ones((4, 4)), None, length=2)[
-            0
-        ]
+        def turn(c: Any, _: Any) -> Any:
+            return tnf.where(c > 0.0, tnf.exp(c), c) @ x, None
+
+        return tnf.scan(turn, x * tnf.ones((4, 4)), None, length=2)[0]
 
     text = str(tnf.GraphExecutor("F").compile(tnf.compile(fn, x)))
     assert "Tiles of [4, 4] by 2 axes" in text

@@ -45,9 +45,56 @@ def test_an_index_that_is_not_known_is_clamped() -> None:
 
 
 def test_what_is_read_afterwards_is_not_written_over() -> None:
-    text = source(lambda x: tnf.fori_loop(0, 5, lambda i, c: c.at[i].set(1.0) + 0.0 * c, x), X)
+    text = source(lambda x: tnf.fori_loop(0, 5, lambda i, c: c.at[i].set(1.0) * c, x), X)
     body = text[text.index("for ") :]
     assert "Scatter" in body
+
+
+def test_a_change_waits_until_what_it_writes_over_is_read() -> None:
+    def turn(i: Any, c: Any) -> Any:
+        first = c.at[i].set(1.0)
+        second = first.at[i + 1].set(2.0)
+        return second + 0.5 * c
+
+    function = lambda x: tnf.fori_loop(0, 5, turn, x)
+    text = source(function, X)
+    body = text[text.index("for ") :]
+    assert "Scatter" not in body
+    assert body.index("multiply") < body.index("] = ")
+    program = tnf.compile(function, X)
+    assert EXECUTOR.run(program, X).tobytes() == BY_STEPS.run(program, X).tobytes()
+
+
+ZEROS = np.array([0.0, -0.0, -0.0, 1.0, -0.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("turn", "start", "is_added"),
+    [
+        (lambda i, c, x: c + tnf.zeros_like(c).at[i].add(c[i] * x[i]), np.zeros(6), False),
+        (lambda i, c, x: tnf.zeros_like(c).at[i].add(c[i] * x[i]) + c, np.zeros(6), False),
+        (lambda i, c, x: c + tnf.zeros_like(c).at[i].add(c[i] * x[i]), ZEROS, True),
+        (lambda i, c, x: -c + tnf.zeros_like(c).at[i].add(c[i] * x[i]), np.zeros(6), True),
+        (lambda i, c, x: (c * x + tnf.zeros_like(c).at[i].add(c[i] * x[i])) + tnf.zeros_like(c).at[5 - i].add(c[i] * x[i]), ZEROS, True),
+        (lambda i, c, x: c + (tnf.zeros_like(c).at[i].add(c[i] * x[i]) + tnf.zeros_like(c).at[5 - i].add(c[i])), np.zeros(6), True),
+        (lambda i, c, x: c + (-tnf.zeros_like(c)).at[i].add(c[i] * x[i]), np.zeros(6), None),
+        (lambda i, c, x: c + tnf.ones_like(c).at[i].add(c[i] * x[i]), np.zeros(6), None),
+        (lambda i, c, x: c + tnf.zeros_like(c).at[i].multiply(c[i]), np.zeros(6), None),
+    ],
+)  # fmt: skip
+def test_a_window_is_added_to_zeros_in_place(turn: Any, start: Any, is_added: bool | None) -> None:
+    """A sum with zeros but in a window: 0.0 is added by itself where a -0.0 may be."""
+    function = lambda c, x: tnf.scan(lambda c, i: (turn(i, c, x), None), c, np.arange(6))[0]
+    for constant in (True, False):
+        wanted = (lambda x: function(start, x)) if constant else function
+        arrays = (ZEROS,) if constant else (start, ZEROS)
+        program = tnf.compile(wanted, *arrays)
+        assert EXECUTOR.run(program, *arrays).tobytes() == BY_STEPS.run(program, *arrays).tobytes()
+    if is_added is not None:
+        text = source(lambda x: function(start, x), ZEROS)
+        body = text[text.index("for ") :]
+        assert "] += " in body
+        assert ("add(" in body) == is_added
 
 
 def test_what_a_view_looks_at_is_not_written_over() -> None:
@@ -122,6 +169,38 @@ def test_the_schedule_shows_the_turns() -> None:
     assert step.function.loop.counters == {0}
     assert step.function.loop.copied == {1: "C"}
     assert "over %" in str(step.parts[0])
+
+
+def test_a_group_of_a_turn_is_the_steps_that_write_over_what_dies() -> None:
+    """Column times row is left to NumPy, and nothing is cut into tiles."""
+    a = np.linspace(-1.0, 1.0, 300 * 300).reshape(300, 300)
+
+    def turn(i: Any, a: Any) -> Any:
+        return tnf.minimum(a - a[:, i][:, None] * a[i], 2.0)
+
+    program = tnf.compile(lambda a: tnf.fori_loop(0, 3, turn, a), a)
+    text = EXECUTOR.source(program)
+    assert "Tiles" not in text
+    assert "BroadcastInDim" not in text
+    assert re.search(r"= subtract\((\w+), (\w+), out=(\1|\2)\)", text)
+    assert EXECUTOR.run(program, a).tobytes() == BY_STEPS.run(program, a).tobytes()
+    y = a.copy()
+    for i in range(3):
+        y = np.minimum(y - y[:, i, None] * y[i], 2.0)
+    assert EXECUTOR.run(program, a).tobytes() == y.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("size", "function"),
+    [
+        (300, lambda a: a / tnf.sum(a * a, axis=1, keepdims=True)),  # sums of products have bits of their own
+        (300, lambda a: tnf.where(a > 0, a, a * 0.5)),  # a choice in a buffer guesses for no element
+        (1000, lambda a: a * 0.5 + 1.0),  # threads share it
+    ],
+)  # fmt: skip
+def test_a_group_of_a_turn_that_saves_time_stays(size: int, function: Any) -> None:
+    a = np.linspace(-1.0, 1.0, size * size).reshape(size, size)
+    assert "Tiles" in source(lambda a: tnf.fori_loop(0, 3, lambda _, a: function(a), a), a)
 
 
 @extension_family("tenferro-tests", "worn_in_turns", version=1)

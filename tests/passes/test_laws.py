@@ -117,6 +117,30 @@ SIMPLER: dict[str, tuple[Callable[[Any], Any], Any, list[str]]] = {
         CORNERS,
         ["Constant", "BroadcastInDim", "Compare", "Negate", "Select"],
     ),
+    "less, and not equal": (
+        lambda x: tnf.where(tnf.logical_and(x != splat(0.0, x), x < splat(0.0, x)), x, -x),
+        CORNERS,
+        ["Constant", "BroadcastInDim", "Compare", "Negate", "Select"],
+    ),
+    "greater, and not equal": (
+        lambda x: tnf.where(tnf.logical_and(x > splat(0.0, x), x != splat(0.0, x)), x, -x),
+        CORNERS,
+        ["Constant", "BroadcastInDim", "Compare", "Negate", "Select"],
+    ),
+    "a remainder by a positive constant": (
+        lambda x: x % 3,
+        np.arange(-7, 7),
+        [
+            "Constant",
+            "BroadcastInDim",
+            "Remainder",
+            "Constant",
+            "BroadcastInDim",
+            "Compare",
+            "Add",
+            "Select",
+        ],
+    ),
     "there and back": (
         lambda x: apply_one(Convert(tnf.DType.F32), apply_one(Convert(tnf.DType.F64), x)),
         CORNERS.astype("f4"),
@@ -150,6 +174,14 @@ KEPT: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "float through integer": (
         lambda x: apply_one(Convert(tnf.DType.F64), apply_one(Convert(tnf.DType.I32), x)),
         np.array([1.5, -2.5]),
+    ),
+    "not less, or not equal, is no order": (
+        lambda x: tnf.where(tnf.logical_and(x != splat(0.0, x), x <= splat(0.0, x)), x, -x),
+        CORNERS,
+    ),
+    "less than another number": (
+        lambda x: tnf.where(tnf.logical_and(x != splat(0.0, x), x < splat(1.0, x)), x, -x),
+        CORNERS,
     ),
     "times zero is NaN for infinities": (
         lambda x: apply_one(Multiply(), x, splat(0.0, x)),

@@ -35,8 +35,12 @@ ONES = {"f": np.array(1.0, "f"), "d": np.array(1.0)}
 """The number, for dtypes of which NumPy need not convert it each time."""
 FEW = 1 << 11
 """Elements that are counted sooner than a reduction begins."""
+SEVERAL = 1 << 9
+"""The same, sooner than a reduction of integers ends."""
 INTEGERS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 """By the bytes of an element."""
+LEAST = {itemsize: np.iinfo(kind).min for itemsize, kind in INTEGERS.items()}
+"""Of those; the bits of -0.0."""
 
 
 def float_power(x: Array, y: Array) -> Array:
@@ -71,10 +75,11 @@ def maximum(x: Array, y: Array) -> Array:
 def minimum(x: Array, y: Array) -> Array:
     """NumPy's minimum, with -0.0 below 0.0."""
     result = np.minimum(x, y)
-    if result.dtype.kind in "biu" or not (_has_negative_zeros(x) or _has_negative_zeros(y)):
+    if result.dtype.kind in "biu" or not has_zeros(result):
         return result
-    result = np.asarray(result)
-    _set_where_equal(np.bitwise_or, x, y, result)
+    if _has_negative_zeros(x) or _has_negative_zeros(y):
+        result = np.asarray(result)
+        _set_where_equal(np.bitwise_or, x, y, result)
     return result
 
 
@@ -84,16 +89,17 @@ def has_zeros(x: Any) -> bool:
     >>> has_zeros(np.ones(3)), has_zeros(np.array([1.0, -0.0])), has_zeros(np.float64(0))
     (False, True, True)
     """
-    return bool(np.count_nonzero(x) < x.size) if x.size <= FEW else not x.all()
+    return bool(np.count_nonzero(x) < x.size if x.size <= FEW else np.equal(x, 0).any())
 
 
 def _has_negative_zeros(x: Any) -> bool:
     """Whether an element is -0.0; along a broadcast axis one element is read."""
-    if x.size <= FEW and not has_zeros(x):
+    if x.size <= SEVERAL and not has_zeros(x):
         return False
-    once = tuple([slice(None, 1) if step == 0 else slice(None) for step in x.strides])
-    kind = INTEGERS[x.itemsize]
-    return bool((x[once].view(kind) == np.iinfo(kind).min).any())
+    if 0 in x.strides:
+        x = x[tuple([slice(None, 1) if step == 0 else slice(None) for step in x.strides])]
+    bits = x.view(INTEGERS[x.itemsize])
+    return bool(np.minimum.reduce(bits, axis=None) == LEAST[x.itemsize])
 
 
 def _set_where_equal(combine: Any, x: Any, y: Any, out: Any) -> None:
@@ -200,7 +206,7 @@ def maximum_into(x: Any, y: Any, out: Any) -> Any:
     number = _number(x, y)
     if number is not None and number == 0 and not np.signbit(number):
         np.add(out, number, out=out)
-    elif _may_be_zero(out, number) and _has_negative_zeros(out):
+    elif _may_be_zero(out.dtype, number) and _has_negative_zeros(out):
         _set_where_equal(np.bitwise_and, x, y, out)
     return out
 
@@ -208,7 +214,9 @@ def maximum_into(x: Any, y: Any, out: Any) -> Any:
 def minimum_into(x: Any, y: Any, out: Any) -> Any:
     """-0.0 below 0.0."""
     np.minimum(x, y, out=out)
-    if _may_be_zero(out, _number(x, y)) and (_has_negative_zeros(x) or _has_negative_zeros(y)):
+    if not (_may_be_zero(out.dtype, _number(x, y)) and has_zeros(out)):
+        return out
+    if _has_negative_zeros(x) or _has_negative_zeros(y):
         _set_where_equal(np.bitwise_or, x, y, out)
     return out
 
@@ -216,7 +224,7 @@ def minimum_into(x: Any, y: Any, out: Any) -> Any:
 def clamp_into(x: Any, lower: Any, upper: Any, out: Any) -> Any:
     """Maximum, then minimum, with their zeros."""
     np.minimum(maximum_into(x, lower, out), upper, out=out)
-    if _may_be_zero(out, _number(upper, upper)):
+    if _may_be_zero(out.dtype, _number(upper, upper)) and has_zeros(out):
         np.copyto(out, clamp(x, lower, upper))
     return out
 
@@ -235,8 +243,6 @@ def _number(x: Any, y: Any) -> Any:
     return x if isinstance(x, np.generic) else y if isinstance(y, np.generic) else None
 
 
-def _may_be_zero(out: Any, number: Any) -> bool:
+def _may_be_zero(dtype: Any, number: Any) -> bool:
     """Whether zeros of both signs may have met: never in integers, nor against any other number."""
-    if out.dtype.kind in "biu":
-        return False
-    return not out.all() if number is None else bool(number == 0)
+    return dtype.kind not in "biu" and (number is None or bool(number == 0))

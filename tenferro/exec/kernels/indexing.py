@@ -6,12 +6,15 @@ Gather and scatter build one integer array per operand axis, all broadcast toget
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from tenferro.exec.expression import Expression
 from tenferro.exec.kernels.buffered import maximum, minimum
 from tenferro.exec.kernels.kernel import Array, KernelRows, OfOp
+from tenferro.exec.runtime.resources import CALLER, Resources
 from tenferro.ops.indexing import (
     DynamicSlice,
     DynamicUpdateSlice,
@@ -19,6 +22,7 @@ from tenferro.ops.indexing import (
     GatherDynamicSliceSizes,
     Scatter,
 )
+from tenferro.types import DType, TensorSpec
 
 __all__ = ["ROWS"]
 
@@ -32,10 +36,8 @@ def gather(op: Gather, x: Array, indices: Array) -> Array:
     """Clamp the starts so that windows fit, then read all windows at once."""
     sizes = op.resolved("slice_sizes", (x.shape, indices.shape))
     starts, batch = _starts(indices, op.index_vector_dim)
-    axis = _plain_rows(op, x, sizes)
-    if axis is not None and sorted(op.offset_dims)[axis:] == list(
-        range(axis + len(batch), x.ndim - 1 + len(batch))
-    ):
+    axis = _plain_rows(op, x.shape, sizes, len(batch))
+    if axis is not None:
         return np.take(x, starts[0], axis=axis, mode="clip")
     dropped = {*op.collapsed_slice_dims, *op.operand_batching_dims}
     window = [axis for axis in range(x.ndim) if axis not in dropped]
@@ -70,7 +72,7 @@ def gather(op: Gather, x: Array, indices: Array) -> Array:
     return np.broadcast_to(x[tuple(positions)], shape)
 
 
-def _plain_rows(op: Gather, x: Array, sizes: Sequence[int]) -> int | None:
+def _plain_rows(op: Any, shape: Sequence[int], sizes: Sequence[int], batch: int) -> int | None:
     """The axis taken from, when the gather is NumPy's `take`: whole rows, batch axes in its place."""
     if (
         len(op.start_index_map) != 1
@@ -79,12 +81,36 @@ def _plain_rows(op: Gather, x: Array, sizes: Sequence[int]) -> int | None:
     ):
         return None
     (axis,) = op.start_index_map
-    whole = all(
-        size == n for i, (size, n) in enumerate(zip(sizes, x.shape, strict=True)) if i != axis
-    )
-    offsets = sorted(op.offset_dims)
-    leading = offsets[:axis] == list(range(axis))
-    return axis if whole and leading and sizes[axis] == 1 else None
+    is_whole = [*sizes] == [*shape[:axis], 1, *shape[axis + 1 :]]
+    is_in_place = sorted(op.offset_dims) == [
+        *range(axis),
+        *range(axis + batch, len(shape) - 1 + batch),
+    ]
+    return axis if is_whole and is_in_place else None
+
+
+class Gathered(OfOp):
+    """The kernel of gathers with known sizes: of whole rows by `take`, whose result is memory of its own."""
+
+    __slots__ = ()
+
+    def bind(
+        self,
+        op: Any,
+        inputs: tuple[TensorSpec, ...],
+        resources: Resources = CALLER,
+    ) -> Callable[..., Any]:
+        """The function for arrays of these types."""
+        x, indices = inputs
+        vector_axis, rank = op.index_vector_dim, indices.rank
+        axis = None
+        if x.is_static and indices.is_static and indices.dtype is not DType.U64:
+            sizes = op.resolved("slice_sizes", (x.shape, indices.shape))
+            axis = _plain_rows(op, x.shape, sizes, rank - (vector_axis < rank))
+        if axis is None:
+            return super().bind(op, inputs, resources)
+        key = "" if vector_axis == rank else f"[{':, ' * vector_axis}0]"
+        return Expression(f"{{0}}.take({{1}}{key}, {axis}, None, 'clip')")
 
 
 def _signed(indices: Array) -> Array:
@@ -257,7 +283,7 @@ def dynamic_update_slice(op: DynamicUpdateSlice, x: Array, update: Array, *start
 
 
 ROWS: KernelRows = {
-    Gather: OfOp(gather, view=True),
+    Gather: Gathered(gather, view=True),
     GatherDynamicSliceSizes: OfOp(gather, view=True),
     Scatter: OfOp(scatter),
     DynamicSlice: OfOp(dynamic_slice, view=True),

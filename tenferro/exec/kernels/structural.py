@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import itemgetter, methodcaller
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from tenferro.dims import is_static
 from tenferro.exec.kernels.kernel import Array, ByPayload, KernelRows, OfOp
+from tenferro.exec.runtime.resources import CALLER, Resources
 from tenferro.ops.structural import (
     BroadcastInDim,
     Concatenate,
@@ -24,6 +26,7 @@ from tenferro.ops.structural import (
     Tril,
     Triu,
 )
+from tenferro.types import TensorSpec
 
 __all__ = ["ROWS", "pad", "slices_of"]
 
@@ -67,23 +70,56 @@ def pad(
     x: Array, value: Array, low: tuple[int, ...], high: tuple[int, ...], interior: tuple[int, ...]
 ) -> Array:
     """Crop by the negative edges, then copy the rest into an array filled with the padding value."""
-    spread = [n + max(n - 1, 0) * gap for n, gap in zip(x.shape, interior, strict=True)]
-    shape = [a + n + b for a, n, b in zip(low, spread, high, strict=True)]
-    result = np.full(shape, value, x.dtype)
+    return padded(*_padding(x.shape, low, high, interior), x, value)
+
+
+Keys: TypeAlias = tuple[slice, ...]
+
+
+def padded(shape: tuple[int, ...], target: Keys, source: Keys, x: Array, value: Array) -> Array:
+    """An array filled with a value, but where x is copied to."""
+    result = np.empty(shape, x.dtype)
+    result[...] = value
+    result[target] = x[source]
+    return result
+
+
+def _padding(
+    extents: Sequence[int], low: Sequence[int], high: Sequence[int], interior: Sequence[int]
+) -> tuple[tuple[int, ...], Keys, Keys]:
+    """The shape of a result, where in it what is left of the operand goes, and what of the operand that is."""
+    shape: list[int] = []
     source: list[slice] = []
     target: list[slice] = []
-    for n, start, extent, gap in zip(x.shape, low, shape, interior, strict=True):
-        step = gap + 1
+    for n, start, end, gap in zip(extents, low, high, interior, strict=True):
+        extent, step = start + n + max(n - 1, 0) * gap + end, gap + 1
         first = max(0, -(start // step)) if start < 0 else 0
         last = min(n, max(0, (extent - 1 - start) // step + 1))
         last = max(first, last)
-        source.append(slice(first, last))
         begin = start + first * step
-        target.append(
-            slice(begin, begin + (last - first - 1) * step + 1 if last > first else begin, step)
-        )
-    result[tuple(target)] = x[tuple(source)]
-    return result
+        stop = begin + (last - first - 1) * step + 1 if last > first else begin
+        shape.append(extent)
+        source.append(slice(first, last))
+        target.append(slice(begin, stop, step))
+    return tuple(shape), tuple(target), tuple(source)
+
+
+class Padded(OfOp):
+    """The kernel of padding: where operands go is decided once, if extents are known."""
+
+    __slots__ = ()
+
+    def bind(
+        self,
+        op: Any,
+        inputs: tuple[TensorSpec, ...],
+        resources: Resources = CALLER,
+    ) -> Callable[..., Any]:
+        """The function for arrays of these types."""
+        shape = inputs[0].shape
+        if not (is_known(shape) and is_known(op.low) and is_known(op.high)):
+            return super().bind(op, inputs, resources)
+        return partial(padded, *_padding(shape, op.low, op.high, op.interior))
 
 
 def extract_diag(op: ExtractDiag, x: Array) -> Array:
@@ -119,7 +155,7 @@ ROWS: KernelRows = {
     Reshape: ByPayload(reshape, view=True),
     BroadcastInDim: OfOp(broadcast_in_dim, view=True),
     Slice: ByPayload(slice_, view=True),
-    Pad: OfOp(lambda op, x, value: pad(x, value, op.low, op.high, op.interior)),
+    Pad: Padded(lambda op, x, value: pad(x, value, op.low, op.high, op.interior)),
     Concatenate: OfOp(lambda op, *arrays: np.concatenate(arrays, op.axis)),
     Reverse: OfOp(lambda op, x: np.flip(x, op.axes), view=True),
     ExtractDiag: OfOp(extract_diag, view=True),

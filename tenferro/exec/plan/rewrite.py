@@ -10,18 +10,20 @@ The results are the same bit for bit.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from tenferro.exec.expression import Expression
+from tenferro.exec.expression import Change, Expression
 from tenferro.exec.kernels.buffered import clamp, float_power, maximum, minimum
 from tenferro.exec.kernels.structural import slices_of
 from tenferro.exec.loop import LoopFunction
-from tenferro.exec.plan.ranges import Range, range_of
+from tenferro.exec.plan.ranges import Range, range_of, range_of_constant, within
 from tenferro.exec.plan.subscripts import Components, change, element_at, read
+from tenferro.exec.plan.zeros import has_negative_zeros
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.ops import elementwise as el
 from tenferro.ops.analytic import Sqrt
@@ -73,7 +75,11 @@ DIRECT = (np.add, np.subtract, np.multiply, np.divide, np.negative, np.abs, np.w
 
 
 def rewritten(
-    program: ExecProgram, ranges: Mapping[int, Range], indices: Iterable[int], kept: Iterable[int]
+    program: ExecProgram,
+    ranges: Mapping[int, Range],
+    indices: Iterable[int],
+    kept: Iterable[int],
+    free: Collection[int] = (),
 ) -> tuple[ExecProgram, frozenset[int]]:
     """The schedule of a turn with expressions, and the slots that are Python's integers and truth values.
 
@@ -81,8 +87,9 @@ def rewritten(
         ranges: what is known of the inputs.
         indices: those of them that are Python's.
         kept: outputs that may be Python's.
+        free: slots in whose values there is no -0.0.
     """
-    rewriter = _Rewriter(program, ranges, indices)
+    rewriter = _Rewriter(program, ranges, indices, free)
     for step in program.instructions:
         rewriter.step(step)
     return rewriter.finished(frozenset(kept)), frozenset(rewriter.indices)
@@ -96,6 +103,23 @@ def as_array(number: int, array: int, spec: TensorSpec) -> ExecInstruction:
     function = Expression(text, values)
     op = el.Convert(spec.dtype)
     return ExecInstruction(op, np.asarray, function, (number,), (array,), (spec,))
+
+
+def _late_changes(steps: Sequence[ExecInstruction]) -> tuple[ExecInstruction, ...]:
+    """Steps with changes as late as can be, so that nothing needs what they write over afterwards."""
+    order: list[ExecInstruction] = []
+    waiting: dict[int, ExecInstruction] = {}
+    for step in steps:
+        if isinstance(step.function, Change):
+            waiting[step.output_slots[0]] = step
+            continue
+        needed = [step]
+        while needed:
+            changes = [waiting.pop(slot) for slot in needed[-1].input_slots if slot in waiting]
+            if not changes:
+                order.append(needed.pop())
+            needed += changes
+    return (*order, *waiting.values())
 
 
 def _conversion(dtype: DType) -> tuple[str, dict[str, Any]]:
@@ -162,12 +186,17 @@ class _Rewriter:
         aligned: of what repeats itself, the value as NumPy repeats it.
         components: of a short row of integers, the slots of its elements.
         typed: of one of Python's integers, the slot of the same as NumPy's.
+        added: steps that add a window to zeros, and that a sum alone reads, by what they make.
     """
 
     def __init__(
-        self, program: ExecProgram, ranges: Mapping[int, Range], indices: Iterable[int]
+        self,
+        program: ExecProgram,
+        ranges: Mapping[int, Range],
+        indices: Iterable[int],
+        free: Collection[int],
     ) -> None:
-        self.program = program
+        self.program, self.free = program, free
         self.types, self.constants = list(program.types), dict(program.constants)
         self.steps: list[ExecInstruction] = []
         self.ranges, self.indices = dict(ranges), set(indices)
@@ -177,6 +206,7 @@ class _Rewriter:
         self.aligned: dict[int, int] = {}
         self.components: Components = {}
         self.typed: dict[int, int] = {}
+        self.added: dict[int, ExecInstruction] = {}
         self.readers: dict[int, list[ExecInstruction | None]] = {}
         for slot in program.output_slots:
             self.readers.setdefault(slot, []).append(None)
@@ -184,16 +214,24 @@ class _Rewriter:
             for slot in step.input_slots:
                 self.readers.setdefault(slot, []).append(step)
         for slot, value in self.constants.items():
-            if not value.shape and self.types[slot].dtype.kind in "iub":
-                self.ranges[slot] = (int(value), int(value))
-            elif value.ndim == 1 and value.size <= 8 and self.types[slot].dtype.is_integer:
+            known = range_of_constant(value)
+            if known is not None:
+                self.ranges[slot] = known
+            if value.ndim == 1 and value.size <= 8 and self.types[slot].dtype.is_integer:
                 self.components[slot] = [(int(element),) for element in value]
 
     def step(self, step: ExecInstruction) -> None:
         """Write a step, or what stands for it."""
         inputs = tuple([self.same.get(slot, slot) for slot in step.input_slots])
         step = step._replace(input_slots=inputs, places=())
-        if self._is_decided(step) or (self._is_of_numbers(step) and self._number(step)):
+        if self._is_decided(step):
+            return
+        if self._is_of_numbers(step):
+            if self._number(step):
+                return
+        elif self._is_known(step):
+            return
+        if self._is_put_off(step):
             return
         if isinstance(step.op, BroadcastInDim):
             self.spread[step.output_slots[0]] = step
@@ -219,7 +257,7 @@ class _Rewriter:
         constants = {slot: value for slot, value in self.constants.items() if slot in needed}
         return replace(
             self.program,
-            instructions=tuple(reversed(steps)),
+            instructions=_late_changes(steps[::-1]),
             output_slots=tuple(outputs),
             types=tuple(self.types),
             constants=constants,
@@ -284,11 +322,25 @@ class _Rewriter:
     def literal(self, slot: int) -> str | None:
         """Python's literal of a value that is known."""
         known = self.ranges.get(slot)
-        if known is None or known[0] != known[1]:
+        if known is None or known[0] != known[1] or self.types[slot].shape:
             return None
         if self.types[slot].dtype.is_bool:
             return str(bool(known[0]))
         return str(known[0]) if known[0] >= 0 else f"({known[0]})"
+
+    def elements(self, slot: int) -> Any:
+        """The slots of the elements of a row of integers, Python's if it is read here; tuples of known ones."""
+        known = self.components.get(slot)
+        if known is None:
+            spec = self.types[slot]
+            element = TensorSpec((), spec.dtype)
+            like = ExecInstruction(Reshape(()), np.asarray, np.asarray, (), (), ())
+            known = self.components[slot] = [
+                self._new(element, like, Expression(f"int({{0}}[{place}])"), slot)
+                for place in range(spec.shape[0])
+            ]
+            self.indices.update(known)
+        return known
 
     def _expressed(
         self,
@@ -330,6 +382,56 @@ class _Rewriter:
         """Whether it is a constant of which each element is this truth value."""
         known = self.constants.get(slot)
         return known is not None and known.dtype == bool and bool((known == value).all())
+
+    def _is_known(self, step: ExecInstruction) -> bool:
+        """Whether the ranges of operands decide a comparison, or leave nothing to a remainder; note the result's."""
+        y, op, inputs = step.output_slots[0], step.op, step.input_slots
+        if len(step.output_slots) > 1 or self.types[y].dtype.kind not in "iub":
+            return False
+        ranges = [self.ranges.get(slot) for slot in inputs]
+        if isinstance(op, el.Remainder) and None not in ranges:
+            x, n = ranges
+            if x and n and n[0] > 0 and -n[0] < x[0] and x[1] < n[0]:
+                self.same[y] = inputs[0]
+                return True
+        known = self._range(step) if not isinstance(op, el.Select) else self._range_of_choice(step)
+        if known is None:
+            return False
+        self.ranges[y] = known
+        if not isinstance(op, el.Compare) or known[0] != known[1]:
+            return False
+        self.constants[y] = np.broadcast_to(np.bool_(known[0]), self.types[y].shape)
+        return True
+
+    def _range(
+        self, step: ExecInstruction, of: Mapping[int, Range | None] = MappingProxyType({})
+    ) -> Range | None:
+        """The range of a result, with other ranges of some operands."""
+        operands = [
+            (self.types[slot].dtype, of.get(slot, self.ranges.get(slot)))
+            for slot in step.input_slots
+        ]
+        return range_of(step.op, operands, step.output_types[0].dtype)
+
+    def _range_of_choice(self, step: ExecInstruction) -> Range | None:
+        """The range of one of two values, of which each is where a comparison holds, or does not."""
+        pred, *values = step.input_slots
+        maker = self.makers.get(pred)
+        if maker is None or not isinstance(maker.op, el.Compare):
+            return self._range(step)
+        x, bound = maker.input_slots
+        before, limit = self.ranges.get(x), self.ranges.get(bound)
+        if before is None or limit is None:
+            return self._range(step)
+        ranges: dict[int, Range | None] = {}
+        for value, holds in zip(values, (True, False), strict=True):
+            there = within(before, maker.op.direction, limit, holds)
+            source = self.makers.get(value)
+            if there is not None and value == x:
+                ranges[value] = there
+            elif there is not None and source is not None and source.is_elementwise:
+                ranges[value] = self._range(source, {x: there})
+        return self._range(step, ranges) if values[0] != values[1] else self._range(step)
 
     # ---- numbers ---------------------------------------------------------------------------------
 
@@ -463,7 +565,58 @@ class _Rewriter:
             return read(self, step)
         if isinstance(op, (Scatter, DynamicUpdateSlice)):
             return change(self, step)
+        if isinstance(op, el.Add) and not self.added.keys().isdisjoint(step.input_slots):
+            return self._with_window(step)
         return None
+
+    def _is_put_off(self, step: ExecInstruction) -> bool:
+        """Whether it adds a window to zeros, and the sum that alone reads it can add the window to its other operand."""
+        if not isinstance(step.op, Scatter) or step.op.combiner != "add":
+            return False
+        zeros, (y,) = self.constants.get(step.input_slots[0]), step.output_slots
+        readers = self.readers.get(y, ())
+        if zeros is None or zeros.any() or has_negative_zeros(zeros) or len(readers) != 1:
+            return False
+        (reader,) = readers
+        if reader is None or not isinstance(reader.op, el.Add) or change(self, step) is None:
+            return False
+        self.added[y] = step
+        return True
+
+    def _with_window(self, step: ExecInstruction) -> ExecInstruction | None:
+        """A sum with what is zero but in a window, as the other operand with the window added.
+
+        Each 0.0 that is added makes 0.0 of -0.0.
+        """
+        lhs, rhs = step.input_slots
+        other, window = (lhs, rhs) if rhs in self.added else (rhs, lhs)
+        for slot in (lhs, rhs):
+            if slot in self.added and slot != window:
+                written = change(self, self.added[slot])
+                assert written is not None
+                self._add(written)
+        if other not in self.free and other not in self.added:
+            spec = step.output_types[0]
+            zero = self._constant(np.zeros((), spec.dtype.dtype))
+            self.types.append(spec)
+            self._add(step._replace(input_slots=(other, zero), output_slots=(len(self.types) - 1,)))
+            other = len(self.types) - 1
+        added = self.added[window]
+        return change(
+            self,
+            added._replace(
+                input_slots=(other, *added.input_slots[1:]),
+                output_slots=step.output_slots,
+                origin=(*added.origin, *step.origin),
+            ),
+        )
+
+    def _constant(self, value: Any) -> int:
+        """The slot of a constant of rank 0."""
+        value.flags.writeable = False
+        self.types.append(TensorSpec((), DType.of(value.dtype)))
+        self.constants[len(self.types) - 1] = value
+        return len(self.types) - 1
 
     def _chosen(self, step: ExecInstruction) -> ExecInstruction | None:
         """One of two rows, where a number decides."""

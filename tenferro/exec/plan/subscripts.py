@@ -27,7 +27,6 @@ class Values(Protocol):
     types: list[TensorSpec]
     ranges: dict[int, Range]
     indices: set[int]
-    components: Components
 
     def literal(self, slot: int) -> str | None:
         """Python's literal of a value that is known."""
@@ -35,6 +34,10 @@ class Values(Protocol):
 
     def is_read_directly(self, slot: int) -> bool:
         """Whether all readers give the same bits wherever in memory the value's elements lie."""
+        ...
+
+    def elements(self, slot: int) -> Any:
+        """The slots of the elements of a row of integers; tuples of each where they are known."""
         ...
 
 
@@ -90,7 +93,10 @@ class _Key:
         if isinstance(start, tuple):
             return str(start[0])
         literal = self.values.literal(start)
-        return self.name(start) if literal is None else literal
+        if literal is not None:
+            return literal
+        is_wide = start in self.values.indices or self.values.types[start].dtype is DType.I64
+        return self.name(start) if is_wide else f"int({self.name(start)})"
 
     def axis(self, start: Any, extent: int, size: int, is_kept: bool, clamps: bool) -> str:
         """The key of an axis; `start` is a slot, a tuple of a known integer, or None for 0."""
@@ -119,7 +125,7 @@ def _starts(values: Values, indices: int, vector_axis: int) -> list[Any] | None:
         return [indices] if vector_axis == 0 else None
     if spec.rank != 1 or vector_axis != 0:
         return None
-    return values.components.get(indices)
+    return values.elements(indices)
 
 
 def read(values: Values, step: ExecInstruction) -> ExecInstruction | None:

@@ -18,8 +18,10 @@ from tenferro.exec.loop import Loop, LoopFunction
 from tenferro.exec.plan.alias import Aliases, aliases, may_view
 from tenferro.exec.plan.elements import by_elements
 from tenferro.exec.plan.place import place
-from tenferro.exec.plan.ranges import Range, fits
+from tenferro.exec.plan.ranges import Range, fits, range_of_constant
 from tenferro.exec.plan.rewrite import SPREADING, as_array, rewritten
+from tenferro.exec.plan.ungroup import ungrouped
+from tenferro.exec.plan.zeros import has_negative_zeros, without_negative_zeros
 from tenferro.exec.schedule import ExecInstruction, ExecProgram, Over
 from tenferro.ops.control import Scan, While
 from tenferro.ops.elementwise import Add
@@ -56,7 +58,7 @@ def _is_interpreted(step: ExecInstruction) -> bool:
 
 def _turned(program: ExecProgram, step: ExecInstruction) -> ExecInstruction:
     op: Any = step.op
-    *conditions, body = step.parts
+    *conditions, body = map(ungrouped, step.parts)
     is_scan = isinstance(op, Scan)
     n = op.num_consts
     m = op.num_carry if is_scan else len(body.output_slots)
@@ -73,7 +75,8 @@ def _turned(program: ExecProgram, step: ExecInstruction) -> ExecInstruction:
         for part in conditions
     ]
     kept = [body.output_slots[number] for number in counters]
-    body, indices = rewritten(body, ranges, counters.values(), kept)
+    free = _without_negative_zeros(program, step, body, n, m)
+    body, indices = rewritten(body, ranges, counters.values(), kept, free)
     body, once = _hoisted(_numbers(body, indices), n)
     carry = _Carry(body, n, m)
     body = place(body, carry.owned)
@@ -83,29 +86,29 @@ def _turned(program: ExecProgram, step: ExecInstruction) -> ExecInstruction:
     return step._replace(function=LoopFunction(step, loop), parts=loop.parts)
 
 
-def _known(program: ExecProgram, step: ExecInstruction) -> dict[int, int]:
-    """The integers and truth values of rank 0 among the operands that are known, by the operand's number."""
-    return {
-        number: int(program.constants[slot])
+def _known(program: ExecProgram, step: ExecInstruction) -> dict[int, Range]:
+    """The ranges of integers and truth values among the operands that are known, by the operand's number."""
+    ranges = {
+        number: range_of_constant(program.constants[slot])
         for number, slot in enumerate(step.input_slots)
         if slot in program.constants
-        and not program.types[slot].shape
-        and program.types[slot].dtype.kind in "iub"
     }
+    return {number: known for number, known in ranges.items() if known is not None}
 
 
-def _of_consts(part: ExecProgram, known: Mapping[int, int], consts: int) -> dict[int, Range]:
+def _of_consts(part: ExecProgram, known: Mapping[int, Range], consts: int) -> dict[int, Range]:
     """The ranges of inputs that are the same in every turn and known."""
-    return {part.input_slots[i]: (value, value) for i, value in known.items() if i < consts}
+    return {part.input_slots[i]: values for i, values in known.items() if i < consts}
 
 
 def _counted(
-    body: ExecProgram, slot: int, output: int, first: int | None, length: int
+    body: ExecProgram, slot: int, output: int, start: Range | None, length: int
 ) -> Range | None:
     """The values of a carry to which each turn adds the same; None for others."""
     maker = next((step for step in body.instructions if output in step.output_slots), None)
-    if first is None or maker is None or not isinstance(maker.op, Add):
+    if body.types[slot].shape or start is None or maker is None or not isinstance(maker.op, Add):
         return None
+    first, _ = start
     added = [int(body.constants[each]) for each in maker.input_slots if each in body.constants]
     dtype = body.types[slot].dtype
     if slot not in maker.input_slots or len(added) != 1 or not dtype.is_integer:
@@ -115,6 +118,26 @@ def _counted(
         return None
     last = first + added[0] * max(0, length - 1)
     return min(first, last), max(first, last)
+
+
+def _without_negative_zeros(
+    program: ExecProgram, step: ExecInstruction, body: ExecProgram, consts: int, count: int
+) -> frozenset[int]:
+    """The slots of a body in whose values there is never a -0.0, by induction from the first values of carries."""
+    constants = program.constants
+    free = {
+        number for number, slot in enumerate(step.input_slots)
+        if slot in constants and not has_negative_zeros(constants[slot])
+    }  # fmt: skip
+    while True:
+        slots = without_negative_zeros(body, [body.input_slots[number] for number in free])
+        lost = [
+            consts + number for number, output in enumerate(body.output_slots[:count])
+            if consts + number in free and output not in slots
+        ]  # fmt: skip
+        if not lost:
+            return slots
+        free.difference_update(lost)
 
 
 def _numbers(program: ExecProgram, indices: Collection[int]) -> ExecProgram:
