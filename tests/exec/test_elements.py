@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
+from tenferro.ops.control import Scan
 
 EXECUTOR = tnf.GraphExecutor("K", compiled=False)
 BY_STEPS = tnf.GraphExecutor("K", compiled=False, segmented=False)
@@ -75,6 +76,7 @@ ON_ARRAYS: dict[str, Case] = {
     "complex numbers": (lambda x: scanned(lambda c, _: (c * 0.5 + 1.0, None), x), (X + 1j,)),
     "a sum of three floats": (lambda x: scanned(lambda c, _: (x[:3] * tnf.sum(x[:3] * c), None), x[3:]),
                               (np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),)),
+    "powers": (lambda x, y: scanned(lambda c, _: (tnf.pow(abs(c), y) + c, None), x), (X, Y)),
     "what functions read and give": (lambda x: scanned(lambda c, _: (tnf.exp(-c), None), x), (X,)),
 }  # fmt: skip
 
@@ -136,6 +138,7 @@ ANY: dict[str, Case] = {
     "what is the same in every turn comes out": (lambda x, y: scanned(lambda c, _: (c * y, (y, c)), x), (X, Y)),
     "values that change places": (lambda x, y: scanned(lambda c, _: ((c[1], c[0] + c[1]), c[1]), (x, y)), (X, Y)),
     "one value in two carries": (lambda x: scanned(lambda c, _: ((c[0] * 2.0, c[0] * 2.0), None), (x, x)), (X,)),
+    "a sum at a place": (lambda x: scanned(lambda c, _: (c.at[1].add(c[0]) * 0.25, None), x), (X,)),
     "a carry that stays": (lambda x, y: scanned(lambda c, _: ((c[0] * c[1], c[1]), None), (x, y)), (X, Y)),
     "a carry that ends as an operand": (lambda x, y: scanned(lambda c, _: (y, c * 0.5 - y), x), (X, Y)),
     "a matrix that is carried": (lambda a: scanned(lambda c, _: (c.T * 0.5 + 1.0, tnf.sum(c, axis=0)), a), (M,)),
@@ -166,6 +169,16 @@ def test_loops_of_small_values(name: str) -> None:
     agrees(function, arrays)
     for x, unchanged in zip(arrays, before, strict=True):
         assert x.tobytes() == unchanged.tobytes()
+
+
+def test_known_numbers_of_float64_are_pythons() -> None:
+    function = lambda x: scanned(lambda c, _: (c * 0.5 + c, None), x)
+    for dtype, kind in (("f8", float), ("f4", np.float32)):
+        (loop,) = [
+            step for step in EXECUTOR.compile(tnf.compile(function, X.astype(dtype))).instructions
+            if isinstance(step.op, Scan)
+        ]  # fmt: skip
+        assert {type(value) for value in loop.parts[-1].constants.values()} == {kind}
 
 
 def test_many_numbers_beside_arrays_that_change_places() -> None:
