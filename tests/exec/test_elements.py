@@ -88,6 +88,12 @@ def test_what_does_not_pay_or_has_no_operators_stays_arrays(name: str) -> None:
     agrees(function, arrays)
 
 
+def test_powers_of_rows_are_numpys() -> None:
+    """NumPy takes roots and squares for one exponent, and not for several."""
+    function, arrays = ON_ARRAYS["powers"]
+    assert " if " not in turn_of(function, *arrays)
+
+
 def test_an_array_is_made_where_a_step_needs_one() -> None:
     def turn(c: Any, _: Any) -> Any:
         y = (c * 0.5 + 1.0) * (c - 2.0) / 3.0 + c * c
