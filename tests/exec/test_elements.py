@@ -177,6 +177,13 @@ def test_loops_of_small_values(name: str) -> None:
         assert x.tobytes() == unchanged.tobytes()
 
 
+@pytest.mark.parametrize(("size", "short", "long"), [(2, 1, 4), (9, 8, 40)])
+def test_a_line_for_each_element_pays_in_a_hundred_runs(size: int, short: int, long: int) -> None:
+    function = lambda n: lambda x: scanned(lambda c, _: (c * c + c, None), x, length=n)
+    assert not is_on_numbers(turn_of(function(short), LONG[:size]))
+    assert is_on_numbers(turn_of(function(long), LONG[:size]))
+
+
 def test_known_numbers_of_float64_are_pythons() -> None:
     function = lambda x: scanned(lambda c, _: (c * 0.5 + c, None), x)
     for dtype, kind in (("f8", float), ("f4", np.float32)):

@@ -42,6 +42,9 @@ NUMBER, PYTHON, FUNCTION = 0.03, 0.013, 0.11
 """Microseconds of an operator on NumPy's numbers, on Python's, and of a function."""
 READ, ROW, ARRAY = 0.045, 0.2, 0.02
 """Microseconds to read an element of an array, to make an array, and for each of its elements."""
+LINE, RUNS, TURNS = 27.0, 100, 50
+"""Microseconds to plan and print a line, and by assumption the runs of a loop in which it is to pay, and the turns of
+one that ends by a condition."""
 
 
 def by_elements(program: ExecProgram, loops: Collection[int]) -> ExecProgram:
@@ -191,6 +194,8 @@ class _Choice:
         }
         self.step, self.consts = step, op.num_consts
         self.carries = op.num_carry if isinstance(op, Scan) else len(body.output_slots)
+        turns = op.length if isinstance(op, Scan) else TURNS
+        self._line = LINE / (RUNS * max(1, turns))
         self.body = _Part(body, self.consts, known, body.output_slots)
         self.parts = [*[_Part(each, self.consts, known, ()) for each in conditions], self.body]
         self._carried = [
@@ -265,7 +270,9 @@ class _Choice:
             program, inside, read = part.program, set[int](), set[int]()
             for number, node in self._of_steps[place].items():
                 step = program.instructions[number]
-                add(node, (VIEW if may_view(step) else CALL) - part.prices[number])
+                call, price = VIEW if may_view(step) else CALL, part.prices[number]
+                lines = step.output_types[0].size if price else 0
+                add(node, call - price - self._line * lines)
                 inside.update(step.output_slots)
                 read.update(step.input_slots)
             inside.update([program.input_slots[self.consts + number] for number in self._carried])
