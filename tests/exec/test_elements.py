@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
+from tenferro.ops.control import Scan
 
 EXECUTOR = tnf.GraphExecutor("K", compiled=False)
 BY_STEPS = tnf.GraphExecutor("K", compiled=False, segmented=False)
@@ -75,6 +76,7 @@ ON_ARRAYS: dict[str, Case] = {
     "complex numbers": (lambda x: scanned(lambda c, _: (c * 0.5 + 1.0, None), x), (X + 1j,)),
     "a sum of three floats": (lambda x: scanned(lambda c, _: (x[:3] * tnf.sum(x[:3] * c), None), x[3:]),
                               (np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),)),
+    "powers": (lambda x, y: scanned(lambda c, _: (tnf.pow(abs(c), y) + c, None), x), (X, Y)),
     "what functions read and give": (lambda x: scanned(lambda c, _: (tnf.exp(-c), None), x), (X,)),
 }  # fmt: skip
 
@@ -84,6 +86,12 @@ def test_what_does_not_pay_or_has_no_operators_stays_arrays(name: str) -> None:
     function, arrays = ON_ARRAYS[name]
     assert not is_on_numbers(turn_of(function, *arrays))
     agrees(function, arrays)
+
+
+def test_powers_of_rows_are_numpys() -> None:
+    """NumPy takes roots and squares for one exponent, and not for several."""
+    function, arrays = ON_ARRAYS["powers"]
+    assert " if " not in turn_of(function, *arrays)
 
 
 def test_an_array_is_made_where_a_step_needs_one() -> None:
@@ -126,6 +134,64 @@ def test_a_row_with_gaps_that_is_needed_as_an_array_stays_one() -> None:
         lambda x: scanned(turn, x), X
     )
     agrees(lambda x: scanned(turn, x), (X,))
+
+
+ANY: dict[str, Case] = {
+    "no turns": (lambda x: scanned(lambda c, _: (c * 0.5, c + 1.0), x, length=0), (X,)),
+    "backwards": (lambda x, xs: tnf.scan(lambda c, row: (c * row, c - row), x, xs, reverse=True), (X, LONG.reshape(50, 2))),
+    "rows of matrices": (lambda x, xs: tnf.scan(lambda c, a: (c + a[0] * a[1], a * 2.0), x, xs), (X, LONG.reshape(25, 2, 2))),
+    "rows that are known": (lambda x: tnf.scan(lambda c, row: (c * row, None), x, LONG.reshape(50, 2)), (X,)),
+    "what is the same in every turn comes out": (lambda x, y: scanned(lambda c, _: (c * y, (y, c)), x), (X, Y)),
+    "values that change places": (lambda x, y: scanned(lambda c, _: ((c[1], c[0] + c[1]), c[1]), (x, y)), (X, Y)),
+    "one value in two carries": (lambda x: scanned(lambda c, _: ((c[0] * 2.0, c[0] * 2.0), None), (x, x)), (X,)),
+    "a sum at a place": (lambda x: scanned(lambda c, _: (c.at[1].add(c[0]) * 0.25, None), x), (X,)),
+    "a carry that stays": (lambda x, y: scanned(lambda c, _: ((c[0] * c[1], c[1]), None), (x, y)), (X, Y)),
+    "a carry that ends as an operand": (lambda x, y: scanned(lambda c, _: (y, c * 0.5 - y), x), (X, Y)),
+    "a matrix that is carried": (lambda a: scanned(lambda c, _: (c.T * 0.5 + 1.0, tnf.sum(c, axis=0)), a), (M,)),
+    "a matrix by columns": (lambda a, x: scanned(lambda c, _: (tnf.sum(a * c, axis=1), None), x), (np.asfortranarray(M), X)),
+    "a carry that counts": (
+        lambda x: scanned(lambda c, _: ((c[0] + np.array([1, 2]), c[1] + tnf.take(LONG[:9], c[0][0] % 9)), None), (np.array([0, 5]), x)),
+        (X,),
+    ),
+    "a condition of elements": (
+        lambda x: tnf.while_loop(lambda c: tnf.logical_and(c[0][0] < 20.0, ~(c[1] > 7.0)), lambda c: (c[0] * 1.5, c[1] + c[0][1]), (x, 0.0)),
+        (np.array([0.5, 0.1]),),
+    ),
+    "a condition of an array": (lambda x: tnf.while_loop(lambda c: tnf.sum(tnf.exp(c)) < 90.0, lambda c: c * 1.25 + 0.1, x), (abs(X),)),
+    "a choice": (lambda x, y: scanned(lambda c, _: (tnf.cond(c[0] > 0, lambda c: c * y, lambda c: c - y, c), None), x), (X, Y)),
+    "rows of loops in loops": (
+        lambda x: tnf.fori_loop(0, 3, lambda _, c: c + tnf.scan(lambda u, _: (u * 0.5, u), c, None, length=4)[1][2], x), (X,),
+    ),
+    "gradient": (
+        lambda x, y: tnf.grad(lambda x: tnf.sum(scanned(lambda c, _: (c * y - 0.1 * c * c, None), x)[0]))(x), (0.1 * X, Y),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ANY)
+def test_loops_of_small_values(name: str) -> None:
+    function, arrays = ANY[name]
+    before = [x.copy() for x in arrays]
+    agrees(function, arrays)
+    for x, unchanged in zip(arrays, before, strict=True):
+        assert x.tobytes() == unchanged.tobytes()
+
+
+@pytest.mark.parametrize(("size", "short", "long"), [(2, 1, 4), (9, 8, 40)])
+def test_a_line_for_each_element_pays_in_a_hundred_runs(size: int, short: int, long: int) -> None:
+    function = lambda n: lambda x: scanned(lambda c, _: (c * c + c, None), x, length=n)
+    assert not is_on_numbers(turn_of(function(short), LONG[:size]))
+    assert is_on_numbers(turn_of(function(long), LONG[:size]))
+
+
+def test_known_numbers_of_float64_are_pythons() -> None:
+    function = lambda x: scanned(lambda c, _: (c * 0.5 + c, None), x)
+    for dtype, kind in (("f8", float), ("f4", np.float32)):
+        (loop,) = [
+            step for step in EXECUTOR.compile(tnf.compile(function, X.astype(dtype))).instructions
+            if isinstance(step.op, Scan)
+        ]  # fmt: skip
+        assert {type(value) for value in loop.parts[-1].constants.values()} == {kind}
 
 
 def test_many_numbers_beside_arrays_that_change_places() -> None:

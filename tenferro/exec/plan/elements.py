@@ -15,33 +15,25 @@ from dataclasses import replace
 from itertools import chain, pairwise
 from typing import Any
 
-import numpy as np
-
-from tenferro.exec.kernels import KERNELS, bound
 from tenferro.exec.plan.alias import may_view
+from tenferro.exec.plan.element_writer import (
+    MOVES,
+    MOVES_AT,
+    ElementWriter,
+    is_positive,
+    known_operands,
+)
 from tenferro.exec.plan.rewrite import operator_of
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.ops.analytic import Sqrt
 from tenferro.ops.control import Scan
-from tenferro.ops.elementwise import Abs, Add, Multiply, Power
-from tenferro.ops.indexing import DynamicSlice, DynamicUpdateSlice, Gather, Scatter
+from tenferro.ops.elementwise import Power
 from tenferro.ops.reduction import ReduceSum
-from tenferro.ops.structural import (
-    BroadcastInDim,
-    Concatenate,
-    ExtractDiag,
-    Pad,
-    Reshape,
-    Reverse,
-    Slice,
-    Transpose,
-)
+from tenferro.ops.structural import Reshape
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["by_elements"]
 
-Slots = np.ndarray[Any, np.dtype[np.int64]]
-"""In the shape of a value."""
 MOST = 9
 """Elements of a value. Up to some 20 would pay, but each is a line to compile."""
 CALL, VIEW = 0.27, 0.08
@@ -50,12 +42,9 @@ NUMBER, PYTHON, FUNCTION = 0.03, 0.013, 0.11
 """Microseconds of an operator on NumPy's numbers, on Python's, and of a function."""
 READ, ROW, ARRAY = 0.045, 0.2, 0.02
 """Microseconds to read an element of an array, to make an array, and for each of its elements."""
-MOVES = (Slice, Reshape, BroadcastInDim, Transpose, Concatenate, Reverse, ExtractDiag, Pad)
-"""Ops whose results are elements of their operands, whatever these are."""
-MOVES_AT = {Gather: slice(1, 2), DynamicSlice: slice(1, None), Scatter: slice(1, 2),
-            DynamicUpdateSlice: slice(2, None)}  # fmt: skip
-"""The same where some operands are known, and from which to which operand these are."""
-NOTHING = range(0)
+LINE, RUNS, TURNS = 27.0, 100, 50
+"""Microseconds to plan and print a line, and by assumption the runs of a loop in which it is to pay, and the turns of
+one that ends by a condition."""
 
 
 def by_elements(program: ExecProgram, loops: Collection[int]) -> ExecProgram:
@@ -70,19 +59,19 @@ def by_elements(program: ExecProgram, loops: Collection[int]) -> ExecProgram:
         return program
     read = {slot for step in program.instructions for slot in step.input_slots}
     read.update(program.output_slots)
-    around = _Writer(program)
+    around = ElementWriter(program)
     for number, step in enumerate(program.instructions):
         if number in choices:
             choices[number].write(around, read)
         else:
-            around.steps.append(step)
+            around.add(step)
     return around.finished(program.input_slots, program.output_slots)
 
 
 def is_few(spec: TensorSpec) -> bool:
     """Whether a value can be its elements: not too many, of a dtype that has operators.
 
-    >>> [is_few(TensorSpec.parse(text)) for text in ("f64[2,2]", "f64[]", "f64[5]", "f16[2]", "c128[2]")]
+    >>> [is_few(TensorSpec.parse(text)) for text in ("f64[2,2]", "f64[]", "f64[10]", "f16[2]", "c128[2]")]
     [True, False, False, False, False]
     """
     return (
@@ -94,27 +83,13 @@ def is_few(spec: TensorSpec) -> bool:
     )
 
 
-def _known(op: Any, count: int) -> range:
-    """The numbers of operands that say where an op moves elements."""
-    ends = MOVES_AT.get(type(op))
-    return NOTHING if ends is None else range(count)[ends]
-
-
-def is_positive(maker: ExecInstruction | None) -> bool:
-    """Whether a step gives no -0.0: a square or a modulus."""
-    if maker is None:
-        return False
-    is_square = isinstance(maker.op, Multiply) and len({*maker.input_slots}) == 1
-    return is_square or isinstance(maker.op, Abs)
-
-
 def _price(step: ExecInstruction, part: _Part) -> float | None:
     """Microseconds of a step on elements; None where it is none."""
     op: Any = step.op
     if len(step.output_slots) != 1 or step.parts:
         return None
     (y,), inputs = step.output_types, [part.program.types[slot] for slot in step.input_slots]
-    known = _known(op, len(inputs))
+    known = known_operands(op, len(inputs))
     slots = [slot for number, slot in enumerate(step.input_slots) if number not in known]
     ranked = [slot for slot in (*slots, *step.output_slots) if part.program.types[slot].shape]
     if not ranked or not part.few.issuperset(ranked):
@@ -219,6 +194,8 @@ class _Choice:
         }
         self.step, self.consts = step, op.num_consts
         self.carries = op.num_carry if isinstance(op, Scan) else len(body.output_slots)
+        turns = op.length if isinstance(op, Scan) else TURNS
+        self._line = LINE / (RUNS * max(1, turns))
         self.body = _Part(body, self.consts, known, body.output_slots)
         self.parts = [*[_Part(each, self.consts, known, ()) for each in conditions], self.body]
         self._carried = [
@@ -293,7 +270,9 @@ class _Choice:
             program, inside, read = part.program, set[int](), set[int]()
             for number, node in self._of_steps[place].items():
                 step = program.instructions[number]
-                add(node, (VIEW if may_view(step) else CALL) - part.prices[number])
+                call, price = VIEW if may_view(step) else CALL, part.prices[number]
+                lines = step.output_types[0].size if price else 0
+                add(node, call - price - self._line * lines)
                 inside.update(step.output_slots)
                 read.update(step.input_slots)
             inside.update([program.input_slots[self.consts + number] for number in self._carried])
@@ -325,7 +304,7 @@ class _Choice:
             for number, step in enumerate(program.instructions):
                 slots = step.input_slots
                 if number in chosen:
-                    known = _known(step.op, len(slots))
+                    known = known_operands(step.op, len(slots))
                     read.update([s for each, s in enumerate(slots) if each not in known])
                 else:
                     arrays.update(slots)
@@ -340,7 +319,7 @@ class _Choice:
                     self.whole.add(number)
         self.whole.update(set(range(len(body.input_slots))) - self.split)
 
-    def write(self, around: _Writer, read: Collection[int]) -> None:
+    def write(self, around: ElementWriter, read: Collection[int]) -> None:
         """Write the loop, and what goes in and comes out before and after it.
 
         Args:
@@ -389,7 +368,7 @@ class _Choice:
 
     def _written(self, part: _Part, chosen: Collection[int]) -> ExecProgram:
         """A schedule with the chosen steps on elements."""
-        program, writer = part.program, _Writer(part.program)
+        program, writer = part.program, ElementWriter(part.program)
         inputs: list[int] = []
         for number, slot in enumerate(program.input_slots):
             if number in self.split:
@@ -409,203 +388,3 @@ class _Choice:
             else:
                 outputs.append(writer.array(slot))
         return replace(writer.finished(inputs, outputs), later=None)  # because it is printed
-
-
-class _Writer:
-    """Writes a schedule anew.
-
-    Attributes:
-        elements: of values of few elements, the slots of these, in the value's shape.
-        columns: of rows of few elements, the slots of the rows of one element.
-        missing: values among them of which there is no array yet.
-        same: of numbers, the slot that has the value.
-    """
-
-    def __init__(self, program: ExecProgram) -> None:
-        self.program = program
-        self.types, self.constants = list(program.types), dict(program.constants)
-        self.steps: list[ExecInstruction] = []
-        self.elements: dict[int, Slots] = {}
-        self.columns: dict[int, list[int]] = {}
-        self.missing: set[int] = set()
-        self.same: dict[int, int] = {}
-        self._known: dict[tuple[DType, bytes], int] = {}
-        self._makers: dict[int, ExecInstruction] = {}
-
-    def finished(self, inputs: Iterable[int], outputs: Iterable[int]) -> ExecProgram:
-        """The schedule."""
-        return replace(
-            self.program,
-            instructions=tuple(self.steps),
-            input_slots=tuple(inputs),
-            output_slots=tuple(outputs),
-            types=tuple(self.types),
-            constants=self.constants,
-        )
-
-    # ---- steps -----------------------------------------------------------------------------------
-
-    def new(self, spec: TensorSpec) -> int:
-        """A slot."""
-        self.types.append(spec)
-        return len(self.types) - 1
-
-    def add(self, step: ExecInstruction) -> None:
-        """Add a step."""
-        self.steps.append(step)
-        self._makers.update([(slot, step) for slot in step.output_slots])
-
-    def on_arrays(self, step: ExecInstruction) -> None:
-        """Add a step as it is."""
-        self.add(step._replace(input_slots=tuple([self.array(slot) for slot in step.input_slots])))
-
-    def on_elements(self, step: ExecInstruction, constants: Mapping[int, Any]) -> None:
-        """Add a step for each element of its result, or none if it moves elements."""
-        op: Any = step.op
-        (y,), (spec,) = step.output_slots, step.output_types
-        known = _known(op, len(step.input_slots))
-        operands = [
-            constants[slot] if number in known else self.elements_of(slot)
-            for number, slot in enumerate(step.input_slots)
-        ]  # fmt: skip
-        if isinstance(op, MOVES) or type(op) in MOVES_AT:
-            slots = np.asarray(step.kernel(op, *operands))
-        elif isinstance(op, ReduceSum):
-            free = [axis for axis in range(operands[0].ndim) if axis not in op.axes]
-            terms = operands[0].transpose(*free, *op.axes).reshape(spec.size, -1)
-            slots = np.array([self._sum(each, spec.dtype) for each in terms]).reshape(spec.shape)
-        else:
-            of_one = TensorSpec.of((), spec.dtype)
-            operands = [each.flat for each in np.broadcast_arrays(*operands)]
-            slots = np.array([
-                self._call(step, map(int, inputs), of_one) for inputs in zip(*operands, strict=True)
-            ]).reshape(spec.shape)  # fmt: skip
-        if spec.rank:
-            self.elements[y] = slots
-            self.missing.add(y)
-        else:
-            self.same[y] = int(slots)
-
-    def _call(self, like: ExecInstruction, inputs: Iterable[int], spec: TensorSpec) -> int:
-        """Add a step that does the same to other values."""
-        slot = self.new(spec)
-        self.add(
-            like._replace(
-                input_slots=tuple(inputs), output_slots=(slot,), output_types=(spec,),
-                frees=(), places=(),
-            )
-        )  # fmt: skip
-        return slot
-
-    def _apply(
-        self, op: Any, inputs: Sequence[int], spec: TensorSpec, slot: int | None = None
-    ) -> int:
-        """Add a step of another op; its result, in a new slot if none is said."""
-        kernel = KERNELS[type(op)]
-        function = bound(kernel, op, tuple([self.types[each] for each in inputs]))
-        y = self.new(spec) if slot is None else slot
-        self.add(ExecInstruction(op, kernel, function, tuple(inputs), (y,), (spec,)))
-        return y
-
-    def _sum(self, terms: Slots, dtype: DType) -> int:
-        """Add the additions of a sum, which starts with a zero, as NumPy's and BLAS's do.
-
-        That matters where all terms are -0.0, which squares are not.
-        """
-        of_one = TensorSpec.of((), dtype)
-        slots = list(map(int, terms))
-        if dtype.is_float and not any([is_positive(self._makers.get(slot)) for slot in slots]):
-            slots.insert(0, self._constant(np.zeros((), dtype.dtype)))
-        total, *others = slots
-        for slot in others:
-            total = self._apply(Add(), [total, slot], of_one)
-        return total
-
-    # ---- elements and arrays ---------------------------------------------------------------------
-
-    def _constant(self, value: Any) -> int:
-        """The slot of a known number."""
-        dtype = DType.of(value.dtype)
-        key = dtype, value.tobytes()
-        if key not in self._known:
-            slot = self._known[key] = self.new(TensorSpec.of((), dtype))
-            self.constants[slot] = np.array(value)
-            self.constants[slot].flags.writeable = False
-        return self._known[key]
-
-    def elements_of(self, slot: int) -> Slots:
-        """The slots of the elements."""
-        spec = self.types[slot]
-        if not spec.rank:
-            return np.array(self.same.get(slot, slot))
-        if slot not in self.elements:
-            value = self.constants.get(slot)
-            self.elements[slot] = np.array([
-                self._element(slot, index) if value is None else self._constant(value[index])
-                for index in np.ndindex(*spec.shape)
-            ]).reshape(spec.shape)  # fmt: skip
-        return self.elements[slot]
-
-    def _element(self, slot: int, index: Sequence[int]) -> int:
-        """Read an element of an array; of the one of which this is a window, if it is one."""
-        dtype = self.types[slot].dtype
-        maker = self._makers.get(slot)
-        while maker is not None and isinstance(maker.op, Slice):
-            starts = maker.op.resolved("starts", (self.types[maker.input_slots[0]].shape,))
-            index = [
-                start + place * stride
-                for start, place, stride in zip(starts, index, maker.op.strides, strict=True)
-            ]
-            (slot,) = maker.input_slots
-            maker = self._makers.get(slot)
-        ends = tuple([place + 1 for place in index])
-        one = Slice(tuple(index), ends, (1,) * len(index))
-        part = self._apply(one, [slot], TensorSpec.of((1,) * len(index), dtype))
-        return self._apply(Reshape(()), [part], TensorSpec.of((), dtype))
-
-    def columns_of(self, slot: int) -> list[int]:
-        """Of rows of few elements, the slots of the rows of one element."""
-        if slot not in self.columns:
-            spec = self.types[slot]
-            length, *row = spec.shape
-            of_one = TensorSpec.of((length,), spec.dtype)
-            thin = TensorSpec.of((length, *[1] * len(row)), spec.dtype)
-            self.columns[slot] = []
-            for index in np.ndindex(*row):
-                ends = (length, *[place + 1 for place in index])
-                part = self._apply(Slice((0, *index), ends, (1,) * spec.rank), [slot], thin)
-                self.columns[slot].append(self._apply(Reshape((length,)), [part], of_one))
-        return self.columns[slot]
-
-    def scattered(self, slot: int) -> Slots:
-        """New slots, for the elements of a value."""
-        spec = self.types[slot]
-        of_one = TensorSpec.of((), spec.dtype)
-        slots = np.array([self.new(of_one) for _ in range(spec.size)]).reshape(spec.shape)
-        self.elements[slot] = slots
-        self.missing.add(slot)
-        return slots
-
-    def scattered_rows(self, slot: int) -> list[int]:
-        """New slots, for the rows of one element of rows of few."""
-        spec = self.types[slot]
-        length, width = spec.shape
-        of_one = TensorSpec.of((length,), spec.dtype)
-        self.columns[slot] = [self.new(of_one) for _ in range(width)]
-        self.missing.add(slot)
-        return self.columns[slot]
-
-    def array(self, slot: int) -> int:
-        """The slot of a value as an array, or of a number."""
-        if slot in self.missing:
-            self.missing.discard(slot)
-            spec = self.types[slot]
-            columns = self.columns.get(slot)
-            parts = list(map(int, self.elements[slot])) if columns is None else columns
-            thin = TensorSpec.of((*spec.shape[:-1], 1), spec.dtype)
-            if len(parts) == 1:
-                self._apply(Reshape(thin.shape), parts, thin, slot)
-            else:
-                thin_parts = [self._apply(Reshape(thin.shape), [part], thin) for part in parts]
-                self._apply(Concatenate(spec.rank - 1, len(parts)), thin_parts, spec, slot)
-        return self.same.get(slot, slot)
