@@ -6,7 +6,7 @@ import ctypes
 import platform
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
@@ -59,6 +59,7 @@ class Processor:
         return Code(self.multiplies_and_adds, self.lanes, self.converts_halves)
 
 
+@cache
 def processor() -> Processor:
     """This one; LLVM takes half a millisecond to say."""
     import llvmlite.binding as llvm  # because it is an extra
@@ -73,6 +74,38 @@ def processor() -> Processor:
         is_arm or bool(features.get("f16c")),
         lanes,
     )
+
+
+@cache
+def _target() -> Any:
+    """LLVM's target for code that runs here, once LLVM is ready to write it."""
+    import llvmlite.binding as llvm  # because it is an extra
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    for module in (python_calls, array_function):
+        _add_symbols(module)
+    return llvm.Target.from_default_triple()
+
+
+@lru_cache(maxsize=4)
+def _machine(processor: Processor, level: int) -> Any:
+    """LLVM's code generator for a processor, whose tables take two milliseconds to make.
+
+    Threads may share it: llvmlite calls LLVM in one at a time.
+    """
+    return _target().create_target_machine(
+        opt=level, cpu=processor.name, features=processor.features
+    )
+
+
+@cache
+def _add_symbols(module: Any) -> None:
+    """Let LLVM know the addresses that a module of this package gives for names in texts."""
+    import llvmlite.binding as llvm  # because it is an extra
+
+    for name, address in module.addresses().items():
+        llvm.add_symbol(name, address)
 
 
 class Linked:
@@ -103,8 +136,6 @@ class Linker:
         self.functions: BoundedCache[Callable[..., Any]] = BoundedCache(capacity)
         self.cache = cache
         self._asked_for: BoundedCache[object] = BoundedCache(capacity)
-        self._target: Any = None
-        self._modules: set[Any] = set()
 
     @cached_property
     def processor(self) -> Processor:
@@ -192,34 +223,27 @@ class Linker:
         """What holds the machine code of a text."""
         import llvmlite.binding as llvm  # because it is an extra
 
-        if self._target is None:
-            llvm.initialize_native_target()
-            llvm.initialize_native_asmprinter()
-            for name, address in (python_calls.addresses() | array_function.addresses()).items():
-                llvm.add_symbol(name, address)
-            self._target = llvm.Target.from_default_triple()
         for module in SCIPYS:
-            if module.PREFIX in text and module not in self._modules:
-                for name, address in module.addresses().items():
-                    llvm.add_symbol(name, address)
-                self._modules.add(module)
-        cpu, features = self.processor.name, self.processor.features
-        level = 3 if is_optimised else 0
-        machine = self._target.create_target_machine(opt=level, cpu=cpu, features=features)
+            if module.PREFIX in text:
+                _add_symbols(module)
         if is_optimised:
-            code = self._machine_code(text, machine, f"{cpu} {features}")
+            code = self._machine_code(text)
         else:
-            code = _compiled(text, machine, is_optimised=False)
-        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+            code = _compiled(text, _machine(self.processor, 0), is_optimised=False)
+        # What links an object has a machine of its own, which it frees, and which need not know the processor.
+        engine = llvm.create_mcjit_compiler(
+            llvm.parse_assembly(""), _target().create_target_machine(opt=0)
+        )
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
         return engine
 
-    def _machine_code(self, text: str, machine: Any, processor: str) -> bytes:
+    def _machine_code(self, text: str) -> bytes:
         """Of this text for this processor, by an earlier process or now."""
-        cache = self.cache
+        cache, machine = self.cache, _machine(self.processor, 3)
         if cache is None:
             return _compiled(text, machine)
+        processor = f"{self.processor.name} {self.processor.features}"
         versions = f"{VERSION} {version('llvmlite')} {machine.triple} {processor}"
         key = cache.key([b"llvm", versions.encode(), text.encode()])
         code = cache.load(key)
@@ -255,40 +279,49 @@ def module_of(text: str, machine: Any) -> Any:
 
 
 def _modules(text: str, machine: Any, is_optimised: bool) -> Iterator[Any]:
-    """Modules of a text, each with less done to it than the one before; in the last one calls of late functions are written
-    out, and nothing else.
+    """Modules of a text, each with less done to it than the one before; the last one is as it was written.
 
     LLVM 22 vectorises some straight lines so that a value is read before it is computed, for which its code generator
     ends the process: what the passes give is verified, and left out.
     """
     for straight_lines in (True, False) if is_optimised else ():
-        module = _after_passes(text, machine, 2, straight_lines)
+        module = _after_passes(text, machine, straight_lines)
         try:
             module.verify()
         except RuntimeError:
             continue
         yield module
-    yield _after_passes(text, machine, 0)
+    module, late = _parsed(text, machine)
+    if late is not None:
+        module.link_in(late)
+    yield module
 
 
-def _after_passes(text: str, machine: Any, level: int, straight_lines: bool = True) -> Any:
-    """The module after the passes of a level, which vectorise straight lines or loops alone."""
+def _parsed(text: str, machine: Any) -> tuple[Any, Any]:
+    """The modules of a text: of all that is before `LATE`, and of the functions after it, if there are any."""
     import llvmlite.binding as llvm
 
     early, _, late = text.partition(LATE)
-    module = llvm.parse_assembly(early)
-    module.triple = machine.triple
-    module.verify()
-    options = llvm.create_pipeline_tuning_options(speed_level=level)
+    modules = [llvm.parse_assembly(part) if part else None for part in (early, late)]
+    for module in filter(None, modules):
+        module.triple = machine.triple
+        module.verify()
+    return modules[0], modules[1]
+
+
+def _after_passes(text: str, machine: Any, straight_lines: bool) -> Any:
+    """The module after the passes, which vectorise loops, and straight lines where that is asked for."""
+    import llvmlite.binding as llvm
+
+    module, late = _parsed(text, machine)
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
     options.loop_vectorization, options.slp_vectorization = True, straight_lines
     # Unrolled loops take twice as long to compile and, by the loops of the benchmarks, run no faster.
     options.loop_unrolling = options.loop_interleaving = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
-    if late:
-        functions = llvm.parse_assembly(late)
-        functions.triple = machine.triple
-        module.link_in(functions)
+    if late is not None:
+        module.link_in(late)
         inliner = llvm.create_new_module_pass_manager()
         inliner.add_always_inliner_pass()
         inliner.run(module, builder)
