@@ -13,6 +13,8 @@ from tenferro.dims import GuardLog
 from tenferro.errors import DTypeError
 from tenferro.exec.llvm import python_calls
 from tenferro.exec.llvm.code import (
+    ALONG_LANES,
+    LATE,
     Code,
     Flat,
     NotCompiledError,
@@ -80,7 +82,7 @@ def test_a_loop_is_written_and_counted() -> None:
     )
     # Five instructions in each of ten turns, and two branches, the counter and the return around them.
     assert code.work == 5 * 10 + 5
-    assert code.late_text() == ""
+    assert code.lanes_text() == ""
 
 
 @pytest.mark.parametrize(
@@ -267,15 +269,11 @@ def test_a_module_has_its_parts_in_order() -> None:
     code.globals.append("global")
     code.declared["d"] = "declared"
     code.functions["g"] = "function"
-    code.keep(["g", "h"])
     code.areas |= {"%at1": 0, "%at2": 64}
     code.entry.append("  first")
     code.line("second")
-    used = (
-        '@llvm.compiler.used = appending global [2 x ptr] [ptr @g, ptr @h], section "llvm.metadata"'
-    )
     assert code.text("f", ["%x"], ["%n"]).splitlines() == [
-        "global", used, "declared", "function",
+        "global", "declared", "function",
         "define i64 @f(ptr noalias %x, ptr noalias %at1, ptr noalias %at2, i64 %n) {",
         "entry:", "  first", "  second", "}",
     ]  # fmt: skip
@@ -284,10 +282,15 @@ def test_a_module_has_its_parts_in_order() -> None:
         "  %at2 = getelementptr i8, ptr %scratch, i64 64",
         "  %status = call i64 @f(ptr %x, ptr %at1, ptr %at2, i64 %n)",
     ]
-    code.late |= {"a": "declare i64 @g()\nfirst", "b": "second\ndeclare i64 @g()"}
-    late = code.late_text().split("\n")
-    assert late[0].startswith("; ")
-    assert late[1:] == ["declare i64 @g()", "first", "second", ""]
+    code.along_lanes |= {"d": "declared", "a": "declare @a", "b": "eight", "c": "four"}
+    code.keep(["b", "c"])
+    used = (
+        '@llvm.compiler.used = appending global [2 x ptr] [ptr @b, ptr @c], section "llvm.metadata"'
+    )
+    lanes = [ALONG_LANES, "declare @a", "eight", "four", used]
+    assert code.lanes_text().split("\n") == [*lanes, ""]
+    code.late["a"], code.late_lanes["b"] = "one", "late eight"
+    assert code.lanes_text().split("\n") == [*lanes, LATE, "one", ALONG_LANES, "late eight", ""]
     assert arguments(["%x", "%y"], ["%n"]) == "ptr %x, ptr %y, i64 %n"
 
 
@@ -366,7 +369,7 @@ def test_floats_are_written_as_their_bits(dtype: str, contracts: bool) -> None:
             body.at(y, ("%i",))
         except (DTypeError, NotCompiledError):
             continue
-        text = body.code.text("f", []) + body.code.late_text()
+        text = body.code.text("f", []) + body.code.lanes_text()
         assert not re.findall(r"(?<=[ (])-?\d+(?:\.|e[-+])\d+.*", text), op.name
         count += 1
     assert count > 10

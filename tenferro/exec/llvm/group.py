@@ -109,7 +109,7 @@ class CompiledGroup:
         with code.times(prod(self.op.shape[:1])):
             writer.write()
         names = [*writer.pointers, *writer.shares, "%scratch"]
-        text = _entered(code, names, ("%start", "%stop")) + code.late_text()
+        text = _entered(code, names, ("%start", "%stop")) + code.lanes_text()
         totals = zip(self.rows.totals, self.op.totals, strict=True)
         is_ordered = not any([_is_in_any_order(op, spec) for op, spec in totals])
         return text, body.scratch_bytes, code.work if is_ordered else None

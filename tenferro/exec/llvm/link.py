@@ -13,7 +13,7 @@ from typing import Any
 
 from tenferro.compile_cache import CompileCache
 from tenferro.exec.llvm import array_function, blas, gamma, python_calls
-from tenferro.exec.llvm.code import LATE, Code
+from tenferro.exec.llvm.code import ALONG_LANES, LATE, Code
 from tenferro.program import BoundedCache
 
 __all__ = ["Linker", "Processor", "is_installed", "module_of", "processor"]
@@ -291,37 +291,34 @@ def _modules(text: str, machine: Any, is_optimised: bool) -> Iterator[Any]:
         except RuntimeError:
             continue
         yield module
-    module, late = _parsed(text, machine)
-    if late is not None:
-        module.link_in(late)
-    yield module
+    parts = [part.partition(ALONG_LANES)[0] for part in text.split(LATE)]
+    yield _parsed("".join(parts), machine)
 
 
-def _parsed(text: str, machine: Any) -> tuple[Any, Any]:
-    """The modules of a text: of all that is before `LATE`, and of the functions after it, if there are any."""
+def _parsed(text: str, machine: Any) -> Any:
+    """The module of a text."""
     import llvmlite.binding as llvm
 
-    early, _, late = text.partition(LATE)
-    modules = [llvm.parse_assembly(part) if part else None for part in (early, late)]
-    for module in filter(None, modules):
-        module.triple = machine.triple
-        module.verify()
-    return modules[0], modules[1]
+    module = llvm.parse_assembly(text)
+    module.triple = machine.triple
+    module.verify()
+    return module
 
 
 def _after_passes(text: str, machine: Any, straight_lines: bool) -> Any:
     """The module after the passes, which vectorise loops, and straight lines where that is asked for."""
     import llvmlite.binding as llvm
 
-    module, late = _parsed(text, machine)
+    early, _, late = text.partition(LATE)
+    module = _parsed(early, machine)
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     options.loop_vectorization, options.slp_vectorization = True, straight_lines
     # Unrolled loops take twice as long to compile and, by the loops of the benchmarks, run no faster.
     options.loop_unrolling = options.loop_interleaving = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
-    if late is not None:
-        module.link_in(late)
+    if late:
+        module.link_in(_parsed(late, machine))
         inliner = llvm.create_new_module_pass_manager()
         inliner.add_always_inliner_pass()
         inliner.run(module, builder)

@@ -295,7 +295,7 @@ def written(
         )
     numbers = ["%parts"]
     text = code.text("loop", every, numbers, is_internal=True)
-    text += python_calls.entry(code, every, numbers) + code.late_text()
+    text += python_calls.entry(code, every, numbers) + code.lanes_text()
     constants = [array for _, array in body.constants]
     return LoopText(text, len(every), constants, body.scratch_bytes, work, code.largest_call)
 
