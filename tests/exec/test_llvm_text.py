@@ -52,7 +52,7 @@ def moved(code: Code) -> None:
     code.line("ret i64 0")
 
 
-MOVED = """define {linkage}i64 @f(ptr noalias %x, ptr noalias %y, i64 %n){attributes} {{
+MOVED = """define {linkage}i64 @f(ptr noalias %x, ptr noalias %y, i64 %n){attributes} nounwind {{
 entry:
   br label %head1
 head1:
@@ -115,7 +115,7 @@ def test_vectors_are_as_wide_as_loops_fill(
         code.loop(count, lambda i: code.line(f"store i64 {i}, ptr %x"))
     expected = f'"prefer-vector-width"="{width}"' if width else ""
     assert code.text("f", ["%x"]).splitlines()[0] == " ".join(
-        ["define i64 @f(ptr noalias %x)", *filter(None, [expected]), "{"]
+        ["define i64 @f(ptr noalias %x) nounwind", *filter(None, [expected]), "{"]
     )
 
 
@@ -274,7 +274,7 @@ def test_a_module_has_its_parts_in_order() -> None:
     code.line("second")
     assert code.text("f", ["%x"], ["%n"]).splitlines() == [
         "global", "declared", "function",
-        "define i64 @f(ptr noalias %x, ptr noalias %at1, ptr noalias %at2, i64 %n) {",
+        "define i64 @f(ptr noalias %x, ptr noalias %at1, ptr noalias %at2, i64 %n) nounwind {",
         "entry:", "  first", "  second", "}",
     ]  # fmt: skip
     assert code.call_of("f", ["%x"], ["%n"]).splitlines() == [

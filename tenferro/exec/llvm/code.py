@@ -158,7 +158,7 @@ class Code:
             *self.globals,
             *self.declared.values(),
             *self.functions.values(),
-            f"define {linkage}i64 @{name}({head}){inlining}{self._width()} {{",
+            f"define {linkage}i64 @{name}({head}){inlining} nounwind{self._width()} {{",
             "entry:",
             *self.entry,
             *self.lines,

@@ -82,7 +82,7 @@ def call(code: Code, name: str, dtype: DType, *xs: str) -> str:
     is_bounded = function.largest < math.inf
     names = ["%x", "%y"][: function.arity]
     if symbol not in code.functions:
-        head = f"double @{symbol}({', '.join([f'double {each}' for each in names])}) alwaysinline"
+        head = f"double @{symbol}({', '.join([f'double {each}' for each in names])}) alwaysinline nounwind"
         code.functions[symbol] = (
             _bounded(code, symbol, name, write, function.largest)
             if is_bounded

@@ -121,9 +121,7 @@ def _entered(code: Code, pointers: Sequence[str], numbers: Sequence[str]) -> str
         return code.text("f", pointers, numbers)
     text = code.text("rows", pointers, numbers, is_internal=True)
     call = code.call_of("rows", pointers, numbers)
-    return (
-        f"{text}define i64 @f({arguments(pointers, numbers)}) {{\n{call}\n  ret i64 %status\n}}\n"
-    )
+    return f"{text}define i64 @f({arguments(pointers, numbers)}) nounwind {{\n{call}\n  ret i64 %status\n}}\n"
 
 
 def _is_in_any_order(op: Any, total: TensorSpec) -> bool:

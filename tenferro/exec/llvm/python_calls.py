@@ -37,7 +37,7 @@ NAMES = (
     "PyEval_SaveThread", "PyEval_RestoreThread", "PyGILState_Ensure", "PyGILState_Release",
     "PyErr_CheckSignals", "PyObject_CallFunction", "Py_DecRef",
 )  # fmt: skip
-CHECK = """define internal i64 @check_signals() noinline cold {
+CHECK = """define internal i64 @check_signals() noinline cold nounwind {
   %lock = call i32 @PyGILState_Ensure()
   %status = call i32 @PyErr_CheckSignals()
   call void @PyGILState_Release(i32 %lock)
@@ -45,7 +45,7 @@ CHECK = """define internal i64 @check_signals() noinline cold {
   ret i64 %wide
 }"""
 CALL = """@two_numbers = private constant [3 x i8] c"LL\\00"
-define internal i64 @call_python(ptr %function, i64 %first, i64 %second) noinline {
+define internal i64 @call_python(ptr %function, i64 %first, i64 %second) noinline nounwind {
   %lock = call i32 @PyGILState_Ensure()
   %y = call ptr (ptr, ptr, ...) @PyObject_CallFunction(ptr %function, ptr @two_numbers, i64 %first, i64 %second)
   %raised = icmp eq ptr %y, null
@@ -61,7 +61,7 @@ declare void @PyGILState_Release(i32)
 declare i32 @PyErr_CheckSignals()
 declare ptr @PyObject_CallFunction(ptr, ptr, ...)
 declare void @Py_DecRef(ptr)
-define i64 @f({arguments}) {{
+define i64 @f({arguments}) nounwind {{
   %thread = call ptr @PyEval_SaveThread()
 {call}
   call void @PyEval_RestoreThread(ptr %thread)

@@ -74,5 +74,5 @@ def _defined(part: Code, name: str, lanes: int, divisor: float) -> str:
         part.label("%end")
         y = part.value(f"phi {f.kind} [{q}, %corrected], [{quotient}, %plain]")
         part.line(f"ret {f.kind} {y}")
-    head = f"define {f.kind} @{name}({f.kind} %x) alwaysinline {{"
+    head = f"define {f.kind} @{name}({f.kind} %x) alwaysinline nounwind {{"
     return "\n".join([head, *part.lines, "}"])
