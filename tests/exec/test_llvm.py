@@ -603,6 +603,41 @@ def test_the_first_call_does_not_wait_for_passes(runs: list[bool]) -> None:
     assert runs == [False]
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_next_loop_is_compiled_while_one_runs(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a thread, where the executor has several, and once the first is compiled."""
+    callers: list[bool] = []
+    compiled = link._compiled
+
+    def noted(*args: Any, **options: Any) -> bytes:
+        callers.append(threading.current_thread() is threading.main_thread())
+        if len(callers) == failing:
+            raise MemoryError("no memory for code")
+        return compiled(*args, **options)
+
+    def f(x: Any) -> Any:
+        for factor in (1.5, 0.5, 0.75):
+            x = tnf.fori_loop(0, 400, lambda i, y, c=factor: tnf.sin(y) * c, x)
+        return x
+
+    monkeypatch.setattr(link, "_compiled", noted)
+    program, executor = tnf.compile(f, X), tnf.GraphExecutor("K", threads=threads)
+    failing = 3
+    with pytest.raises(errors.BackendFailureError, match="no memory for code"):
+        executor.run(program, X)
+    failing = 0
+    assert callers == [True, threads == 1, threads == 1]
+    executor, results = tnf.GraphExecutor("K", threads=threads), list[bytes]()
+    callers.clear()
+    for _ in range(3):
+        results.append(executor.run(program, X).tobytes())
+    # In the second run each loop is compiled with passes, by whom it is called.
+    assert callers == [True, threads == 1, threads == 1, True, True, True]
+    assert len(set(results)) == 1
+
+
 @pytest.mark.parametrize("parts", [1, 2, 3])
 def test_a_long_while_loop_goes_on_with_passes(
     parts: int, runs: list[bool], monkeypatch: pytest.MonkeyPatch
