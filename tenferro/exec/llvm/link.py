@@ -108,6 +108,30 @@ def _add_symbols(module: Any) -> None:
         llvm.add_symbol(name, address)
 
 
+@cache
+def _shared() -> Any:
+    """What holds the machine code of functions that texts share, whose addresses LLVM knows then."""
+    import llvmlite.binding as llvm  # because it is an extra
+
+    engine = _in_memory(_compiled(python_calls.SHARED, _machine(processor(), 0), False))
+    for name in (python_calls.CHECK, python_calls.CALL):
+        llvm.add_symbol(name, engine.get_function_address(name))
+    return engine
+
+
+def _in_memory(code: bytes) -> Any:
+    """What holds an object, linked, where it is called."""
+    import llvmlite.binding as llvm  # because it is an extra
+
+    # What links an object frees a machine of its own, which need not know the processor.
+    engine = llvm.create_mcjit_compiler(
+        llvm.parse_assembly(""), _target().create_target_machine(opt=0)
+    )
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return engine
+
+
 class Linked:
     """`@f` of a text, which lives as long as this.
 
@@ -221,8 +245,7 @@ class Linker:
 
     def _engine(self, text: str, is_optimised: bool = True) -> Any:
         """What holds the machine code of a text."""
-        import llvmlite.binding as llvm  # because it is an extra
-
+        _shared()
         for module in SCIPYS:
             if module.PREFIX in text:
                 _add_symbols(module)
@@ -230,13 +253,7 @@ class Linker:
             code = self._machine_code(text)
         else:
             code = _compiled(text, _machine(self.processor, 0), is_optimised=False)
-        # What links an object has a machine of its own, which it frees, and which need not know the processor.
-        engine = llvm.create_mcjit_compiler(
-            llvm.parse_assembly(""), _target().create_target_machine(opt=0)
-        )
-        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-        engine.finalize_object()
-        return engine
+        return _in_memory(code)
 
     def _machine_code(self, text: str) -> bytes:
         """Of this text for this processor, by an earlier process or now."""
