@@ -300,16 +300,18 @@ class Code:
             for i in range(count):
                 body(i)
             return
-        head, inside, end = (self.name(each) for each in ("head", "body", "end"))
-        before, i, more = self.block, self.name("i"), self.name("more")
-        number_of_turns = count if isinstance(count, int) else 1
-        self.line(f"br label {head}")
-        self.label(head)
+        inside, end, i, more = (self.name(each) for each in ("body", "end", "i", "more"))
+        before = self.block
+        if isinstance(count, int):
+            number_of_turns = count
+            self.line(f"br label {inside}")
+        else:
+            number_of_turns = 1
+            some = self.value(f"icmp sgt i64 {count}, 0")
+            self.line(f"br i1 {some}, label {inside}, label {end}")
+        self.label(inside)
         number = len(self.lines)
         self.lines.append("")  # the counter, once the block that comes back is known
-        self.lines.append(f"  {more} = icmp slt i64 {i}, {count}")
-        self.line(f"br i1 {more}, label {inside}, label {end}")
-        self.label(inside)
         work, self._is_innermost = self.work, True
         with self.scope(), self.times(number_of_turns):
             body(i)
@@ -318,7 +320,8 @@ class Code:
         self._is_innermost = False
         following = self.value(f"add nsw i64 {i}, 1")
         back = self.block
-        self.line(f"br label {head}{self._interleaved(chains)}")
+        self.lines.append(f"  {more} = icmp slt i64 {following}, {count}")
+        self.line(f"br i1 {more}, label {inside}, label {end}{self._interleaved(chains)}")
         self.lines[number] = f"  {i} = phi i64 [0, %{before}], [{following}, %{back}]"
         self.label(end)
 

@@ -21,9 +21,9 @@ __all__ = ["Linker", "Processor", "is_installed", "module_of", "processor"]
 
 VERSION = 3
 """Of how texts become machine code: options and passes."""
-PASSES = 15e6, 130e3
+PASSES = 5e6, 100e3
 """Nanoseconds that LLVM's passes take, and for each line of a text."""
-UNOPTIMISED = 0.15
+UNOPTIMISED = 0.08
 """Nanoseconds that an instruction takes longer without them."""
 UNKNOWN = b"__truncdfhf2", b"__truncsfhf2", b"__extendhfsf2"
 """Functions of compilers' libraries, which are not there when code is linked in memory."""
