@@ -7,11 +7,9 @@ compiled by LLVM, which takes longer still; the results are the same.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 from tenferro.exec.interpreter import interpret, located
-from tenferro.exec.llvm.loop import CompiledLoop
 from tenferro.exec.printer import Printed
 from tenferro.exec.schedule import ExecProgram
 
@@ -63,9 +61,6 @@ class Runner:
         if self._prints and later is not None and later.always:
             self.program = later.straightened(self.program)
         self._has_run = True
-        steps = [step.function for step in self.program.instructions]
-        for loop, following in pairwise([f for f in steps if isinstance(f, CompiledLoop)]):
-            loop.following = following
         return interpret(self.program, leaves)
 
     def _printed(self) -> Printed:

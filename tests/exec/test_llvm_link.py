@@ -82,9 +82,9 @@ def test_linkers_share_the_tables_of_a_processor(monkeypatch: pytest.MonkeyPatch
     processors: list[str] = []
     create = llvm.Target.create_target_machine
 
-    def noted(self: Any, cpu: str = "", **options: Any) -> Any:
-        processors.extend([cpu] if cpu else [])
-        return create(self, cpu=cpu, **options)
+    def noted(self: Any, opt: int, cpu: str = "", **options: Any) -> Any:
+        processors.extend([cpu] if cpu and opt == 3 else [])
+        return create(self, opt=opt, cpu=cpu, **options)
 
     monkeypatch.setattr(llvm.Target, "create_target_machine", noted)
     link._machine.cache_clear()

@@ -113,7 +113,8 @@ def _shared() -> Any:
     """What holds the machine code of functions that texts share, whose addresses LLVM knows then."""
     import llvmlite.binding as llvm  # because it is an extra
 
-    engine = _in_memory(_compiled(python_calls.SHARED, _machine(processor(), 0), False))
+    machine = _machine(processor(), 0)
+    engine = _in_memory(machine.emit_object(_parsed(python_calls.SHARED, machine)))
     for name in (python_calls.CHECK, python_calls.CALL):
         llvm.add_symbol(name, engine.get_function_address(name))
     return engine
