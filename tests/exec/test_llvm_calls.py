@@ -52,7 +52,7 @@ def calls_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Call]]:
         )
         written.clear()
         text = tnf.GraphExecutor("K", compiled=True).source(program, "llvm")
-        assert "call i64 @call_python(" not in text
+        assert "call i64 @tenferro_call_python(" not in text
         return written[:]
 
     monkeypatch.setattr(blas, "call", recorded)

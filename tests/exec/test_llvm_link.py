@@ -34,7 +34,7 @@ def registers(processor: str, *counts: int) -> str:
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    code = Code(lanes=link.processor().lanes)
+    code = Code(lanes=link.processor.__wrapped__().lanes)
     body = Body(code)
     for number, count in enumerate(counts):
         spec = TensorSpec.of((count,), DType.F64)
@@ -75,3 +75,20 @@ def test_width_of_vectors(
     llvm: Any = pytest.importorskip("llvmlite.binding")
     monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: Features(features))
     assert registers(processor, *counts) == kind
+
+
+def test_linkers_share_the_tables_of_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    llvm: Any = pytest.importorskip("llvmlite.binding")
+    processors: list[str] = []
+    create = llvm.Target.create_target_machine
+
+    def noted(self: Any, opt: int, cpu: str = "", **options: Any) -> Any:
+        processors.extend([cpu] if cpu and opt == 3 else [])
+        return create(self, opt=opt, cpu=cpu, **options)
+
+    monkeypatch.setattr(llvm.Target, "create_target_machine", noted)
+    link._machine.cache_clear()
+    for number in (7, 8):
+        f = link.Linker().function(f"define i64 @f() {{\n  ret i64 {number}\n}}\n", 0)
+        assert f() == number
+    assert processors == [link.processor().name]

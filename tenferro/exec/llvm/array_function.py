@@ -88,7 +88,7 @@ def entry(code: Code, function: str, pointers: Sequence[str], checked: Sequence[
         "@python.True = external global i8",
         "@python.False = external global i8",
         "@numpy.ndarray = external global i8",
-        f"define ptr @{ENTRY}(ptr %self, ptr %arguments, i64 %count) {{",
+        f"define ptr @{ENTRY}(ptr %self, ptr %arguments, i64 %count) nounwind {{",
     ]
     for number in range(len(pointers)):
         lines += [

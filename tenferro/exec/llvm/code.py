@@ -12,6 +12,7 @@ from tenferro.errors import UnsupportedError
 from tenferro.types import DType
 
 __all__ = [
+    "ALONG_LANES",
     "LATE",
     "LOW",
     "UNROLLED",
@@ -83,6 +84,8 @@ UNASKED = 4
 """Float64 of the vectors that LLVM takes unasked for any processor."""
 LATE = "; functions that loops call along lanes, and that are written in their places once loops go along lanes"
 """The line of a text after which a second module begins."""
+ALONG_LANES = "; what only loops along lanes call"
+"""The line of a module after which comes what nothing needs before passes vectorise its loops."""
 CALL_WORK = 16
 """Instructions that a call counts as, of a function that is not in the text."""
 
@@ -93,6 +96,10 @@ class Code:
     What has been computed for an index is found again within the block it was computed in, and those inside.
 
     Attributes:
+        functions: that it calls, and declared others, by name.
+        along_lanes: functions and declarations that it calls once its loops go along lanes.
+        late: functions that are written in the places of their calls after that, on one number.
+        late_lanes: and on lanes, with their declarations.
         work: instructions that run in all, by estimate; of a while loop those of one turn.
         while_loops: how many there are.
         areas: scratch of values in the middle, as offsets of arguments of the function: LLVM knows then that they lie
@@ -113,7 +120,9 @@ class Code:
         self.converts_halves = converts_halves
         self._not_called: list[str] = []
         self.functions: dict[str, str] = {}
+        self.along_lanes: dict[str, str] = {}
         self.late: dict[str, str] = {}
+        self.late_lanes: dict[str, str] = {}
         self.lines: list[str] = []
         self.entry: list[str] = []
         self.areas: dict[str, int] = {}
@@ -145,19 +154,11 @@ class Code:
             *[f"ptr noalias {pointer}" for pointer in (*pointers, *self.areas)],
             *[f"i64 {number}" for number in numbers],
         ])  # fmt: skip
-        used = [f"ptr @{name}" for name in self._not_called]
-        type_ = f"[{len(used)} x ptr]"
-        globals_ = list(self.globals)
-        if used:
-            section = 'section "llvm.metadata"'
-            globals_.append(
-                f"@llvm.compiler.used = appending global {type_} [{', '.join(used)}], {section}"
-            )
         return "\n".join([
-            *globals_,
+            *self.globals,
             *self.declared.values(),
             *self.functions.values(),
-            f"define {linkage}i64 @{name}({head}){inlining}{self._width()} {{",
+            f"define {linkage}i64 @{name}({head}){inlining} nounwind{self._width()} {{",
             "entry:",
             *self.entry,
             *self.lines,
@@ -173,13 +174,21 @@ class Code:
         ]
         return f"{''.join(begins)}  %status = call i64 @{name}({arguments((*pointers, *self.areas), numbers)})"
 
-    def late_text(self) -> str:
-        """The second module, of functions that loops call along lanes, if there are any; it ends the whole text."""
-        if not self.late:
+    def lanes_text(self) -> str:
+        """What follows the text for loops along lanes, if they call functions: what they call, and the second module."""
+        if not self.along_lanes:
             return ""
-        lines = "\n".join(self.late.values()).splitlines()
-        declared = dict.fromkeys([line for line in lines if line.startswith("declare ")])
-        return "\n".join([LATE, *declared, *[line for line in lines if line not in declared], ""])
+        functions = [text for name, text in self.along_lanes.items() if name not in self.declared]
+        used = ", ".join([f"ptr @{name}" for name in self._not_called])
+        type_, section = f"[{len(self._not_called)} x ptr]", 'section "llvm.metadata"'
+        lines = [
+            ALONG_LANES,
+            *functions,
+            f"@llvm.compiler.used = appending global {type_} [{used}], {section}",
+        ]
+        if self.late:
+            lines += [LATE, *self.late.values(), ALONG_LANES, *self.late_lanes.values()]
+        return "\n".join([*lines, ""])
 
     def _width(self) -> str:
         """The attribute that says how wide vectors are, where the processor's are wider than LLVM takes them unasked:
@@ -291,16 +300,18 @@ class Code:
             for i in range(count):
                 body(i)
             return
-        head, inside, end = (self.name(each) for each in ("head", "body", "end"))
-        before, i, more = self.block, self.name("i"), self.name("more")
-        number_of_turns = count if isinstance(count, int) else 1
-        self.line(f"br label {head}")
-        self.label(head)
+        inside, end, i, more = (self.name(each) for each in ("body", "end", "i", "more"))
+        before = self.block
+        if isinstance(count, int):
+            number_of_turns = count
+            self.line(f"br label {inside}")
+        else:
+            number_of_turns = 1
+            some = self.value(f"icmp sgt i64 {count}, 0")
+            self.line(f"br i1 {some}, label {inside}, label {end}")
+        self.label(inside)
         number = len(self.lines)
         self.lines.append("")  # the counter, once the block that comes back is known
-        self.lines.append(f"  {more} = icmp slt i64 {i}, {count}")
-        self.line(f"br i1 {more}, label {inside}, label {end}")
-        self.label(inside)
         work, self._is_innermost = self.work, True
         with self.scope(), self.times(number_of_turns):
             body(i)
@@ -309,7 +320,8 @@ class Code:
         self._is_innermost = False
         following = self.value(f"add nsw i64 {i}, 1")
         back = self.block
-        self.line(f"br label {head}{self._interleaved(chains)}")
+        self.lines.append(f"  {more} = icmp slt i64 {following}, {count}")
+        self.line(f"br i1 {more}, label {inside}, label {end}{self._interleaved(chains)}")
         self.lines[number] = f"  {i} = phi i64 [0, %{before}], [{following}, %{back}]"
         self.label(end)
 

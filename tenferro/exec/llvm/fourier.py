@@ -196,7 +196,7 @@ class _Stages:
     def text(self, name: str) -> str:
         """The definition."""
         pointers = ", ".join([f"ptr noalias {each}" for each in ("%a", "%b", "%c", "%d", "%table")])
-        head = f"define internal void @{name}({pointers}) noinline {{"
+        head = f"define internal void @{name}({pointers}) noinline nounwind {{"
         return "\n".join([head, "entry:", *self.code.lines, "  ret void", "}"])
 
     def stage(

@@ -82,7 +82,7 @@ def call(code: Code, name: str, dtype: DType, *xs: str) -> str:
     is_bounded = function.largest < math.inf
     names = ["%x", "%y"][: function.arity]
     if symbol not in code.functions:
-        head = f"double @{symbol}({', '.join([f'double {each}' for each in names])}) alwaysinline"
+        head = f"double @{symbol}({', '.join([f'double {each}' for each in names])}) alwaysinline nounwind"
         code.functions[symbol] = (
             _bounded(code, symbol, name, write, function.largest)
             if is_bounded
@@ -113,15 +113,17 @@ def _defined(code: Code, head: str, write: Callable[[Formula], str], lanes: int 
     part = Code(code.contracts)
     formula = Formula(part, lanes)
     part.line(f"ret {formula.kind} {write(formula)}")
-    code.declared.update(part.declared)
+    declared = code.declared if lanes == 1 else code.along_lanes
+    declared |= part.declared
     return "\n".join([f"define internal {head} {{", *part.lines, "}"])
 
 
 def _bounded(
     code: Code, symbol: str, name: str, write: Callable[[Formula, str], str], largest: float
 ) -> str:
-    """The text of a function that is the C library's for large arguments: of one number, and of lanes, which go
-    one by one where there is a large one among them.
+    """The text of a function that is the C library's for large arguments, of one number.
+
+    That of lanes, which go one by one where there is a large one among them, is left to loops along lanes.
     """
 
     def guarded(f: Formula) -> str:
@@ -150,13 +152,12 @@ def _bounded(
             y = part.value(f"insertelement {f.kind} {y}, double {value}, i64 {lane}")
         return y
 
-    texts = [_defined(code, f"double @{symbol}(double %x) noinline {PURE}", guarded)]
     for lanes in code.lanes:
-        kind = f"<{lanes} x double>"
-        head = f"{kind} @{symbol}_{lanes}({kind} %x) noinline {PURE}"
-        texts.append(_defined(code, head, guarded, lanes))
-    code.keep([f"{symbol}_{lanes}" for lanes in code.lanes])
-    return "\n".join(texts)
+        kind, several = f"<{lanes} x double>", f"{symbol}_{lanes}"
+        head = f"{kind} @{several}({kind} %x) noinline {PURE}"
+        code.along_lanes[several] = _defined(code, head, guarded, lanes)
+        code.keep([several])
+    return _defined(code, f"double @{symbol}(double %x) noinline {PURE}", guarded)
 
 
 def _variants(code: Code, symbol: str) -> str:

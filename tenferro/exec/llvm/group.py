@@ -109,7 +109,7 @@ class CompiledGroup:
         with code.times(prod(self.op.shape[:1])):
             writer.write()
         names = [*writer.pointers, *writer.shares, "%scratch"]
-        text = _entered(code, names, ("%start", "%stop")) + code.late_text()
+        text = _entered(code, names, ("%start", "%stop")) + code.lanes_text()
         totals = zip(self.rows.totals, self.op.totals, strict=True)
         is_ordered = not any([_is_in_any_order(op, spec) for op, spec in totals])
         return text, body.scratch_bytes, code.work if is_ordered else None
@@ -121,9 +121,7 @@ def _entered(code: Code, pointers: Sequence[str], numbers: Sequence[str]) -> str
         return code.text("f", pointers, numbers)
     text = code.text("rows", pointers, numbers, is_internal=True)
     call = code.call_of("rows", pointers, numbers)
-    return (
-        f"{text}define i64 @f({arguments(pointers, numbers)}) {{\n{call}\n  ret i64 %status\n}}\n"
-    )
+    return f"{text}define i64 @f({arguments(pointers, numbers)}) nounwind {{\n{call}\n  ret i64 %status\n}}\n"
 
 
 def _is_in_any_order(op: Any, total: TensorSpec) -> bool:

@@ -6,14 +6,14 @@ import ctypes
 import platform
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
 from tenferro.compile_cache import CompileCache
 from tenferro.exec.llvm import array_function, blas, gamma, python_calls
-from tenferro.exec.llvm.code import LATE, Code
+from tenferro.exec.llvm.code import ALONG_LANES, LATE, Code
 from tenferro.program import BoundedCache
 
 __all__ = ["Linker", "Processor", "is_installed", "module_of", "processor"]
@@ -21,9 +21,9 @@ __all__ = ["Linker", "Processor", "is_installed", "module_of", "processor"]
 
 VERSION = 3
 """Of how texts become machine code: options and passes."""
-PASSES = 15e6, 130e3
+PASSES = 5e6, 100e3
 """Nanoseconds that LLVM's passes take, and for each line of a text."""
-UNOPTIMISED = 0.15
+UNOPTIMISED = 0.08
 """Nanoseconds that an instruction takes longer without them."""
 UNKNOWN = b"__truncdfhf2", b"__truncsfhf2", b"__extendhfsf2"
 """Functions of compilers' libraries, which are not there when code is linked in memory."""
@@ -59,6 +59,7 @@ class Processor:
         return Code(self.multiplies_and_adds, self.lanes, self.converts_halves)
 
 
+@cache
 def processor() -> Processor:
     """This one; LLVM takes half a millisecond to say."""
     import llvmlite.binding as llvm  # because it is an extra
@@ -73,6 +74,63 @@ def processor() -> Processor:
         is_arm or bool(features.get("f16c")),
         lanes,
     )
+
+
+@cache
+def _target() -> Any:
+    """LLVM's target for code that runs here, once LLVM is ready to write it."""
+    import llvmlite.binding as llvm  # because it is an extra
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    for module in (python_calls, array_function):
+        _add_symbols(module)
+    return llvm.Target.from_default_triple()
+
+
+@lru_cache(maxsize=4)
+def _machine(processor: Processor, level: int) -> Any:
+    """LLVM's code generator for a processor, whose tables take two milliseconds to make.
+
+    Threads may share it: llvmlite calls LLVM in one at a time.
+    """
+    return _target().create_target_machine(
+        opt=level, cpu=processor.name, features=processor.features
+    )
+
+
+@cache
+def _add_symbols(module: Any) -> None:
+    """Let LLVM know the addresses that a module of this package gives for names in texts."""
+    import llvmlite.binding as llvm  # because it is an extra
+
+    for name, address in module.addresses().items():
+        llvm.add_symbol(name, address)
+
+
+@cache
+def _shared() -> Any:
+    """What holds the machine code of functions that texts share, whose addresses LLVM knows then."""
+    import llvmlite.binding as llvm  # because it is an extra
+
+    machine = _machine(processor(), 0)
+    engine = _in_memory(machine.emit_object(_parsed(python_calls.SHARED, machine)))
+    for name in (python_calls.CHECK, python_calls.CALL):
+        llvm.add_symbol(name, engine.get_function_address(name))
+    return engine
+
+
+def _in_memory(code: bytes) -> Any:
+    """What holds an object, linked, where it is called."""
+    import llvmlite.binding as llvm  # because it is an extra
+
+    # What links an object frees a machine of its own, which need not know the processor.
+    engine = llvm.create_mcjit_compiler(
+        llvm.parse_assembly(""), _target().create_target_machine(opt=0)
+    )
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return engine
 
 
 class Linked:
@@ -103,8 +161,6 @@ class Linker:
         self.functions: BoundedCache[Callable[..., Any]] = BoundedCache(capacity)
         self.cache = cache
         self._asked_for: BoundedCache[object] = BoundedCache(capacity)
-        self._target: Any = None
-        self._modules: set[Any] = set()
 
     @cached_property
     def processor(self) -> Processor:
@@ -190,36 +246,22 @@ class Linker:
 
     def _engine(self, text: str, is_optimised: bool = True) -> Any:
         """What holds the machine code of a text."""
-        import llvmlite.binding as llvm  # because it is an extra
-
-        if self._target is None:
-            llvm.initialize_native_target()
-            llvm.initialize_native_asmprinter()
-            for name, address in (python_calls.addresses() | array_function.addresses()).items():
-                llvm.add_symbol(name, address)
-            self._target = llvm.Target.from_default_triple()
+        _shared()
         for module in SCIPYS:
-            if module.PREFIX in text and module not in self._modules:
-                for name, address in module.addresses().items():
-                    llvm.add_symbol(name, address)
-                self._modules.add(module)
-        cpu, features = self.processor.name, self.processor.features
-        level = 3 if is_optimised else 0
-        machine = self._target.create_target_machine(opt=level, cpu=cpu, features=features)
+            if module.PREFIX in text:
+                _add_symbols(module)
         if is_optimised:
-            code = self._machine_code(text, machine, f"{cpu} {features}")
+            code = self._machine_code(text)
         else:
-            code = _compiled(text, machine, is_optimised=False)
-        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-        engine.finalize_object()
-        return engine
+            code = _compiled(text, _machine(self.processor, 0), is_optimised=False)
+        return _in_memory(code)
 
-    def _machine_code(self, text: str, machine: Any, processor: str) -> bytes:
+    def _machine_code(self, text: str) -> bytes:
         """Of this text for this processor, by an earlier process or now."""
-        cache = self.cache
+        cache, machine = self.cache, _machine(self.processor, 3)
         if cache is None:
             return _compiled(text, machine)
+        processor = f"{self.processor.name} {self.processor.features}"
         versions = f"{VERSION} {version('llvmlite')} {machine.triple} {processor}"
         key = cache.key([b"llvm", versions.encode(), text.encode()])
         code = cache.load(key)
@@ -255,40 +297,46 @@ def module_of(text: str, machine: Any) -> Any:
 
 
 def _modules(text: str, machine: Any, is_optimised: bool) -> Iterator[Any]:
-    """Modules of a text, each with less done to it than the one before; in the last one calls of late functions are written
-    out, and nothing else.
+    """Modules of a text, each with less done to it than the one before; the last one is as it was written.
 
     LLVM 22 vectorises some straight lines so that a value is read before it is computed, for which its code generator
     ends the process: what the passes give is verified, and left out.
     """
     for straight_lines in (True, False) if is_optimised else ():
-        module = _after_passes(text, machine, 2, straight_lines)
+        module = _after_passes(text, machine, straight_lines)
         try:
             module.verify()
         except RuntimeError:
             continue
         yield module
-    yield _after_passes(text, machine, 0)
+    parts = [part.partition(ALONG_LANES)[0] for part in text.split(LATE)]
+    yield _parsed("".join(parts), machine)
 
 
-def _after_passes(text: str, machine: Any, level: int, straight_lines: bool = True) -> Any:
-    """The module after the passes of a level, which vectorise straight lines or loops alone."""
+def _parsed(text: str, machine: Any) -> Any:
+    """The module of a text."""
+    import llvmlite.binding as llvm
+
+    module = llvm.parse_assembly(text)
+    module.triple = machine.triple
+    module.verify()
+    return module
+
+
+def _after_passes(text: str, machine: Any, straight_lines: bool) -> Any:
+    """The module after the passes, which vectorise loops, and straight lines where that is asked for."""
     import llvmlite.binding as llvm
 
     early, _, late = text.partition(LATE)
-    module = llvm.parse_assembly(early)
-    module.triple = machine.triple
-    module.verify()
-    options = llvm.create_pipeline_tuning_options(speed_level=level)
+    module = _parsed(early, machine)
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
     options.loop_vectorization, options.slp_vectorization = True, straight_lines
     # Unrolled loops take twice as long to compile and, by the loops of the benchmarks, run no faster.
     options.loop_unrolling = options.loop_interleaving = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     if late:
-        functions = llvm.parse_assembly(late)
-        functions.triple = machine.triple
-        module.link_in(functions)
+        module.link_in(_parsed(late, machine))
         inliner = llvm.create_new_module_pass_manager()
         inliner.add_always_inliner_pass()
         inliner.run(module, builder)

@@ -23,6 +23,7 @@ from tenferro.exec.llvm.strip_loop import StripLoop
 from tenferro.exec.llvm.strips import strips_of
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.exec.llvm.turned_copy import TurnedCopies
+from tenferro.exec.runtime.threads import Ahead
 from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.control import Alternatives, Cond, ControlOp, Scan, While
 from tenferro.ops.extension import Extension
@@ -167,6 +168,9 @@ class LoopCompiler:
 class CompiledLoop:
     """A scan or while loop as a function of its operands, which gives results in memory of their own.
 
+    Attributes:
+        following: the loop that is called after this one, which is compiled while this one runs for the first time.
+
     Raises:
         NotCompiledError: an op that is not compiled, with the user's line.
     """
@@ -187,10 +191,14 @@ class CompiledLoop:
         self.host = HostCalls(kernels)
         self.written = written(op, inputs, prepare, self.host, linker.processor)
         self.outputs = op.output_types(self.inputs, GuardLog())
+        self.following: CompiledLoop | None = None
         self._function: Callable[..., int] | None = None
+        self._ahead: Ahead[Callable[..., int]] | None = None
         is_shared = self.written.largest_call >= SHARED_CALL
         # Threads that small products do not need would wait for the next turn by spinning.
-        self.blas_threads = kernels.resources.workers.count if is_shared else 1
+        threads = kernels.resources.workers.count
+        self.blas_threads = threads if is_shared else 1
+        self._has_threads = threads > 1
 
     def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
         """The last carry, then the stacked outputs of the iterations.
@@ -212,6 +220,9 @@ class CompiledLoop:
             pointers = [*[x.ctypes.data for x in [*every, scratch]], self.host.address]
             function = self._function or self._first_function()
             parts = WHOLE if function is self._function else self.linker.parts(self.text)
+            following, self.following = self.following, None
+            if following is not None:
+                following.compile_ahead()
             while function(*pointers, parts) == UNFINISHED:
                 function, parts = self._last_function(), WHOLE
         return results[0] if len(results) == 1 else tuple(results)
@@ -226,8 +237,17 @@ class CompiledLoop:
             return nullcontext()
         return SCIPYS.several(self.blas_threads)
 
+    def compile_ahead(self) -> None:
+        """Compile in a thread, where the executor has several, what the first call waits for."""
+        if self._has_threads and self._function is None and self._ahead is None:
+            self._ahead = Ahead(self._compiled)
+
     def _first_function(self) -> Callable[..., int]:
-        """One for this call only, where that pays, or the one that is kept."""
+        ahead, self._ahead = self._ahead, None
+        return self._compiled() if ahead is None else ahead.value()
+
+    def _compiled(self) -> Callable[..., int]:
+        """A function for one call, where that pays, or the one that is kept."""
         text, pointers, work = self.text, self.written.pointers, self.written.work
         function = self.linker.function_for_one_call(text, work, pointers, 1, has_lock=True)
         return function or self._last_function()
@@ -295,7 +315,7 @@ def written(
         )
     numbers = ["%parts"]
     text = code.text("loop", every, numbers, is_internal=True)
-    text += python_calls.entry(code, every, numbers) + code.late_text()
+    text += python_calls.entry(code, every, numbers) + code.lanes_text()
     constants = [array for _, array in body.constants]
     return LoopText(text, len(every), constants, body.scratch_bytes, work, code.largest_call)
 

@@ -13,8 +13,11 @@ from collections.abc import Callable, Sequence
 from tenferro.exec.llvm.code import Code, Index, arguments
 
 __all__ = [
+    "CALL",
+    "CHECK",
     "FAILED",
     "PART",
+    "SHARED",
     "UNFINISHED",
     "WHOLE",
     "addresses",
@@ -37,15 +40,22 @@ NAMES = (
     "PyEval_SaveThread", "PyEval_RestoreThread", "PyGILState_Ensure", "PyGILState_Release",
     "PyErr_CheckSignals", "PyObject_CallFunction", "Py_DecRef",
 )  # fmt: skip
-CHECK = """define internal i64 @check_signals() noinline cold {
+CHECK, CALL = "tenferro_check_signals", "tenferro_call_python"
+"""Functions that texts call, of the module `SHARED`."""
+SHARED = f"""declare i32 @PyGILState_Ensure()
+declare void @PyGILState_Release(i32)
+declare i32 @PyErr_CheckSignals()
+declare ptr @PyObject_CallFunction(ptr, ptr, ...)
+declare void @Py_DecRef(ptr)
+@two_numbers = private constant [3 x i8] c"LL\\00"
+define i64 @{CHECK}() nounwind {{
   %lock = call i32 @PyGILState_Ensure()
   %status = call i32 @PyErr_CheckSignals()
   call void @PyGILState_Release(i32 %lock)
   %wide = sext i32 %status to i64
   ret i64 %wide
-}"""
-CALL = """@two_numbers = private constant [3 x i8] c"LL\\00"
-define internal i64 @call_python(ptr %function, i64 %first, i64 %second) noinline {
+}}
+define i64 @{CALL}(ptr %function, i64 %first, i64 %second) nounwind {{
   %lock = call i32 @PyGILState_Ensure()
   %y = call ptr (ptr, ptr, ...) @PyObject_CallFunction(ptr %function, ptr @two_numbers, i64 %first, i64 %second)
   %raised = icmp eq ptr %y, null
@@ -53,15 +63,11 @@ define internal i64 @call_python(ptr %function, i64 %first, i64 %second) noinlin
   call void @PyGILState_Release(i32 %lock)
   %status = sext i1 %raised to i64
   ret i64 %status
-}"""
+}}
+"""
 ENTRY = """declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
-declare i32 @PyGILState_Ensure()
-declare void @PyGILState_Release(i32)
-declare i32 @PyErr_CheckSignals()
-declare ptr @PyObject_CallFunction(ptr, ptr, ...)
-declare void @Py_DecRef(ptr)
-define i64 @f({arguments}) {{
+define i64 @f({arguments}) nounwind {{
   %thread = call ptr @PyEval_SaveThread()
 {call}
   call void @PyEval_RestoreThread(ptr %thread)
@@ -86,16 +92,16 @@ def entry(code: Code, pointers: Sequence[str], numbers: Sequence[str]) -> str:
 
 def check(code: Code) -> None:
     """Let Python call the handlers of signals; leave where one raises."""
-    code.functions["check_signals"] = CHECK
-    status = code.value("call i64 @check_signals()")
+    code.declared[CHECK] = f"declare i64 @{CHECK}() cold nounwind"
+    status = code.value(f"call i64 @{CHECK}()")
     code.leave_if(code.value(f"icmp ne i64 {status}, 0"), FAILED)
 
 
 def call_python(code: Code, function: str, number: int, address: str) -> None:
     """Call a Python object with a number and an address; leave where it raises."""
-    code.functions["call_python"] = CALL
+    code.declared[CALL] = f"declare i64 @{CALL}(ptr, i64, i64) nounwind"
     where = code.value(f"ptrtoint ptr {address} to i64")
-    status = code.value(f"call i64 @call_python(ptr {function}, i64 {number}, i64 {where})")
+    status = code.value(f"call i64 @{CALL}(ptr {function}, i64 {number}, i64 {where})")
     code.leave_if(code.value(f"icmp ne i64 {status}, 0"), FAILED)
 
 

@@ -38,17 +38,18 @@ def divided_by(code: Code, x: str, divisor: str) -> str:
         names = {1: symbol, **{lanes: f"{symbol}_{lanes}" for lanes in code.lanes}}
         for lanes, name in names.items():
             kind = Formula(code, lanes).kind
-            code.declared[name] = f"declare {kind} @{name}({kind}) {PURE}"
-        code.late[symbol] = "\n".join([_defined(name, n, number) for n, name in names.items()])
+            code.along_lanes[name] = f"declare {kind} @{name}({kind}) {PURE}"
+            functions, part = code.late if lanes == 1 else code.late_lanes, Code(contracts=True)
+            functions[name] = _defined(part, name, lanes, number)
+            functions |= part.declared
         code.keep([name for lanes, name in names.items() if lanes > 1])
     variants = [f"_ZGV_LLVM_N{lanes}v_{symbol}({symbol}_{lanes})" for lanes in code.lanes]
     attributes = f'"vector-function-abi-variant"="{",".join(variants)}"'
     return code.value(f"call double @{symbol}(double {x}) {attributes}")
 
 
-def _defined(name: str, lanes: int, divisor: float) -> str:
+def _defined(part: Code, name: str, lanes: int, divisor: float) -> str:
     """The text of the function, of one number or of several lanes."""
-    part = Code(contracts=True)
     f = Formula(part, lanes)
     c = f.number(divisor)
     if lanes == 1:
@@ -73,5 +74,5 @@ def _defined(name: str, lanes: int, divisor: float) -> str:
         part.label("%end")
         y = part.value(f"phi {f.kind} [{q}, %corrected], [{quotient}, %plain]")
         part.line(f"ret {f.kind} {y}")
-    head = f"define {f.kind} @{name}({f.kind} %x) alwaysinline {{"
-    return "\n".join([*part.declared.values(), head, *part.lines, "}"])
+    head = f"define {f.kind} @{name}({f.kind} %x) alwaysinline nounwind {{"
+    return "\n".join([head, *part.lines, "}"])

@@ -181,7 +181,7 @@ class _Writer:
             number for number, slot in enumerate(body.input_slots) if self.types[slot].size > 1
         ]
         text = code.text("line", names, is_internal=True)
-        text += array_function.entry(code, "line", names, checked) + code.late_text()
+        text += array_function.entry(code, "line", names, checked) + code.lanes_text()
         return Text(text, self.symbols, self.body.scratch_bytes)
 
     # ---- values ------------------------------------------------------------------------------------

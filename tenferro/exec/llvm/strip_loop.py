@@ -88,7 +88,7 @@ def _written(
     code.line("ret i64 0")
     every = [*names, *results, *[name for name, _ in body.constants], "%scratch"]
     text = code.text("loop", every, ["%start"], is_internal=True)
-    text += python_calls.entry(code, every, ["%start"]) + code.late_text()
+    text += python_calls.entry(code, every, ["%start"]) + code.lanes_text()
     constants = [array for _, array in body.constants]
     return LoopText(text, len(every), constants, body.scratch_bytes, code.work, code.largest_call)
 

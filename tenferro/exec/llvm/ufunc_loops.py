@@ -104,7 +104,7 @@ def call(code: Code, loop: Loop, pointers: Sequence[str], count: int, is_number:
 def _caller(name: str, arity: int) -> str:
     """A function that puts pointers where a loop looks for them, and calls it."""
     pointers = ", ".join([f"ptr %p{place}" for place in range(arity)])
-    lines = [f"define internal void @{name}(ptr %loop, ptr %data, ptr %count, ptr %steps, {pointers}) noinline {{",
+    lines = [f"define internal void @{name}(ptr %loop, ptr %data, ptr %count, ptr %steps, {pointers}) noinline nounwind {{",
              f"  %pointers = alloca ptr, i64 {arity}"]  # fmt: skip
     for place in range(arity):
         lines += [

@@ -5,7 +5,7 @@
 | `bind` | the kernel of each instruction, bound to its types |
 | `fold` | what constants decide, computed once; `keep_numbers`: which values are NumPy's scalars |
 | `group` | what runs together, tile by tile |
-| `machine` | which groups are compiled |
+| `machine` | which groups are compiled, and which loop is while another runs |
 | `turns` | what a turn of an interpreted loop is, where loops are printed |
 | `place` | where results go, and what dies with each step |
 | `finish` | the order of results, and copies that keep them apart |

@@ -1,14 +1,15 @@
-"""Machine: which groups and convolutions run as compiled code, and why the others do not."""
+"""Machine: which groups and convolutions run as compiled code, why the others do not, and which loop follows which."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from tenferro.exec.kernels.convolution import Convolved
 from tenferro.exec.llvm.code import NotCompiledError
 from tenferro.exec.llvm.group import CompiledGroup
 from tenferro.exec.llvm.link import Linker
-from tenferro.exec.llvm.loop import LoopCompiler
+from tenferro.exec.llvm.loop import CompiledLoop, LoopCompiler
 from tenferro.exec.llvm.sums_of_products import CompiledSums
 from tenferro.exec.schedule import ExecInstruction, ExecProgram, Tiles
 from tenferro.exec.tiles import TilesFunction, cost_of
@@ -26,7 +27,10 @@ FEWEST = 1 << 20
 
 
 def compile_groups(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
-    """The schedule with compiled groups, and sums of convolutions; the compiler owns their functions."""
+    """The schedule with compiled groups, and sums of convolutions; the compiler owns their functions.
+
+    Compiled loops know which one follows.
+    """
     steps: list[ExecInstruction] = []
     sums = CompiledSums(compiler.linker, 1 if compiler.always else FEWEST)
     for step in program.instructions:
@@ -38,6 +42,9 @@ def compile_groups(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
             except NotCompiledError as error:
                 step = step._replace(remark=f"interpreted: {str(error).partition(chr(10))[0]}")
         steps.append(step)
+    loops = [step.function for step in steps if isinstance(step.function, CompiledLoop)]
+    for loop, following in pairwise(loops):
+        loop.following = following
     return replace(program, instructions=tuple(steps))
 
 

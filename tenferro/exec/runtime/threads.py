@@ -11,12 +11,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import pairwise
 from queue import Empty, SimpleQueue
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 from tenferro.exec.runtime.numpy_state import numpy_state
 
-__all__ = ["ALONE", "WORTH", "Workers"]
+__all__ = ["ALONE", "WORTH", "Ahead", "Workers"]
 
+T = TypeVar("T")
 Task: TypeAlias = tuple[
     Callable[[int, int], None], int, int, "list[BaseException | None]", "SimpleQueue[None]"
 ]
@@ -123,6 +124,33 @@ class Workers:
     def abandon(self) -> None:
         """Forget the threads of the parent, in a process that was forked."""
         self._team = None
+
+
+class Ahead(Generic[T]):
+    """The value of a function that a thread of its own computes meanwhile.
+
+    It is none of a team, whose members wait for parts of the work that the caller does.
+    """
+
+    def __init__(self, function: Callable[[], T]) -> None:
+        self._function = function
+        self._values: list[T] = []
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._compute, name="tenferro_ahead")
+        self._thread.start()
+
+    def value(self) -> T:
+        """The value, once it is there; what the function raises is raised here."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return self._values[0]
+
+    def _compute(self) -> None:
+        try:
+            self._values.append(self._function())
+        except BaseException as error:  # because it is raised again where the value is wanted
+            self._error = error
 
 
 def _serve(tasks: SimpleQueue[Task | None]) -> None:
