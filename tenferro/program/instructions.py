@@ -12,10 +12,12 @@ from typing import Any
 from tenferro.errors import InvalidConfigError
 from tenferro.graph import Graph, Instruction, Mark, Opaque, SourceLine
 from tenferro.ops.control import ControlOp
+from tenferro.types import TensorSpec
 
 __all__ = [
     "copy_into",
     "dependents",
+    "instructions_between",
     "instructions_of",
     "last_uses",
     "makers",
@@ -73,9 +75,11 @@ def pruned(instruction: Instruction, wanted: Collection[int]) -> Instruction:
     op, inputs, outputs, last_use, source = instruction
     if not isinstance(op, ControlOp):
         return instruction
-    op, kept_inputs, kept_outputs = op.pruned([value in wanted for value in outputs])
+    smaller, kept_inputs, kept_outputs = op.pruned([value in wanted for value in outputs])
+    if smaller is op:
+        return instruction
     return Instruction(
-        op,
+        smaller,
         tuple([inputs[position] for position in kept_inputs]),
         tuple([outputs[position] for position in kept_outputs]),
         last_use,
@@ -232,16 +236,29 @@ def instructions_of(
     code: Sequence[Instruction | None] = graph.instructions
     if graph.marked:
         code, outputs = without_marks(graph, inputs, outputs)
+    return instructions_between(code, graph.types, inputs, outputs)
+
+
+def instructions_between(
+    code: Sequence[Instruction | None],
+    types: Sequence[TensorSpec],
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+) -> tuple[tuple[Instruction, ...], list[int], tuple[int, ...]]:
+    """Those of the instructions that these outputs need, as `renumber` returns them.
+
+    Raises:
+        as `instructions_of`.
+    """
     part = needed(code, outputs, given=inputs, narrow=pruned).values()
-    if graph.marked:
-        for instruction in part:
-            if isinstance(instruction.op, Opaque):
-                raise instruction.op.refuse().at(str(instruction.source or ""))
+    for instruction in part:
+        if isinstance(instruction.op, Opaque):
+            raise instruction.op.refuse().at(str(instruction.source or ""))
     try:
         return renumber(part, inputs, outputs)
     except KeyError as error:
         value = error.args[0]
         reader = next((i.op.name for i in part if value in i.inputs), "an output")
         raise InvalidConfigError(
-            f"{reader} needs a value of type {graph.types[value]} which is no input of the program"
+            f"{reader} needs a value of type {types[value]} which is no input of the program"
         ) from None
