@@ -152,11 +152,14 @@ def copy_into(
     values: MutableMapping[int, int] | list[int],
     rule: Rule | None = None,
     source: SourceLine | None = None,
+    types: Sequence[TensorSpec] | None = None,
 ) -> None:
     """Write instructions into a graph, marks and all.
 
     Args:
         values: the value for each input; outputs of the instructions are added.
+        types: the type of each value that the instructions read or give, if they have no guards that the graph should
+            have: an op on inputs of the same types keeps those of its outputs.
         rule: returns the values in place of an op's outputs, or None to copy the op.
         source: the line of instructions that have none.
 
@@ -168,7 +171,14 @@ def copy_into(
         line = line or source
         outputs = None if rule is None else rule(op, inputs, line)
         if outputs is None:
-            outputs = graph.add(op, inputs, line)
+            specs = None
+            if (
+                types is not None
+                and not isinstance(op, Mark | Opaque)
+                and [types[value] for value in operands] == [graph.types[value] for value in inputs]
+            ):
+                specs = tuple([types[value] for value in results])
+            outputs = graph.add(op, inputs, line, specs)
         for result, value in zip(results, outputs, strict=True):
             values[result] = value
 

@@ -150,7 +150,8 @@ class Subprogram(GraphProgram):
         """
         graph.trusted = graph.trusted and self.trusted
         values: dict[int, int] = dict(enumerate(inputs))
-        copy_into(graph, self.instructions, values, source=source)
+        types = None if self.guards or self._has_marks else self.types
+        copy_into(graph, self.instructions, values, source=source, types=types)
         return [values[slot] for slot in self.output_slots]
 
     @property
@@ -191,10 +192,14 @@ class Subprogram(GraphProgram):
     @cached_property
     def _is_shared(self) -> bool:
         """Whether a graph would hold it as it is: it has no marks, and equal instructions are one."""
-        ops = [i.op for i in self.instructions]
-        return not any([isinstance(op, Mark | Opaque) for op in ops]) and len(
-            {(op.token, i.inputs) for op, i in zip(ops, self.instructions, strict=True)}
-        ) == len(ops)
+        return not self._has_marks and len(
+            {(i.op.token, i.inputs) for i in self.instructions}
+        ) == len(self.instructions)
+
+    @cached_property
+    def _has_marks(self) -> bool:
+        """Whether there are marks in it, not only in sub-programs inside it."""
+        return any([isinstance(i.op, Mark | Opaque) for i in self.instructions])
 
     # ---- parts of it ---------------------------------------------------------------------------
 
@@ -254,8 +259,8 @@ class Subprogram(GraphProgram):
     @cached_property
     def identity(self) -> tuple[Any, ...]:
         """As a program's; one with marks is identical only to itself, because their rules cannot be hashed."""
-        has_marks = any([isinstance(i.op, Mark | Opaque) for i in self.instructions])
-        return (*self.program.identity, next(_NUMBERS)) if has_marks else self.program.identity
+        identity = self.program.identity
+        return (*identity, next(_NUMBERS)) if self._has_marks else identity
 
     def __repr__(self) -> str:
         takes = ", ".join(map(str, self.input_specs))
