@@ -151,8 +151,9 @@ def _applied(op: ControlOp, operands: Sequence[Any], executor: Executor | None) 
     Raises:
         UnsupportedError: an executor together with eager tensors: their runtime has one.
     """
-    like = _trace_of(op)
-    if executor is None or like is not None or any(isinstance(x, TracedTensor) for x in operands):
+    is_traced_by_operand = any([isinstance(x, TracedTensor) for x in operands])
+    like = None if is_traced_by_operand else _trace_of(op)
+    if executor is None or like is not None or is_traced_by_operand:
         return apply(op, *operands, like=like)
     if any(is_traced(x) for x in operands):
         raise UnsupportedError(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, overload
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from tenferro.dims import ShapeExtent, extent_of
 from tenferro.exec.runtime.resources import Resources
 from tenferro.graph import SourceLine
 from tenferro.ops import StdTensorOp
+from tenferro.ops.control import ControlOp
 from tenferro.ops.extension import Extension
 from tenferro.program.memory_plan import MemoryPlan
 from tenferro.table import first_of
@@ -27,6 +28,7 @@ from tenferro.types import DType, TensorSpec
 __all__ = [
     "Arena",
     "Copies",
+    "Deferred",
     "ExecInstruction",
     "ExecProgram",
     "Later",
@@ -157,6 +159,31 @@ class Write:
         return self.name
 
 
+class Deferred(Sequence["ExecProgram"]):
+    """Schedules that are planned when somebody reads them: those inside of a compiled loop, which nothing runs.
+
+    Args:
+        plan: gives them.
+    """
+
+    def __init__(self, plan: Callable[[], tuple[ExecProgram, ...]]) -> None:
+        self._plan = plan
+
+    @cached_property
+    def _parts(self) -> tuple[ExecProgram, ...]:
+        return self._plan()
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    @overload
+    def __getitem__(self, index: int) -> ExecProgram: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[ExecProgram, ...]: ...
+    def __getitem__(self, index: int | slice) -> ExecProgram | tuple[ExecProgram, ...]:
+        return self._parts[index]
+
+
 class ExecInstruction(NamedTuple):
     """One call of a kernel, and everything that was decided about it.
 
@@ -167,7 +194,7 @@ class ExecInstruction(NamedTuple):
         places: where each result goes; None, or no entry, is memory of the kernel's own.
         frees: slots that die afterwards.
         origin: numbers of the program's instructions that it comes from; the first names it in errors.
-        parts: the schedules inside of a loop or a choice.
+        parts: the schedules inside of a loop or a choice; those of a compiled loop are planned when they are read.
         remark: whether a loop is compiled, or why it is not.
     """
 
@@ -181,7 +208,7 @@ class ExecInstruction(NamedTuple):
     places: tuple[Place | None, ...] = ()
     frees: tuple[int, ...] = ()
     origin: tuple[int, ...] = ()
-    parts: tuple[ExecProgram, ...] = ()
+    parts: Sequence[ExecProgram] = ()
     remark: str = ""
 
     @property
@@ -295,7 +322,11 @@ class ExecProgram:
     def may_call_back(self) -> bool:
         """Whether a kernel may come back to tenferro, as an extension's may."""
         return any([
-            isinstance(step.op, Extension) or any([part.may_call_back for part in step.parts])
+            isinstance(step.op, Extension)
+            or (
+                isinstance(step.op, ControlOp)
+                and any([part.program.extensions for part in step.op.parts])
+            )
             for step in self.instructions
         ])  # fmt: skip
 

@@ -42,6 +42,7 @@ class Graph:
         "_applied",
         "_find_caller",
         "_inferred",
+        "_numbers",
         "effects",
         "guards",
         "inputs",
@@ -61,8 +62,10 @@ class Graph:
         """False where an op of it comes from a file of unknown origin: so do the programs of it."""
         self.effects: list[int] = []
         """What ops with effects gave that no later one takes: all of them are needed."""
-        self._applied: dict[tuple[Any, tuple[int, ...]], tuple[int, ...]] = {}
-        self._inferred: dict[Any, tuple[TensorSpec, ...]] = {}
+        self._numbers: dict[Any, int] = {}
+        """Of tokens, in order of appearance: an op with payload is hashed once when it is added."""
+        self._applied: dict[tuple[int, tuple[int, ...]], tuple[int, ...]] = {}
+        self._inferred: dict[tuple[int, ...], tuple[TensorSpec, ...]] = {}
         self._find_caller = CallerFinder()
 
     def add_input(self, spec: TensorSpec) -> int:
@@ -83,15 +86,20 @@ class Graph:
         op: StdTensorOp | Mark | Opaque,
         inputs: tuple[int, ...],
         source: SourceLine | None = None,
+        specs: tuple[TensorSpec, ...] | None = None,
     ) -> tuple[int, ...]:
         """The outputs of `op` on these values, added unless they exist; those of a mark, and of an op
         with effects, are always new.
 
+        Args:
+            specs: the types of the outputs where they are known, as those of an instruction of a program without
+                guards and marks on inputs of the same types.
+
         Raises:
             TenferroError: the op's rule refuses the inputs, with the user's line.
         """
-        token = op.token
-        key = (token, inputs)
+        number = self._numbers.setdefault(op.token, len(self._numbers))
+        key = (number, inputs)
         outputs = self._applied.get(key)
         has_effects = op.has_effects
         if outputs is not None and not has_effects:
@@ -99,12 +107,13 @@ class Graph:
         if source is None:
             source = self._find_caller()
         types = self.types
-        # Types are few, and values share them. No pairs in pairs: Python hashes these by recursion in C, whose
-        # stack an op of 200,000 operands overflows.
-        type_key = (token, *map(id, map(types.__getitem__, inputs)))
-        specs = self._inferred.get(type_key)
         if specs is None:
-            specs = self._infer(op, inputs, source, type_key)
+            # Types are few, and values share them. No pairs in pairs: Python hashes these by recursion in C, whose
+            # stack an op of 200,000 operands overflows.
+            type_key = (number, *map(id, map(types.__getitem__, inputs)))
+            specs = self._inferred.get(type_key)
+            if specs is None:
+                specs = self._infer(op, inputs, source, type_key)
         start = len(types)
         types += specs
         outputs = (start,) if len(specs) == 1 else tuple(range(start, len(types)))
@@ -143,14 +152,15 @@ class Graph:
 
     def find(self, op: StdTensorOp, inputs: tuple[int, ...]) -> tuple[int, ...] | None:
         """The outputs of `op` on these values if they exist."""
-        return self._applied.get((op.token, inputs))
+        number = self._numbers.get(op.token)
+        return None if number is None else self._applied.get((number, inputs))
 
     def _infer(
         self,
         op: StdTensorOp | Mark | Opaque,
         inputs: tuple[int, ...],
         source: SourceLine | None,
-        type_key: Any,
+        type_key: tuple[int, ...],
     ) -> tuple[TensorSpec, ...]:
         """Types of the outputs; cached where inference wrote no guard, which each instruction writes for
         itself.
@@ -183,7 +193,7 @@ class Graph:
         So an op is not computed twice when a derivative needs further outputs of it.
         """
         replaced = self.instructions[index]
-        key = (op.token, replaced.inputs)
+        key = (self._numbers.setdefault(op.token, len(self._numbers)), replaced.inputs)
         existing = self._applied.get(key)
         if existing is not None:
             return existing

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
+from operator import is_
 from typing import Any, ClassVar
 
 from tenferro.dims import GuardLog, is_exact
@@ -50,7 +51,9 @@ class ControlOp(StdTensorOp):
         raise NotImplementedError
 
     def pruned(self, needed: Sequence[bool]) -> tuple[ControlOp, tuple[int, ...], tuple[int, ...]]:
-        """The op with only the needed outputs, and the indices of the operands and outputs that it keeps."""
+        """The op with only the needed outputs, and the indices of the operands and outputs that it keeps; the op
+        itself where it keeps all.
+        """
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -130,7 +133,8 @@ class Cond(ControlOp):
     def pruned(self, needed: Sequence[bool]) -> tuple[Cond, tuple[int, ...], tuple[int, ...]]:
         """The op without unneeded outputs, and without operands that no branch reads then."""
         branches, operands, outputs = _restricted(self.branches, needed)
-        return Cond(branches), (0, *[1 + i for i in operands]), outputs
+        op = self if all(map(is_, branches, self.branches)) else Cond(branches)
+        return op, (0, *[1 + i for i in operands]), outputs
 
 
 @card
@@ -175,7 +179,8 @@ class Alternatives(ControlOp):
     ) -> tuple[Alternatives, tuple[int, ...], tuple[int, ...]]:
         """The op without unneeded outputs, and without operands that neither reads then."""
         parts, operands, outputs = _restricted(self.parts, needed)
-        return Alternatives(*parts), operands, outputs
+        op = self if all(map(is_, parts, self.parts)) else Alternatives(*parts)
+        return op, operands, outputs
 
 
 @card
@@ -233,9 +238,8 @@ class While(ControlOp):
         consts = sorted({i for i in used | asked if i < n})
         outputs = sorted(carry)
         inputs = [*consts, *[n + i for i in outputs]]
-        op = While(
-            self.cond.restricted(inputs, [0]), self.body.restricted(inputs, outputs), len(consts)
-        )
+        parts = self.cond.restricted(inputs, [0]), self.body.restricted(inputs, outputs)
+        op = self if all(map(is_, parts, self.parts)) else While(*parts, len(consts))
         return op, tuple(inputs), tuple(outputs)
 
 
@@ -328,6 +332,8 @@ class Scan(ControlOp):
         slices = [i for i in sorted(used) if i >= first]
         inputs = [*consts, *[n + i for i in carry], *slices]
         body = self.body.restricted(inputs, outputs)
+        if body is self.body:
+            return self, tuple(inputs), tuple(outputs)
         op = Scan(body, self.length, len(consts), len(carry), self.reverse)
         return op, tuple(inputs), tuple(outputs)
 

@@ -12,10 +12,12 @@ from typing import Any
 from tenferro.errors import InvalidConfigError
 from tenferro.graph import Graph, Instruction, Mark, Opaque, SourceLine
 from tenferro.ops.control import ControlOp
+from tenferro.types import TensorSpec
 
 __all__ = [
     "copy_into",
     "dependents",
+    "instructions_between",
     "instructions_of",
     "last_uses",
     "makers",
@@ -73,9 +75,11 @@ def pruned(instruction: Instruction, wanted: Collection[int]) -> Instruction:
     op, inputs, outputs, last_use, source = instruction
     if not isinstance(op, ControlOp):
         return instruction
-    op, kept_inputs, kept_outputs = op.pruned([value in wanted for value in outputs])
+    smaller, kept_inputs, kept_outputs = op.pruned([value in wanted for value in outputs])
+    if smaller is op:
+        return instruction
     return Instruction(
-        op,
+        smaller,
         tuple([inputs[position] for position in kept_inputs]),
         tuple([outputs[position] for position in kept_outputs]),
         last_use,
@@ -148,11 +152,14 @@ def copy_into(
     values: MutableMapping[int, int] | list[int],
     rule: Rule | None = None,
     source: SourceLine | None = None,
+    types: Sequence[TensorSpec] | None = None,
 ) -> None:
     """Write instructions into a graph, marks and all.
 
     Args:
         values: the value for each input; outputs of the instructions are added.
+        types: the type of each value that the instructions read or give, if they have no guards that the graph should
+            have: an op on inputs of the same types keeps those of its outputs.
         rule: returns the values in place of an op's outputs, or None to copy the op.
         source: the line of instructions that have none.
 
@@ -164,7 +171,14 @@ def copy_into(
         line = line or source
         outputs = None if rule is None else rule(op, inputs, line)
         if outputs is None:
-            outputs = graph.add(op, inputs, line)
+            specs = None
+            if (
+                types is not None
+                and not isinstance(op, Mark | Opaque)
+                and [types[value] for value in operands] == [graph.types[value] for value in inputs]
+            ):
+                specs = tuple([types[value] for value in results])
+            outputs = graph.add(op, inputs, line, specs)
         for result, value in zip(results, outputs, strict=True):
             values[result] = value
 
@@ -232,16 +246,29 @@ def instructions_of(
     code: Sequence[Instruction | None] = graph.instructions
     if graph.marked:
         code, outputs = without_marks(graph, inputs, outputs)
+    return instructions_between(code, graph.types, inputs, outputs)
+
+
+def instructions_between(
+    code: Sequence[Instruction | None],
+    types: Sequence[TensorSpec],
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+) -> tuple[tuple[Instruction, ...], list[int], tuple[int, ...]]:
+    """Those of the instructions that these outputs need, as `renumber` returns them.
+
+    Raises:
+        as `instructions_of`.
+    """
     part = needed(code, outputs, given=inputs, narrow=pruned).values()
-    if graph.marked:
-        for instruction in part:
-            if isinstance(instruction.op, Opaque):
-                raise instruction.op.refuse().at(str(instruction.source or ""))
+    for instruction in part:
+        if isinstance(instruction.op, Opaque):
+            raise instruction.op.refuse().at(str(instruction.source or ""))
     try:
         return renumber(part, inputs, outputs)
     except KeyError as error:
         value = error.args[0]
         reader = next((i.op.name for i in part if value in i.inputs), "an output")
         raise InvalidConfigError(
-            f"{reader} needs a value of type {graph.types[value]} which is no input of the program"
+            f"{reader} needs a value of type {types[value]} which is no input of the program"
         ) from None

@@ -109,9 +109,9 @@ def emit_again(program: GraphProgram, rule: Rule, start: int = 0) -> GraphProgra
     The fresh arena is hash-consed, so equal instructions become one on the way.
     """
     graph, values = fresh_arena(program)
-    copy_into(graph, program.instructions[:start], values)
+    copy_into(graph, program.instructions[:start], values, types=program.types)
     written = functools.partial(rule, Producers(graph))
-    copy_into(graph, program.instructions[start:], values, written)
+    copy_into(graph, program.instructions[start:], values, written, types=program.types)
     return written_again(program, graph, values)
 
 

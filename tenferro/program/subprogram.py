@@ -13,10 +13,11 @@ from itertools import count
 from typing import Any
 
 from tenferro.errors import InvalidConfigError, UnsupportedError
-from tenferro.graph import Graph, Mark, Opaque, SourceLine
+from tenferro.graph import Graph, Instruction, Mark, Opaque, SourceLine
 from tenferro.ops.control import ControlOp
-from tenferro.program.instructions import copy_into, needed, renumber
+from tenferro.program.instructions import copy_into, instructions_between, needed, renumber
 from tenferro.program.program import GraphProgram, flat_tree
+from tenferro.types import TensorSpec
 
 __all__ = ["Subprogram", "require_depth"]
 
@@ -149,7 +150,8 @@ class Subprogram(GraphProgram):
         """
         graph.trusted = graph.trusted and self.trusted
         values: dict[int, int] = dict(enumerate(inputs))
-        copy_into(graph, self.instructions, values, source=source)
+        types = None if self.guards or self._has_marks else self.types
+        copy_into(graph, self.instructions, values, source=source, types=types)
         return [values[slot] for slot in self.output_slots]
 
     @property
@@ -165,16 +167,39 @@ class Subprogram(GraphProgram):
     def _cuts(self) -> dict[tuple[int, ...], GraphProgram]:
         return {}
 
+    @cached_property
+    def _restrictions(self) -> dict[tuple[tuple[int, ...], tuple[int, ...]], Subprogram]:
+        return {}
+
     def _cut(self, selected: tuple[int, ...]) -> GraphProgram:
         """The program of some of the outputs."""
-        if selected not in self._cuts:
-            graph = Graph()
-            inputs = [graph.add_input(spec) for spec in self.input_specs]
-            outputs = self.emit(graph, inputs)
-            self._cuts[selected] = GraphProgram.from_graph(
-                graph, [outputs[i] for i in selected], name="body", guards=self.guards
-            )
-        return self._cuts[selected]
+        cut = self._cuts.get(selected)
+        if cut is None:
+            cut = self._cuts[selected] = self._selected([self.output_slots[i] for i in selected])
+        return cut
+
+    def _selected(self, outputs: Sequence[int]) -> GraphProgram:
+        """The program of the outputs in these slots."""
+        if not self._is_shared:
+            graph, values = self.to_graph()
+            outputs = [values[slot] for slot in outputs]
+            return GraphProgram.from_graph(graph, outputs, name="body", guards=self.guards)
+        if self.is_plain and tuple(outputs) == self.output_slots:
+            count = len(self.input_slots)
+            return _body(self, self.instructions, self.types, count, self.output_slots)
+        return _between(self, self.input_slots, outputs)
+
+    @cached_property
+    def _is_shared(self) -> bool:
+        """Whether a graph would hold it as it is: it has no marks, and equal instructions are one."""
+        return not self._has_marks and len(
+            {(i.op.token, i.inputs) for i in self.instructions}
+        ) == len(self.instructions)
+
+    @cached_property
+    def _has_marks(self) -> bool:
+        """Whether there are marks in it, not only in sub-programs inside it."""
+        return any([isinstance(i.op, Mark | Opaque) for i in self.instructions])
 
     # ---- parts of it ---------------------------------------------------------------------------
 
@@ -188,20 +213,15 @@ class Subprogram(GraphProgram):
 
     def restricted(self, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram:
         """Some of the outputs, as a function of those inputs that they depend on, without marks."""
-        everything = list(self.input_slots), list(range(len(self.output_slots)))
-        if self.is_plain and (list(inputs), list(outputs)) == everything:
+        key = tuple(inputs), tuple(outputs)
+        if self.is_plain and key == (self.input_slots, tuple(range(len(self.output_slots)))):
             return self
-        program = self._cut(tuple(outputs))
-        graph, values = program.to_graph()
-        return Subprogram.of_program(
-            GraphProgram.from_graph(
-                graph,
-                [values[slot] for slot in program.output_slots],
-                inputs=[values[slot] for slot in inputs],
-                name="body",
-                guards=self.guards,
-            )
-        )
+        if key not in self._restrictions:
+            program = self._cut(key[1])
+            if key[0] != self.input_slots:
+                program = _between(program, inputs, program.output_slots)
+            self._restrictions[key] = Subprogram.of_program(program)
+        return self._restrictions[key]
 
     def specialize(self, bindings: Mapping[Any, int]) -> Subprogram:
         """The sub-program with numbers for symbols."""
@@ -239,10 +259,40 @@ class Subprogram(GraphProgram):
     @cached_property
     def identity(self) -> tuple[Any, ...]:
         """As a program's; one with marks is identical only to itself, because their rules cannot be hashed."""
-        has_marks = any([isinstance(i.op, Mark | Opaque) for i in self.instructions])
-        return (*self.program.identity, next(_NUMBERS)) if has_marks else self.program.identity
+        identity = self.program.identity
+        return (*identity, next(_NUMBERS)) if self._has_marks else identity
 
     def __repr__(self) -> str:
         takes = ", ".join(map(str, self.input_specs))
         gives = ", ".join(map(str, self.output_specs))
         return f"<Subprogram {takes} -> {gives}: {len(self.instructions)} instructions>"
+
+
+def _between(program: GraphProgram, inputs: Sequence[int], outputs: Sequence[int]) -> GraphProgram:
+    """The outputs as a program of these inputs, of one without marks in which equal instructions are one."""
+    types = program.types
+    code, values, slots = instructions_between(program.instructions, types, inputs, outputs)
+    return _body(program, code, tuple([types[value] for value in values]), len(inputs), slots)
+
+
+def _body(
+    source: GraphProgram,
+    instructions: tuple[Instruction, ...],
+    types: tuple[TensorSpec, ...],
+    input_count: int,
+    output_slots: tuple[int, ...],
+) -> GraphProgram:
+    """A program with the guards and the origin of another one."""
+    return GraphProgram(
+        name="body",
+        instructions=instructions,
+        types=types,
+        input_slots=tuple(range(input_count)),
+        output_slots=output_slots,
+        in_tree=flat_tree(input_count),
+        out_tree=flat_tree(len(output_slots)),
+        input_names=tuple([f"x{number}" for number in range(input_count)]),
+        output_names=tuple([f"y{number}" for number in range(len(output_slots))]),
+        guards=source.guards,
+        trusted=source.trusted,
+    )

@@ -95,7 +95,7 @@ class TensorSpec:
     @property
     def is_static(self) -> bool:
         """Whether every extent is a number."""
-        return all(isinstance(extent, int) for extent in self.shape)
+        return all([isinstance(extent, int) for extent in self.shape])
 
     @property
     def is_exact(self) -> bool:

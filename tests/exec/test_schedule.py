@@ -13,17 +13,20 @@ import tenferro as tnf
 from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.exec import ExecProgram
 from tenferro.exec.backend import Backend
-from tenferro.exec.plan import group, place
+from tenferro.exec.llvm.link import is_installed
+from tenferro.exec.plan import Binder, group, place
 from tenferro.exec.plan.finish import finish
 from tenferro.exec.plan.fold import fold, keep_numbers
 from tenferro.exec.printer import source_of
 from tenferro.exec.schedule import Arena, Copies, Lent, Over, Tiles
+from tenferro.extension import apply
 from tenferro.graph import Graph
 from tenferro.ops import analytic as an
 from tenferro.ops import elementwise as el
 from tenferro.ops.source import Iota
 from tenferro.program import GraphProgram
 from tenferro.types import DType
+from tests.specification.operations import operation
 
 X = np.linspace(0.1, 1.0, 12).reshape(3, 4)
 
@@ -244,3 +247,51 @@ def test_a_product_with_itself_is_not_taken_for_one_with_another(n: int) -> None
         np.testing.assert_allclose(
             executor.run(program, lhs, rhs), lhs @ rhs.T, rtol=0, atol=1e-12 * n
         )
+
+
+# ---- bodies of compiled loops --------------------------------------------------------------------
+
+
+def halved(x: Any) -> Any:
+    """A scan of 1000 turns."""
+    return tnf.scan(lambda c, _: (0.5 * c + 1.0, None), x, None, length=1000)[0]
+
+
+@pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
+def test_bodies_of_a_compiled_loop_are_planned_when_they_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    planned: list[str] = []
+    bind = Binder.bind
+
+    def counted(binder: Binder, program: GraphProgram) -> ExecProgram:
+        planned.append(program.name)
+        return bind(binder, program)
+
+    monkeypatch.setattr(Binder, "bind", counted)
+    program, executor = tnf.compile(halved, 1.0, name="outer"), tnf.GraphExecutor(compiled=True)
+    assert executor.run(program, 1.0) == pytest.approx(2.0)
+    assert planned == ["outer"]
+    schedule = executor.compile(program)
+    loop = schedule.instructions[0]
+    assert loop.remark == "compiled"
+    assert "Multiply" in str(schedule)
+    assert planned == ["outer", "body"]
+    (body,) = loop.parts
+    assert names(body) == ["Multiply", "Add"]
+    assert len(loop.parts[:]) == 1
+    assert planned == ["outer", "body"]
+
+
+@pytest.mark.parametrize("compiled", ["auto", False, pytest.param(True, marks=pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed"))])  # fmt: skip
+def test_an_extension_without_a_runtime_in_a_loop_is_refused_by_its_line(compiled: Any) -> None:
+    absent = operation("absent_in_a_loop", runtime=None)
+
+    def turn(c: Any, _: Any) -> Any:
+        return apply(absent, c + 1.0), None
+
+    program = tnf.compile(lambda x: tnf.scan(turn, x, None, length=1000)[0], X)
+    with pytest.raises(
+        UnsupportedError, match=r"(?s)absent_in_a_loop.v1: not registered.*in turn$"
+    ):
+        tnf.GraphExecutor(compiled=compiled).compile(program)

@@ -7,6 +7,7 @@ from itertools import compress
 from math import prod
 from typing import Any
 
+from tenferro.errors import TenferroError
 from tenferro.exec.llvm import (
     analytic,
     contraction,
@@ -59,6 +60,7 @@ class Emitter:
 
         Raises:
             NotCompiledError: an op that is not compiled, with the user's line.
+            UnsupportedError: an extension without a runtime, as well.
         """
         values: dict[int, Tensor] = dict(zip(program.input_slots, inputs, strict=True))
         settled = _settled_slots(program)
@@ -72,7 +74,7 @@ class Emitter:
                 if not all([spec.is_static for spec in types]):
                     raise NotCompiledError(f"{step.op.name}: extents that wait are not compiled")
                 results = self._write(step, values, types, dying, targets.get(step.outputs[0]))
-            except NotCompiledError as error:
+            except TenferroError as error:
                 error.at(str(step.source) if step.source else None)
                 raise
             for slot in dying:

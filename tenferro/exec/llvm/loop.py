@@ -11,6 +11,7 @@ import numpy as np
 from tenferro.blas import SCIPYS
 from tenferro.compile_cache import CompileCache
 from tenferro.dims import GuardLog
+from tenferro.errors import TenferroError
 from tenferro.exec.llvm import blas, python_calls
 from tenferro.exec.llvm.code import NotCompiledError
 from tenferro.exec.llvm.control import COMPILED, Emitter
@@ -20,10 +21,11 @@ from tenferro.exec.llvm.loop_text import LoopText
 from tenferro.exec.llvm.places import results_in
 from tenferro.exec.llvm.python_calls import UNFINISHED, WHOLE
 from tenferro.exec.llvm.strip_loop import StripLoop
-from tenferro.exec.llvm.strips import strips_of
+from tenferro.exec.llvm.strips import Prepare, strips_of
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.exec.llvm.turned_copy import TurnedCopies
 from tenferro.exec.runtime.threads import Ahead
+from tenferro.graph import Instruction
 from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.control import Alternatives, Cond, ControlOp, Scan, While
 from tenferro.ops.extension import Extension
@@ -94,11 +96,32 @@ def _require_few_calls(op: Scan | While, kernels: Kernels) -> None:
                 left += [part.program for part in step.op.parts]
                 continue
             reason = COMPILED[type(step.op)].reason_for(step.op, operands)
-            if reason and kernels.row(step.op, operands) is None:
+            if reason and _is_called(step, operands, kernels):
                 calls.append((f"{step.op.name}: {reason}", step.source))
     if calls and count < (COMPILED_PER_CALL + 1) * len(calls):
         reason, source = calls[0]
         raise NotCompiledError(reason).at(str(source) if source else None)
+
+
+def _is_called(step: Instruction, operands: tuple[TensorSpec, ...], kernels: Kernels) -> bool:
+    """Whether the kernel of an op that has no row is called, and no runtime has it compiled."""
+    try:
+        return kernels.row(step.op, operands) is None
+    except TenferroError as error:
+        error.at(str(step.source) if step.source else None)
+        raise
+
+
+def _once_each(prepare: Prepare) -> Prepare:
+    """`prepare`, run once for each program: strips are looked for in the body that is written then."""
+    programs: dict[int, tuple[GraphProgram, GraphProgram]] = {}
+
+    def prepared(program: GraphProgram) -> GraphProgram:
+        if id(program) not in programs:
+            programs[id(program)] = program, prepare(program)
+        return programs[id(program)][1]
+
+    return prepared
 
 
 class LoopCompiler:
@@ -118,7 +141,7 @@ class LoopCompiler:
         self,
         op: Scan | While,
         inputs: Sequence[TensorSpec],
-        prepare: Callable[[GraphProgram], GraphProgram],
+        prepare: Prepare,
         kernels: Kernels,
     ) -> CompiledLoop | StripLoop:
         """The loop as a function of its operands, in strips where these do not depend on each other.
@@ -131,6 +154,7 @@ class LoopCompiler:
             NotCompiledError: what cannot be compiled, or does not pay.
         """
         self._require_gain(op, kernels)
+        prepare = _once_each(prepare)
         strips = strips_of(op, inputs, prepare) if isinstance(op, Scan) else None
         if strips is not None:
             with suppress(NotCompiledError):
@@ -182,7 +206,7 @@ class CompiledLoop:
         self,
         op: Scan | While,
         inputs: Sequence[TensorSpec],
-        prepare: Callable[[GraphProgram], GraphProgram],
+        prepare: Prepare,
         kernels: Kernels,
         linker: Linker,
     ) -> None:
@@ -261,7 +285,7 @@ class CompiledLoop:
 def written(
     op: Scan | While,
     inputs: Sequence[TensorSpec],
-    prepare: Callable[[GraphProgram], GraphProgram],
+    prepare: Prepare,
     host: HostCalls,
     processor: Processor,
 ) -> LoopText:

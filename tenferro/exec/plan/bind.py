@@ -18,7 +18,7 @@ from tenferro.exec.llvm.loop import LoopCompiler
 from tenferro.exec.llvm.routines import row_of
 from tenferro.exec.runner import Runner
 from tenferro.exec.runtime.resources import CALLER, Resources
-from tenferro.exec.schedule import ExecInstruction, ExecProgram, Later
+from tenferro.exec.schedule import Deferred, ExecInstruction, ExecProgram, Later
 from tenferro.graph import Instruction
 from tenferro.ops import StdTensorOp
 from tenferro.ops.control import Alternatives, ControlOp, Scan, While
@@ -88,8 +88,8 @@ class Binder:
         try:
             operands = tuple([types[slot] for slot in inputs])
             results = tuple([types[slot] for slot in outputs])
-            kernel, parts = self._kernel(op, operands, results), self._parts(op)
-            function, remark = self._function(op, kernel, parts, operands)
+            kernel = self._kernel(op, operands, results)
+            function, parts, remark = self._function(op, kernel, operands)
         except TenferroError as error:
             error.at(str(source or ""))
             raise
@@ -119,10 +119,8 @@ class Binder:
             return backend.kernel(type(op), dtypes, name)
         return self.extensions.kernel(op) if type(op) is Extension else backend.kernels[type(op)]
 
-    def _parts(self, op: StdTensorOp) -> tuple[ExecProgram, ...]:
+    def _parts(self, op: ControlOp) -> tuple[ExecProgram, ...]:
         """The schedules of the bodies."""
-        if not isinstance(op, ControlOp):
-            return ()
         return tuple([self._part(part.program) for part in op.parts])
 
     def _part(self, program: GraphProgram) -> ExecProgram:
@@ -131,19 +129,24 @@ class Binder:
         return schedule if self.later is None else replace(schedule, later=self.later)
 
     def _function(
-        self, op: Any, kernel: Any, parts: Sequence[ExecProgram], inputs: tuple[TensorSpec, ...]
-    ) -> tuple[Callable[..., Any], str]:
-        """The kernel bound to types, and the remark that is printed beside it."""
-        if not parts:
-            return bound(kernel, op, inputs, self.resources), ""
+        self, op: Any, kernel: Any, inputs: tuple[TensorSpec, ...]
+    ) -> tuple[Callable[..., Any], Sequence[ExecProgram], str]:
+        """The kernel bound to types, the schedules of the bodies, and the remark that is printed beside it."""
+        if not isinstance(op, ControlOp):
+            return bound(kernel, op, inputs, self.resources), (), ""
         remark = ""
         if self.compiler is not None and isinstance(op, Scan | While):
             try:
                 loop = self.compiler.loop(op, inputs, self.prepared, self)
-                return loop, loop.remark
+                return loop, Deferred(partial(self._parts, op)), loop.remark
             except NotCompiledError as error:
                 remark = f"interpreted: {str(error).partition(chr(10))[0]}"
-        return partial(kernel.over([Runner(part, self.prints) for part in parts]), op), remark
+        parts = self._parts(op)
+        return partial(kernel.over(self._runs(parts)), op), parts, remark
+
+    def _runs(self, parts: Sequence[ExecProgram]) -> list[Runner]:
+        """The bodies as functions."""
+        return [Runner(part, self.prints) for part in parts]
 
     def bound(self, op: StdTensorOp, inputs: tuple[TensorSpec, ...]) -> Callable[..., Any]:
         """The kernel of an op without bodies, bound to types."""
@@ -193,6 +196,5 @@ class Binder:
         """
         kernel = self._kernel(op, operands, results)
         if isinstance(op, Alternatives):
-            return kernel.over([Runner(self._part(self.alternative(op).program), self.prints)])
-        parts = self._parts(op)
-        return kernel.over([Runner(part, self.prints) for part in parts]) if parts else kernel
+            return kernel.over(self._runs([self._part(self.alternative(op).program)]))
+        return kernel.over(self._runs(self._parts(op))) if isinstance(op, ControlOp) else kernel

@@ -26,7 +26,7 @@ from tenferro.exec.plan.element_writer import (
 from tenferro.exec.plan.rewrite import operator_of
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.ops.analytic import Sqrt
-from tenferro.ops.control import Scan
+from tenferro.ops.control import ControlOp, Scan
 from tenferro.ops.elementwise import Power
 from tenferro.ops.reduction import ReduceSum
 from tenferro.ops.structural import Reshape
@@ -86,7 +86,7 @@ def is_few(spec: TensorSpec) -> bool:
 def _price(step: ExecInstruction, part: _Part) -> float | None:
     """Microseconds of a step on elements; None where it is none."""
     op: Any = step.op
-    if len(step.output_slots) != 1 or step.parts:
+    if len(step.output_slots) != 1 or isinstance(op, ControlOp):
         return None
     (y,), inputs = step.output_types, [part.program.types[slot] for slot in step.input_slots]
     known = known_operands(op, len(inputs))
