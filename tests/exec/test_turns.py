@@ -97,6 +97,22 @@ def test_a_window_is_added_to_zeros_in_place(turn: Any, start: Any, is_added: bo
         assert ("add(" in body) == is_added
 
 
+@pytest.mark.parametrize("read", [lambda y, z: y + z, lambda y, z: z - y * 2.0, lambda y, z: z])
+def test_changes_of_changes_are_made_in_their_order(read: Any) -> None:
+    def turn(i: Any, c: Any) -> Any:
+        y = c.at[i].set(1.0)
+        return read(y, y.at[i + 1].set(c[i] * 2.0))
+
+    program = tnf.compile(lambda x: tnf.fori_loop(0, 5, turn, x), X)
+    expected = X
+    for i in range(5):
+        y, z = expected.copy(), expected.copy()
+        y[i] = z[i] = 1.0
+        z[i + 1] = expected[i] * 2.0
+        expected = read(y, z)
+    np.testing.assert_array_equal(EXECUTOR.run(program, X), expected)
+
+
 def test_what_a_view_looks_at_is_not_written_over() -> None:
     def turn(i: Any, c: Any) -> Any:
         half = c[:3]

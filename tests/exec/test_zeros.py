@@ -22,7 +22,6 @@ CASES: dict[str, tuple[Callable[..., Any], str, bool]] = {
     "sum of any": (lambda x, y: x + y, "aa", False),
     "product": (lambda x, y: x * y, "ff", False),
     "modulus": (lambda x, y: abs(x), "aa", True),
-    "exponential": (lambda x, y: tnf.exp(x), "aa", True),
     "opposite": (lambda x, y: -x, "ff", False),
     "choice": (lambda x, y: tnf.where(ORDER > 0, x, y), "ff", True),
     "choice of any": (lambda x, y: tnf.where(ORDER > 0, x, y), "fa", False),

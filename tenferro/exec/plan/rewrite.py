@@ -113,12 +113,13 @@ def _late_changes(steps: Sequence[ExecInstruction]) -> tuple[ExecInstruction, ..
         if isinstance(step.function, Change):
             waiting[step.output_slots[0]] = step
             continue
-        needed = [step]
-        while needed:
-            changes = [waiting.pop(slot) for slot in needed[-1].input_slots if slot in waiting]
-            if not changes:
-                order.append(needed.pop())
-            needed += changes
+        stack = [step]
+        while stack:
+            pending = next((slot for slot in stack[-1].input_slots if slot in waiting), None)
+            if pending is None:
+                order.append(stack.pop())
+            else:
+                stack.append(waiting.pop(pending))
     return (*order, *waiting.values())
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from tenferro.exec.schedule import ExecProgram
-from tenferro.ops.analytic import Exp
 from tenferro.ops.elementwise import Abs, Add, Select
 from tenferro.ops.indexing import Gather, Scatter
 from tenferro.ops.structural import BroadcastInDim, Concatenate, Reshape, Reverse, Slice, Transpose
@@ -17,7 +16,6 @@ __all__ = ["has_negative_zeros", "without_negative_zeros"]
 
 RULES: Mapping[type, Callable[[Any, Sequence[bool]], bool]] = {
     Abs: lambda op, free: True,
-    Exp: lambda op, free: True,
     Add: lambda op, free: any(free),
     Scatter: lambda op, free: free[0] and {"add": True, "set": free[2]}.get(op.combiner, False),
     Gather: lambda op, free: free[0],
