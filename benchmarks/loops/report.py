@@ -31,10 +31,11 @@ def table(cells: list[Cell]) -> str:
 
 
 def summary(cells: list[Cell]) -> str:
-    """Geometric means of native's time as a ratio to each other's, values and gradients apart."""
+    """Geometric means of native's time as a ratio to each other's, values and gradients apart, later and first."""
     lines: list[str] = []
     for gradient, what in ((False, "Values"), (True, "Gradients")):
         rows = [cell for cell in cells if cell.gradient is gradient]
+        lines += _of_first_results(rows, what)
         for name in CONTESTANTS:
             if name == "native":
                 continue
@@ -45,6 +46,23 @@ def summary(cells: list[Cell]) -> str:
                     f"{what}: native / {name} is {mean:.2f} in the geometric mean of {len(ratios)}."
                 )
     return "\n".join([*lines, *_gradients_over_values(cells)])
+
+
+def _of_first_results(cells: list[Cell], what: str) -> list[str]:
+    """Tracing and compiling included, of those who compile."""
+    lines: list[str] = []
+    for name in ("PJRT", "jax"):
+        ratios = [
+            cell.times["native"].first / cell.times[name].first
+            for cell in cells
+            if {"native", name} <= cell.times.keys()
+        ]
+        if ratios:
+            lines.append(
+                f"{what}, first results: native / {name} is {geometric_mean(ratios):.2f} in the geometric mean "
+                f"of {len(ratios)}."
+            )
+    return lines
 
 
 def _gradients_over_values(cells: list[Cell]) -> list[str]:
