@@ -1,4 +1,4 @@
-"""Invariants hoisted: what a loop computes anew in every turn of what does not change is computed once, before it.
+"""Invariants hoisted: values that are the same in every turn of a loop are computed once, before it.
 
 Law: the result is the same bit for bit. A scan of at least one turn computes every instruction of its body, so whatever
 has no effects may go before it. A while loop may end before its body is run: of that only ops of the vocabulary go,

@@ -101,7 +101,7 @@ class _Factors:
         self.workers = workers_for(resources, work, self.rows * self.terms)
 
     def cuts(self, axes: Axes, beside: int) -> list[Block]:
-        """Blocks of these axes, with so many elements beside each of theirs."""
+        """Blocks of these axes, each of whose elements has a number of others beside it."""
         most = max(PIECE, BLOCK_BYTES // (beside * self.x.itemsize))
         return _blocks([self.shape[axis] for axis in axes], most)
 
@@ -165,7 +165,7 @@ def matrix_of(x: Array, rows: Axes, columns: Axes, is_turned: bool, into: Any) -
 
 
 def _blocks(extents: Sequence[int], most: int) -> list[Block]:
-    """Cuts of the slowest of these axes into blocks of at most so many elements, or one along the fastest axis."""
+    """Cuts of the slowest of these axes into blocks of no more elements, or of one along the fastest axis."""
     inner = prod(extents)
     for axis, extent in enumerate(extents):
         inner //= extent

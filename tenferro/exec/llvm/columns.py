@@ -47,7 +47,7 @@ def part(code: Code, memory: Memory, number: Index) -> str:
 
 
 def vector(code: Code, memory: Memory, number: Index, size: int) -> str:
-    """Where so many elements of a batch begin."""
+    """Where the elements of one member of a batch begin, of which there are `size`."""
     dtype = memory.spec.dtype
     parts = 2 if dtype.is_complex else 1
     return code.address(memory.pointer, code.scaled(number, size * parts), dtype)

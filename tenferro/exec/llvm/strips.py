@@ -160,7 +160,7 @@ class _Cut:
                 self.fills[step.outputs[0]] = step
             else:
                 again += specs[-1].size
-        if again > self.width:  # elements that each strip would compute anew
+        if again > self.width:  # elements that each strip would compute again
             return None
         part = Subprogram.of(
             self.graph, arguments, [self.values[slot] for slot in program.output_slots]

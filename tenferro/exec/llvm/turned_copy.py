@@ -102,7 +102,7 @@ def _tile(turn: Turn, blocks: int) -> int:
 
 
 def lanes_of(turn: Turn, processor: Processor) -> int:
-    """Elements of a register; columns that are no multiple of so many are taken twice in part."""
+    """Elements of a register; columns that are no multiple of them are taken twice in part."""
     width = prod([n for n, _ in turn.columns])
     lanes = min(MOST, max(1, 8 * max(processor.lanes) // turn.itemsize))
     while lanes > width or (width % lanes and width % (lanes // 2) == 0 and lanes > NARROWEST):

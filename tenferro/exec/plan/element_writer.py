@@ -52,7 +52,7 @@ def is_positive(maker: ExecInstruction | None) -> bool:
 
 
 class ElementWriter:
-    """Writes a schedule anew.
+    """Writes a schedule by elements.
 
     Attributes:
         elements: of values of few elements, the slots of these, in the value's shape.

@@ -189,7 +189,7 @@ class _Run:
     def pays(self, step: ExecInstruction) -> bool:
         """Whether a step is a group by itself.
 
-        NumPy has one thread for a reduction, and starts anew for each run of neighbours that are combined, or that stay.
+        NumPy has one thread for a reduction, and starts again for each run of neighbours that are combined, or that stay.
         """
         if step.is_elementwise:
             return True

@@ -179,7 +179,7 @@ def operator_of(op: Any, dtype: DType) -> tuple[str | None, Mapping[str, Any]]:
 
 
 class _Rewriter:
-    """Writes a schedule anew, step by step.
+    """Writes the schedule of a turn, step by step.
 
     Attributes:
         same: the slot that has a slot's value.
