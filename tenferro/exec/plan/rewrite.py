@@ -225,15 +225,15 @@ class _Rewriter:
         """Write a step, or what stands for it."""
         inputs = tuple([self.same.get(slot, slot) for slot in step.input_slots])
         step = step._replace(input_slots=inputs, places=())
-        if self._is_decided(step):
-            return
-        if self._is_of_numbers(step):
-            if self._number(step):
+        rules = (
+            self._decide,
+            self._number if self._is_of_numbers(step) else self._know,
+            self._put_off,
+        )
+        for rule in rules:
+            rule(step)
+            if self._is_there(step.output_slots[0]):
                 return
-        elif self._is_known(step):
-            return
-        if self._is_put_off(step):
-            return
         if isinstance(step.op, BroadcastInDim):
             self.spread[step.output_slots[0]] = step
         written = self._written(step)
@@ -358,51 +358,47 @@ class _Rewriter:
             reader is not None and reader.function in DIRECT for reader in self.readers.get(slot, ())
         ])  # fmt: skip
 
-    def _is_decided(self, step: ExecInstruction) -> bool:
-        """Whether a choice is one of its operands, or a conjunction is false, whatever the elements are."""
-        (y, *others), inputs = step.output_slots, step.input_slots
-        if others or not isinstance(step.op, el.Select | el.And):
-            return False
+    def _is_there(self, slot: int) -> bool:
+        """Whether a value is written, or something stands for it."""
+        return any(
+            [slot in values for values in (self.same, self.constants, self.added, self.makers)]
+        )
+
+    def _decide(self, step: ExecInstruction) -> None:
+        """Note a choice that is one of its operands, or a conjunction that is false, whatever the elements are."""
+        y, inputs = step.output_slots[0], step.input_slots
         if isinstance(step.op, el.And):
             is_false = [slot for slot in inputs if self._is_all(slot, False)]
-            if not is_false or not self.types[y].dtype.is_bool:
-                return False
-            self.constants[y] = self.constants[is_false[0]]
-            return True
-        chosen = (
-            inputs[1] if inputs[1] == inputs[2] or self._is_all(inputs[0], True)
-            else inputs[2] if self._is_all(inputs[0], False)
-            else None
-        )  # fmt: skip
-        if chosen is None:
-            return False
-        self.same[y] = chosen
-        return True
+            if is_false and self.types[y].dtype.is_bool:
+                self.constants[y] = self.constants[is_false[0]]
+        elif isinstance(step.op, el.Select):
+            if inputs[1] == inputs[2] or self._is_all(inputs[0], True):
+                self.same[y] = inputs[1]
+            elif self._is_all(inputs[0], False):
+                self.same[y] = inputs[2]
 
     def _is_all(self, slot: int, value: bool) -> bool:
         """Whether it is a constant of which each element is this truth value."""
         known = self.constants.get(slot)
         return known is not None and known.dtype == bool and bool((known == value).all())
 
-    def _is_known(self, step: ExecInstruction) -> bool:
-        """Whether the ranges of operands decide a comparison, or leave nothing to a remainder; note the result's."""
+    def _know(self, step: ExecInstruction) -> None:
+        """Note the range of a result, a comparison that ranges decide, and a remainder to which they leave nothing."""
         y, op, inputs = step.output_slots[0], step.op, step.input_slots
         if len(step.output_slots) > 1 or self.types[y].dtype.kind not in "iub":
-            return False
+            return
         ranges = [self.ranges.get(slot) for slot in inputs]
         if isinstance(op, el.Remainder) and None not in ranges:
             x, n = ranges
             if x and n and n[0] > 0 and -n[0] < x[0] and x[1] < n[0]:
                 self.same[y] = inputs[0]
-                return True
+                return
         known = self._range(step) if not isinstance(op, el.Select) else self._range_of_choice(step)
         if known is None:
-            return False
+            return
         self.ranges[y] = known
-        if not isinstance(op, el.Compare) or known[0] != known[1]:
-            return False
-        self.constants[y] = np.broadcast_to(np.bool_(known[0]), self.types[y].shape)
-        return True
+        if isinstance(op, el.Compare) and known[0] == known[1]:
+            self.constants[y] = np.broadcast_to(np.bool_(known[0]), self.types[y].shape)
 
     def _range(
         self, step: ExecInstruction, of: Mapping[int, Range | None] = MappingProxyType({})
@@ -442,7 +438,7 @@ class _Rewriter:
             return False
         return not any([self.types[slot].shape for slot in (*step.input_slots, *step.output_slots)])
 
-    def _number(self, step: ExecInstruction) -> bool:
+    def _number(self, step: ExecInstruction) -> None:
         """Write a step on numbers, if there is an expression for it."""
         (y,), inputs = step.output_slots, step.input_slots
         spec = self.types[y]
@@ -456,12 +452,12 @@ class _Rewriter:
             if known[0] == known[1]:
                 self.constants[y] = np.array(known[0], spec.dtype.dtype)
                 self.constants[y].flags.writeable = False
-                return True
+                return
         if isinstance(step.op, el.Select):
             pred = self.ranges.get(inputs[0])
             if pred is not None and pred[0] == pred[1]:
                 self.same[y] = inputs[2 - pred[0]]
-                return True
+                return
         text, values = operator_of(step.op, self.types[inputs[-1]].dtype)
         divisor = self.constants.get(inputs[-1]) if isinstance(step.op, el.Divide) else None
         if text is not None and divisor is not None and divisor:
@@ -470,7 +466,7 @@ class _Rewriter:
             name = step.function.__name__
             text, values = f"{{float}}({{{name}}}({{0}}))", {"float": float, name: step.function}
         if text is None:
-            return False
+            return
         is_ours = [slot in self.indices or self.literal(slot) is not None for slot in inputs]
         is_read = [slot in self.indices for slot in inputs]
         if known is not None and all(is_ours):
@@ -488,11 +484,10 @@ class _Rewriter:
             )
             self.indices.add(y)
             self._add(step._replace(function=Expression(text, values), input_slots=tuple(slots)))
-            return True
+            return
         if any(is_read) and (all(is_read) or isinstance(step.op, CHOOSES)):
             step = self._with_typed(step, self.indices.intersection(inputs))
         self._add(self._expressed(step, text, values))
-        return True
 
     def _is_function_of_float(self, step: ExecInstruction) -> bool:
         """Whether it is a ufunc of a number of float64 that gives one."""
@@ -570,19 +565,17 @@ class _Rewriter:
             return self._with_window(step)
         return None
 
-    def _is_put_off(self, step: ExecInstruction) -> bool:
-        """Whether it adds a window to zeros, and the sum that alone reads it can add the window to its other operand."""
+    def _put_off(self, step: ExecInstruction) -> None:
+        """Note a window that is added to zeros, if the sum that alone reads it can add the window to its other operand."""
         if not isinstance(step.op, Scatter) or step.op.combiner != "add":
-            return False
+            return
         zeros, (y,) = self.constants.get(step.input_slots[0]), step.output_slots
         readers = self.readers.get(y, ())
         if zeros is None or zeros.any() or has_negative_zeros(zeros) or len(readers) != 1:
-            return False
+            return
         (reader,) = readers
-        if reader is None or not isinstance(reader.op, el.Add) or change(self, step) is None:
-            return False
-        self.added[y] = step
-        return True
+        if reader is not None and isinstance(reader.op, el.Add) and change(self, step) is not None:
+            self.added[y] = step
 
     def _with_window(self, step: ExecInstruction) -> ExecInstruction | None:
         """A sum with what is zero but in a window, as the other operand with the window added.
