@@ -65,7 +65,7 @@ def root_of_zeros_and_infinities(x: Array, y: Array) -> Array | None:
 def maximum(x: Array, y: Array) -> Array:
     """NumPy's maximum, with 0.0 above -0.0: the sum of two zeros is 0.0 unless both are -0.0."""
     result = np.maximum(x, y)
-    if result.dtype.kind in "biu" or not _has_negative_zeros(result):
+    if result.dtype.kind in "biu" or not has_negative_zeros(result):
         return result
     result = np.asarray(result)
     _set_where_equal(np.bitwise_and, x, y, result)
@@ -77,7 +77,7 @@ def minimum(x: Array, y: Array) -> Array:
     result = np.minimum(x, y)
     if result.dtype.kind in "biu" or not has_zeros(result):
         return result
-    if _has_negative_zeros(x) or _has_negative_zeros(y):
+    if has_negative_zeros(x) or has_negative_zeros(y):
         result = np.asarray(result)
         _set_where_equal(np.bitwise_or, x, y, result)
     return result
@@ -92,8 +92,8 @@ def has_zeros(x: Any) -> bool:
     return bool(np.count_nonzero(x) < x.size if x.size <= FEW else np.equal(x, 0).any())
 
 
-def _has_negative_zeros(x: Any) -> bool:
-    """Whether an element is -0.0; along a broadcast axis one element is read."""
+def has_negative_zeros(x: Any) -> bool:
+    """Whether an element of real floats is -0.0; along a broadcast axis one element is read."""
     if x.size <= SEVERAL and not has_zeros(x):
         return False
     if 0 in x.strides:
@@ -206,7 +206,7 @@ def maximum_into(x: Any, y: Any, out: Any) -> Any:
     number = _number(x, y)
     if number is not None and number == 0 and not np.signbit(number):
         np.add(out, number, out=out)
-    elif _may_be_zero(out.dtype, number) and _has_negative_zeros(out):
+    elif _may_be_zero(out.dtype, number) and has_negative_zeros(out):
         _set_where_equal(np.bitwise_and, x, y, out)
     return out
 
@@ -216,7 +216,7 @@ def minimum_into(x: Any, y: Any, out: Any) -> Any:
     np.minimum(x, y, out=out)
     if not (_may_be_zero(out.dtype, _number(x, y)) and has_zeros(out)):
         return out
-    if _has_negative_zeros(x) or _has_negative_zeros(y):
+    if has_negative_zeros(x) or has_negative_zeros(y):
         _set_where_equal(np.bitwise_or, x, y, out)
     return out
 

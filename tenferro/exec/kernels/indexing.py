@@ -6,15 +6,14 @@ Gather and scatter build one integer array per operand axis, all broadcast toget
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tenferro.exec.expression import Expression
 from tenferro.exec.kernels.buffered import maximum, minimum
-from tenferro.exec.kernels.kernel import Array, KernelRows, OfOp
-from tenferro.exec.runtime.resources import CALLER, Resources
+from tenferro.exec.kernels.kernel import Array, KernelRows, OfOp, Planned
 from tenferro.ops.indexing import (
     DynamicSlice,
     DynamicUpdateSlice,
@@ -89,28 +88,17 @@ def _plain_rows(op: Any, shape: Sequence[int], sizes: Sequence[int], batch: int)
     return axis if is_whole and is_in_place else None
 
 
-class Gathered(OfOp):
-    """The kernel of gathers with known sizes: of whole rows by `take`, whose result is memory of its own."""
-
-    __slots__ = ()
-
-    def bind(
-        self,
-        op: Any,
-        inputs: tuple[TensorSpec, ...],
-        resources: Resources = CALLER,
-    ) -> Callable[..., Any]:
-        """The function for arrays of these types."""
-        x, indices = inputs
-        vector_axis, rank = op.index_vector_dim, indices.rank
-        axis = None
-        if x.is_static and indices.is_static and indices.dtype is not DType.U64:
-            sizes = op.resolved("slice_sizes", (x.shape, indices.shape))
-            axis = _plain_rows(op, x.shape, sizes, rank - (vector_axis < rank))
-        if axis is None:
-            return super().bind(op, inputs, resources)
-        key = "" if vector_axis == rank else f"[{':, ' * vector_axis}0]"
-        return Expression(f"{{0}}.take({{1}}{key}, {axis}, None, 'clip')")
+def rows_taken(op: Gather, x: TensorSpec, indices: TensorSpec) -> Expression | None:
+    """A gather of whole rows as `take`, whose result is memory of its own; None of other gathers."""
+    if not (x.is_static and indices.is_static) or indices.dtype is DType.U64:
+        return None
+    vector_axis, rank = op.index_vector_dim, indices.rank
+    sizes = op.resolved("slice_sizes", (x.shape, indices.shape))
+    axis = _plain_rows(op, x.shape, sizes, rank - (vector_axis < rank))
+    if axis is None:
+        return None
+    key = "" if vector_axis == rank else f"[{':, ' * vector_axis}0]"
+    return Expression(f"{{0}}.take({{1}}{key}, {axis}, None, 'clip')")
 
 
 def _signed(indices: Array) -> Array:
@@ -283,7 +271,7 @@ def dynamic_update_slice(op: DynamicUpdateSlice, x: Array, update: Array, *start
 
 
 ROWS: KernelRows = {
-    Gather: Gathered(gather, view=True),
+    Gather: Planned(gather, rows_taken, view=True),
     GatherDynamicSliceSizes: OfOp(gather, view=True),
     Scatter: OfOp(scatter),
     DynamicSlice: OfOp(dynamic_slice, view=True),

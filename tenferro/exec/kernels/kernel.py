@@ -13,7 +13,7 @@ from tenferro.ops import StdTensorOp
 from tenferro.types import DType, TensorSpec
 from tenferro.types.dtype import BFLOAT16
 
-__all__ = ["Array", "ByPayload", "Kernel", "KernelRows", "OfArrays", "OfOp", "bound", "elementwise",
+__all__ = ["Array", "ByPayload", "Kernel", "KernelRows", "OfArrays", "OfOp", "Planned", "bound", "elementwise",
            "in_float32"]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
@@ -109,6 +109,35 @@ class OfOp(Kernel):
     ) -> Callable[..., Any]:
         """The function of the op."""
         return partial(self._function, op)
+
+
+class Planned(OfOp):
+    """A kernel of an op and arrays, of which types may decide more.
+
+    Args:
+        plan: the function of arrays, of an op and the types of its inputs; None where they do not tell enough.
+    """
+
+    __slots__ = ("_plan",)
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        plan: Callable[..., Callable[..., Any] | None],
+        **facts: Any,
+    ) -> None:
+        super().__init__(function, **facts)
+        self._plan = plan
+
+    def bind(
+        self,
+        op: Any,
+        inputs: tuple[TensorSpec, ...],
+        resources: Resources = CALLER,
+    ) -> Callable[..., Any]:
+        """The planned function, or that of the op."""
+        function = self._plan(op, *inputs)
+        return super().bind(op, inputs, resources) if function is None else function
 
 
 class OfArrays(Kernel):

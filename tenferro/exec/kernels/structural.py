@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tenferro.dims import is_static
-from tenferro.exec.kernels.kernel import Array, ByPayload, KernelRows, OfOp
-from tenferro.exec.runtime.resources import CALLER, Resources
+from tenferro.exec.kernels.kernel import Array, ByPayload, KernelRows, OfOp, Planned
 from tenferro.ops.structural import (
     BroadcastInDim,
     Concatenate,
@@ -104,22 +103,11 @@ def _padding(
     return tuple(shape), tuple(target), tuple(source)
 
 
-class Padded(OfOp):
-    """The kernel of padding: where operands go is decided once, if extents are known."""
-
-    __slots__ = ()
-
-    def bind(
-        self,
-        op: Any,
-        inputs: tuple[TensorSpec, ...],
-        resources: Resources = CALLER,
-    ) -> Callable[..., Any]:
-        """The function for arrays of these types."""
-        shape = inputs[0].shape
-        if not (is_known(shape) and is_known(op.low) and is_known(op.high)):
-            return super().bind(op, inputs, resources)
-        return partial(padded, *_padding(shape, op.low, op.high, op.interior))
+def pad_planned(op: Pad, x: TensorSpec, value: TensorSpec) -> Callable[..., Any] | None:
+    """A padding of which it is decided where operands go; None where extents are not known."""
+    if not (is_known(x.shape) and is_known(op.low) and is_known(op.high)):
+        return None
+    return partial(padded, *_padding(x.shape, op.low, op.high, op.interior))
 
 
 def extract_diag(op: ExtractDiag, x: Array) -> Array:
@@ -155,7 +143,7 @@ ROWS: KernelRows = {
     Reshape: ByPayload(reshape, view=True),
     BroadcastInDim: OfOp(broadcast_in_dim, view=True),
     Slice: ByPayload(slice_, view=True),
-    Pad: Padded(lambda op, x, value: pad(x, value, op.low, op.high, op.interior)),
+    Pad: Planned(lambda op, x, value: pad(x, value, op.low, op.high, op.interior), pad_planned),
     Concatenate: OfOp(lambda op, *arrays: np.concatenate(arrays, op.axis)),
     Reverse: OfOp(lambda op, x: np.flip(x, op.axes), view=True),
     ExtractDiag: OfOp(extract_diag, view=True),

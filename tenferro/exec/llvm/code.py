@@ -486,13 +486,31 @@ class Code:
 
     def _widened(self, bits: str, dtype: DType) -> str:
         """The float32 of the bits of a number."""
+        if dtype is DType.F16:
+            return self._of_half(bits)
+        wide = self.value(f"zext i16 {bits} to i32")
+        return self.value(f"bitcast i32 {self.value(f'shl i32 {wide}, 16')} to float")
+
+    def _narrowed(self, value: str, dtype: DType) -> str:
+        """The bits of a float32, rounded; LLVM's own bfloat16 would have no subnormal numbers on some processors."""
+        if dtype is DType.F16:
+            return self._half(value)
+        bits = self.value(f"bitcast float {value} to i32")
+        last = self.value(f"and i32 {self.value(f'lshr i32 {bits}, 16')}, 1")
+        carried = self.value(f"add i32 {self.value(f'add i32 {bits}, 32767')}, {last}")
+        is_nan = self.value(f"fcmp uno float {value}, {value}")
+        sign = self.value(f"and i32 {bits}, {-0x80000000}")
+        nan = self.value(f"or i32 {sign}, {0x7FC00000}")
+        chosen = self.value(f"select i1 {is_nan}, i32 {nan}, i32 {carried}")
+        return self.value(f"trunc i32 {self.value(f'lshr i32 {chosen}, 16')} to i16")
+
+    def _of_half(self, bits: str) -> str:
+        """The float32 of a float16's bits, by integers where the processor does not convert them."""
         value = self.value
-        if dtype is DType.F16 and self.converts_halves:
+        if self.converts_halves:
             return value(f"fpext half {value(f'bitcast i16 {bits} to half')} to float")
-        wide = value(f"zext i16 {bits} to i32")
-        if dtype is not DType.F16:
-            return value(f"bitcast i32 {value(f'shl i32 {wide}, 16')} to float")
         # As if the exponent were a float32's, of which the difference is a factor; subnormal numbers become normal.
+        wide = value(f"zext i16 {bits} to i32")
         magnitude = value(f"and i32 {wide}, {0x7FFF}")
         small = value(f"bitcast i32 {value(f'shl i32 {magnitude}, 13')} to float")
         scaled = value(f"fmul float {small}, {literal(2.0**112, DType.F32)}")
@@ -502,35 +520,29 @@ class Code:
         scaled = value(f"or i32 {value(f'bitcast float {scaled} to i32')}, {exponent}")
         return value(f"bitcast i32 {value(f'or i32 {scaled}, {sign}')} to float")
 
-    def _narrowed(self, number: str, dtype: DType) -> str:
-        """The bits of a float32, rounded; LLVM's own bfloat16 would have no subnormal numbers on some processors."""
+    def _half(self, number: str) -> str:
+        """The bits of a float32 rounded to float16, by integers where the processor does not convert them."""
         value = self.value
-        if dtype is DType.F16 and self.converts_halves:
+        if self.converts_halves:
             return value(f"bitcast half {value(f'fptrunc float {number} to half')} to i16")
         bits = value(f"bitcast float {number} to i32")
-        is_nan = value(f"fcmp uno float {number}, {number}")
         sign = value(f"and i32 {bits}, {-0x80000000}")
-        if dtype is DType.F16:
-            magnitude = value(f"xor i32 {bits}, {sign}")
-            # Beside a half, a float32 has the places of a subnormal float16, and rounds to them.
-            sum_ = value(f"fadd float {value(f'bitcast i32 {magnitude} to float')}, 0.5")
-            small = value(f"sub i32 {value(f'bitcast float {sum_} to i32')}, {0x3F000000}")
-            # Others are rounded by the bits that go, with another exponent; a tie by the last that stays.
-            last = value(f"and i32 {value(f'lshr i32 {magnitude}, 13')}, 1")
-            moved = value(f"sub i32 {magnitude}, {(112 << 23) - 0xFFF}")
-            rounded = value(f"lshr i32 {value(f'add i32 {moved}, {last}')}, 13")
-            is_small = value(f"icmp ult i32 {magnitude}, {113 << 23}")
-            chosen = value(f"select i1 {is_small}, i32 {small}, i32 {rounded}")
-            is_large = value(f"icmp uge i32 {magnitude}, {143 << 23}")
-            chosen = value(f"select i1 {is_large}, i32 {0x7C00}, i32 {chosen}")
-            chosen = value(f"select i1 {is_nan}, i32 {0x7E00}, i32 {chosen}")
-            chosen = value(f"or i32 {chosen}, {value(f'lshr i32 {sign}, 16')}")
-            return value(f"trunc i32 {chosen} to i16")
-        last = value(f"and i32 {value(f'lshr i32 {bits}, 16')}, 1")
-        carried = value(f"add i32 {value(f'add i32 {bits}, 32767')}, {last}")
-        nan = value(f"or i32 {sign}, {0x7FC00000}")
-        chosen = value(f"select i1 {is_nan}, i32 {nan}, i32 {carried}")
-        return value(f"trunc i32 {value(f'lshr i32 {chosen}, 16')} to i16")
+        magnitude = value(f"xor i32 {bits}, {sign}")
+        # Beside a half, a float32 has the places of a subnormal float16, and rounds to them.
+        beside = value(f"fadd float {value(f'bitcast i32 {magnitude} to float')}, 0.5")
+        small = value(f"sub i32 {value(f'bitcast float {beside} to i32')}, {0x3F000000}")
+        # Others are rounded by the bits that go, with another exponent; a tie by the last that stays.
+        last = value(f"and i32 {value(f'lshr i32 {magnitude}, 13')}, 1")
+        moved = value(f"sub i32 {magnitude}, {(112 << 23) - 0xFFF}")
+        rounded = value(f"lshr i32 {value(f'add i32 {moved}, {last}')}, 13")
+        is_small = value(f"icmp ult i32 {magnitude}, {113 << 23}")
+        chosen = value(f"select i1 {is_small}, i32 {small}, i32 {rounded}")
+        is_large = value(f"icmp uge i32 {magnitude}, {143 << 23}")
+        chosen = value(f"select i1 {is_large}, i32 {0x7C00}, i32 {chosen}")
+        is_nan = value(f"fcmp uno float {number}, {number}")
+        chosen = value(f"select i1 {is_nan}, i32 {0x7E00}, i32 {chosen}")
+        chosen = value(f"or i32 {chosen}, {value(f'lshr i32 {sign}, 16')}")
+        return value(f"trunc i32 {chosen} to i16")
 
 
 def arguments(pointers: Sequence[str], numbers: Sequence[str]) -> str:

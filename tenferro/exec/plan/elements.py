@@ -23,7 +23,7 @@ from tenferro.exec.plan.element_writer import (
     is_positive,
     known_operands,
 )
-from tenferro.exec.plan.rewrite import operator_of
+from tenferro.exec.plan.rewrite import has_operators, operator_of
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.ops.analytic import Sqrt
 from tenferro.ops.control import ControlOp, Scan
@@ -74,13 +74,7 @@ def is_few(spec: TensorSpec) -> bool:
     >>> [is_few(TensorSpec.parse(text)) for text in ("f64[2,2]", "f64[]", "f64[10]", "f16[2]", "c128[2]")]
     [True, False, False, False, False]
     """
-    return (
-        spec.rank > 0
-        and spec.is_static
-        and 0 < spec.size <= MOST
-        and spec.dtype.kind in "biuf"
-        and spec.dtype not in (DType.F16, DType.BF16)
-    )
+    return spec.rank > 0 and spec.is_static and 0 < spec.size <= MOST and has_operators(spec.dtype)
 
 
 def _price(step: ExecInstruction, part: _Part) -> float | None:

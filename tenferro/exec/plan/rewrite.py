@@ -34,7 +34,7 @@ from tenferro.ops.indexing import DynamicSlice, DynamicUpdateSlice, Gather, Scat
 from tenferro.ops.structural import BroadcastInDim, Concatenate, Reshape, Slice
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["SPREADING", "as_array", "operator_of", "rewritten"]
+__all__ = ["SPREADING", "as_array", "has_operators", "operator_of", "rewritten"]
 
 OPERATORS = {
     el.Add: "{0} + {1}",
@@ -135,9 +135,14 @@ def _typing(dtype: DType) -> tuple[str, dict[str, Any]]:
     return f"{{{dtype.value}}}({{0}})", {dtype.value: dtype.dtype.type}
 
 
+def has_operators(dtype: DType) -> bool:
+    """Whether Python has operators for numbers of a dtype, with the results of NumPy's functions."""
+    return dtype.kind in "biuf" and dtype not in (DType.F16, DType.BF16)
+
+
 def operator_of(op: Any, dtype: DType) -> tuple[str | None, Mapping[str, Any]]:
     """The text of an elementwise op on numbers, of the dtype of the last, and what it names; None if there is none."""
-    if dtype.kind not in "biuf" or dtype in (DType.F16, DType.BF16):
+    if not has_operators(dtype):
         return None, {}
     is_python = dtype in PYTHONS
     if isinstance(op, el.Compare):
@@ -169,8 +174,6 @@ def operator_of(op: Any, dtype: DType) -> tuple[str | None, Mapping[str, Any]]:
                 {name: function, **({"float64": np.float64} if is_python else {})},
             )
         return f"{{0}} if {{0}} {sign}= {{1}} else {{1}}", {}
-    if isinstance(op, (el.And, el.Or, el.Xor)) and dtype.is_float:
-        return None, {}
     if isinstance(op, (el.Add, el.Subtract, el.Multiply, el.Negate, el.Abs)) and (
         dtype.is_bool or (dtype.kind == "u" and isinstance(op, el.Negate))
     ):
@@ -215,9 +218,9 @@ class _Rewriter:
             for slot in step.input_slots:
                 self.readers.setdefault(slot, []).append(step)
         for slot, value in self.constants.items():
-            known = range_of_constant(value)
-            if known is not None:
-                self.ranges[slot] = known
+            values = range_of_constant(value)
+            if values is not None:
+                self.ranges[slot] = values
             if value.ndim == 1 and value.size <= 8 and self.types[slot].dtype.is_integer:
                 self.components[slot] = [(int(element),) for element in value]
 
@@ -270,12 +273,16 @@ class _Rewriter:
         self.steps.append(step)
         self.makers.update([(slot, step) for slot in step.output_slots])
 
+    def _slot(self, spec: TensorSpec) -> int:
+        """A slot for another value."""
+        self.types.append(spec)
+        return len(self.types) - 1
+
     def _new(
         self, spec: TensorSpec, like: ExecInstruction, function: Expression, *slots: int
     ) -> int:
         """The slot of a value that a step before needs."""
-        self.types.append(spec)
-        slot = len(self.types) - 1
+        slot = self._slot(spec)
         self._add(
             like._replace(
                 function=function, input_slots=slots, output_slots=(slot,), output_types=(spec,),
@@ -286,13 +293,11 @@ class _Rewriter:
 
     def _typed(self, slot: int) -> int:
         """NumPy's number for one of Python's."""
-        known = self.typed.get(slot)
-        if known is None:
+        if slot not in self.typed:
             spec = self.types[slot]
             like = ExecInstruction(el.Convert(spec.dtype), np.asarray, np.asarray, (), (), ())
-            known = self._new(spec, like, Expression(*_typing(spec.dtype)), slot)
-            self.typed[slot] = known
-        return known
+            self.typed[slot] = self._new(spec, like, Expression(*_typing(spec.dtype)), slot)
+        return self.typed[slot]
 
     def _with_float(self, step: ExecInstruction) -> ExecInstruction:
         """The step that makes Python's number of a kernel's where numbers are computed of it, after that kernel's."""
@@ -306,8 +311,7 @@ class _Rewriter:
         readers = [reader for reader in self.readers.get(y, ()) if reader is not None]
         if not any([self._is_of_numbers(reader) for reader in readers]):
             return step
-        self.types.append(spec)
-        kernels = len(self.types) - 1
+        kernels = self._slot(spec)
         self._add(step._replace(output_slots=(kernels,)))
         function = Expression(*_conversion(spec.dtype))
         return ExecInstruction(
@@ -322,26 +326,25 @@ class _Rewriter:
 
     def literal(self, slot: int) -> str | None:
         """Python's literal of a value that is known."""
-        known = self.ranges.get(slot)
-        if known is None or known[0] != known[1] or self.types[slot].shape:
+        least, most = self.ranges.get(slot, (0, 1))
+        if least != most or self.types[slot].shape:
             return None
         if self.types[slot].dtype.is_bool:
-            return str(bool(known[0]))
-        return str(known[0]) if known[0] >= 0 else f"({known[0]})"
+            return str(bool(least))
+        return str(least) if least >= 0 else f"({least})"
 
     def elements(self, slot: int) -> Any:
         """The slots of the elements of a row of integers, Python's if it is read here; tuples of known ones."""
-        known = self.components.get(slot)
-        if known is None:
+        if slot not in self.components:
             spec = self.types[slot]
             element = TensorSpec((), spec.dtype)
             like = ExecInstruction(Reshape(()), np.asarray, np.asarray, (), (), ())
-            known = self.components[slot] = [
+            self.components[slot] = [
                 self._new(element, like, Expression(f"int({{0}}[{place}])"), slot)
                 for place in range(spec.shape[0])
             ]
-            self.indices.update(known)
-        return known
+            self.indices.update(self.components[slot])
+        return self.components[slot]
 
     def _expressed(
         self,
@@ -379,8 +382,8 @@ class _Rewriter:
 
     def _is_all(self, slot: int, value: bool) -> bool:
         """Whether it is a constant of which each element is this truth value."""
-        known = self.constants.get(slot)
-        return known is not None and known.dtype == bool and bool((known == value).all())
+        constant = self.constants.get(slot)
+        return constant is not None and constant.dtype == bool and bool((constant == value).all())
 
     def _know(self, step: ExecInstruction) -> None:
         """Note the range of a result, a comparison that ranges decide, and a remainder to which they leave nothing."""
@@ -393,12 +396,12 @@ class _Rewriter:
             if x and n and n[0] > 0 and -n[0] < x[0] and x[1] < n[0]:
                 self.same[y] = inputs[0]
                 return
-        known = self._range(step) if not isinstance(op, el.Select) else self._range_of_choice(step)
-        if known is None:
+        values = self._range_of_choice(step) if isinstance(op, el.Select) else self._range(step)
+        if values is None:
             return
-        self.ranges[y] = known
-        if isinstance(op, el.Compare) and known[0] == known[1]:
-            self.constants[y] = np.broadcast_to(np.bool_(known[0]), self.types[y].shape)
+        self.ranges[y] = values
+        if isinstance(op, el.Compare) and values[0] == values[1]:
+            self.constants[y] = np.broadcast_to(np.bool_(values[0]), self.types[y].shape)
 
     def _range(
         self, step: ExecInstruction, of: Mapping[int, Range | None] = MappingProxyType({})
@@ -441,16 +444,11 @@ class _Rewriter:
     def _number(self, step: ExecInstruction) -> None:
         """Write a step on numbers, if there is an expression for it."""
         (y,), inputs = step.output_slots, step.input_slots
-        spec = self.types[y]
-        known = range_of(
-            step.op,
-            [(self.types[slot].dtype, self.ranges.get(slot)) for slot in inputs],
-            spec.dtype,
-        )
-        if known is not None:
-            self.ranges[y] = known
-            if known[0] == known[1]:
-                self.constants[y] = np.array(known[0], spec.dtype.dtype)
+        known_range = self._range(step)
+        if known_range is not None:
+            self.ranges[y] = known_range
+            if known_range[0] == known_range[1]:
+                self.constants[y] = np.array(known_range[0], self.types[y].dtype.dtype)
                 self.constants[y].flags.writeable = False
                 return
         if isinstance(step.op, el.Select):
@@ -469,7 +467,7 @@ class _Rewriter:
             return
         is_ours = [slot in self.indices or self.literal(slot) is not None for slot in inputs]
         is_read = [slot in self.indices for slot in inputs]
-        if known is not None and all(is_ours):
+        if known_range is not None and all(is_ours):
             slots, names = list[int](), dict[str, str]()
             for number, slot in enumerate(inputs):
                 literal = self.literal(slot)
@@ -592,9 +590,9 @@ class _Rewriter:
         if other not in self.free and other not in self.added:
             spec = step.output_types[0]
             zero = self._constant(np.zeros((), spec.dtype.dtype))
-            self.types.append(spec)
-            self._add(step._replace(input_slots=(other, zero), output_slots=(len(self.types) - 1,)))
-            other = len(self.types) - 1
+            whole = self._slot(spec)
+            self._add(step._replace(input_slots=(other, zero), output_slots=(whole,)))
+            other = whole
         added = self.added[window]
         return change(
             self,
@@ -608,9 +606,9 @@ class _Rewriter:
     def _constant(self, value: Any) -> int:
         """The slot of a constant of rank 0."""
         value.flags.writeable = False
-        self.types.append(TensorSpec((), DType.of(value.dtype)))
-        self.constants[len(self.types) - 1] = value
-        return len(self.types) - 1
+        slot = self._slot(TensorSpec((), DType.of(value.dtype)))
+        self.constants[slot] = value
+        return slot
 
     def _chosen(self, step: ExecInstruction) -> ExecInstruction | None:
         """One of two rows, where a number decides."""

@@ -26,10 +26,9 @@ from tenferro.exec.schedule import ExecInstruction, ExecProgram, Over
 from tenferro.ops.control import Scan, While
 from tenferro.ops.elementwise import Add
 from tenferro.ops.structural import BroadcastInDim, Reshape, Reverse, Slice, Transpose
+from tenferro.types import DType
 
 __all__ = ["turns"]
-
-from tenferro.types import DType
 
 PLAIN_VIEWS = (Slice, Reshape, Transpose, Reverse)
 """Ops whose views can be written to."""
