@@ -28,14 +28,15 @@ test: $(STAMP) ## run the test suite
 
 OLDEST := .venv-oldest
 
-oldest-environment: ## install the oldest jaxlib that is supported
+oldest-environment: ## install the oldest jaxlib and llvmlite that are supported
 	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check \
 		'jax==0.8.0' 'jaxlib==0.8.0' -e '.[xla,test]' -e examples/tropical
+	-$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check 'llvmlite==0.45.0'
 
-oldest: oldest-environment ## run what touches jaxlib with the oldest jaxlib that is supported, in an environment of its own
+oldest: oldest-environment ## run what touches jaxlib and llvmlite with the oldest that are supported, in an environment of its own
 	$(OLDEST)/bin/python -m pytest -n 2 $(addprefix tests/xla_peer/test_,executable.py executor.py compile_cache.py \
-		artifact.py inside_jax.py jax_export.py sharding.py)
+		artifact.py inside_jax.py jax_export.py sharding.py) $(addprefix tests/exec/test_llvm,.py _link.py)
 
 lint: $(STAMP) ## style, spelling and import contracts
 	$(BIN)/ruff check .

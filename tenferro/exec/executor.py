@@ -23,7 +23,7 @@ from tenferro.exec.extensions import ExtensionRegistry, ExtensionRuntime
 from tenferro.exec.finite import finite_or_raise
 from tenferro.exec.interpreter import failure, interpret, results_of
 from tenferro.exec.latest import Compiled, Latest
-from tenferro.exec.llvm.link import is_installed
+from tenferro.exec.llvm.link import OLDEST, is_installed
 from tenferro.exec.llvm.listing import llvm_of
 from tenferro.exec.llvm.loop import LoopCompiler
 from tenferro.exec.plan import Binder, Pass, planning
@@ -126,7 +126,7 @@ class GraphExecutor:
             )
         if compiled is True and not is_installed():
             raise InvalidConfigError(
-                "GraphExecutor: compiled=True needs llvmlite; pip install -e '.[llvm]'"
+                f"GraphExecutor: compiled=True needs llvmlite {OLDEST[0]}.{OLDEST[1]} or later; pip install -e '.[llvm]'"
             )
         compiles = backend is NUMPY and not check_finite and compiled and is_installed()
         folder = os.environ.get(CACHE_VARIABLE, "") if cache_dir is None else cache_dir

@@ -414,8 +414,22 @@ def test_long_texts_are_interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_llvmlite(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "is_installed", lambda: False)
     assert tnf.GraphExecutor().compiler is None
-    with pytest.raises(errors.InvalidConfigError, match="llvmlite"):
+    with pytest.raises(errors.InvalidConfigError, match=r"llvmlite 0\.45 or later"):
         tnf.GraphExecutor(compiled=True)
+
+
+@pytest.mark.parametrize(
+    ("version", "is_enough"),
+    [("0.44.0", False), ("0.45.0", True), ("0.51.0dev0", True), ("1.0", True), ("unknown", False)],
+)
+def test_older_versions_of_llvmlite_are_as_none(
+    version: str, is_enough: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "version", {"llvmlite": version}.__getitem__)
+    monkeypatch.setattr(link, "installed_version", link.installed_version.__wrapped__)
+    assert link.is_installed() == is_enough
+    monkeypatch.setattr(link, "find_spec", lambda _: None)
+    assert not link.is_installed()
 
 
 def test_check_finite_interprets() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import platform
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
@@ -19,6 +20,8 @@ from tenferro.program import BoundedCache
 __all__ = ["Linker", "Processor", "is_installed", "module_of", "processor"]
 
 
+OLDEST = 0, 45
+"""Version of llvmlite, whose LLVM is the first one there that reads pointers without types."""
 VERSION = 3
 """Of how texts become machine code: options and passes."""
 PASSES = 5e6, 100e3
@@ -31,9 +34,18 @@ SCIPYS = (blas, gamma)
 """Modules that call SciPy, which is imported for the first text with their prefix."""
 
 
+@cache
+def installed_version() -> tuple[int, int]:
+    """Of llvmlite; zeros where it is not there."""
+    if find_spec("llvmlite") is None:
+        return 0, 0
+    numbers = re.match(r"(\d+)\.(\d+)", version("llvmlite"))
+    return (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
+
+
 def is_installed() -> bool:
-    """Whether llvmlite is there."""
-    return find_spec("llvmlite") is not None
+    """Whether llvmlite is there, and no older than texts need."""
+    return installed_version() >= OLDEST
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ SMALLEST, LARGEST = 2.0**-900, 2.0**900
 """Sizes of dividends between which no step overflows, and the remainder is exact."""
 MOST_SCALED = 100
 """Powers of two up to which divisors are larger or smaller than 1."""
-PURE = "nounwind willreturn speculatable memory(none)"
+PURE = "nounwind willreturn speculatable readnone"
 
 
 def divided_by(code: Code, x: str, divisor: str) -> str:
