@@ -36,7 +36,7 @@ oldest-environment: ## install the oldest jaxlib and llvmlite that are supported
 
 oldest: oldest-environment ## run what touches jaxlib and llvmlite with the oldest that are supported, in an environment of its own
 	$(OLDEST)/bin/python -m pytest -n 2 $(addprefix tests/xla_peer/test_,executable.py executor.py compile_cache.py \
-		artifact.py inside_jax.py jax_export.py sharding.py) $(addprefix tests/exec/test_llvm,.py _link.py)
+		artifact.py inside_jax.py jax_export.py sharding.py) $(addprefix tests/exec/test_llvm,.py _link.py _vectors.py)
 
 lint: $(STAMP) ## style, spelling and import contracts
 	$(BIN)/ruff check .

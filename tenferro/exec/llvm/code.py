@@ -101,6 +101,7 @@ class Code:
         late: functions that are written in the places of their calls after that, on one number.
         late_lanes: and on lanes, with their declarations.
         work: instructions that run in all, by estimate; of a while loop those of one turn.
+        innermost: the work of each loop without another one inside, by the label of its block.
         while_loops: how many there are.
         areas: scratch of values in the middle, as offsets of arguments of the function: LLVM knows then that they lie
             apart.
@@ -133,6 +134,7 @@ class Code:
         self._count = 0
         self._known: list[dict[Any, Any]] = [{}]
         self.work, self.often = 0, 1
+        self.innermost: dict[str, int] = {}
         self.while_loops = self.largest_call = 0
         self._is_innermost = True
         self._vectors = dict.fromkeys(self.lanes, 0.0)
@@ -317,6 +319,7 @@ class Code:
             body(i)
         if self._is_innermost:
             self._count_vectors(count, self.work - work)
+            self.innermost[inside[1:]] = self.work - work
         self._is_innermost = False
         following = self.value(f"add nsw i64 {i}, 1")
         back = self.block

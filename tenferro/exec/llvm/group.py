@@ -18,6 +18,7 @@ from tenferro.exec.llvm.code import (
     llvm_type,
 )
 from tenferro.exec.llvm.control import Emitter
+from tenferro.exec.llvm.first_call import Work
 from tenferro.exec.llvm.folding import BLOCK, CHAINED, CHAINS, cell_of
 from tenferro.exec.llvm.link import Linker
 from tenferro.exec.llvm.reduction import TOTALS, identity
@@ -75,7 +76,7 @@ class CompiledGroup:
         assert isinstance(step.op, Tiles)
         self.op, self.linker = step.op, linker
         self.rows = _rows(step, types)
-        self._texts: BoundedCache[tuple[str, int, int | None]] = BoundedCache(TEXTS)
+        self._texts: BoundedCache[tuple[str, int, Work | None]] = BoundedCache(TEXTS)
         specs = [*[types[s] for s in step.input_slots], *step.op.results]
         self.text, _, _ = self.text_of(tuple(map(_dense, specs)), step.op.lead)
 
@@ -96,13 +97,13 @@ class CompiledGroup:
             return function, scratch, True
         return self.linker.function(text, pointers, numbers=2), scratch, False
 
-    def text_of(self, walks: tuple[Walk, ...], lead: int) -> tuple[str, int, int | None]:
-        """The text, bytes of scratch, and the instructions that run for all rows, by estimate; None where LLVM's passes
+    def text_of(self, walks: tuple[Walk, ...], lead: int) -> tuple[str, int, Work | None]:
+        """The text, bytes of scratch, and the work of all rows, by estimate; None where LLVM's passes
         decide the order of a sum.
         """
         return self._texts.get((walks, lead), lambda: self._written(walks, lead))
 
-    def _written(self, walks: Sequence[Walk], lead: int) -> tuple[str, int, int | None]:
+    def _written(self, walks: Sequence[Walk], lead: int) -> tuple[str, int, Work | None]:
         code = self.linker.processor.code()
         body = Body(code)
         writer = _Writer(self.op, self.rows, code, body, walks, lead)
@@ -112,7 +113,7 @@ class CompiledGroup:
         text = _entered(code, names, ("%start", "%stop")) + code.lanes_text()
         totals = zip(self.rows.totals, self.op.totals, strict=True)
         is_ordered = not any([_is_in_any_order(op, spec) for op, spec in totals])
-        return text, body.scratch_bytes, code.work if is_ordered else None
+        return text, body.scratch_bytes, Work.of(code) if is_ordered else None
 
 
 def _entered(code: Code, pointers: Sequence[str], numbers: Sequence[str]) -> str:

@@ -14,7 +14,8 @@ from typing import Any
 
 from tenferro.compile_cache import CompileCache
 from tenferro.exec.llvm import array_function, blas, gamma, python_calls
-from tenferro.exec.llvm.code import ALONG_LANES, LATE, Code
+from tenferro.exec.llvm.code import LATE, Code
+from tenferro.exec.llvm.first_call import UNOPTIMISED, Work, for_first_call, passes, without_passes
 from tenferro.program import BoundedCache
 
 __all__ = ["Linker", "Processor", "is_installed", "module_of", "processor"]
@@ -24,10 +25,6 @@ OLDEST = 0, 45
 """Version of llvmlite, whose LLVM is the first one there that reads pointers without types."""
 VERSION = 3
 """Of how texts become machine code: options and passes."""
-PASSES = 5e6, 100e3
-"""Nanoseconds that LLVM's passes take, and for each line of a text."""
-UNOPTIMISED = 0.08
-"""Nanoseconds that an instruction takes longer without them."""
 UNKNOWN = b"__truncdfhf2", b"__truncsfhf2", b"__extendhfsf2"
 """Functions of compilers' libraries, which are not there when code is linked in memory."""
 SCIPYS = (blas, gamma)
@@ -192,7 +189,7 @@ class Linker:
     def function_for_one_call(
         self,
         text: str,
-        work: int | None,
+        work: Work | None,
         pointers: int,
         numbers: int = 0,
         has_lock: bool = False,
@@ -200,8 +197,7 @@ class Linker:
         """The same without LLVM's passes: it is linked in a fraction of their time, is slower, and gives the same bits.
 
         Args:
-            work: instructions that a call runs, by estimate; None where nothing tells, and where the passes decide what
-                the bits are.
+            work: of the call, by estimate; None where nothing tells, and where the passes decide what the bits are.
 
         Returns:
             None where the passes pay at once, by an estimate; for a text that has been asked for before; and where a
@@ -212,9 +208,10 @@ class Linker:
         first = object()
         if self._asked_for.get(text, lambda: first) is not first:
             return None
-        if work * UNOPTIMISED > _passes(text):
+        plain = for_first_call(text, work, max(self.processor.lanes))
+        if plain is None:
             return None
-        return self._linked(text, pointers, numbers, has_lock, is_optimised=False)
+        return self._linked(plain, pointers, numbers, has_lock, is_optimised=False)
 
     def built_in(
         self, text: str, symbols: Mapping[str, int], is_optimised: bool
@@ -239,7 +236,7 @@ class Linker:
 
     def parts(self, text: str) -> int:
         """After how many parts of a while loop, without LLVM's passes, it has taken longer than these would."""
-        return max(1, round(_passes(text) / (UNOPTIMISED * python_calls.PART)))
+        return max(1, round(passes(text) / (UNOPTIMISED * python_calls.PART)))
 
     def cache_clear(self) -> None:
         """Forget every function that nothing else holds."""
@@ -283,12 +280,6 @@ class Linker:
         return code
 
 
-def _passes(text: str) -> float:
-    """Nanoseconds that LLVM's passes take, by estimate."""
-    start, for_a_line = PASSES
-    return start + for_a_line * text.count("\n")
-
-
 def _compiled(text: str, machine: Any, is_optimised: bool = True) -> bytes:
     """Machine code, as an object file in memory.
 
@@ -321,8 +312,7 @@ def _modules(text: str, machine: Any, is_optimised: bool) -> Iterator[Any]:
         except RuntimeError:
             continue
         yield module
-    parts = [part.partition(ALONG_LANES)[0] for part in text.split(LATE)]
-    yield _parsed("".join(parts), machine)
+    yield _parsed(without_passes(text), machine)
 
 
 def _parsed(text: str, machine: Any) -> Any:

@@ -15,6 +15,7 @@ from tenferro.errors import TenferroError
 from tenferro.exec.llvm import blas, python_calls
 from tenferro.exec.llvm.code import NotCompiledError
 from tenferro.exec.llvm.control import COMPILED, Emitter
+from tenferro.exec.llvm.first_call import Work
 from tenferro.exec.llvm.host import HostCalls, Kernels
 from tenferro.exec.llvm.link import Linker, Processor
 from tenferro.exec.llvm.loop_text import LoopText
@@ -52,6 +53,8 @@ HEAVY: dict[type, float] = {
 """Microseconds of an instruction of these, which are several calls of NumPy, or of SciPy from a runtime."""
 TURNS = 16
 """Of a while loop, which nothing tells."""
+WHILE_TURNS = 100
+"""Of one that is large enough to wait for."""
 
 COMPILED_PER_CALL = 4
 """Instructions for each that is a call of the interpreter's kernel, below which a loop is interpreted."""
@@ -324,7 +327,9 @@ def written(
             lambda: emitter.step(op, consts, held),
             "%parts",
         )
-    work = code.work if code.while_loops <= isinstance(op, While) else None
+    work: Work | None = None
+    if code.while_loops <= isinstance(op, While):
+        work = Work.of(code, WHILE_TURNS if code.while_loops else 1)
     put_back()
     code.line(f"ret i64 {status}")
     pointers = [*names, *[memory.pointer for memory in stacks]]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from tenferro.exec.llvm.first_call import Work
+
 __all__ = ["LoopText"]
 
 
@@ -17,7 +19,7 @@ class LoopText(NamedTuple):
         pointers: how many the function takes.
         constants: large ones.
         scratch: bytes.
-        work: instructions that run by estimate, in a turn of a while loop, if that is known.
+        work: of a call, if that is known.
         largest_call: instructions of the largest call of BLAS or LAPACK, by estimate.
     """
 
@@ -25,5 +27,5 @@ class LoopText(NamedTuple):
     pointers: int
     constants: Sequence[Any]
     scratch: int
-    work: int | None
+    work: Work | None
     largest_call: int

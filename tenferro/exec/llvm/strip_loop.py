@@ -16,6 +16,7 @@ import numpy as np
 from tenferro.exec.llvm import python_calls
 from tenferro.exec.llvm.code import Index, NotCompiledError
 from tenferro.exec.llvm.control import Emitter
+from tenferro.exec.llvm.first_call import Work
 from tenferro.exec.llvm.host import Kernels
 from tenferro.exec.llvm.link import Linker, Processor
 from tenferro.exec.llvm.loop_text import LoopText
@@ -90,7 +91,8 @@ def _written(
     text = code.text("loop", every, ["%start"], is_internal=True)
     text += python_calls.entry(code, every, ["%start"]) + code.lanes_text()
     constants = [array for _, array in body.constants]
-    return LoopText(text, len(every), constants, body.scratch_bytes, code.work, code.largest_call)
+    work = Work.of(code).times(strips.count)
+    return LoopText(text, len(every), constants, body.scratch_bytes, work, code.largest_call)
 
 
 class StripLoop:
@@ -155,7 +157,7 @@ class StripLoop:
     def _first_function(self) -> Callable[..., int]:
         """One for this call only, where that pays, or the one that is kept."""
         text, pointers = self.text, self.written.pointers
-        work = None if self.written.work is None else self.written.work * self.strips.count
+        work = self.written.work
         function = self.linker.function_for_one_call(text, work, pointers, 1, has_lock=True)
         if function is None:
             function = self._function = self.linker.function(text, pointers, 1, has_lock=True)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from tenferro.exec.kernels.sums_of_products import SumOfProducts
 from tenferro.exec.llvm.code import Index, NotCompiledError, llvm_type
+from tenferro.exec.llvm.first_call import Work
 from tenferro.exec.llvm.link import Linker, Processor
 from tenferro.program import BoundedCache
 
@@ -44,7 +45,7 @@ class CompiledSums:
         text = self._texts.get(sums, lambda: self._written(sums))
         if text is None:
             return None
-        work = multiplications // text.lanes * UNOPTIMISED_WORK
+        work = Work(multiplications // text.lanes * UNOPTIMISED_WORK)
         function = self.linker.function_for_one_call(text.text, work, 3, numbers=2)
         return function or self.linker.function(text.text, 3, numbers=2), text.tasks
 
