@@ -90,6 +90,14 @@ def numpy(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run | N
     return None if gradient else lambda: kernel.numpy(*arguments)
 
 
+def calls(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run | None:
+    """NumPy by hand, call by call, where `numpy` goes another way."""
+    if gradient or kernel.calls is None:
+        return None
+    by_hand = kernel.calls
+    return lambda: by_hand(*arguments)
+
+
 def numba(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run | None:
     """The loop by hand, compiled by numba."""
     if gradient or kernel.numba is None or importlib.util.find_spec("numba") is None:
@@ -105,6 +113,7 @@ CONTESTANTS: dict[str, Callable[[Kernel, tuple[Any, ...], bool], Run | None]] = 
     "PJRT": peer,
     "jax": jitted,
     "numpy": numpy,
+    "calls": calls,
     "numba": numba,
 }
 """In the order of the table's columns."""

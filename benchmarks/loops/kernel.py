@@ -25,6 +25,8 @@ class Kernel:
             where it does not.
         size: of the measured inputs; NumPy by hand takes 10 to 200 ms on them.
         small: of the inputs on which results are compared.
+        calls: by hand, too, call by call what `traced` does, where `numpy` goes another way: by triangles, by matrix
+            products, or by a function of NumPy's own.
         numba: a loop to be compiled by `numba.njit`; none where the definition is no loop over numbers.
         gradient: the argument in which the sum of squares of the first result is differentiated.
         tolerance: relative to the largest element, for other orders of summation.
@@ -37,6 +39,7 @@ class Kernel:
     numpy: Callable[..., Any]
     size: tuple[int, ...]
     small: tuple[int, ...]
+    calls: Callable[..., Any] | None = None
     numba: Callable[..., Any] | None = None
     gradient: int | None = None
     tolerance: float = 1e-9

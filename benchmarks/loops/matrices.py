@@ -44,6 +44,20 @@ def durbin_numpy(r):
     return y
 
 
+def durbin_calls(r):
+    size = len(r)
+    places = np.arange(size)
+    y, alpha, beta = np.where(places == 0, -r[0], 0.0), -r[0], 1.0
+    for k in range(1, size):
+        beta = (1 - alpha * alpha) * beta
+        is_known = places < k
+        turned = np.where(is_known, (k - 1 - places) % size, 0)
+        alpha = -(r[k] + np.sum(np.where(is_known, r[turned] * y, 0.0))) / beta
+        y = np.where(is_known, y + alpha * y[turned], 0.0)
+        y[k] = alpha
+    return y
+
+
 def durbin_numba(r):
     y, z = np.zeros_like(r), np.zeros_like(r)
     y[0] = -r[0]
@@ -208,6 +222,18 @@ def correlation_numpy(data):
     return table
 
 
+def correlation_calls(data):
+    mean = np.mean(data, axis=0)
+    deviation = np.sqrt(np.mean((data - mean) ** 2, axis=0))
+    deviation = np.where(deviation <= 0.1, 1.0, deviation)
+    scaled = (data - mean) / (np.sqrt(len(data)) * deviation)
+    columns = np.arange(data.shape[1])
+    table = np.zeros((data.shape[1],) * 2)
+    for i in columns:
+        table[i] = np.where(columns == i, 1.0, scaled[:, i] @ scaled)
+    return table
+
+
 def correlation_numba(data):
     m, n = data.shape
     data = data.copy()
@@ -244,6 +270,7 @@ MATRICES = [
         durbin_numpy,
         size=(3000,),
         small=(6,),
+        calls=durbin_calls,
         numba=durbin_numba,
         gradient=0,
     ),
@@ -288,6 +315,7 @@ MATRICES = [
         correlation_numpy,
         size=(600, 500),
         small=(8, 5),
+        calls=correlation_calls,
         numba=correlation_numba,
         gradient=0,
     ),

@@ -169,6 +169,20 @@ def markov_forward_numpy(first, transitions, emissions, seen):
     return total + np.log(alpha.sum())
 
 
+def markov_forward_calls(first, transitions, emissions, seen):
+    def log_sum_exp(x, axis=None):
+        largest = np.max(x, axis=axis, keepdims=True)
+        is_infinite, shift = np.isinf(largest), np.where(np.isfinite(largest), largest, 0.0)
+        shares = np.exp(np.where(is_infinite, 0.0, x) - shift)
+        sums = np.log(np.sum(shares, axis=axis, keepdims=True)) + shift
+        return np.squeeze(np.where(is_infinite, largest, sums), axis=axis)
+
+    alpha = first + emissions[:, seen[0]]
+    for symbol in seen[1:]:
+        alpha = log_sum_exp(alpha[:, None] + transitions, axis=0) + emissions[:, symbol]
+    return log_sum_exp(alpha)
+
+
 def markov_forward_numba(first, transitions, emissions, seen):
     states = len(first)
     matrix = np.exp(transitions)
@@ -382,6 +396,22 @@ def mixture_numpy(xs, means, turns):
     return means, variances, weights
 
 
+def mixture_calls(xs, means, turns):
+    weights, variances = np.full(len(means), 1 / len(means)), np.ones_like(means)
+    both = xs * xs
+    for _ in range(turns):
+        apart = xs[:, None] - means
+        squares = np.sum(apart * apart / variances + np.log(variances), axis=-1)
+        shares = np.log(weights) - 0.5 * squares
+        shares = np.exp(shares - shares.max(axis=1, keepdims=True))
+        shares /= shares.sum(axis=1, keepdims=True)
+        counts = shares.sum(axis=0)
+        means = shares.T @ xs / counts[:, None]
+        variances = shares.T @ both / counts[:, None] - means * means + FLOOR
+        weights = counts / len(xs)
+    return means, variances, weights
+
+
 def mixture_numba(xs, means, turns):
     size, features = means.shape
     means, weights, variances = means.copy(), np.full(size, 1 / size), np.ones_like(means)
@@ -440,6 +470,7 @@ PROBABILITY = [
         markov_forward_numpy,
         size=(2000, 16, 10),
         small=(5, 3, 4),
+        calls=markov_forward_calls,
         numba=markov_forward_numba,
         gradient=1,
     ),
@@ -481,6 +512,7 @@ PROBABILITY = [
         mixture_numpy,
         size=(3000, 8, 16, 20),
         small=(20, 2, 3, 3),
+        calls=mixture_calls,
         numba=mixture_numba,
         gradient=1,
         tolerance=1e-7,

@@ -78,6 +78,24 @@ def nussinov_numpy(bases):
     return table
 
 
+def nussinov_calls(bases):
+    size = len(bases)
+    columns, table = np.arange(size), np.zeros((size, size), np.int64)
+    for i in range(size - 1, -1, -1):
+        below = table[min(i + 1, size - 1)] * (i + 1 < size)
+        left_below = np.concatenate([[0], below[:-1]])
+        pairs = np.where(columns > i + 1, 1 * (bases[i] + bases == 3), 0)
+        known, line = np.maximum(below, left_below + pairs), np.zeros_like(below)
+        for j in range(size):
+            after = np.concatenate([table[1:, j], [0]])
+            between = (columns > i) & (columns < j)
+            best = np.max(np.where(between, line + after, 0))
+            best = max(best, known[j], line[max(j - 1, 0)])
+            line[j] = best if j > i else 0
+        table[i] = line
+    return table
+
+
 def nussinov_numba(bases):
     size = len(bases)
     table = np.zeros((size, size), np.int64)
@@ -123,6 +141,19 @@ def edit_distance_numpy(a, b):
         best[1:] = np.minimum(above[:-1] + (b != letter), above[1:] + 1)
         # A running minimum of what an element offers those to its right.
         above = np.minimum.accumulate(best - columns) + columns
+    return above[-1]
+
+
+def edit_distance_calls(a, b):
+    above = np.arange(len(b) + 1)
+    for letter in a:
+        first = above[:1] + 1
+        replaced = np.minimum(above[:-1] + (b != letter), above[1:] + 1)
+        left, rest = int(first[0]), []
+        for best in replaced.tolist():
+            left = min(best, left + 1)
+            rest.append(left)
+        above = np.concatenate([first, rest])
     return above[-1]
 
 
@@ -234,6 +265,26 @@ def ctc_numpy(log_probabilities, labels):
     return -np.logaddexp(alpha[-1], alpha[-2])
 
 
+def ctc_calls(log_probabilities, labels):
+    extended = np.concatenate([np.stack([np.zeros_like(labels), labels], axis=1).ravel(), [0]])
+    before = np.concatenate([[-1, -1], extended[:-2]])
+    skips = (extended != 0) & (extended != before)
+    offered = log_probabilities[:, extended]
+    low = np.full(len(extended), -1e30)
+
+    def both(x, y):
+        apart = x - y
+        sums = np.maximum(x, y) + np.log1p(np.exp(-np.abs(apart)))
+        return np.where(np.isnan(apart), x + y, sums)
+
+    alpha = np.where(np.arange(len(extended)) < 2, offered[0], low)
+    for emitted in offered[1:]:
+        one = np.concatenate([low[:1], alpha[:-1]])
+        two = np.where(skips, np.concatenate([low[:2], alpha[:-2]]), -1e30)
+        alpha = both(both(alpha, one), two) + emitted
+    return -both(alpha[-1], alpha[-2])
+
+
 TABLES = [
     Kernel(
         "floyd-warshall",
@@ -254,6 +305,7 @@ TABLES = [
         nussinov_numpy,
         size=(120,),
         small=(9,),
+        calls=nussinov_calls,
         numba=nussinov_numba,
     ),
     Kernel(
@@ -264,6 +316,7 @@ TABLES = [
         edit_distance_numpy,
         size=(1000,),
         small=(9,),
+        calls=edit_distance_calls,
         numba=edit_distance_numba,
     ),
     Kernel(
@@ -285,6 +338,7 @@ TABLES = [
         ctc_numpy,
         size=(1000, 50),
         small=(8, 3),
+        calls=ctc_calls,
         gradient=0,
     ),
 ]
