@@ -33,9 +33,9 @@ TILE_BYTES = 1 << 20
 """Of one array's tile, at most: below, the calls cost more than the work, the more so on threads, which wait
 for each other between calls."""
 ROW_TILE_BYTES = 1 << 21
-"""The same where rows stay whole: sums, and what repeats along a row, gain less from a near cache; and where nothing but
-a number is written.
-"""
+"""The same where rows stay whole: sums, and what repeats along a row, gain less from a near cache."""
+REDUCED_TILE_BYTES = 1 << 23
+"""The same of a single reduction, which reads each number once, and whose threads wait for each other between tiles."""
 ALONE_TILE_BYTES = 1 << 19
 """The same where one thread does it all."""
 CACHE_BYTES = 3 << 19
@@ -231,6 +231,8 @@ class TilesFunction:
         at_once = len([x for x in arrays if all(x.strides)]) + written + len(op.scratch)
         if is_alone:
             size = ALONE_TILE_BYTES
+        elif len(op.members) == 1 and not written:
+            size = REDUCED_TILE_BYTES
         elif op.lead < len(op.shape) or not (written or op.scratch):
             size = ROW_TILE_BYTES
         else:

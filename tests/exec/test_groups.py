@@ -22,6 +22,7 @@ from tenferro.exec.tiles import (
     CACHE_BYTES,
     CALLS,
     ELEMENTS,
+    REDUCED_TILE_BYTES,
     ROW_TILE_BYTES,
     TILE_BYTES,
     Layout,
@@ -537,11 +538,15 @@ def test_arrays_are_walked_as_most_of_them_lie(arrays: Any, order: tuple[int, ..
     assert common_order(arrays, len(order)) == order
 
 
-def group_of(lead: int, shape: tuple[int, ...], results: int = 1, scratch: int = 0) -> Any:
+def group_of(
+    lead: int, shape: tuple[int, ...], results: int = 1, scratch: int = 0, members: int = 2
+) -> Any:
     """As much of a group as decides how it is walked."""
     spec = tnf.TensorSpec(shape, "float64")
     types = {"results": (spec,) * results, "scratch": (spec,) * scratch, "totals": ()}
-    return SimpleNamespace(lead=lead, shape=shape, bodies={}, widest=8, **types)
+    return SimpleNamespace(
+        lead=lead, shape=shape, bodies={}, widest=8, members=(None,) * members, **types
+    )
 
 
 @pytest.mark.parametrize(
@@ -613,9 +618,17 @@ def test_all_tiles_at_once_lie_in_the_cache(
     assert function._tile_rows(arrays, (2, 0), True) == ALONE_TILE_BYTES // 8
 
 
-@pytest.mark.parametrize(("rows", "nbytes"), [(500, ROW_TILE_BYTES), (501, TILE_BYTES)])
-def test_results_of_half_the_size_are_not_written_as_a_whole(rows: int, nbytes: int) -> None:
-    op = group_of(2, (1000, 100), 0)
+@pytest.mark.parametrize(
+    ("rows", "members", "nbytes"),
+    [
+        (500, 2, ROW_TILE_BYTES), (501, 2, TILE_BYTES), (500, 1, REDUCED_TILE_BYTES), (501, 1, TILE_BYTES),
+    ],
+)  # fmt: skip
+def test_results_of_half_the_size_are_not_written_as_a_whole(
+    rows: int, members: int, nbytes: int
+) -> None:
+    """A single reduction that writes less takes larger tiles."""
+    op = group_of(2, (1000, 100), 0, members=members)
     op.results = (tnf.TensorSpec((rows, 100), "float64"),)
     assert TilesFunction(op, Resources())._tile_rows([], (100_000,), False) == nbytes // 8
 
