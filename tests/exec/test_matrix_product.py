@@ -21,6 +21,7 @@ from tenferro.exec.kernels.matrix_product import (
     InPieces,
     Mirrored,
     Whole,
+    multiplied,
     pieces_for,
     scratch,
     work_of,
@@ -247,3 +248,40 @@ def test_pieces_are_copied_by_one_thread_each() -> None:
     assert cut is not None
     assert cut.of_a_thread.workers is ALONE
     assert cut.resources is shared
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize(
+    ("batch", "rows", "terms", "columns", "is_by_sums"),
+    [
+        ((256,), 3, 4, 1, True), ((16, 16), 8, 8, 1, True), ((300,), 1, 64, 1, True), ((300,), 64, 1, 1, True),
+        ((255,), 3, 4, 1, False), ((256,), 5, 13, 1, False), ((256,), 3, 4, 2, False), ((), 3, 4, 1, False),
+    ],
+)  # fmt: skip
+def test_many_small_matrices_by_a_vector_each(
+    batch: tuple[int, ...],
+    rows: int,
+    terms: int,
+    columns: int,
+    is_by_sums: bool,
+    dtype: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(0)
+    a = rng.integers(-9, 9, (*batch, rows, terms)).astype(dtype)
+    b = rng.integers(-9, 9, (*batch, terms, columns)).astype(dtype)
+    expected, calls, einsum = a @ b, list[Any](), np.einsum
+    monkeypatch.setattr(np, "einsum", lambda *args, **out: calls.append(0) or einsum(*args, **out))
+    out = np.empty_like(expected)
+    np.testing.assert_array_equal(multiplied(a, b, None, False), expected, strict=True)
+    np.testing.assert_array_equal(multiplied(a, b, out, False), expected, strict=True)
+    np.testing.assert_array_equal(out, expected)
+    assert len(calls) == 2 * is_by_sums
+    # Terms that do not lie side by side are BLAS's, unless there is one.
+    np.testing.assert_array_equal(
+        multiplied(np.repeat(a, 2, -1)[..., ::2], b, None, False), expected
+    )
+    assert len(calls) == 2 * is_by_sums
+    turned = np.empty((*batch, columns, rows), dtype).swapaxes(-1, -2)
+    np.testing.assert_array_equal(multiplied(a, b, turned, True), expected)
+    np.testing.assert_array_equal(turned, expected)

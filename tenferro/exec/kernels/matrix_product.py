@@ -31,6 +31,8 @@ LARGE = 1 << 24
 
 Threads wait for each other between calls, so that pieces have to grow as well."""
 MOST_PIECES = 16
+MANY, FEW = 256, 64
+"""Matrices, and elements of each, of which a call of BLAS for each by a vector takes most of the time."""
 MOVED = 32
 """Multiplications that take as long as an element does that is copied first."""
 READ = 8
@@ -65,11 +67,25 @@ class Groups:
 
 
 def multiplied(a: Array, b: Array, out: Array | None, turned: bool) -> Array:
-    """The product by BLAS; turned, with rows nearer to each other than columns."""
+    """The product by BLAS; turned, with rows nearer to each other than columns.
+
+    Of many small matrices by a vector each, a call of BLAS takes longer than the sums of their products.
+    """
+    if b.shape[-1] == 1 and _are_small(a, b):
+        y = np.einsum("...ij,...j->...i", a, b[..., 0], out=None if out is None else out[..., 0])
+        return y[..., None]
     if not turned:
         return np.matmul(a, b, out=out)
     out = None if out is None else out.swapaxes(-1, -2)
     return np.matmul(b.swapaxes(-1, -2), a.swapaxes(-1, -2), out=out).swapaxes(-1, -2)
+
+
+def _are_small(a: Array, b: Array) -> bool:
+    """Whether these are many matrices of few elements and vectors whose terms lie side by side."""
+    batch = prod(a.shape[:-2])
+    if batch < MANY or prod(a.shape[-2:]) > FEW:
+        return False
+    return a.strides[-1] == a.itemsize and b.strides[-2] == b.itemsize
 
 
 def pieces_for(multiplications: int, moved: int = 0) -> int:
