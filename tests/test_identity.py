@@ -242,3 +242,15 @@ def test_bytes_after_a_clear_are_those_of_new_entries() -> None:
         cache.get("a", lambda: 7)
         assert cache.stats().nbytes == 7
         cache.clear()
+
+
+def test_fingerprints_are_without_the_lines_of_guards() -> None:
+    """Which errors print, and identities have."""
+    spec = tnf.TensorSpec(("n",), "float64")
+    one = tnf.compile(lambda x: tnf.argmin(x), spec)
+    other = tnf.compile(lambda x: tnf.argmin(x), spec)
+    longer = tnf.compile(lambda x: tnf.argmin(x[1:]), spec)
+    assert "test_identity.py" in str(one.guards[0].source)
+    assert one.guards == other.guards != longer.guards
+    assert one.fingerprint == other.fingerprint != longer.fingerprint
+    assert one.identity != other.identity

@@ -271,7 +271,8 @@ class GraphProgram:
         """
         import hashlib  # because importing it takes long, and few programs are asked
 
-        digest = hashlib.sha256(f"{self.input_specs}{self.output_slots}{self.guards}".encode())
+        guards = list(map(str, self.guards))  # without the lines that they come from
+        digest = hashlib.sha256(f"{self.input_specs}{self.output_slots}{guards}".encode())
         digest.update(f"{self.in_tree}{self.out_tree}".encode())
         texts: dict[Any, str] = {}
         for op, inputs, outputs, _, _ in self.instructions:
@@ -289,7 +290,7 @@ class GraphProgram:
         import hashlib  # as above
 
         told = [self.name, self.input_names, self.output_names]
-        lines = [i.source for i in self.instructions]
+        lines = [each.source for each in (*self.guards, *self.instructions)]
         text = f"{self.fingerprint}{told}{lines}"
         ops = [i.op for i in self.instructions if isinstance(i.op, Extension | ControlOp)]
         inner = [
