@@ -502,3 +502,42 @@ def test_dots_shrink_from_two_million_products_on(
         y,
     )
     assert (passes.shrink_dots(program) is not program) == is_smaller
+
+
+def turned(w: Any, x: Any) -> Any:
+    """A scan with something to hoist, and one that reads its stack."""
+
+    def turn(c: Any, _: Any) -> Any:
+        c = tnf.tanh((w @ w) @ c)
+        return c, c
+
+    _, stack = tnf.scan(turn, x, None, length=100)
+    return tnf.scan(lambda n, y: (n + tnf.sum(y * y), None), 0.0, stack)[0]
+
+
+def chosen(w: Any, x: Any) -> Any:
+    halved = tnf.while_loop(lambda c: c[0] < 9, lambda c: (c[0] + 1, c[1] * 0.5), (0, x))[1]
+    return tnf.cond(tnf.sum(x) > 1.0, tnf.sin, tnf.cos, halved @ w)
+
+
+def added(w: Any, x: Any) -> Any:
+    """Products that are one behind the loop."""
+    return tnf.scan(lambda c, y: (c + tnf.einsum("i,j->ij", y, y), tnf.sin(y)), w, x)
+
+
+@pytest.mark.parametrize("fn", [turned, tnf.grad(turned), chosen, added])
+def test_what_is_of_unknown_origin_stays_so_in_every_body(fn: Any, tmp_path: Path) -> None:
+    """Whichever passes have written loops and choices anew."""
+
+    def parts_of(program: GraphProgram) -> list[Subprogram]:
+        parts = [part for step in program.instructions for part in getattr(step.op, "parts", ())]
+        return [each for part in parts for each in (part, *parts_of(part.program))]
+
+    w, x = np.eye(70), np.ones((70, 70))
+    tnf.save(tnf.compile(fn, w, x), tmp_path / "program.tnf")
+    program = tnf.load(tmp_path / "program.tnf")
+    for each in passes.NATIVE_PASSES:
+        program = each(program)
+        assert not program.trusted
+        assert parts_of(program)
+        assert not any(part.trusted for part in parts_of(program)), each.__name__
