@@ -125,6 +125,25 @@ def test_a_count_that_is_known_late(body: Any, count: int) -> None:
     np.testing.assert_array_equal(results[0][1], results[1][1])
 
 
+def test_an_index_that_falls() -> None:
+    """As a number, and as a place that is the same in every turn."""
+
+    def body(code: Code, i: Any) -> None:
+        falling = code.value(f"sub i64 7, {i}")
+        first = code.value(f"sub i64 {code.add(i, 3)}, {i}")
+        put(
+            code,
+            code.value(f"add i64 {falling}, {read(code, 1, first, DType.I64)}"),
+            0,
+            i,
+            DType.I64,
+        )
+
+    y, x = np.empty(9, np.int64), np.arange(10, 20)
+    run_on(along(text_of(body, 9, 2), 4), y, x)
+    np.testing.assert_array_equal(y, 7 - np.arange(9) + 13)
+
+
 def test_numbers_of_elements_wrap() -> None:
     def body(code: Code, i: Any) -> None:
         put(code, code.value(f"mul i64 {i}, {(1 << 63) - 1}"), 0, i, DType.I64)
@@ -251,6 +270,22 @@ def pointed(code: Code, i: Any) -> None:
     put(code, code.value(f"load double, ptr {pointer}"), 1, i)
 
 
+def inside(code: Code, i: Any) -> None:
+    first = code.value(f"getelementptr inbounds double, ptr %a0, i64 {i}")
+    second = code.value(f"getelementptr inbounds double, ptr {first}, i64 1")
+    put(code, code.value(f"load double, ptr {second}"), 1, i)
+
+
+def mistaken(code: Code, i: Any) -> None:
+    address = code.value(f"getelementptr inbounds i8, ptr %a0, i64 {i}")
+    put(code, code.value(f"load double, ptr {address}"), 1, i)
+
+
+def of_two_kinds(code: Code, i: Any) -> None:
+    put(code, read(code, 0, i), 1, i)
+    put(code, read(code, 2, i, DType.I32), 1, i, DType.I32)
+
+
 STAYING = {
     gathered: "elements lie where others say",
     strided: "elements do not lie side by side",
@@ -262,6 +297,9 @@ STAYING = {
     told: "calls @outside",
     asked: "calls @llvm.pow.f64",
     pointed: "load",
+    inside: "memory begins where the loop says",
+    mistaken: "double lies where i8 does",
+    of_two_kinds: "turns share memory",
 }
 
 
@@ -311,6 +349,22 @@ def test_a_line_is_written_where_it_saves_more_than_it_takes(
     assert for_first_call(text, Work(10**6, {"another": 10**9}), 8) == text
     # Vectors of two elements save nothing.
     assert for_first_call(text, Work(10**6, {loop["label"]: 10**9}), 2) == text
+
+
+def test_two_functions_with_one_label() -> None:
+    """The work is that of one of them."""
+    text = text_of(stencil, 40, 3)
+    both = text.replace("@f(", "@first(") + text
+    (loop,) = LOOP.finditer(text)
+    as_passes = passes(both) / 0.08
+    with mock.patch.object(first_call, "LINE", 1.0):
+        vectors = for_first_call(both, Work(2 * as_passes, {loop["label"]: 2 * as_passes}), 8)
+        # Of four three are saved, and not six.
+        assert (
+            for_first_call(both, Work(4.5 * as_passes, {loop["label"]: 4 * as_passes}), 8) is None
+        )
+    assert vectors is not None
+    assert vectors.count("store <8 x double>") == 1
 
 
 def test_functions_on_vectors_are_paid_for_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,10 +68,10 @@ def for_first_call(text: str, work: Work, lanes: int) -> str | None:
     definitions: Definitions | None = None
     functions: dict[str, str] = {}
     parts: list[str] = []
-    start = 0
+    start, innermost = 0, dict(work.innermost)
     for loop in LOOP.finditer(plain):
-        instructions = work.innermost.get(loop["label"], 0)
-        saved = instructions * gain
+        # Once, because another function of the text may have the label too.
+        saved = innermost.pop(loop["label"], 0) * gain
         if saved * work.turns < LINE * loop["body"].count("\n"):
             continue
         definitions = definitions or Definitions(text)

@@ -198,7 +198,7 @@ class Block:
             places = f"<{self.lanes} x i32> zeroinitializer"
             copies = self.value(f"shufflevector {each} {first}, {each} poison, {places}")
             if step := self.steps.get(x, 0):
-                grown = ", ".join([f"{kind} {_wrapped(step * lane)}" for lane in lanes])
+                grown = ", ".join([f"{kind} {step * lane}" for lane in lanes])
                 copies = self.value(f"add {each} {copies}, <{grown}>")
             self._copied[x, kind] = copies
         return self._copied[x, kind]
@@ -216,7 +216,7 @@ class Block:
         kind, base, offset = _parts(ADDRESS, instruction)
         if offset in self.vectors:
             raise NotAlongVectorsError("elements lie where others say")
-        if base in self.numbers or base in self.vectors:
+        if base in self.numbers or base in self.vectors or base in self._addresses:
             raise NotAlongVectorsError("memory begins where the loop says")
         address = self.value(
             f"getelementptr inbounds {kind}, ptr {base}, i64 {self._number(offset)}"
@@ -224,7 +224,10 @@ class Block:
         self._addresses[name] = Address(kind, base, offset, self.steps.get(offset, 0), address)
 
     def _at(self, pointer: str, kind: str) -> Address:
-        return self._addresses.get(pointer) or Address(kind, pointer, "0", 0, pointer)
+        address = self._addresses.get(pointer) or Address(kind, pointer, "0", 0, pointer)
+        if address.kind != kind:
+            raise NotAlongVectorsError(f"{kind} lies where {address.kind} does")
+        return address
 
     def _load(self, name: str, instruction: str) -> None:
         kind, pointer = _parts(LOAD, instruction)
@@ -349,11 +352,6 @@ class Block:
         **dict.fromkeys(CONVERSIONS, _converted),
     }
     """What writes an instruction; one of two operands has none of its own."""
-
-
-def _wrapped(number: int) -> int:
-    """A number as an i64, which has no larger ones."""
-    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def _parts(form: re.Pattern[str], instruction: str) -> tuple[str, ...]:
@@ -502,6 +500,8 @@ def _lanes(body: str, widest: int, count: int | None) -> int:
 def _reads_written(accesses: list[tuple[Address, bool]]) -> bool:
     """Whether an element is read from where the loop writes one: it must be the turn's own.
 
+    Memory that is written has one name: arguments lie apart, and what begins inside of one is computed once.
+
     Raises:
         NotAlongVectorsError: one turn may read or write what another one does.
     """
@@ -511,7 +511,7 @@ def _reads_written(accesses: list[tuple[Address, bool]]) -> bool:
         other = written.get(address.base)
         if other is None:
             continue
-        if (address.offset, address.kind) != (other.offset, other.kind):
+        if address.offset != other.offset or address.kind != other.kind:
             raise NotAlongVectorsError("turns share memory")
         reads = reads or not is_written
     return reads
