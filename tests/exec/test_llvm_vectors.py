@@ -116,6 +116,7 @@ def test_a_count_that_is_known_late(body: Any, count: int) -> None:
     text = text_of(body, "%n", 3, ("%n",))
     vectors = along(text, 4)
     assert "<4 x double>" in vectors
+    assert "= and i64 %n, -4" in vectors
     results: list[Any] = []
     for each in (text, vectors):
         x, c, y = np.arange(count + 2.0) ** 2, np.array([0.3]), np.full(count + 1, -7.0)
@@ -123,6 +124,25 @@ def test_a_count_that_is_known_late(body: Any, count: int) -> None:
         results.append((x, y))
     np.testing.assert_array_equal(results[0][0], results[1][0])
     np.testing.assert_array_equal(results[0][1], results[1][1])
+
+
+def test_a_choice_that_is_the_same_for_all() -> None:
+    """Between vectors, and between numbers, by what the loop computes."""
+
+    def body(code: Code, i: Any) -> None:
+        is_less = code.value(f"fcmp olt double {read(code, 1, 0)}, {read(code, 1, 1)}")
+        x, y = read(code, 0, i), read(code, 1, 1)
+        chosen = code.value(f"select i1 {is_less}, double {x}, double {y}")
+        number = code.value(f"select i1 {is_less}, double {y}, double 3.0")
+        put(code, code.value(f"fadd double {chosen}, {number}"), 2, i)
+
+    vectors = along(text_of(body, 9, 3), 4)
+    assert re.search(r"select i1 %i\d+\.w\d+, <4 x double>", vectors)
+    assert re.search(r"select i1 %i\d+\.w\d+, double", vectors)
+    x, y = np.arange(9.0), np.empty(9)
+    for bounds, expected in (((1.0, 2.0), x + 2.0), ((2.0, 1.0), 1.0 + 3.0)):
+        run_on(vectors, x, np.array(bounds), y)
+        np.testing.assert_array_equal(y, np.broadcast_to(expected, 9))
 
 
 def test_an_index_that_falls() -> None:
@@ -140,7 +160,9 @@ def test_an_index_that_falls() -> None:
         )
 
     y, x = np.empty(9, np.int64), np.arange(10, 20)
-    run_on(along(text_of(body, 9, 2), 4), y, x)
+    vectors = along(text_of(body, 9, 2), 4)
+    assert "store <4 x i64>" in vectors
+    run_on(vectors, y, x)
     np.testing.assert_array_equal(y, 7 - np.arange(9) + 13)
 
 

@@ -37,7 +37,7 @@ LOOP = re.compile(
     r"  (?P<i>%i\d+) = phi i64 \[0, %(?P<before>\w+)\], \[(?P<following>%v\d+), %(?P=label)\]\n"
     r"(?P<body>(?:  .*\n)*?)"
     r"  (?P<more>%more\d+) = icmp slt i64 (?P=following), (?P<count>\S+)\n"
-    r"  br i1 (?P=more), label %(?P=label), label %(?P<end>end\d+)(?P<note>.*)\n"
+    r"  br i1 (?P=more), label %(?P=label), label %(?P<end>end\d+).*\n"
     r"(?P=end):\n",
     re.MULTILINE,
 )
@@ -472,7 +472,7 @@ class VectorLoop:
             f"  {i} = phi i64 [{first}, %{before}], [{following}, %{label}]",
             names["body"].rstrip("\n"),
             f"  {names['more']} = icmp slt i64 {following}, {names['count']}",
-            f"  br i1 {names['more']}, label %{label}, label %{end}{names['note']}",
+            f"  br i1 {names['more']}, label %{label}, label %{end}",
             f"{end}:",
         )
 
