@@ -25,8 +25,8 @@ from tenferro.exec.llvm.first_call import Work
 from tenferro.exec.plan import group
 from tenferro.ops.control import Alternatives, ControlOp
 from tenferro.ops.dynamic import DynamicTruncate
-from tenferro.types import DType, flatten
-from tests.exec.compiled_loops import run_as_written_and_optimised
+from tenferro.types import flatten
+from tests.exec.compiled_loops import require_same_bits, run_as_written_and_optimised
 from tests.samples import SAMPLES
 from tests.samples.each import each_card
 from xla_peer.fuzz.program import random_case
@@ -65,14 +65,6 @@ def require_near(found: list[Any], wanted: list[Any], relative: float = 1e-12) -
             else relative
         )
         np.testing.assert_allclose(a[is_finite], b[is_finite], rtol=allowed, atol=allowed * size)
-
-
-def require_same_bits(y: Any, z: Any) -> None:
-    """But of NaN, of which one is as good as another."""
-    is_nan = np.isnan(z) if DType.of(z.dtype).is_inexact else np.zeros(z.shape, bool)
-    assert (y.dtype, y.shape) == (z.dtype, z.shape)
-    assert np.where(is_nan, 0, y).tobytes() == np.where(is_nan, 0, z).tobytes()
-    assert not is_nan.any() or np.isnan(y[is_nan]).all()
 
 
 def of_samples(samples: list[Any]) -> tuple[tnf.GraphProgram, list[Any], list[tuple[int, bool]]]:

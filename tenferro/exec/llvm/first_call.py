@@ -65,7 +65,7 @@ def for_first_call(text: str, work: Work, lanes: int) -> str | None:
     """
     plain, left = without_passes(text), float(work.instructions)
     gain = UNOPTIMISED * (1 - VECTORS / lanes)
-    definitions: Definitions | None = None
+    definitions = Definitions(text)
     functions: dict[str, str] = {}
     parts: list[str] = []
     start, innermost = 0, dict(work.innermost)
@@ -74,7 +74,6 @@ def for_first_call(text: str, work: Work, lanes: int) -> str | None:
         saved = innermost.pop(loop["label"], 0) * gain
         if saved * work.turns < LINE * loop["body"].count("\n"):
             continue
-        definitions = definitions or Definitions(text)
         try:
             along = VectorLoop(loop, lanes, definitions)
         except NotAlongVectorsError:

@@ -54,7 +54,7 @@ HEAVY: dict[type, float] = {
 TURNS = 16
 """Of a while loop, which nothing tells."""
 WHILE_TURNS = 100
-"""Of one that is large enough to wait for."""
+"""The same, for what its first call is worth: a loop that one waits for takes more, and vectors cost others little."""
 
 COMPILED_PER_CALL = 4
 """Instructions for each that is a call of the interpreter's kernel, below which a loop is interpreted."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 __all__ = ["LOOP", "Definitions", "NotAlongVectorsError", "VectorLoop"]
@@ -52,7 +53,9 @@ TWO = re.compile(rf"(\w+)((?: \w+)*) ({KIND}) ([^ ,]+), ([^ ,]+)$")
 CONVERTED = re.compile(rf"(\w+)((?: \w+)*) ({KIND}) ([^ ,]+) to ({KIND})$")
 NEGATED = re.compile(rf"fneg ({KIND}) (\S+)$")
 SELECT = re.compile(rf"select i1 ([^ ,]+), ({KIND}) ([^ ,]+), (?:{KIND}) ([^ ,]+)$")
-CALL = re.compile(rf"call ({KIND}) @([\w.]+)\(([^)]*)\)(.*)$")
+CALL = re.compile(rf"call ({KIND}) @([\w.]+)\(([^)]*)\)")
+NAME = re.compile(r"%[\w.]+")
+OF_ELEMENTS = re.compile(rf"(?:load|store|to) ({KIND})")
 
 
 class NotAlongVectorsError(Exception):
@@ -84,8 +87,15 @@ class Definitions:
     """
 
     def __init__(self, text: str) -> None:
-        self._defined = {match[1]: match for match in DEFINITION.finditer(text)}
-        self._declared = {match[1]: match[0] for match in DECLARATION.finditer(text)}
+        self._text = text
+
+    @cached_property
+    def _defined(self) -> Mapping[str, re.Match[str]]:
+        return {match[1]: match for match in DEFINITION.finditer(self._text)}
+
+    @cached_property
+    def _declared(self) -> Mapping[str, str]:
+        return {match[1]: match[0] for match in DECLARATION.finditer(self._text)}
 
     def on_vectors(self, name: str, lanes: int, own: dict[str, str]) -> str:
         """The name of a function on vectors, whose text and those of what it calls are added to `own`.
@@ -190,7 +200,7 @@ class Block:
         """A value in each lane."""
         if x in self.vectors:
             return self.vectors[x]
-        each, lanes = f"<{self.lanes} x {kind}>", range(self.lanes)
+        each = self._each(kind)
         if x[0] != "%":
             return f"<{', '.join([f'{kind} {x}'] * self.lanes)}>"
         if (x, kind) not in self._copied:
@@ -198,7 +208,7 @@ class Block:
             places = f"<{self.lanes} x i32> zeroinitializer"
             copies = self.value(f"shufflevector {each} {first}, {each} poison, {places}")
             if step := self.steps.get(x, 0):
-                grown = ", ".join([f"{kind} {step * lane}" for lane in lanes])
+                grown = ", ".join([f"{kind} {step * lane}" for lane in range(self.lanes)])
                 copies = self.value(f"add {each} {copies}, <{grown}>")
             self._copied[x, kind] = copies
         return self._copied[x, kind]
@@ -206,9 +216,16 @@ class Block:
     def _number(self, x: str) -> str:
         return self.numbers.get(x, x)
 
+    def _each(self, kind: str) -> str:
+        return f"<{self.lanes} x {kind}>"
+
     def _are_numbers(self, *xs: str) -> bool:
         """Whether these are the same for all elements."""
         return not any([x in self.vectors or x in self.steps for x in xs])
+
+    def _on_numbers(self, name: str, instruction: str) -> None:
+        """The instruction, once for all elements."""
+        self.numbers[name] = self.value(NAME.sub(lambda x: self._number(x[0]), instruction))
 
     # ---- memory ----------------------------------------------------------------------------------
 
@@ -238,7 +255,7 @@ class Block:
             return
         if address.step != 1:
             raise NotAlongVectorsError("elements do not lie side by side")
-        each, align = f"<{self.lanes} x {kind}>", BITS[kind] // 8
+        each, align = self._each(kind), BITS[kind] // 8
         self.vectors[name] = self.value(f"load {each}, ptr {address.name}, align {align}")
 
     def _store(self, line: str) -> None:
@@ -247,31 +264,23 @@ class Block:
         self.accesses.append((address, True))
         if address.step != 1:
             raise NotAlongVectorsError("elements are not written side by side")
-        each, align = f"<{self.lanes} x {kind}>", BITS[kind] // 8
-        self.lines.append(
-            f"  store {each} {self.vector(x, kind)}, ptr {address.name}, align {align}"
-        )
+        each, align = f"{self._each(kind)} {self.vector(x, kind)}", BITS[kind] // 8
+        self.lines.append(f"  store {each}, ptr {address.name}, align {align}")
 
     # ---- arithmetic ------------------------------------------------------------------------------
 
     def _two(self, name: str, instruction: str) -> None:
         operation, flags, kind, x, y = _parts(TWO, instruction)
-        if self._are_numbers(x, y):
-            self.numbers[name] = self.value(
-                f"{operation}{flags} {kind} {self._number(x)}, {self._number(y)}"
-            )
-            return
-        if (step := self._step(operation, kind, x, y)) is not None:
-            self.numbers[name] = self.value(
-                f"{operation}{flags} {kind} {self._number(x)}, {self._number(y)}"
-            )
+        step = 0 if self._are_numbers(x, y) else self._step(operation, kind, x, y)
+        if step is not None:
+            self._on_numbers(name, instruction)
             if step:
                 self.steps[name] = step
             return
         if operation in DIVIDE:
             raise NotAlongVectorsError(f"{operation} of vectors")
         operands = f"{self.vector(x, kind)}, {self.vector(y, kind)}"
-        self.vectors[name] = self.value(f"{operation}{flags} <{self.lanes} x {kind}> {operands}")
+        self.vectors[name] = self.value(f"{operation}{flags} {self._each(kind)} {operands}")
 
     def _step(self, operation: str, kind: str, x: str, y: str) -> int | None:
         """How much a result grows from element to element, if that is known."""
@@ -289,46 +298,40 @@ class Block:
     def _negated(self, name: str, instruction: str) -> None:
         kind, x = _parts(NEGATED, instruction)
         if self._are_numbers(x):
-            self.numbers[name] = self.value(f"fneg {kind} {self._number(x)}")
+            self._on_numbers(name, instruction)
         else:
-            self.vectors[name] = self.value(f"fneg <{self.lanes} x {kind}> {self.vector(x, kind)}")
+            self.vectors[name] = self.value(f"fneg {self._each(kind)} {self.vector(x, kind)}")
 
     def _converted(self, name: str, instruction: str) -> None:
         operation, flags, kind, x, result = _parts(CONVERTED, instruction)
         if self._are_numbers(x):
-            self.numbers[name] = self.value(
-                f"{operation}{flags} {kind} {self._number(x)} to {result}"
-            )
+            self._on_numbers(name, instruction)
             return
-        each = f"<{self.lanes} x {kind}> {self.vector(x, kind)}"
-        self.vectors[name] = self.value(f"{operation}{flags} {each} to <{self.lanes} x {result}>")
+        each = f"{self._each(kind)} {self.vector(x, kind)}"
+        self.vectors[name] = self.value(f"{operation}{flags} {each} to {self._each(result)}")
 
     def _select(self, name: str, instruction: str) -> None:
         condition, kind, x, y = _parts(SELECT, instruction)
         if self._are_numbers(condition, x, y):
-            chosen, x, y = self._number(condition), self._number(x), self._number(y)
-            self.numbers[name] = self.value(f"select i1 {chosen}, {kind} {x}, {kind} {y}")
+            self._on_numbers(name, instruction)
             return
-        each = f"<{self.lanes} x {kind}>"
+        each = self._each(kind)
         operands = f"{each} {self.vector(x, kind)}, {each} {self.vector(y, kind)}"
         if self._are_numbers(condition):
             chosen = f"i1 {self._number(condition)}"
         else:
-            chosen = f"<{self.lanes} x i1> {self.vector(condition, 'i1')}"
+            chosen = f"{self._each('i1')} {self.vector(condition, 'i1')}"
         self.vectors[name] = self.value(f"select {chosen}, {operands}")
 
     def _call(self, name: str, instruction: str) -> None:
-        kind, function, listed, note = _parts(CALL, instruction)
+        kind, function, listed = _parts(CALL, instruction)
         operands = [each.split(" ") for each in listed.split(", ")]
         several = self._function(function, kind, len(operands))
         if self._are_numbers(*[x for _, x in operands]):
-            each = ", ".join([f"{type_} {self._number(x)}" for type_, x in operands])
-            self.numbers[name] = self.value(f"call {kind} @{function}({each}){note}")
+            self._on_numbers(name, instruction)
             return
-        each = ", ".join(
-            [f"<{self.lanes} x {type_}> {self.vector(x, type_)}" for type_, x in operands]
-        )
-        self.vectors[name] = self.value(f"call <{self.lanes} x {kind}> @{several}({each})")
+        each = ", ".join([f"{self._each(type_)} {self.vector(x, type_)}" for type_, x in operands])
+        self.vectors[name] = self.value(f"call {self._each(kind)} @{several}({each})")
 
     def _function(self, name: str, kind: str, arity: int) -> str:
         """The name of a function on vectors."""
@@ -338,7 +341,7 @@ class Block:
         if operation not in INTRINSICS:
             raise NotAlongVectorsError(f"calls @{name}")
         several = f"llvm.{operation}.v{self.lanes}{SUFFIXES.get(kind, kind)}"
-        each = f"<{self.lanes} x {kind}>"
+        each = self._each(kind)
         declared = f"declare {each} @{several}({', '.join([each] * arity)})"
         self.functions.setdefault(several, declared)
         return several
@@ -412,29 +415,18 @@ class VectorLoop:
             )
         else:
             following = self._following(str(count))
-        return _joined(
-            f"{label}:",
-            f"  {i} = phi i64 [0, %{names['before']}], [{i}.f, %{label}]",
-            *self.lines,
-            *following,
-            f"  br i1 {i}.m, label %{label}, label %{end}",
-            f"{end}:",
-        )
+        return _joined(*self._vectors(label, names["before"], following, end), f"{end}:")
 
     def _of_any_count(self) -> str:
         """Whole vectors, if there are any, then the loop for the rest, if there is one."""
-        names, i, lanes = self.loop, f"{self.loop['i']}.v", self.lanes
+        names, i = self.loop, f"{self.loop['i']}.v"
         label, count = names["label"], names["count"]
         return _joined(
             f"{label}:",
-            f"  {i}.w = and i64 {count}, {-lanes}",
+            f"  {i}.w = and i64 {count}, {-self.lanes}",
             f"  {i}.s = icmp sgt i64 {i}.w, 0",
             f"  br i1 {i}.s, label %{label}.v, label %{label}.l",
-            f"{label}.v:",
-            f"  {i} = phi i64 [0, %{label}], [{i}.f, %{label}.v]",
-            *self.lines,
-            *self._following(f"{i}.w"),
-            f"  br i1 {i}.m, label %{label}.v, label %{label}.l",
+            *self._vectors(f"{label}.v", label, self._following(f"{i}.w"), f"{label}.l"),
             f"{label}.l:",
             f"  {i}.l = icmp slt i64 {i}.w, {count}",
             f"  br i1 {i}.l, label %{label}.r, label %{names['end']}",
@@ -443,15 +435,21 @@ class VectorLoop:
 
     def _and_rest(self, whole: str) -> str:
         """Whole vectors, then the loop for the rest."""
-        names, i = self.loop, f"{self.loop['i']}.v"
-        label = names["label"]
-        return _joined(
+        label, before = self.loop["label"], self.loop["before"]
+        vectors = self._vectors(label, before, self._following(whole), f"{label}.r")
+        return _joined(*vectors, *self._rest(whole, label))
+
+    def _vectors(
+        self, label: str, before: str, following: tuple[str, ...], after: str
+    ) -> tuple[str, ...]:
+        """The block of vectors, which is entered from one block and left to another."""
+        i = f"{self.loop['i']}.v"
+        return (
             f"{label}:",
-            f"  {i} = phi i64 [0, %{names['before']}], [{i}.f, %{label}]",
+            f"  {i} = phi i64 [0, %{before}], [{i}.f, %{label}]",
             *self.lines,
-            *self._following(whole),
-            f"  br i1 {i}.m, label %{label}, label %{label}.r",
-            *self._rest(whole, label),
+            *following,
+            f"  br i1 {i}.m, label %{label}, label %{after}",
         )
 
     def _following(self, stop: str) -> tuple[str, str]:
@@ -460,13 +458,8 @@ class VectorLoop:
 
     def _rest(self, first: str, before: str) -> tuple[str, ...]:
         """The loop as it was, from an index on."""
-        names = self.loop
-        label, end, i, following = (
-            f"{names['label']}.r",
-            names["end"],
-            names["i"],
-            names["following"],
-        )
+        names, label = self.loop, f"{self.loop['label']}.r"
+        i, following, end = names["i"], names["following"], names["end"]
         return (
             f"{label}:",
             f"  {i} = phi i64 [{first}, %{before}], [{following}, %{label}]",
@@ -487,8 +480,7 @@ def _lanes(body: str, widest: int, count: int | None) -> int:
     Raises:
         NotAlongVectorsError: fewer than two elements.
     """
-    kinds = re.findall(rf"(?:load|store|to) ({KIND})", body)
-    bits = max([BITS[kind] for kind in kinds], default=64)
+    bits = max([BITS[kind] for kind in OF_ELEMENTS.findall(body)], default=64)
     lanes = widest * 64 // max(bits, 32)
     while count is not None and lanes > count:
         lanes //= 2
