@@ -36,6 +36,9 @@ class Graph:
     >>> print(graph)
     %0: f64[3]
     %1: f64[3] = Add %0 %0
+
+    Args:
+        trusted: False where an op of it comes from a file of unknown origin: so do the programs of it.
     """
 
     __slots__ = (
@@ -52,14 +55,13 @@ class Graph:
         "types",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, trusted: bool = True) -> None:
         self.types: list[TensorSpec] = []
         self.inputs: list[int] = []
         self.instructions: list[Instruction] = []
         self.guards = GuardLog()
         self.marked = False
-        self.trusted = True
-        """False where an op of it comes from a file of unknown origin: so do the programs of it."""
+        self.trusted = trusted
         self.effects: list[int] = []
         """What ops with effects gave that no later one takes: all of them are needed."""
         self._numbers: dict[Any, int] = {}

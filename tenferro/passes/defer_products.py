@@ -131,8 +131,8 @@ class _Plan:
 
     def _body(self, carries: Sequence[int], ys: Sequence[int]) -> Subprogram:
         """A turn, without the deferred products."""
-        op, program, graph = self.op, self.op.body.program, Graph()
-        graph.trusted = program.trusted
+        op, program = self.op, self.op.body.program
+        graph = Graph(program.trusted)
         n, first = op.num_consts, op.first_xs
         sums = {each.number: each for each in self.sums}
         slots = [

@@ -66,8 +66,8 @@ class _Part:
 
     def with_constants(self, n: int, parts: Sequence[_Part]) -> Subprogram:
         """The rest, whose first n inputs are followed by the hoisted values of all parts."""
-        graph, program = Graph(), self.program
-        graph.trusted = program.trusted
+        program = self.program
+        graph = Graph(program.trusted)
         values = {slot: graph.add_input(program.types[slot]) for slot in program.input_slots[:n]}
         inputs = [*values.values()]
         for part in parts:

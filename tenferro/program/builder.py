@@ -35,8 +35,7 @@ class ProgramBuilder:
     """
 
     def __init__(self, *, trusted: bool = True) -> None:
-        self._graph = Graph()
-        self._graph.trusted = trusted
+        self._graph = Graph(trusted)
         self._constants: dict[int, Any] = {}
         self._producers = Producers(self._graph)
 

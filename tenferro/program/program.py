@@ -255,8 +255,7 @@ class GraphProgram:
 
     def to_graph(self) -> tuple[Graph, list[int]]:
         """A new graph holding this program, and the value of each slot in it."""
-        graph = Graph()
-        graph.trusted = self.trusted
+        graph = Graph(self.trusted)
         values = [graph.add_input(spec) for spec in self.input_specs]
         values += [-1] * (self.n_slots - len(values))
         copy_into(graph, self.instructions, values)

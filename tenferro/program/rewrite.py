@@ -117,8 +117,7 @@ def emit_again(program: GraphProgram, rule: Rule, start: int = 0) -> GraphProgra
 
 def fresh_arena(program: GraphProgram) -> tuple[Graph, list[int]]:
     """An arena with the program's inputs, and the value of each slot: -1 for those that have to be written."""
-    graph = Graph()
-    graph.trusted = program.trusted
+    graph = Graph(program.trusted)
     values = [graph.add_input(spec) for spec in program.input_specs]
     return graph, values + [-1] * (program.n_slots - len(values))
 
