@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from kernel import Kernel
 
@@ -380,29 +382,23 @@ def mixture(n, xs, means, turns):
     return means, variances, weights
 
 
-def mixture_numpy(xs, means, turns):
+def by_products(xs, both, means, variances):
+    """Squares of distances in variances, with the logarithms of these, as two products of matrices."""
+    squares = both @ (1 / variances).T - 2 * xs @ (means / variances).T
+    return squares + np.sum(means * means / variances + np.log(variances), axis=1)
+
+
+def by_differences(xs, both, means, variances):
+    """The same, one by one."""
+    apart = xs[:, None] - means
+    return np.sum(apart * apart / variances + np.log(variances), axis=-1)
+
+
+def mixture_numpy(xs, means, turns, squares_of=by_products):
     weights, variances = np.full(len(means), 1 / len(means)), np.ones_like(means)
     both = xs * xs
     for _ in range(turns):
-        squares = both @ (1 / variances).T - 2 * xs @ (means / variances).T
-        constants = np.sum(means * means / variances + np.log(variances), axis=1)
-        shares = np.log(weights) - 0.5 * (squares + constants)
-        shares = np.exp(shares - shares.max(axis=1, keepdims=True))
-        shares /= shares.sum(axis=1, keepdims=True)
-        counts = shares.sum(axis=0)
-        means = shares.T @ xs / counts[:, None]
-        variances = shares.T @ both / counts[:, None] - means * means + FLOOR
-        weights = counts / len(xs)
-    return means, variances, weights
-
-
-def mixture_calls(xs, means, turns):
-    weights, variances = np.full(len(means), 1 / len(means)), np.ones_like(means)
-    both = xs * xs
-    for _ in range(turns):
-        apart = xs[:, None] - means
-        squares = np.sum(apart * apart / variances + np.log(variances), axis=-1)
-        shares = np.log(weights) - 0.5 * squares
+        shares = np.log(weights) - 0.5 * squares_of(xs, both, means, variances)
         shares = np.exp(shares - shares.max(axis=1, keepdims=True))
         shares /= shares.sum(axis=1, keepdims=True)
         counts = shares.sum(axis=0)
@@ -512,7 +508,7 @@ PROBABILITY = [
         mixture_numpy,
         size=(3000, 8, 16, 20),
         small=(20, 2, 3, 3),
-        calls=mixture_calls,
+        calls=partial(mixture_numpy, squares_of=by_differences),
         numba=mixture_numba,
         gradient=1,
         tolerance=1e-7,

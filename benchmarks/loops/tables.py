@@ -50,14 +50,14 @@ def nussinov(n, bases):
         below = table[n.minimum(i + 1, size - 1)] * (i + 1 < size)
         left_below = n.concatenate([n.zeros_like(below[:1]), below[:-1]])
         pairs = n.where(columns > i + 1, 1 * (bases[i] + bases == 3), 0)
-        known = n.maximum(below, left_below + pairs)
+        unsplit = n.maximum(below, left_below + pairs)
 
         def element(j, line):
             # line[k] + table[k + 1, j] for the k between i and j.
             after = n.concatenate([table[1:, j], n.zeros_like(line[:1])])
             between = (columns > i) & (columns < j)
             best = n.max(n.where(between, line + after, 0))
-            best = n.maximum(n.maximum(best, known[j]), line[n.maximum(j - 1, 0)])
+            best = n.maximum(n.maximum(best, unsplit[j]), line[n.maximum(j - 1, 0)])
             return line.at[j].set(n.where(j > i, best, 0))
 
         return table.at[i].set(n.fori_loop(0, size, element, n.zeros_like(below)))
@@ -85,12 +85,12 @@ def nussinov_calls(bases):
         below = table[min(i + 1, size - 1)] * (i + 1 < size)
         left_below = np.concatenate([[0], below[:-1]])
         pairs = np.where(columns > i + 1, 1 * (bases[i] + bases == 3), 0)
-        known, line = np.maximum(below, left_below + pairs), np.zeros_like(below)
+        unsplit, line = np.maximum(below, left_below + pairs), np.zeros_like(below)
         for j in range(size):
             after = np.concatenate([table[1:, j], [0]])
             between = (columns > i) & (columns < j)
             best = np.max(np.where(between, line + after, 0))
-            best = max(best, known[j], line[max(j - 1, 0)])
+            best = max(best, unsplit[j], line[max(j - 1, 0)])
             line[j] = best if j > i else 0
         table[i] = line
     return table
