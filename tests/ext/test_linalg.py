@@ -442,6 +442,75 @@ def test_qr_of_a_large_matrix_that_is_not_finite() -> None:
     assert np.isnan(r).any()
 
 
+SPECTRAL: dict[str, Fn] = {
+    "svd": lambda x: tuple(la.svd(x)),
+    "svd, reduced": lambda x: tuple(la.svd(x, full_matrices=False)),
+    "svdvals": lambda x: (la.svdvals(x),),
+    "eigh": lambda x: tuple(la.eigh(x)),
+    "eigvalsh": lambda x: (la.eigvalsh(x),),
+    "eig": lambda x: tuple(la.eig(x)),
+    "eigvals": lambda x: (la.eigvals(x),),
+}
+
+
+@pytest.mark.parametrize("name", SPECTRAL)
+@pytest.mark.parametrize("n", [3, 70])
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+def test_spectra_of_what_is_not_finite_are_nan(name: str, n: int, bad: float, dtype: str) -> None:
+    """LAPACK's iteration for singular vectors never ends on some matrices with infinities."""
+    a = random(3, n, n, dtype=dtype)
+    a[1, n // 2, n // 2 - 1] = bad
+    function = SPECTRAL[name]
+    for y, alone in zip(function(a), function(a[0]), strict=True):
+        assert np.isnan(y[1]).all()
+        np.testing.assert_array_equal(y[0], alone)
+        assert np.isfinite(y[2]).all()
+    assert all(np.isnan(y).all() for y in function(a[1]))
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (70, 64), (64, 70), (2, 66, 65), (0, 66, 64)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_singular_values_of_large_matrices(shape: tuple[int, ...], dtype: str) -> None:
+    a = random(*shape, dtype=dtype)
+    near = {"atol": 500 * np.finfo(dtype).eps * max(shape[-2:]), "rtol": 0}
+    for arranged in (a, np.asfortranarray(a)):
+        for full in (False, True):
+            u, s, vh = la.svd(arranged, full_matrices=full)
+            expected = np.linalg.svd(a, full_matrices=full)
+            for y, other in zip((u, s, vh), expected, strict=True):
+                assert (y.shape, y.dtype) == (other.shape, other.dtype)
+            np.testing.assert_allclose(s, expected.S, **near)
+            k = s.shape[-1]
+            np.testing.assert_allclose((u[..., :k] * s[..., None, :]) @ vh[..., :k, :], a, **near)
+            for x in (u, np.swapaxes(vh, -1, -2)):
+                inner = np.swapaxes(np.conj(x), -1, -2) @ x
+                np.testing.assert_allclose(
+                    inner, np.broadcast_to(np.eye(x.shape[-1]), inner.shape), **near
+                )
+        np.testing.assert_allclose(la.svdvals(arranged), np.linalg.svdvals(a), **near)
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (2, 65, 65), (0, 66, 66)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_eigenvalues_of_large_hermitian_matrices(shape: tuple[int, ...], dtype: str) -> None:
+    a = random(*shape, dtype=dtype)
+    whole = a + np.swapaxes(a.conj(), -1, -2)
+    near = {"atol": 500 * np.finfo(dtype).eps * shape[-1], "rtol": 0}
+    for arranged in (whole, np.asfortranarray(whole)):
+        before = arranged.copy()
+        w, v = la.eigh(arranged)
+        np.testing.assert_array_equal(arranged, before)
+        expected = np.linalg.eigh(whole)
+        assert (w.shape, w.dtype) == (expected[0].shape, expected[0].dtype)
+        assert (v.shape, v.dtype) == (expected[1].shape, expected[1].dtype)
+        np.testing.assert_allclose(w, expected[0], **near)
+        np.testing.assert_allclose(whole @ v, v * w[..., None, :], **near)
+        inner = np.swapaxes(np.conj(v), -1, -2) @ v
+        np.testing.assert_allclose(inner, np.broadcast_to(np.eye(shape[-1]), inner.shape), **near)
+        np.testing.assert_allclose(la.eigvalsh(arranged), expected[0], **near)
+
+
 def test_values_that_coincide_need_not_be_neighbours() -> None:
     from tenferro.ext.linalg import families, runtime
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -43,8 +43,11 @@ def each_matrix(function: Callable[..., tuple[Array, ...]], *arrays: Array) -> t
     )
 
 
-def hermitian(a: Array) -> Array:
-    """(a + a^H) / 2, exactly a where it is Hermitian; row-major."""
+def hermitian(a: Array, order: Literal["C", "F"] = "C") -> Array:
+    """(a + a^H) / 2, exactly a where it is Hermitian; each matrix of a batch in that order."""
+    if order == "F":
+        # The transpose of the mean is the mean of the transpose, in rows.
+        return np.swapaxes(hermitian(np.swapaxes(a, -1, -2)), -1, -2)
     turned = np.swapaxes(a, -1, -2)
     mean = np.add(a, np.conjugate(turned) if np.iscomplexobj(a) else turned, order="C")
     mean *= a.dtype.type(0.5)
@@ -115,26 +118,71 @@ def _qr_of_large(op: fam.Qr, a: Array) -> tuple[Array, ...]:
     return q, r
 
 
+def finite_or_nan(function: Callable[[Array], tuple[Array, ...]], a: Array) -> tuple[Array, ...]:
+    """The results for a batch; NaN for each matrix that is not finite, on which LAPACK may never end, or fails."""
+    broken: Array = ~np.asarray(np.isfinite(a).all(axis=(-2, -1)))
+    if not broken.any():
+        return or_nan(function, a)
+    results = or_nan(function, np.where(broken[..., None, None], a.dtype.type(0), a))
+    for result in results:
+        result[broken] = np.nan
+    return results
+
+
+def is_large_in_double(a: Array) -> bool:
+    """Whether LAPACK is called for each matrix: NumPy copies there and back, and takes singles for doubles."""
+    return min(a.shape[-2:]) >= LARGE and a.size > 0 and a.dtype.char in "dD"
+
+
 def svd(op: fam.Svd, a: Array) -> Any:
     """The singular value decomposition by divide and conquer."""
+    if is_large_in_double(a):
+        return finite_or_nan(partial(each_matrix, partial(_svd_of_large, op)), a)
     if not op.vectors:
-        return or_nan(lambda x: (np.linalg.svd(x, compute_uv=False),), a)
-    return or_nan(lambda x: tuple(np.linalg.svd(x, full_matrices=op.full)), a)
+        return finite_or_nan(lambda x: (np.linalg.svd(x, compute_uv=False),), a)
+    return finite_or_nan(lambda x: tuple(np.linalg.svd(x, full_matrices=op.full)), a)
+
+
+def _svd_of_large(op: fam.Svd, a: Array) -> tuple[Array, ...]:
+    """The singular value decomposition by gesdd; NaN where it fails."""
+    from scipy.linalg import lapack
+
+    gesdd, room = lapack.get_lapack_funcs(("gesdd", "gesdd_lwork"), (a,))
+    options = {"compute_uv": op.vectors, "full_matrices": op.full}
+    work, _ = room(*a.shape, **options)
+    u, s, vh, info = gesdd(a, lwork=int(work.real), **options)
+    results = (u, s, vh) if op.vectors else (s,)
+    return tuple([np.full_like(x, np.nan) for x in results]) if info else results
 
 
 def eigh(op: fam.Eigh, a: Array) -> Any:
     """Eigenvalues and eigenvectors of the Hermitian part by divide and conquer."""
+    if is_large_in_double(a):
+        return finite_or_nan(partial(each_matrix, partial(_eigh_of_large, op)), hermitian(a, "F"))
     if not op.vectors:
-        return or_nan(lambda x: (np.linalg.eigvalsh(x),), hermitian(a))
-    return or_nan(lambda x: tuple(np.linalg.eigh(x)), hermitian(a))
+        return finite_or_nan(lambda x: (np.linalg.eigvalsh(x),), hermitian(a))
+    return finite_or_nan(lambda x: tuple(np.linalg.eigh(x)), hermitian(a))
+
+
+def _eigh_of_large(op: fam.Eigh, a: Array) -> tuple[Array, ...]:
+    """Eigenvalues and eigenvectors by syevd or heevd, in place on a column-major matrix; NaN where it fails."""
+    from scipy.linalg import lapack
+
+    name = "heevd" if np.iscomplexobj(a) else "syevd"
+    evd, room = lapack.get_lapack_funcs((name, f"{name}_lwork"), (a,))
+    options = {"compute_v": op.vectors, "lower": 1}
+    work, *_ = room(len(a), **options)
+    w, v, info = evd(a, lwork=int(work.real), overwrite_a=1, **options)
+    results = (w, v) if op.vectors else (w,)
+    return tuple([np.full_like(x, np.nan) for x in results]) if info else results
 
 
 def eig(op: fam.Eig, a: Array) -> Any:
     """Complex throughout."""
     kind = np.complex64 if a.dtype in (np.float32, np.complex64) else np.complex128
     if not op.vectors:
-        return or_nan(lambda x: (np.linalg.eigvals(x).astype(kind),), a)
-    return or_nan(lambda x: tuple(y.astype(kind) for y in np.linalg.eig(x)), a)
+        return finite_or_nan(lambda x: (np.linalg.eigvals(x).astype(kind),), a)
+    return finite_or_nan(lambda x: tuple(y.astype(kind) for y in np.linalg.eig(x)), a)
 
 
 def lu(op: fam.Lu, a: Array) -> Any:
