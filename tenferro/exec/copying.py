@@ -87,8 +87,12 @@ class Dense:
 class Copy:
     """How arrays of given shapes, strides and dtype are copied."""
 
-    def __init__(self, out: Any, x: Any) -> None:
-        """Choose the order in which the arrays are walked, from their strides."""
+    def __init__(self, out: Any, x: Any, is_streamed: bool | None = None) -> None:
+        """Choose the order in which the arrays are walked, from their strides.
+
+        Args:
+            is_streamed: whether `out` is written around the caches where it can be; None leaves it to its size.
+        """
         self.perm, self.shape = _merged(x, out)
         self.run = 0
         source, target = self._views(x), self._views(out)
@@ -97,7 +101,8 @@ class Copy:
             self.run = run
             source, target = self._views(x), self._views(out)
         self.walk = _planned(target, source)
-        self.turn = turn_of(target, source, x.nbytes >= STREAMED) if x.nbytes >= TURNED else None
+        streams = x.nbytes >= STREAMED if is_streamed is None else is_streamed
+        self.turn = turn_of(target, source, streams) if x.nbytes >= TURNED else None
         self._moved = 0
 
     def __call__(self, out: Any, x: Any, resources: Resources = CALLER) -> None:

@@ -51,6 +51,8 @@ def _contracted(
     lhs, rhs = sides if in_order[0] else sides[::-1]
     dot = DotGeneral(lhs[0], rhs[0], precision=op.precision)
     product = producers.apply(dot, (lhs[1], rhs[1]), source)
+    if producers.types[product[0]].shape == y.shape:
+        return product
     return producers.apply(Reshape(y.shape), product, source)
 
 

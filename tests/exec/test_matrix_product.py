@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
+from itertools import pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
 import pytest
 
+import tenferro as tnf
 from tenferro.exec.kernels import matrix_product
 from tenferro.exec.kernels.matrix_product import (
     LARGE,
     LARGEST_SHARE,
-    MOST_PIECES,
     MOVED,
     PIECE,
     READ,
     SMALLEST_SCRATCH,
+    WHOLE,
     Groups,
     InPieces,
     Mirrored,
@@ -31,6 +36,12 @@ from tenferro.exec.kernels.matrix_view import MatrixView, is_readable, order_of,
 from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.resources import CALLER, Resources
 from tenferro.exec.runtime.threads import ALONE, Workers
+
+
+@pytest.fixture(autouse=True)
+def many_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many pieces as a large machine makes."""
+    monkeypatch.setattr(matrix_product, "MOST_PIECES", 16)
 
 
 @pytest.mark.parametrize(
@@ -118,13 +129,27 @@ def test_an_operand_that_is_a_matrix_stays_as_it_is() -> None:
     ("times", "pieces"),
     [(1, 2), (3, 2), (4, 2), (7, 2), (8, 4), (31, 4), (32, 8), (127, 8), (128, 16), (511, 16), (512, 16), (4096, 16)],
 )  # fmt: skip
-def test_pieces_grow_with_the_work(times: int, pieces: int) -> None:
-    assert pieces_for(times * LARGE) == pieces <= MOST_PIECES
+def test_pieces_grow_with_the_work(
+    times: int, pieces: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert pieces_for(times * LARGE) == pieces
     assert pieces_for(times * LARGE - 1) <= pieces
     assert pieces_for(LARGE - 1) == 1
     assert pieces_for(LARGE - 3 * MOVED, 3) == 2
     assert pieces_for(LARGE - 3 * MOVED - 1, 3) == 1
     assert pieces_for(0, LARGE) == 1
+    monkeypatch.setattr(matrix_product, "MOST_PIECES", 3)
+    assert pieces_for(times * LARGE) == min(pieces, 3)
+
+
+def test_pieces_are_no_more_than_the_cores_of_the_machine() -> None:
+    code = "from tenferro.exec.kernels import matrix_product as m; print(m.MOST_PIECES, m.pieces_for(1 << 40))"
+    for cores, wanted in ((1, 1), (3, 3), (64, 16)):
+        faked = f"import os; os.cpu_count = lambda: {cores}; {code}"
+        run = subprocess.run(
+            [sys.executable, "-c", faked], capture_output=True, text=True, check=True
+        )
+        assert run.stdout.split() == [str(wanted)] * 2
 
 
 def test_work_of_vectors_is_that_of_reading() -> None:
@@ -238,6 +263,57 @@ def test_blocks_of_a_matrix_by_its_own_transpose(rows: int, terms: int, blocks: 
     assert (0 if product is None else len(product.blocks)) == blocks
     if product is not None:
         assert [i == k for i, k in product.blocks] == sorted([i == k for i, k in product.blocks])
+
+
+@pytest.mark.parametrize("extent", [256, 300, 784, 4096, 40])
+def test_pieces_are_whole_lines_of_the_cache(extent: int) -> None:
+    for count in (1, 2, 3, 16):
+        ends = matrix_product._ends(extent, count)
+        assert (ends[0], ends[-1], len(ends)) == (0, extent, count + 1)
+        longest = max(j - i for i, j in pairwise(ends))
+        assert longest <= extent // count + WHOLE
+        assert extent < 32 * count or all(end % WHOLE == 0 for end in ends[:-1])
+        assert all(i < j for i, j in pairwise(ends))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(
+    ("m", "k", "n", "batch", "is_turned"),
+    [(784, 256, 512, 0, True), (256, 784, 512, 0, True), (64, 128, 80, 96, True), (300, 257, 260, 0, False)],
+)  # fmt: skip
+def test_pieces_of_a_column_major_result_are_turned_one_by_one(
+    m: int,
+    k: int,
+    n: int,
+    batch: int,
+    is_turned: bool,
+    compiled: bool,
+    threads: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With the bits of the product as it is made; but where pieces have lines of the cache in common, all at once."""
+    rng = np.random.default_rng(0)
+    each = (batch,) if batch else ()
+    x, y = rng.standard_normal((*each, m, k)), rng.standard_normal((*each, k, n))
+    program = tnf.compile(lambda x, y: x @ y, x, y)
+    expected = tnf.GraphExecutor("K", threads=1).run(program, x, y)
+    np.testing.assert_allclose(expected, x @ y, rtol=0, atol=1e-11)
+    executor = tnf.GraphExecutor("F", threads=threads, compiled=compiled)
+    parts: list[tuple[int, ...]] = []
+    original = matrix_product.Copy.__call__
+
+    def copy(self: Any, out: Any, x: Any, resources: Any = CALLER) -> None:
+        parts.append(out.shape)
+        original(self, out, x, resources)
+
+    for _ in range(3):
+        with monkeypatch.context() as patch:
+            patch.setattr(matrix_product.Copy, "__call__", copy)
+            result = executor.run(program, x, y)
+        assert result.flags.f_contiguous
+        np.testing.assert_array_equal(result, expected)
+    assert [prod(part) < expected.size for part in parts] == [is_turned] * (6 if is_turned else 3)
 
 
 def test_pieces_are_copied_by_one_thread_each() -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from tenferro.exec.copying import fastest_axis
 from tenferro.exec.kernels.kernel import Array, Kernel
 from tenferro.exec.kernels.matrix_product import (
     SMALLEST_SCRATCH,
+    ColumnMajor,
     Groups,
     InPieces,
     Mirrored,
@@ -120,6 +121,7 @@ class Contraction:
     Attributes:
         batch, rows, columns, terms: pairs or groups of axes: of both operands, of lhs, of rhs, of both.
         sizes: how many rows, columns and terms.
+        order: of the result, as far as it costs less than a copy.
         wakes_threads: whether BLAS would share the product among threads of its own.
     """
 
@@ -131,7 +133,9 @@ class Contraction:
         lhs: Sequence[int],
         rhs: Sequence[int],
         resources: Resources,
+        order: Literal["F", "C", "K"] = "K",
     ) -> None:
+        self.op, self.order = op, order
         self.lhs_shape, self.rhs_shape = tuple(lhs), tuple(rhs)
         self.batch = op.lhs_batch, op.rhs_batch
         self.terms = op.lhs_contracting, op.rhs_contracting
@@ -144,6 +148,10 @@ class Contraction:
         self.batch_shape = tuple(lhs[axis] for axis in op.lhs_batch)
         self.wakes_threads = prod(self.sizes) > LARGEST_UNSHARED[1 in self.sizes[:2]]
         self._plans: dict[tuple[Axes, Axes, bool], Product] = {}
+
+    def in_order(self, order: Literal["F", "C"], numbers: Sequence[int] = (0,)) -> Contraction:
+        """The same with its result in an order, as far as it costs less than a copy."""
+        return Contraction(self.op, self.lhs_shape, self.rhs_shape, self.resources, order)
 
     def __call__(self, lhs: Array, rhs: Array, into: Sequence[Any] = (None,)) -> Array:
         """The product.
@@ -213,6 +221,10 @@ class Contraction:
                 product = Mirrored(left, self.resources, 1)
         else:
             product = InPieces.of(groups, lhs, rhs, whole)
+        if self.order == "F":
+            column_major = ColumnMajor.of(product, groups, lhs.dtype, shape, perm)
+            if column_major is not None:
+                return column_major
         if product is None and small:
             return _small(left.reader(), right.reader(), turned, shape, transposition)
         return partial(_split, product or whole, shape, transposition)

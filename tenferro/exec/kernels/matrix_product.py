@@ -1,12 +1,14 @@
 """Products of matrix views: at once, or in pieces that threads share while BLAS itself has one thread.
 
 A piece of an operand that has to be copied is copied by the thread that multiplies it next, and is still in
-its cache. Pieces are the same for any number of threads, and so are the results.
+its cache; so is a piece of a result that is wanted in columns turned. Pieces are the same for any number of threads
+and any order of results, and so are the results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -15,13 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from tenferro.exec.copying import Copy
 from tenferro.exec.kernels.kernel import Array
 from tenferro.exec.kernels.matrix_view import Axes, MatrixView
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import ALONE, Workers
 
 __all__ = [
-    "Groups", "InPieces", "Mirrored", "Whole", "multiplied", "pieces_for", "scratch", "work_of", "workers_for",
+    "ColumnMajor", "Groups", "InPieces", "Mirrored", "Whole", "multiplied", "pieces_for", "scratch", "work_of", "workers_for",
 ]  # fmt: skip
 
 PIECE = 128
@@ -30,7 +33,10 @@ LARGE = 1 << 24
 """Multiplications of a product that is worth sharing: by two, and by twice as many for each four times the work.
 
 Threads wait for each other between calls, so that pieces have to grow as well."""
-MOST_PIECES = 16
+MOST_PIECES = min(16, os.cpu_count() or 1)
+"""By the cores of the machine, because each piece packs again what all need: eight of 1024 rows take 1.15 of the time of two."""
+WHOLE = 16
+"""Rows or columns of which a piece is a multiple, so that those of a column-major result are whole lines of the cache."""
 MANY, FEW = 256, 64
 """Matrices, and elements of each, of which a call of BLAS for each by a vector takes most of the time."""
 MOVED = 32
@@ -225,7 +231,7 @@ class InPieces:
         self.axes = first
         (extent,) = {x.shape[a] for a, x in zip(first, (lhs, rhs), strict=True) if a is not None}
         count = min(count, extent)
-        self.cuts = [*pairwise([extent * piece // count for piece in range(count + 1)])]
+        self.cuts = [*pairwise(_ends(extent, count))]
         # Views of the operands by the extent of a piece: a cut operand's pieces, or all of it.
         self.lefts = {j - i: groups.left(_part(lhs, first[0], i, j)) for i, j in self.cuts}
         self.rights = {j - i: groups.right(_part(rhs, first[1], i, j)) for i, j in self.cuts}
@@ -244,11 +250,25 @@ class InPieces:
 
     def __call__(self, lhs: Array, rhs: Array, into: Any) -> Array:
         """The product as (batch.., rows, columns)."""
-        workers = self.resources.workers
         out = _result(self.shape, lhs.dtype, self.turned, into)
         sums = self.kind == "terms"
         shares = (len(self.cuts), *self.shape) if sums else ()
         parts = _result(shares, lhs.dtype, self.turned, None) if sums else out
+
+        def multiply(x: Array, y: Array, number: int, _: Any) -> None:
+            multiplied(x, y, self._target(parts, number), self.turned)
+
+        self.share(lhs, rhs, multiply)
+        return np.add.reduce(parts, axis=0, dtype=parts.dtype, out=out) if sums else out
+
+    def share(
+        self,
+        lhs: Array,
+        rhs: Array,
+        multiply: Callable[[Array, Array, int, Any], Any],
+        room: int = 0,
+    ) -> None:
+        """Call multiply(x, y, number, memory) for each piece: its operands as matrices, and `room` bytes of its thread."""
         with scratch(self.resources, self.rooms[:1]) as (whole,):
             a, b = (
                 None
@@ -260,15 +280,14 @@ class InPieces:
             )
 
             def work(first: int, last: int) -> None:
-                with scratch(self.resources, self.rooms[1:]) as memory:
+                with scratch(self.resources, (*self.rooms[1:], room)) as memory:
                     for number in range(first, last):
                         i, j = self.cuts[number]
                         x = self._piece(self.lefts, lhs, 0, i, j, memory[0]) if a is None else a
                         y = self._piece(self.rights, rhs, 1, i, j, memory[1]) if b is None else b
-                        multiplied(x, y, self._target(parts, number), self.turned)
+                        multiply(x, y, number, memory[2])
 
-            workers.share(work, len(self.cuts))
-        return np.add.reduce(parts, axis=0, dtype=parts.dtype, out=out) if sums else out
+            self.resources.workers.share(work, len(self.cuts))
 
     def _piece(
         self, views: dict[int, MatrixView], x: Array, side: int, i: int, j: int, scratch: Any
@@ -287,6 +306,87 @@ class InPieces:
             return parts[..., i:j]
         assert self.place is not None
         return parts[(*[slice(None)] * self.place, slice(i, j))]
+
+
+class ColumnMajor:
+    """A product in pieces as a column-major array of any axes, which each piece is turned into while a cache holds it.
+
+    Attributes:
+        pieces: of the product.
+        shape: of the result.
+        copies: by the extent of a piece, how it is turned.
+    """
+
+    @classmethod
+    def of(
+        cls, product: Any, groups: Groups, dtype: Any, shape: Sequence[int], perm: Axes
+    ) -> ColumnMajor | None:
+        """None where columns lie together anyway, or pieces have lines of the cache in common: a copy of the whole is
+        faster then.
+
+        Args:
+            shape: of batch, rows and columns, axis by axis.
+            perm: of these axes, for the result.
+        """
+        if not isinstance(product, InPieces) or product.kind == "terms" or product.turned:
+            return None
+        whole = cls(product, groups, dtype, shape, perm)
+        is_turned = all([copy.turn is not None for copy in whole.copies.values()])
+        return whole if is_turned else None
+
+    def __init__(
+        self, pieces: InPieces, groups: Groups, dtype: Any, shape: Sequence[int], perm: Axes
+    ) -> None:
+        self.pieces = pieces
+        self.shape = tuple([shape[axis] for axis in perm])
+        self.as_made = tuple([perm.index(axis) for axis in range(len(perm))])
+        first_row = len(groups.batch[0])
+        first_column = first_row + len(groups.rows)
+        if pieces.place is not None:
+            axis = pieces.place
+        elif pieces.kind == "rows":
+            axis = first_row + groups.rows.index(pieces.axes[0])
+        else:
+            axis = first_column + groups.columns.index(pieces.axes[1])
+        self.before = (slice(None),) * axis
+        self.parts = {j - i: (*shape[:axis], j - i, *shape[axis + 1 :]) for i, j in pieces.cuts}
+        self.room = max(map(prod, self.parts.values())) * dtype.itemsize
+        # Around the caches, which hold the piece and will not hold the whole.
+        target = self._target(np.empty(self.shape, dtype, order="F"))
+        self.copies = {
+            j - i: Copy(self._place(target, i, j), np.empty(self.parts[j - i], dtype), True)
+            for i, j in pieces.cuts
+        }
+
+    def __call__(self, lhs: Array, rhs: Array, into: Any = None) -> Array:
+        """The product."""
+        pieces, dtype = self.pieces, lhs.dtype
+        out = np.ndarray(self.shape, dtype, into, order="F")
+        target = self._target(out)
+
+        def multiply(x: Array, y: Array, number: int, memory: Any) -> None:
+            i, j = pieces.cuts[number]
+            part = np.ndarray((*x.shape[:-1], y.shape[-1]), dtype, memory)
+            multiplied(x, y, part, turned=False)
+            part = part.reshape(self.parts[j - i])
+            self.copies[j - i](self._place(target, i, j), part, pieces.of_a_thread)
+
+        pieces.share(lhs, rhs, multiply, self.room)
+        return out
+
+    def _target(self, out: Array) -> Array:
+        """The result with axes as they are made."""
+        return out.transpose(self.as_made)
+
+    def _place(self, target: Array, start: int, stop: int) -> Array:
+        """Where a piece goes."""
+        return target[(*self.before, slice(start, stop))]
+
+
+def _ends(extent: int, count: int) -> list[int]:
+    """Where pieces begin and end."""
+    whole = WHOLE if extent >= 2 * WHOLE * count else 1
+    return [*[extent * piece // count // whole * whole for piece in range(count)], extent]
 
 
 def _cuts_rows(m: int, n: int, turned: bool) -> bool:

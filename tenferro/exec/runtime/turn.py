@@ -115,7 +115,7 @@ class Turner(Protocol):
 
 
 def turn_of(target: Any, source: Any, is_streamed: bool = True) -> Turn | None:
-    """The turn that writes an array into a dense one with its axes slowest first; None where lines would be broken.
+    """The turn that writes an array into one with its axes slowest first; None where lines would be broken.
 
     >>> import numpy as np
     >>> x = np.zeros((1000, 64, 16), np.float32)
@@ -135,6 +135,8 @@ def turn_of(target: Any, source: Any, is_streamed: bool = True) -> Turn | None:
     columns, width = _run(x_steps, shape, rows, several)
     longest = max([n for axes, n in ((rows, length), (columns, width)) if len(axes) > 1], default=0)
     if length % several or width < min(FEWEST, several) or longest > LONGEST_TABLE:
+        return None
+    if any([y_steps[axis] % several for axis in range(len(shape)) if axis not in rows]):
         return None
     outer = [axis for axis in range(len(shape)) if axis not in (*rows, *columns)]
     return Turn(
