@@ -5,10 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tenferro as tnf
+from tenferro.door import apply_one
 from tenferro.exec.kernels import KERNELS
 from tenferro.exec.kernels.reduction import SMALLEST_LAYER, accumulated
 from tenferro.ops.indexing import Scatter
 from tenferro.ops.reduction import CumMax, CumProd, CumSum, Sort, TopK
+from tenferro.ops.structural import EmbedDiag
 
 RNG = np.random.default_rng(0)
 
@@ -96,3 +99,40 @@ def test_sorting_is_stable_with_and_without_equal_keys() -> None:
         best = sorted(range(200), key=lambda i: (-x[i], i))[:5]
         assert list(place) == best
         assert np.array_equal(top, x[best])
+
+
+@pytest.mark.parametrize("function", ["tril", "triu"])
+@pytest.mark.parametrize("k", [-300, -2, 0, 1, 300])
+@pytest.mark.parametrize("shape", [(170, 190), (190, 170), (2, 130, 140), (600, 700)])
+def test_triangles_in_planned_memory(function: str, k: int, shape: tuple[int, ...]) -> None:
+    """Of either order, run after run over memory that others have used, and without what is not finite beside them."""
+    x = RNG.standard_normal(shape)
+    x[..., 0, -1] = np.nan
+    x[..., -1, 0] = np.inf
+    program = tnf.compile(lambda x: getattr(tnf, function)(x * 1.0, k) + 0.0, x)
+    for order in ("F", "C", "K"):
+        executor = tnf.GraphExecutor(order)
+        for arranged in (
+            x,
+            np.asfortranarray(x),
+            x,
+            np.swapaxes(np.swapaxes(x, -1, -2).copy(), -1, -2),
+        ):
+            result = executor.run(program, arranged)
+            np.testing.assert_array_equal(result, getattr(np, function)(x, k))
+
+
+def test_diagonals_in_planned_memory() -> None:
+    x = RNG.standard_normal((3, 130))
+    program = tnf.compile(lambda x: tnf.sin(tnf.diagonal(tnf.cos(embedded(x * 2.0)), 0, 1, 2)), x)
+    large = tnf.compile(lambda x: embedded(x * 2.0) + 1.0, x)
+    executor = tnf.GraphExecutor("K")
+    for _ in range(3):
+        np.testing.assert_allclose(executor.run(program, x), np.sin(np.cos(x * 2.0)), rtol=1e-13)
+        expected = np.stack([np.diag(row) for row in x * 2.0]) + 1.0
+        np.testing.assert_array_equal(executor.run(large, x), expected)
+
+
+def embedded(x: Any) -> Any:
+    """Matrices with these on their diagonals."""
+    return apply_one(EmbedDiag(1, 2), x)

@@ -29,6 +29,9 @@ from tenferro.types import TensorSpec
 
 __all__ = ["ROWS", "pad", "slices_of"]
 
+LARGEST_MASK = 1 << 18
+"""Elements of a triangle's mask that is kept for the next run."""
+
 
 def broadcast_in_dim(op: BroadcastInDim, x: Array) -> Array:
     """Put x's axes in output order, with extents of 1 between, and let NumPy repeat."""
@@ -116,25 +119,68 @@ def extract_diag(op: ExtractDiag, x: Array) -> Array:
     return np.moveaxis(diagonal, -1, op.axis_a - (op.axis_b < op.axis_a))
 
 
-def embed_diag(op: EmbedDiag, x: Array) -> Array:
-    """Write through a writeable view of the diagonal of zeros."""
-    shape = list(x.shape)
-    shape.insert(op.axis_b, x.shape[op.input_axis])
-    result = np.zeros(shape, x.dtype)
-    count = np.arange(x.shape[op.input_axis])
-    paired = np.moveaxis(result, (op.axis_a, op.axis_b), (0, 1))
-    paired[count, count] = np.moveaxis(x, op.input_axis, 0)
-    return result
+class EmbedDiagonal:
+    """Zeros with the operand along a diagonal."""
+
+    takes_places = True
+
+    def __init__(self, op: EmbedDiag) -> None:
+        self.op = op
+
+    def __call__(self, x: Array, into: Sequence[Any] = (None,)) -> Array:
+        """Write through a writeable view of the diagonal."""
+        op, n = self.op, x.shape[self.op.input_axis]
+        shape = list(x.shape)
+        shape.insert(op.axis_b, n)
+        result = zeros(shape, x.dtype, into[0])
+        count = np.arange(n)
+        paired = np.moveaxis(result, (op.axis_a, op.axis_b), (0, 1))
+        paired[count, count] = np.moveaxis(x, op.input_axis, 0)
+        return result
 
 
-def triangle(x: Array, k: int, lower: bool) -> Array:
-    """Zeros selected, not multiplied, so that NaN and infinity vanish; in the order of x."""
-    if abs(x.strides[-2]) < abs(x.strides[-1]):
-        return triangle(x.swapaxes(-1, -2), -k, not lower).swapaxes(-1, -2)
-    rows, columns = x.shape[-2:]
-    low = np.tri(rows, columns, k if lower else k - 1, dtype=bool)
-    y = np.zeros(x.shape, x.dtype)
-    np.copyto(y, x, where=low if lower else ~low)
+class Triangle:
+    """The elements of matrices up to a diagonal, or from it on, and zeros: selected, not multiplied, so that NaN and
+    infinity vanish.
+
+    Args:
+        k: the number of the diagonal.
+        lower: whether it is up to it.
+    """
+
+    takes_places = True
+
+    def __init__(self, k: int, lower: bool) -> None:
+        self.k, self.lower = k, lower
+        self._last: tuple[Any, Array] = (None, np.empty(0, bool))
+
+    def __call__(self, x: Array, into: Sequence[Any] = (None,)) -> Array:
+        """The triangles, in the order of x."""
+        is_turned = abs(x.strides[-2]) < abs(x.strides[-1])
+        if is_turned:
+            x = x.swapaxes(-1, -2)
+        y = zeros(x.shape, x.dtype, into[0])
+        np.copyto(y, x, where=self._mask(x.shape[-2:], is_turned))
+        return y.swapaxes(-1, -2) if is_turned else y
+
+    def _mask(self, shape: tuple[int, int], is_turned: bool) -> Array:
+        """Where the elements are; the last one is kept if it is small."""
+        key, mask = self._last
+        if key != (shape, is_turned):
+            k, lower = (-self.k, not self.lower) if is_turned else (self.k, self.lower)
+            low = np.tri(*shape, k if lower else k - 1, dtype=bool)
+            mask = low if lower else ~low
+            if mask.size <= LARGEST_MASK:
+                self._last = (shape, is_turned), mask
+        return mask
+
+
+def zeros(shape: Sequence[int], dtype: Any, into: Any) -> Array:
+    """Zeros in these bytes, or in memory of their own."""
+    if into is None:
+        return np.zeros(shape, dtype)
+    y = np.ndarray(shape, dtype, into)
+    y.fill(0)
     return y
 
 
@@ -147,8 +193,8 @@ ROWS: KernelRows = {
     Concatenate: OfOp(lambda op, *arrays: np.concatenate(arrays, op.axis)),
     Reverse: OfOp(lambda op, x: np.flip(x, op.axes), view=True),
     ExtractDiag: OfOp(extract_diag, view=True),
-    EmbedDiag: OfOp(embed_diag),
-    Tril: OfOp(lambda op, x: triangle(x, op.k, lower=True)),
-    Triu: OfOp(lambda op, x: triangle(x, op.k, lower=False)),
+    EmbedDiag: ByPayload(lambda op, _: EmbedDiagonal(op)),
+    Tril: ByPayload(lambda op, _: Triangle(op.k, lower=True)),
+    Triu: ByPayload(lambda op, _: Triangle(op.k, lower=False)),
     OptimizationBarrier: OfOp(lambda op, *arrays: arrays if op.count > 1 else arrays[0], view=True),
 }
