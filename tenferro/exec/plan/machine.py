@@ -17,8 +17,10 @@ from tenferro.ops.reduction import Reduction
 
 __all__ = ["by_machine", "compile_groups"]
 
-WORTH = 600.0
-"""Microseconds of the interpreter, by estimate, that are worth compiling, which takes some 20 milliseconds."""
+WORTH = 250.0
+"""Microseconds of the interpreter, by estimate, that are worth compiling, which takes some 20 milliseconds: paid for by
+a hundred runs, and kept for the next process.
+"""
 WORTH_ALONE = 1e4
 """The same of a reduction by itself, whose tiles NumPy reduces nearly as fast."""
 
