@@ -107,10 +107,10 @@ def constants_of(r: Reader, block: Block) -> list[Any]:
             operation.attributes["value"], str
         ):
             constants.append(np.asarray(operation.attributes["value"]).flat[0])
-        taken = [value for value in operation.operands if value not in inside]
-        known = [r.known(r.surroundings[value]) for value in taken]
-        constants += [array.flat[0] for array in known if array is not None]
-        inside |= {*operation.results, *taken}
+        captured = [value for value in operation.operands if value not in inside]
+        values = [r.known(r.surroundings[value]) for value in captured]
+        constants += [array.flat[0] for array in values if array is not None]
+        inside |= {*operation.results, *captured}
     return constants
 
 

@@ -36,7 +36,7 @@ def residuals(
     """
     rest = dependents(graph.instructions, computed) - dependents(graph.instructions, linear)
     results = list(results)
-    linear_part = needed(graph.instructions, results, given=rest).values()
+    linear_part = needed(graph.instructions, results, available=rest).values()
     operands = [value for node in linear_part for value in node.inputs]
     return [value for value in dict.fromkeys([*operands, *results]) if value in rest]
 

@@ -484,7 +484,7 @@ def scan(
 def _in_levels(
     op: Scan, operands: Sequence[Any], levels: int, executor: Executor | None
 ) -> Sequence[Any]:
-    """The outputs of a scan, whose turns are in groups of groups, each a checkpoint, where it is differentiated.
+    """The outputs of a scan, with turns in groups of groups, each a checkpoint of its derivative.
 
     Raises:
         NonStaticShapeError: levels, and a length that is no number.

@@ -575,7 +575,7 @@ def _transpose(builder: GraphBuilder, space: _Space, matvec: Callable[[Any], Any
     traced = _Traced(builder, _leaves_of(builder, space, "the linear map", vecmat), space)
     # A loop at the point also counts, and what it counts is all that the transpose reads of it.
     part = needed(
-        graph.instructions, traced.outputs, given=traced.inputs, start=first, narrow=_narrowed
+        graph.instructions, traced.outputs, available=traced.inputs, start=first, narrow=_narrowed
     )
     point = set(anywhere)
     if any([not point.isdisjoint(node.inputs) for node in part.values()]):

@@ -45,7 +45,7 @@ class Expression:
         """The text, with the names of operands and of values in it."""
         names = {name: name_of(name, value) for name, value in self.values.items()}
         names.update([(str(number), operand) for number, operand in enumerate(operands)])
-        return re.sub(r"\{(\w+)\}", lambda found: names[found[1]], self.text)
+        return re.sub(r"\{(\w+)\}", lambda match: names[match[1]], self.text)
 
     def _compiled(self, count: int) -> Callable[..., Any]:
         operands = [f"x{number}" for number in range(count)]

@@ -113,13 +113,13 @@ class LoopFunction:
 
     def _failed(self, error: Exception) -> tuple[ExecInstruction, ...]:
         """The step at which an exception was raised, and the loops around it, from inside out."""
-        found: tuple[ExecInstruction, ...] = ()
+        failing: tuple[ExecInstruction, ...] = ()
         traceback = error.__traceback__
         while traceback is not None:
             if traceback.tb_frame.f_code.co_filename == self._file:
-                found = self._steps.get(line_number(traceback), ())
+                failing = self._steps.get(line_number(traceback), ())
             traceback = traceback.tb_next
-        return found
+        return failing
 
 
 class _Printer:
@@ -203,8 +203,8 @@ class _Printer:
             self._add(f"{carries[-1]} = {form}")
         rows = self._rows(values, loop)
         self._steps(writer, steps[: loop.once])
-        made = [slot for each in steps[: loop.once] for slot in each.output_slots]
-        writer.pinned.update([(slot, values.of.pop(slot)) for slot in made if slot in values.of])
+        results = [slot for each in steps[: loop.once] for slot in each.output_slots]
+        writer.pinned.update([(slot, values.of.pop(slot)) for slot in results if slot in values.of])
         xs = list(zip(body.input_slots[n + m :], operands[n + m :], strict=True))
         turn = values.new()
         self._add(self._head(loop.op, turn))
@@ -230,7 +230,7 @@ class _Printer:
             self._add(f"give({name})")
 
     def _kept(self, values: Locals, form: str) -> str:
-        """A name for what is the same in every turn."""
+        """A name for a value that is the same in every turn."""
         if form.isidentifier():
             return form
         name = values.new()
@@ -238,7 +238,7 @@ class _Printer:
         return name
 
     def _rows(self, values: Locals, loop: Loop) -> list[str]:
-        """Arrays for what each turn gives."""
+        """Arrays for the results of turns."""
         if not isinstance(loop.op, Scan):
             return []
         names: list[str] = []
@@ -336,6 +336,6 @@ def _form(name: str, is_number: bool, to_number: bool, dtype: DType) -> str:
     return _element(name, "", dtype) if to_number else f"asarray({name})"
 
 
-def _element(name: str, place: str, dtype: DType) -> str:
+def _element(name: str, subscript: str, dtype: DType) -> str:
     """An element of an array as a number, which is Python's if it is float64."""
-    return f"{name}.item({place})" if dtype is DType.F64 else f"{name}[{place or '()'}]"
+    return f"{name}.item({subscript})" if dtype is DType.F64 else f"{name}[{subscript or '()'}]"

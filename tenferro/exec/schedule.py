@@ -274,7 +274,7 @@ class Later(Protocol):
         ...
 
     def announced(self, program: ExecProgram) -> ExecProgram:
-        """The schedule with remarks on what will become of its steps."""
+        """The schedule with remarks on the fate of its steps."""
         ...
 
 

@@ -50,7 +50,7 @@ class Locals:
 
 
 class Names:
-    """Names of what a function's text calls and reads beside its locals.
+    """Names in a function's text beside its locals.
 
     Attributes:
         values: by name.
@@ -68,20 +68,20 @@ class Names:
 
     def value(self, name: str, value: Any) -> str:
         """Of a value; the one that is asked for, or with a number behind it."""
-        known = self._of.get(id(value))
-        if known is None:
-            known = f"{name}_{len(self._of)}" if name in self.values else name
-            self._of[id(value)] = known
-            self.values[known] = value
-        return known
+        name_of_value = self._of.get(id(value))
+        if name_of_value is None:
+            name_of_value = f"{name}_{len(self._of)}" if name in self.values else name
+            self._of[id(value)] = name_of_value
+            self.values[name_of_value] = value
+        return name_of_value
 
     def constant(self, value: Any) -> str:
         """Of a constant of the program."""
-        known = self._of.get(id(value))
-        if known is None:
-            known = self.value(f"c{self._constants}", value)
+        name_of_value = self._of.get(id(value))
+        if name_of_value is None:
+            name_of_value = self.value(f"c{self._constants}", value)
             self._constants += 1
-        return known
+        return name_of_value
 
 
 class Writer:
@@ -103,7 +103,7 @@ class Writer:
         return self.names.constant(self.program.constants[slot]) if name is None else name
 
     def statement(self, step: ExecInstruction) -> str:
-        """The step, and what dies with it."""
+        """The step, with the values that die with it."""
         call = self._call(step)
         before = ""
         if isinstance(step.function, Change) and step.places:

@@ -103,9 +103,9 @@ class Opaque:
     __slots__ = ("known", "refusal", "types")
     has_effects = False
 
-    def __init__(self, types: tuple[TensorSpec, ...], known: int, refusal: str) -> None:
+    def __init__(self, types: tuple[TensorSpec, ...], count: int, refusal: str) -> None:
         self.types = types
-        self.known = known
+        self.known = count
         self.refusal = refusal
 
     @property

@@ -1,4 +1,4 @@
-"""The Gaussian error linear unit: x times the probability that a standard normal number is below x, and what is near it.
+"""The Gaussian error linear unit and its kin: x times the probability that a standard normal number is below x.
 
 Both forms are x times a power far below zero, and half a bit of an exponent is as many bits of the power as the
 exponent has: so the exponent is a part that is exact and a small one.

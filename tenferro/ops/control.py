@@ -43,7 +43,7 @@ class ControlOp(StdTensorOp):
 
     @property
     def is_marked(self) -> bool:
-        """Whether its sub-programs hold marks, which say what a derivative is, at any depth."""
+        """Whether its sub-programs hold marks of derivatives, at any depth."""
         return any(part.is_marked for part in self.parts)
 
     def with_parts(self, *parts: Any) -> ControlOp:

@@ -312,7 +312,7 @@ def of_truth_values(
 def implied(
     producers: Producers, op: And, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """What is less or greater is not equal."""
+    """A value less or greater is not equal."""
     for pred, other in (inputs, inputs[::-1]):
         order, apart = producers.of(pred, Compare), producers.of(other, Compare)
         if order is None or apart is None or order.inputs != apart.inputs:

@@ -35,9 +35,9 @@ def _contracted(
     summed = [op.input_feature, *[op.input_spatial[i] for i in whole]]
     summed_of_w = [op.kernel_input_feature, *[op.kernel_spatial[i] for i in whole]]
     # Axes by the place in the result that they have, but for those of the kernel that have one element.
-    place = {op.input_batch: op.output_batch}
-    place |= dict(zip(op.input_spatial, op.output_spatial, strict=True))
-    of_x = [place[axis] for axis in range(x.rank) if axis not in summed]
+    axis_of = {op.input_batch: op.output_batch}
+    axis_of |= dict(zip(op.input_spatial, op.output_spatial, strict=True))
+    of_x = [axis_of[axis] for axis in range(x.rank) if axis not in summed]
     matrix_axes = [
         axis for axis in range(w.rank) if axis in summed_of_w or axis == op.kernel_output_feature
     ]

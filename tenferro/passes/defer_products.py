@@ -202,7 +202,7 @@ def _sums(op: Scan) -> list[_Sum]:
 
 
 def _terms(slot: int, maker_of: Any, reads: Counter[int]) -> list[int]:
-    """What is added up to a value that nothing else reads, nor the sums on the way."""
+    """The terms of a value, if neither it nor the sums on the way have other readers."""
     terms: list[int] = []
     stack = [slot]
     while stack:

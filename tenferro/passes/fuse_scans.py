@@ -1,4 +1,4 @@
-"""Scans fused: two that take the same turns become one, and what the second reads of the first is not stacked.
+"""Scans fused: two that take the same turns become one, without stacks from the first to the second.
 
 Law: the result is the same bit for bit. The tangent of a scan is a scan over what the first one stacks of its turns;
 going forward both take them in the same order, so that one loop can hand each value on as it is computed.
@@ -18,7 +18,7 @@ __all__ = ["fuse_scans"]
 
 
 def fuse_scans(program: GraphProgram) -> GraphProgram:
-    """The program with each pair of scans as one, whose second reads the first by stacks alone."""
+    """The program with each pair of scans as one, if the second reads the first by stacks alone."""
     while (pair := next(_pairs(program), None)) is not None:
         program = _fused(program, *pair)
     return program

@@ -28,7 +28,7 @@ CHEAP = frozenset(elementwise.CARDS)
 
 
 def hoist_invariants(program: GraphProgram) -> GraphProgram:
-    """The program with what its loops compute of their constants before each loop, of inner loops first."""
+    """The program with each loop's values of constants alone before it, of inner loops first."""
     plans: dict[int, _Plan] = {}
     for step in program.instructions:
         if isinstance(step.op, Scan | While):
@@ -65,7 +65,7 @@ class _Part:
         return [values[slot] for slot in self.hoisted]
 
     def with_constants(self, n: int, parts: Sequence[_Part]) -> Subprogram:
-        """The rest, whose first n inputs are followed by the hoisted values of all parts."""
+        """The rest, with the hoisted values of all parts behind its first n inputs."""
         program = self.program
         graph = Graph(program.trusted)
         values = {slot: graph.add_input(program.types[slot]) for slot in program.input_slots[:n]}
@@ -78,20 +78,20 @@ class _Part:
         for slot in program.input_slots[n:]:
             values[slot] = graph.add_input(program.types[slot])
             inputs.append(values[slot])
-        rest = needed(program.instructions, program.output_slots, given=self.hoisted)
+        rest = needed(program.instructions, program.output_slots, available=self.hoisted)
         copy_into(graph, rest.values(), values)
         return Subprogram.of(graph, inputs, [values[slot] for slot in program.output_slots])
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """A loop, and what goes before it."""
+    """A loop, with the steps before it."""
 
     op: Scan | While
     parts: tuple[_Part, ...]
 
     def written(self, producers: Producers, inputs: Values, line: SourceLine | None) -> Values:
-        """Its results, behind what was hoisted."""
+        """Its results, behind the hoisted steps."""
         op, n = self.op, self.op.num_consts
         values = [v for part in self.parts for v in part.computed(producers.graph, inputs)]
         new = op.with_parts(*[part.with_constants(n, self.parts) for part in self.parts])
@@ -152,7 +152,7 @@ def _hoisted(program: GraphProgram, stays: Sequence[int], is_run: bool) -> tuple
             chosen.update(step.outputs)
     if not chosen:
         return ()
-    rest = needed(program.instructions, program.output_slots, given=chosen)
+    rest = needed(program.instructions, program.output_slots, available=chosen)
     read = {slot for step in rest.values() for slot in step.inputs} | set(program.output_slots)
     return tuple(sorted(chosen & read))
 

@@ -64,7 +64,7 @@ def _pairs(program: GraphProgram) -> Iterator[_Pair]:
 
 
 def _contains(larger: Any, smaller: Any, offset: int) -> bool:
-    """Whether what the larger loop does of the smaller one's constants and carry is what the smaller one does."""
+    """Whether the larger loop does to the smaller one's constants and carry the same as that one."""
     n, count = smaller.num_consts, smaller.input_count - smaller.num_consts
     start = larger.num_consts + offset
     own, inputs = range(n + count), [*range(n), *range(start, start + count)]

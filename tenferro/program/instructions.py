@@ -39,14 +39,14 @@ def needed(
     instructions: Sequence[Instruction | None],
     outputs: Iterable[int],
     *,
-    given: Collection[int] = (),
+    available: Collection[int] = (),
     start: int = 0,
     narrow: Narrow | None = None,
 ) -> dict[int, Instruction]:
     """The instructions from number `start` on that `outputs` need, in order, by their numbers.
 
     Args:
-        given: values that are available, whichever instruction computes them.
+        available: values that are there, whichever instruction computes them.
         narrow: the part of an instruction that is needed, from it and the wanted values.
 
     One sweep backward.
@@ -55,8 +55,8 @@ def needed(
     >>> list(needed(add, [3]))
     [0, 2]
     """
-    given = frozenset(given)
-    wanted = set(outputs) - given
+    available = frozenset(available)
+    wanted = set(outputs) - available
     numbered: list[tuple[int, Instruction]] = []
     for index in range(len(instructions) - 1, start - 1, -1):
         instruction = instructions[index]
@@ -65,7 +65,7 @@ def needed(
         if narrow is not None:
             instruction = narrow(instruction, wanted)
         numbered.append((index, instruction))
-        wanted.update(set(instruction.inputs) - given)
+        wanted.update(set(instruction.inputs) - available)
     numbered.reverse()
     return dict(numbered)
 
@@ -260,7 +260,7 @@ def instructions_between(
     Raises:
         as `instructions_of`.
     """
-    part = needed(code, outputs, given=inputs, narrow=pruned).values()
+    part = needed(code, outputs, available=inputs, narrow=pruned).values()
     for instruction in part:
         if isinstance(instruction.op, Opaque):
             raise instruction.op.refuse().at(str(instruction.source or ""))

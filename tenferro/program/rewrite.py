@@ -158,7 +158,7 @@ def merged(
     later: set[int],
     write: Callable[[Graph, list[int]], None],
 ) -> GraphProgram:
-    """The program with two instructions at one place: what needs the first, of those in between, goes behind it.
+    """The program with two instructions at one place: those in between that need the first go behind it.
 
     Args:
         first, second: their numbers.

@@ -73,7 +73,7 @@ class Subprogram(GraphProgram):
         Raises:
             InvalidConfigError: it needs a value that is no input.
         """
-        part = needed(graph.instructions, outputs, given=inputs)
+        part = needed(graph.instructions, outputs, available=inputs)
         try:
             code, values, slots = renumber(part.values(), inputs, outputs)
         except KeyError as error:

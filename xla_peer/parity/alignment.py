@@ -1,4 +1,4 @@
-"""Two programs side by side, backward from an output that parts: down to where what they read is the same."""
+"""Two programs side by side, backward from an output that parts, down to equal operands."""
 
 from __future__ import annotations
 

@@ -232,7 +232,7 @@ def _defined(
     sides: tuple[Sequence[Any], Sequence[Any]],
     allowed: Sequence[Allowance],
 ) -> tuple[list[OutputParity], list[str]]:
-    """The outputs with the side that is wrong by the definition of the op on which PJRT parts; and what that says."""
+    """The outputs with the side that is wrong by the definition of the op on which PJRT parts; and its verdict."""
     defined = by_definition(parted)
     if defined is None:
         return list(outputs), []

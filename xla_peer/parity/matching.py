@@ -133,7 +133,7 @@ def _difference(
     )
     if walk.places:
         numbers, other_numbers = maker_numbers(program), maker_numbers(other)
-        slot, other_slot = min(walk.places, key=lambda place: numbers[place[0]])
+        slot, other_slot = min(walk.places, key=lambda pair: numbers[pair[0]])
         there = None if other_slot is None else other_numbers[other_slot]
         return Difference(program, numbers[slot], leaves, turns, other, there, other_leaves)
     slots = [slot for slot, _ in walk.open]

@@ -124,9 +124,9 @@ def scan_transpose(
     """
     emitter: GraphEmitter = inputs[0].emitter
     n, m, first = op.num_consts, op.num_carry, op.first_xs
-    known = _known_carries(op, linear)
-    if known:
-        return _transpose_beside_known(op, inputs, linear, y_bars, known)
+    carries = _known_carries(op, linear)
+    if carries:
+        return _transpose_beside_known(op, inputs, linear, y_bars, carries)
     mask = [*linear[:n], *[True] * m, *linear[first:]]
     asked = [i < m or y_bar is not None for i, y_bar in enumerate(y_bars)]
     inner, nonlinear, bars, x_bars = transposed(op.body, mask, asked, emitter)
@@ -170,25 +170,25 @@ def _known_carries(op: Scan, linear: Mask) -> list[int]:
 
 
 def _transpose_beside_known(
-    op: Scan, inputs: Values, linear: Mask, y_bars: Tangents, known: Sequence[int]
+    op: Scan, inputs: Values, linear: Mask, y_bars: Tangents, carries: Sequence[int]
 ) -> Tangents:
     """Scan the known carries, then transpose the scan over their values."""
     n, m, first = op.num_consts, op.num_carry, op.first_xs
     graph = Graph()
     arguments = [graph.add_input(spec) for spec in op.body.input_specs]
     outputs = op.body.emit(graph, arguments)
-    carried = [n + i for i in known]
+    carried = [n + i for i in carries]
     consts = [i for i in range(n) if not linear[i]]
     xs = [i for i in range(first, len(inputs)) if not linear[i]]
     operands = [*consts, *carried, *xs]
     turn = Subprogram.of(
         graph,
         [arguments[i] for i in operands],
-        [*[outputs[i] for i in known], *[arguments[i] for i in carried]],
+        [*[outputs[i] for i in carries], *[arguments[i] for i in carried]],
     )
-    forward = Scan(turn, op.length, len(consts), len(known), op.reverse)
-    values = apply(forward, *[inputs[i] for i in operands])[len(known) :]
-    moving = [i for i in range(m) if i not in known]
+    forward = Scan(turn, op.length, len(consts), len(carries), op.reverse)
+    values = apply(forward, *[inputs[i] for i in operands])[len(carries) :]
+    moving = [i for i in range(m) if i not in carries]
     places = [*range(n), *[n + i for i in moving], *range(first, len(inputs))]
     body = Subprogram.of(
         graph,
@@ -198,7 +198,7 @@ def _transpose_beside_known(
     x_bars = scan_transpose(
         Scan(body, op.length, n, len(moving), op.reverse),
         (*[inputs[i] for i in places], *values),
-        (*[linear[i] for i in places], *[False] * len(known)),
+        (*[linear[i] for i in places], *[False] * len(carries)),
         (*[y_bars[i] for i in moving], *y_bars[m:]),
     )
     return _placed(x_bars[: len(places)], places, len(inputs))
@@ -356,7 +356,7 @@ def cond_batch(op: Cond, inputs: Values, mask: tuple[bool, ...]) -> Values:
 def alternatives_jvp(
     op: Alternatives, inputs: Values, outputs: Values, tangents: Tangents
 ) -> Tangents:
-    """Alternatives of the tangent, which compute from the operands what they need: no residual of one is a
+    """Alternatives of the tangent, without residuals: each computes anew from the operands. No residual of one is a
     residual of the other, and where the executor takes the same one again, equal instructions are one.
     """
     emitter: GraphEmitter = inputs[0].emitter

@@ -89,7 +89,7 @@ def _plain_rows(op: Any, shape: Sequence[int], sizes: Sequence[int], batch: int)
 
 
 def rows_taken(op: Gather, x: TensorSpec, indices: TensorSpec) -> Expression | None:
-    """A gather of whole rows as `take`, whose result is memory of its own; None of other gathers."""
+    """A gather of whole rows as `take`, in memory of its own; None of other gathers."""
     if not (x.is_static and indices.is_static) or indices.dtype is DType.U64:
         return None
     vector_axis, rank = op.index_vector_dim, indices.rank

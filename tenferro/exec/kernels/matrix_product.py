@@ -87,7 +87,7 @@ def multiplied(a: Array, b: Array, out: Array | None, turned: bool) -> Array:
 
 
 def _are_small(a: Array, b: Array) -> bool:
-    """Whether these are many matrices of few elements and vectors whose terms lie side by side."""
+    """Whether these are many matrices of few elements, and vectors with terms side by side."""
     batch = prod(a.shape[:-2])
     if batch < MANY or prod(a.shape[-2:]) > FEW:
         return False

@@ -58,7 +58,7 @@ def slice_(op: Slice, _: np.dtype[Any]) -> Callable[..., Array]:
 
 
 def slices_of(op: Slice, shape: Sequence[int]) -> tuple[slice, ...]:
-    """What Python takes of an array of this shape."""
+    """The slices of an array of this shape."""
     starts, limits = op.resolved("starts", (shape,)), op.resolved("limits", (shape,))
     return tuple(map(slice, starts, limits, op.strides))
 
@@ -89,7 +89,7 @@ def padded(shape: tuple[int, ...], target: Keys, source: Keys, x: Array, value: 
 def _padding(
     extents: Sequence[int], low: Sequence[int], high: Sequence[int], interior: Sequence[int]
 ) -> tuple[tuple[int, ...], Keys, Keys]:
-    """The shape of a result, where in it what is left of the operand goes, and what of the operand that is."""
+    """The shape of a result, the part of it from the operand, and the part of the operand in it."""
     shape: list[int] = []
     source: list[slice] = []
     target: list[slice] = []

@@ -189,7 +189,7 @@ def _address(x: Array) -> int:
 
 
 def _outputs_at_once(w: Array) -> int:
-    """The outputs of a block, whose kernels a cache holds; 0 where it holds those of few alone."""
+    """The outputs of a block, with kernels in cache; 0 where it holds those of few alone."""
     outputs = several = len(w)
     if w.nbytes > KERNELS_BYTES and prod(w.shape[2:]) > 1 and outputs % BLOCK == 0:
         several = BLOCK

@@ -101,7 +101,7 @@ class _Factors:
         self.workers = workers_for(resources, work, self.rows * self.terms)
 
     def cuts(self, axes: Axes, beside: int) -> list[Block]:
-        """Blocks of these axes, each of whose elements has a number of others beside it."""
+        """Blocks of these axes, for elements with a number of others beside each."""
         most = max(PIECE, BLOCK_BYTES // (beside * self.x.itemsize))
         return _blocks([self.shape[axis] for axis in axes], most)
 
@@ -141,14 +141,14 @@ class _Factors:
 
 def _is_nearer(shape: Axes, strides: Axes, places: Axes, taps: Axes) -> bool:
     """Whether a copy of windows is best made along places: they are nearer to each other, or have longer rows."""
-    place, tap = (
+    position, tap = (
         next((axis for axis in reversed(axes) if shape[axis] > 1), None) for axes in (places, taps)
     )
-    if place is None or tap is None:
+    if position is None or tap is None:
         return tap is None
-    if min(place, tap) > 1:
-        return shape[place] >= shape[tap]
-    return abs(strides[place]) < abs(strides[tap])
+    if min(position, tap) > 1:
+        return shape[position] >= shape[tap]
+    return abs(strides[position]) < abs(strides[tap])
 
 
 def matrix_of(x: Array, rows: Axes, columns: Axes, is_turned: bool, into: Any) -> Array:
@@ -301,7 +301,7 @@ def scattered(window: Window, x: Array, w: Array, out: Array, resources: Resourc
                 terms = y.reshape(len(taps), len(w), *rows.shape[1:])
                 _add_what_meets(total, terms, meets, low - block.start)
                 for phase in product(*map(range, steps)):
-                    begin, end = (steps[0] * place for place in (block.start, block.stop))
+                    begin, end = (steps[0] * edge for edge in (block.start, block.stop))
                     target = out[n, :, begin:end]
                     target = target[(slice(None), *map(slice, phase, [None] * len(phase), steps))]
                     target[...] = total[phase][(slice(None), *map(slice, target.shape[1:]))]

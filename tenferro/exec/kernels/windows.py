@@ -69,12 +69,12 @@ class Edges:
         self.edges = [tuple([each[axis] for axis in self.order]) for each in (low, high, gaps)]
         self.has_gaps = any(gaps)
         self.is_wider = max(*low, *high) > 0
-        kept = [slice(max(0, -a), max(0, n + min(0, b))) for a, n, b in zip(low, shape, high, strict=True)]  # fmt: skip
-        self.kept = tuple(kept) if min(*low, *high) < 0 else ()
+        inner = [slice(max(0, -a), max(0, n + min(0, b))) for a, n, b in zip(low, shape, high, strict=True)]  # fmt: skip
+        self.kept = tuple(inner) if min(*low, *high) < 0 else ()
         self.shape = [a + n + b for a, n, b in zip(low, shape, high, strict=True)]
         inside = [
             slice(max(0, a), max(0, a) + len(range(n)[part]))
-            for a, n, part in zip(low, shape, kept, strict=True)
+            for a, n, part in zip(low, shape, inner, strict=True)
         ]
         self.inside = tuple(inside)
         self.zeros: list[tuple[slice, ...]] = []

@@ -42,7 +42,7 @@ def addresses() -> dict[str, int]:
             for stem in stems
         ]
         places = capsules.addresses(f"scipy.linalg.{module}", names)
-        functions |= {PREFIX + name: place for name, place in zip(names, places, strict=True)}
+        functions |= {PREFIX + name: address for name, address in zip(names, places, strict=True)}
     return functions
 
 

@@ -177,7 +177,7 @@ class Code:
         return f"{''.join(begins)}  %status = call i64 @{name}({arguments((*pointers, *self.areas), numbers)})"
 
     def lanes_text(self) -> str:
-        """What follows the text for loops along lanes, if they call functions: what they call, and the second module."""
+        """The end of the text for loops along lanes with calls: the functions, and the second module."""
         if not self.along_lanes:
             return ""
         functions = [text for name, text in self.along_lanes.items() if name not in self.declared]
@@ -329,7 +329,7 @@ class Code:
         self.label(end)
 
     def _interleaved(self, chains: int) -> str:
-        """What the branch back says to LLVM of the chains."""
+        """The branch's note to LLVM on the chains."""
         if chains == 1:
             return ""
         number = 2 * len(self.globals)
@@ -348,7 +348,7 @@ class Code:
             self._vectors[lanes] += work * (whole + rest) / turns
 
     def calls_out(self) -> None:
-        """Say that the loop around calls what is no arithmetic, and does not go along lanes."""
+        """Mark the loop around as one with calls of its own, which does not go along lanes."""
         self._is_innermost = False
 
     def loops(self, shape: Sequence[int], body: Callable[[tuple[Index, ...]], None]) -> None:

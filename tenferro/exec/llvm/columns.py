@@ -112,7 +112,7 @@ def either(code: Code, dtype: DType, condition: str, x: Element, y: Element) -> 
 
 
 def of_columns(body: Body, memory: Memory, y: TensorSpec) -> Tensor:
-    """The matrices whose columns lie in memory, or as many of their rows and columns as the result has."""
+    """Matrices from columns in memory, or as many of their rows and columns as the result has."""
     *batch, _, _ = y.shape
 
     def element(index: tuple[Index, ...]) -> Element:

@@ -180,7 +180,7 @@ class Emitter:
         others: Sequence[tuple[Tensor, Store]] = (),
         is_dense: bool = True,
     ) -> None:
-        """The next carry into its memory, once nothing reads the one before, and what else a turn writes.
+        """The next carry into its memory, after the last reader of the one before, and a turn's other results.
 
         Args:
             others: values that are no carry, with what stores their elements.
@@ -195,7 +195,7 @@ class Emitter:
         written = {memory for _, memory in pairs}
 
         def reads_others(x: Tensor) -> bool:
-            """Whether an element is made of what is written at another place, or at another time."""
+            """Whether an element depends on elements of another place, or of another time."""
             beside = {memory for memory in x.aligned if memory.spec.shape == x.spec.shape}
             return bool((written & x.reads) - beside)
 

@@ -124,7 +124,7 @@ class NearOne:
 
 
 def exponent_and_significand(f: Formula, a: str, offset: int) -> tuple[str, str]:
-    """a = 2^e m of a positive normal number, m from the number whose bits are those of 1 less an offset."""
+    """a = 2^e m of a positive normal number, m from the number with the bits of 1 less an offset on."""
     biased = f.integer("add", f.bits(a), offset)
     exponent = f.of_bits(f.integer("or", f.integer("lshr", biased, 52), 0x433 << 52))
     e = f.subtract(exponent, f.number(2.0**52 + BIAS))

@@ -1,4 +1,4 @@
-"""What is compiled for a first call: a text without LLVM's passes, or with them where these pay at once."""
+"""The code of a first call: a text without LLVM's passes, or with them where these pay at once."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def passes(text: str) -> float:
 
 
 def without_passes(text: str) -> str:
-    """The text without what only passes need."""
+    """The text without the notes for passes."""
     return "".join([part.partition(ALONG_LANES)[0] for part in text.split(LATE)])
 
 

@@ -218,18 +218,18 @@ class _Stages:
                 ]
                 for j, value in enumerate(self.small(inputs)):
                     turned = value if not j or m == 1 else self.times(value, roots[j - 1])
-                    place = code.add(q, code.scaled(code.add(code.scaled(p, radix), j), stride))
+                    element = code.add(q, code.scaled(code.add(code.scaled(p, radix), j), stride))
                     for pointer, part in zip(target, turned, strict=True):
-                        code.store(part, pointer, place, self.dtype)
+                        code.store(part, pointer, element, self.dtype)
 
             code.loop(stride, butterfly)
 
         code.loop(m, column)
 
-    def load(self, pointers: Pointers, place: Index, beyond: int = 0) -> Parts:
-        """A complex number, whose imaginary part lies `beyond` in the other memory."""
+    def load(self, pointers: Pointers, element: Index, beyond: int = 0) -> Parts:
+        """A complex number, with its imaginary part `beyond` in the other memory."""
         re, im = (
-            self.code.load(pointer, self.code.add(place, more), self.dtype)
+            self.code.load(pointer, self.code.add(element, more), self.dtype)
             for pointer, more in zip(pointers, (0, beyond), strict=True)
         )
         return re, im

@@ -25,7 +25,7 @@ FUNCTIONS = {"gammaln": "gammaln", "psi": "__pyx_fuse_1psi"}
 def addresses() -> dict[str, int]:
     """Functions by the names that texts have for them."""
     places = capsules.addresses("scipy.special.cython_special", [*FUNCTIONS.values()])
-    return {PREFIX + name: place for name, place in zip(FUNCTIONS, places, strict=True)}
+    return {PREFIX + name: address for name, address in zip(FUNCTIONS, places, strict=True)}
 
 
 def _in_float64(

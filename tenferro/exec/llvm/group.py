@@ -275,7 +275,7 @@ class _Writer:
         body.write_all(list(zip(outputs, stores, strict=True)), is_dense=False)
 
     def _storing(self, view: tuple[Index, Walk], pointer: str, dtype: DType) -> Store:
-        """What writes an element of a row."""
+        """The writer of an element of a row."""
         offset, walk = view
 
         def store(at: tuple[Index, ...], value: Any) -> None:

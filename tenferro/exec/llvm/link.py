@@ -47,7 +47,7 @@ def is_installed() -> bool:
 
 @dataclass(frozen=True)
 class Processor:
-    """What machine code may use of the processor that it runs on.
+    """The processor's features for machine code.
 
     name:                 LLVM's for it
     features:             what it has beside, in LLVM's words
@@ -99,7 +99,7 @@ def _target() -> Any:
 
 @lru_cache(maxsize=4)
 def _machine(processor: Processor, level: int) -> Any:
-    """LLVM's code generator for a processor, whose tables take two milliseconds to make.
+    """LLVM's code generator for a processor; its tables take two milliseconds.
 
     Threads may share it: llvmlite calls LLVM in one at a time.
     """
@@ -119,7 +119,7 @@ def _add_symbols(module: Any) -> None:
 
 @cache
 def _shared() -> Any:
-    """What holds the machine code of functions that texts share, whose addresses LLVM knows then."""
+    """The engine of functions that texts share, for LLVM to know their addresses."""
     import llvmlite.binding as llvm  # because it is an extra
 
     machine = _machine(processor(), 0)
@@ -130,7 +130,7 @@ def _shared() -> Any:
 
 
 def _in_memory(code: bytes) -> Any:
-    """What holds an object, linked, where it is called."""
+    """The engine of a linked object."""
     import llvmlite.binding as llvm  # because it is an extra
 
     # What links an object frees a machine of its own, which need not know the processor.
@@ -173,7 +173,7 @@ class Linker:
 
     @cached_property
     def processor(self) -> Processor:
-        """What the texts are linked for."""
+        """The processor of the texts."""
         return processor()
 
     def function(
@@ -254,7 +254,7 @@ class Linker:
         return Linked(plain, engine)
 
     def _engine(self, text: str, is_optimised: bool = True) -> Any:
-        """What holds the machine code of a text."""
+        """The engine of a text's machine code."""
         _shared()
         for module in SCIPYS:
             if module.PREFIX in text:

@@ -256,7 +256,7 @@ class CompiledLoop:
 
     @property
     def text(self) -> str:
-        """What LLVM compiles."""
+        """The text for LLVM."""
         return self.written.text
 
     def _blas(self) -> AbstractContextManager[None]:
@@ -265,7 +265,7 @@ class CompiledLoop:
         return SCIPYS.several(self.blas_threads)
 
     def compile_ahead(self) -> None:
-        """Compile in a thread, where the executor has several, what the first call waits for."""
+        """Compile the first call's code in a thread, where the executor has several."""
         if self._has_threads and self._function is None and self._ahead is None:
             self._ahead = Ahead(self._compiled)
 

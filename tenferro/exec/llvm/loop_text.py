@@ -1,4 +1,4 @@
-"""The text of a loop, and what its callers have to know."""
+"""The text of a loop, with the facts for its callers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order in which instructions of a body are written: updates of memory after what reads it."""
+"""The order of a body's instructions: updates of memory after its readers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WRITERS = (Scatter, DynamicUpdateSlice)
 
 
 def updates_late(program: GraphProgram) -> Sequence[Instruction]:
-    """The instructions, with updates after the other readers of what they update, as far as these do not need them.
+    """The instructions, with updates behind other readers of that memory, as far as these do not need them.
 
     An update is in place where its operand dies: in the derivative of one, a slice of the cotangent is taken, and set
     to zero, in either order.

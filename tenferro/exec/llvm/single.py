@@ -66,7 +66,7 @@ CENTRE = 3.0
 
 
 def _reduced(f: Formula, x: str) -> tuple[str, str]:
-    """x = n ln(2) + r: r, and a number whose last bits are n."""
+    """x = n ln(2) + r: r, and a number with n in its last bits."""
     shifted = f.multiply_add(x, f.number(1.0 / LN2), f.number(ROUNDER))
     n = f.subtract(shifted, f.number(ROUNDER))
     return f.multiply_add(n, f.number(-LN2), x), shifted
@@ -92,7 +92,7 @@ def _expm1(f: Formula, x: str) -> str:
 
 
 def _between(f: Formula, x: str) -> str:
-    """What exponentials are computed of; NaN stays."""
+    """The argument within the range of exponentials; NaN stays."""
     low, high = f.number(-LARGEST), f.number(LARGEST)
     return f.select("olt", x, low, low, f.select("ogt", x, high, high, x))
 

@@ -83,12 +83,12 @@ def ordered(
             following = code.add(i, 1)
             rest = code.add(code.scaled(following, -1), length)
             counted(following, rest, lambda y: before(y, x))
-            place = code.value(f"load {integer}, ptr {rank}")
+            position = code.value(f"load {integer}, ptr {rank}")
             if integer != "i64":
-                place = code.value(f"zext {integer} {place} to i64")
+                position = code.value(f"zext {integer} {position} to i64")
 
             def put() -> None:
-                offset = code.linear(at(place), values.spec.shape)
+                offset = code.linear(at(position), values.spec.shape)
                 code.store(x, values.pointer, offset, dtype)
                 if places is not None:
                     code.store(str(i), places.pointer, offset, DType.I64)
@@ -96,7 +96,7 @@ def ordered(
             if count == length:
                 put()
             else:
-                code.branch(code.value(f"icmp ult i64 {place}, {count}"), put, lambda: None)
+                code.branch(code.value(f"icmp ult i64 {position}, {count}"), put, lambda: None)
 
         code.loop(length, element)
 
@@ -118,8 +118,8 @@ def sort(
     def taken(x: Tensor, y: TensorSpec) -> Tensor:
         def element(index: Indices) -> Element:
             offset = code.linear(index, y.shape)
-            place = code.load(places.pointer, offset, DType.I64)
-            return body.at(x, (*index[:axis], place, *index[axis + 1 :]))
+            position = code.load(places.pointer, offset, DType.I64)
+            return body.at(x, (*index[:axis], position, *index[axis + 1 :]))
 
         return Tensor(y, element, x.reads | {places})
 

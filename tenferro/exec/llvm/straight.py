@@ -247,7 +247,7 @@ class _Writer:
             memories = [self.body.dense(self.tensors[each]) for each in step.input_slots]
             result = self._memory(slot)
         else:
-            memories = [self._cell(spec, place) for place, spec in enumerate(specs)]
+            memories = [self._cell(spec, number) for number, spec in enumerate(specs)]
             for each, memory in zip(step.input_slots, memories, strict=True):
                 self.body.write(self.tensors[each], memory)
             result = self._cell(y, len(memories))
@@ -255,10 +255,10 @@ class _Writer:
         ufunc_loops.call(self.code, loop, pointers, y.size, is_number=not y.shape)
         self._keep(slot, self.body.stored(result))
 
-    def _cell(self, spec: TensorSpec, place: int) -> Memory:
+    def _cell(self, spec: TensorSpec, number: int) -> Memory:
         """Memory of one element, which the next loop uses again."""
         kind, parts = memory_type(spec.dtype), 2 if spec.dtype.is_complex else 1
-        key = f"{kind} {parts}", place
+        key = f"{kind} {parts}", number
         if key not in self._cells:
             self._cells[key] = self.code.cell(kind, parts)
         return Memory(self._cells[key], spec)
@@ -266,7 +266,7 @@ class _Writer:
     def _together(self, shape: tuple[int, ...], members: Sequence[tuple[int, ExecInstruction]]) -> None:  # fmt: skip
         """Steps on values of one shape in one loop over their elements."""
         numbers = {number for number, _ in members}
-        kept = {
+        values = {
             slot: self._memory(slot)
             for _, step in members
             for slot in step.output_slots
@@ -279,7 +279,7 @@ class _Writer:
                 (slot,) = step.output_slots
                 (result,) = self._elements(step, here)
                 here[slot] = self.body.number(result.spec, self.body.at(result, index))
-            for slot, memory in kept.items():
+            for slot, memory in values.items():
                 self.body.storing(memory)(index, self.body.at(here[slot]))
 
         read = {slot for _, step in members for slot in step.input_slots} & self.tensors.keys()
@@ -287,5 +287,5 @@ class _Writer:
             self.code.loop(prod(shape), lambda i: one(Flat((i,))), unroll=True)
         else:
             self.code.loops(shape, one)
-        for slot, memory in kept.items():
+        for slot, memory in values.items():
             self.tensors[slot] = self.body.stored(memory)

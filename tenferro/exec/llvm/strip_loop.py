@@ -119,12 +119,12 @@ class StripLoop:
 
     @property
     def text(self) -> str:
-        """What LLVM compiles."""
+        """The text for LLVM."""
         return self.written.text
 
     @property
     def remark(self) -> str:
-        """What is printed beside the loop."""
+        """The remark beside the loop."""
         return f"compiled in {self.strips.count} strips of {self.strips.width}"
 
     def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:

@@ -150,7 +150,7 @@ def text_of(sums: SumOfProducts, processor: Processor) -> str:
         )
         code.line(f"br label {head}")
         code.label(head)
-        place = len(code.lines)
+        line = len(code.lines)
         phis = [[code.name("t") for _ in row] for row in totals]
         code.lines.append("")
         code.line(f"{more} = icmp slt i64 {i}, {count}")
@@ -172,7 +172,7 @@ def text_of(sums: SumOfProducts, processor: Processor) -> str:
                 f"  {p} = phi {vector} [{x}, %{before}], [{z}, %{back}]"
                 for x, z, p in zip(old, new, phi, strict=True)
             ]
-        code.lines[place] = "\n".join(lines)
+        code.lines[line] = "\n".join(lines)
         code.label(end)
         return phis
 

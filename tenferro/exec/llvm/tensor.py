@@ -194,7 +194,7 @@ class Body:
         return memory
 
     def result(self, spec: TensorSpec) -> Memory:
-        """Memory for what an op writes element after element: where it goes in the end, or some in the middle."""
+        """Memory for an op's elements, one after the other: their place in the end, or some in the middle."""
         target, self.target = self.target, None
         return target if target is not None and target.spec == spec else self.memory(spec)
 
@@ -216,7 +216,7 @@ class Body:
         self.write_all([(x, self.storing(memory))])
 
     def storing(self, memory: Memory) -> Store:
-        """What writes an element into memory."""
+        """The writer of an element into memory."""
         code, spec = self.code, memory.spec
 
         def store(index: tuple[Index, ...], value: Element) -> None:
@@ -225,7 +225,7 @@ class Body:
         return store
 
     def write_all(self, writes: Sequence[tuple[Tensor, Store]], is_dense: bool = True) -> None:
-        """All elements of each value, with what stores them; those of one shape go along together.
+        """All elements of each value, each stored by its function; those of one shape go along together.
 
         What several values are made of is computed once, and all elements at an index are computed before any is
         stored, so that values may be written over what they read at their own places.

@@ -234,8 +234,8 @@ def _offsets(
     code.globals.append(f"{table} = private constant [{len(offsets)} x i64] [{numbers}]")
 
     def offset(start: Index, k: int) -> Index:
-        place = code.add(start, k)
-        at = code.value(f"getelementptr i64, ptr {table}, i64 {place}")
+        number = code.add(start, k)
+        at = code.value(f"getelementptr i64, ptr {table}, i64 {number}")
         return code.value(f"load i64, ptr {at}")
 
     return offset

@@ -62,7 +62,7 @@ def loop_of(ufunc: np.ufunc, dtypes: tuple[DType, ...]) -> Loop | None:
     numbers = [dtype.dtype.num for dtype in dtypes]
     for position in range(ufunc.ntypes):
         start = position * ufunc.nargs
-        if [record.types[start + place] for place in range(ufunc.nargs)] == numbers:
+        if [record.types[start + number] for number in range(ufunc.nargs)] == numbers:
             return _loop(ufunc, record, position, dtypes)
     return None
 
@@ -103,13 +103,13 @@ def call(code: Code, loop: Loop, pointers: Sequence[str], count: int, is_number:
 
 def _caller(name: str, arity: int) -> str:
     """A function that puts pointers where a loop looks for them, and calls it."""
-    pointers = ", ".join([f"ptr %p{place}" for place in range(arity)])
+    pointers = ", ".join([f"ptr %p{number}" for number in range(arity)])
     lines = [f"define internal void @{name}(ptr %loop, ptr %data, ptr %count, ptr %steps, {pointers}) noinline nounwind {{",
              f"  %pointers = alloca ptr, i64 {arity}"]  # fmt: skip
-    for place in range(arity):
+    for number in range(arity):
         lines += [
-            f"  %at{place} = getelementptr ptr, ptr %pointers, i64 {place}",
-            f"  store ptr %p{place}, ptr %at{place}",
+            f"  %at{number} = getelementptr ptr, ptr %pointers, i64 {number}",
+            f"  store ptr %p{number}, ptr %at{number}",
         ]
     lines += [
         "  call void %loop(ptr %pointers, ptr %count, ptr %steps, ptr %data)",

@@ -98,7 +98,7 @@ class Definitions:
         return {match[1]: match[0] for match in DECLARATION.finditer(self._text)}
 
     def on_vectors(self, name: str, lanes: int, own: dict[str, str]) -> str:
-        """The name of a function on vectors, whose text and those of what it calls are added to `own`.
+        """The name of a function on vectors; its text, and those of its callees, are added to `own`.
 
         Raises:
             NotAlongVectorsError: a function that is no straight line of arithmetic, and is not there on vectors.
@@ -113,7 +113,7 @@ class Definitions:
         return several
 
     def _add(self, name: str, own: dict[str, str]) -> None:
-        """Add a function that is there, and what it calls."""
+        """Add a function of the module, with its callees."""
         names = [name]
         while names:
             name = names.pop()

@@ -103,9 +103,9 @@ class ElementWriter:
         """Add a step for each element of its result, or none if it moves elements."""
         op: Any = step.op
         (y,), (spec,) = step.output_slots, step.output_types
-        known = known_operands(op, len(step.input_slots))
+        numbers = known_operands(op, len(step.input_slots))
         operands = [
-            constants[slot] if number in known else self.elements_of(slot)
+            constants[slot] if number in numbers else self.elements_of(slot)
             for number, slot in enumerate(step.input_slots)
         ]  # fmt: skip
         if isinstance(op, MOVES) or type(op) in MOVES_AT:
@@ -193,12 +193,12 @@ class ElementWriter:
         while maker is not None and isinstance(maker.op, Slice):
             starts = maker.op.resolved("starts", (self.types[maker.input_slots[0]].shape,))
             index = [
-                start + place * stride
-                for start, place, stride in zip(starts, index, maker.op.strides, strict=True)
+                start + i * stride
+                for start, i, stride in zip(starts, index, maker.op.strides, strict=True)
             ]
             (slot,) = maker.input_slots
             maker = self._makers.get(slot)
-        ends = tuple([place + 1 for place in index])
+        ends = tuple([i + 1 for i in index])
         one = Slice(tuple(index), ends, (1,) * len(index))
         part = self._apply(one, [slot], TensorSpec.of((1,) * len(index), dtype))
         return self._apply(Reshape(()), [part], TensorSpec.of((), dtype))
@@ -212,7 +212,7 @@ class ElementWriter:
             thin = TensorSpec.of((length, *[1] * len(row)), spec.dtype)
             self.columns[slot] = []
             for index in np.ndindex(*row):
-                ends = (length, *[place + 1 for place in index])
+                ends = (length, *[i + 1 for i in index])
                 part = self._apply(Slice((0, *index), ends, (1,) * spec.rank), [slot], thin)
                 self.columns[slot].append(self._apply(Reshape((length,)), [part], of_one))
         return self.columns[slot]

@@ -83,15 +83,15 @@ def _price(step: ExecInstruction, part: _Part) -> float | None:
     if len(step.output_slots) != 1 or isinstance(op, ControlOp):
         return None
     (y,), inputs = step.output_types, [part.program.types[slot] for slot in step.input_slots]
-    known = known_operands(op, len(inputs))
-    slots = [slot for number, slot in enumerate(step.input_slots) if number not in known]
+    operands = known_operands(op, len(inputs))
+    slots = [slot for number, slot in enumerate(step.input_slots) if number not in operands]
     ranked = [slot for slot in (*slots, *step.output_slots) if part.program.types[slot].shape]
     if not ranked or not part.few.issuperset(ranked):
         return None
     if isinstance(op, MOVES):
         return 0.0
     if type(op) in MOVES_AT:
-        is_known = all([step.input_slots[number] in part.constants for number in known])
+        is_known = all([step.input_slots[number] in part.constants for number in operands])
         return 0.0 if is_known and getattr(op, "combiner", "set") == "set" else None
     price = PYTHON if y.dtype is DType.F64 else NUMBER
     if isinstance(op, ReduceSum):
@@ -112,7 +112,7 @@ def _price(step: ExecInstruction, part: _Part) -> float | None:
 
 
 class _Part:
-    """A schedule of a loop: its steps that can be on elements, and what is read as an array.
+    """A schedule of a loop: its steps that can be on elements, and the values read as arrays.
 
     Attributes:
         constants: what is known, also of operands.
@@ -123,13 +123,17 @@ class _Part:
     """
 
     def __init__(
-        self, program: ExecProgram, consts: int, known: Mapping[int, Any], results: Iterable[int]
+        self,
+        program: ExecProgram,
+        consts: int,
+        constants: Mapping[int, Any],
+        results: Iterable[int],
     ) -> None:
         types = {id(spec): is_few(spec) for spec in program.types}
         self.program = program
         self.few = {slot for slot, spec in enumerate(program.types) if types[id(spec)]}
         self.nodes = self.few.difference(program.input_slots[:consts], program.constants)
-        operands = {program.input_slots[number]: value for number, value in known.items()}
+        operands = {program.input_slots[number]: value for number, value in constants.items()}
         self.constants = {**program.constants, **operands}
         self.makers = {slot: step for step in program.instructions for slot in step.output_slots}
         self.prices: dict[int, float] = {}
@@ -169,7 +173,7 @@ class _Part:
 
 
 class _Choice:
-    """What is on elements in a loop.
+    """The values on elements in a loop.
 
     Attributes:
         parts: the schedules, that of the body last.
@@ -181,7 +185,7 @@ class _Choice:
     def __init__(self, program: ExecProgram, step: ExecInstruction) -> None:
         op: Any = step.op
         *conditions, body = step.parts
-        known = {
+        constants = {
             number: program.constants[slot]
             for number, slot in enumerate(step.input_slots[: op.num_consts])
             if slot in program.constants
@@ -190,8 +194,8 @@ class _Choice:
         self.carries = op.num_carry if isinstance(op, Scan) else len(body.output_slots)
         turns = op.length if isinstance(op, Scan) else TURNS
         self._line = LINE / (RUNS * max(1, turns))
-        self.body = _Part(body, self.consts, known, body.output_slots)
-        self.parts = [*[_Part(each, self.consts, known, ()) for each in conditions], self.body]
+        self.body = _Part(body, self.consts, constants, body.output_slots)
+        self.parts = [*[_Part(each, self.consts, constants, ()) for each in conditions], self.body]
         self._carried = [
             number for number, slot in enumerate(body.output_slots[: self.carries])
             if self.body.is_dense(slot)
@@ -200,7 +204,7 @@ class _Choice:
         for part in self.parts:
             self._first.append(self._first[-1] + len(part.program.types))
         self._roots = list(range(self._first[-1]))
-        self._of_steps = [self._united(place) for place in range(len(self.parts))]
+        self._of_steps = [self._united(part_number) for part_number in range(len(self.parts))]
         self._unite_turns()
         gains = {root: gain for root, gain in self._gains().items() if gain > 0}
         self.steps = [
@@ -216,17 +220,17 @@ class _Choice:
 
     # ---- what hangs together ---------------------------------------------------------------------
 
-    def _nodes(self, place: int, slots: Iterable[int]) -> list[int]:
+    def _nodes(self, number: int, slots: Iterable[int]) -> list[int]:
         """The values of few elements among some slots."""
-        nodes, first = self.parts[place].nodes, self._first[place]
+        nodes, first = self.parts[number].nodes, self._first[number]
         return [first + slot for slot in slots if slot in nodes]
 
-    def _united(self, place: int) -> dict[int, int]:
+    def _united(self, part_number: int) -> dict[int, int]:
         """Join the values of each step, and give one of them, by the step's number."""
-        part, of_steps = self.parts[place], dict[int, int]()
+        part, of_steps = self.parts[part_number], dict[int, int]()
         for number in part.prices:
             step = part.program.instructions[number]
-            nodes = self._nodes(place, (*step.input_slots, *step.output_slots))
+            nodes = self._nodes(part_number, (*step.input_slots, *step.output_slots))
             self._join(nodes)
             of_steps.update([(number, node) for node in nodes[:1]])
         return of_steps
@@ -236,8 +240,8 @@ class _Choice:
         last = len(self.parts) - 1
         for number in self._carried:
             nodes = self._nodes(last, [self.body.program.output_slots[number]])
-            for place, part in enumerate(self.parts):
-                nodes += self._nodes(place, [part.program.input_slots[self.consts + number]])
+            for part_number, part in enumerate(self.parts):
+                nodes += self._nodes(part_number, [part.program.input_slots[self.consts + number]])
             self._join(nodes)
 
     def _join(self, nodes: Sequence[int]) -> None:
@@ -260,9 +264,9 @@ class _Choice:
             root = self._root(node)
             gains[root] = gains.get(root, 0.0) + gain
 
-        for place, part in enumerate(self.parts):
+        for part_number, part in enumerate(self.parts):
             program, inside, read = part.program, set[int](), set[int]()
-            for number, node in self._of_steps[place].items():
+            for number, node in self._of_steps[part_number].items():
                 step = program.instructions[number]
                 call, price = VIEW if may_view(step) else CALL, part.prices[number]
                 lines = step.output_types[0].size if price else 0
@@ -272,17 +276,17 @@ class _Choice:
             inside.update([program.input_slots[self.consts + number] for number in self._carried])
             if part is self.body:
                 read.update([program.output_slots[number] for number in self._carried])
-            first = self._first[place]
-            for node in self._nodes(place, read - inside):
+            first = self._first[part_number]
+            for node in self._nodes(part_number, read - inside):
                 add(node, -READ * program.types[node - first].size)
-            for node in self._nodes(place, part.arrays & inside):
+            for node in self._nodes(part_number, part.arrays & inside):
                 add(node, -ROW - ARRAY * program.types[node - first].size)
         return gains
 
     # ---- what goes in and comes out --------------------------------------------------------------
 
     def _settle(self) -> None:
-        """Decide what the operands and the results of the loop are."""
+        """Decide on the loop's operands and results."""
         body, consts = self.body.program, self.consts
         elements = {body.input_slots[consts + number] for number in self.carried}
         for number in self.steps[-1]:
@@ -298,8 +302,8 @@ class _Choice:
             for number, step in enumerate(program.instructions):
                 slots = step.input_slots
                 if number in chosen:
-                    known = known_operands(step.op, len(slots))
-                    read.update([s for each, s in enumerate(slots) if each not in known])
+                    operands = known_operands(step.op, len(slots))
+                    read.update([s for each, s in enumerate(slots) if each not in operands])
                 else:
                     arrays.update(slots)
             for number, slot in enumerate(program.output_slots if part is self.body else ()):
@@ -314,7 +318,7 @@ class _Choice:
         self.whole.update(set(range(len(body.input_slots))) - self.split)
 
     def write(self, around: ElementWriter, read: Collection[int]) -> None:
-        """Write the loop, and what goes in and comes out before and after it.
+        """Write the loop, with its operands before it and its results behind.
 
         Args:
             read: slots that other steps read.

@@ -206,7 +206,7 @@ class _Run:
         return x.size * x.dtype.itemsize >= SMALLEST_REDUCED[2 if is_narrow else is_extreme]
 
     def finish(self) -> Iterator[ExecInstruction]:
-        """The group, and once more the views that are needed outside, then what waited; a single reduction by itself."""
+        """The group, once more views for readers outside, then steps that waited; a single reduction by itself."""
         steps = self.program.instructions
         mine, needed = set(self.numbers), set[int]()
         leaving: set[int] = set()

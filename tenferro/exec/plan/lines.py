@@ -98,7 +98,7 @@ def text_key(steps: Sequence[ExecInstruction]) -> tuple[Any, ...]:
 
 
 class Compilable(Protocol):
-    """What saves time in each run once LLVM has compiled it."""
+    """A part of a schedule that saves time in each run once LLVM has compiled it."""
 
     @property
     def key(self) -> Any:
@@ -221,25 +221,25 @@ class _Finder:
     def _finished(self, numbers: Sequence[int], views: Sequence[int]) -> Line:
         """The line of some steps."""
         steps, mine = self.program.instructions, set(numbers)
-        body, made, takes = list[ExecInstruction](), set[int](), dict[int, None]()
+        body, results, takes = list[ExecInstruction](), set[int](), dict[int, None]()
 
         def include(slot: int) -> None:
             """A value that a step reads; views are done again."""
             views: list[ExecInstruction] = []
-            while slot in self.views and slot not in made:
+            while slot in self.views and slot not in results:
                 views.append(self.views[slot])
                 (slot,) = views[-1].input_slots
-            if slot not in made and slot not in self.program.constants:
+            if slot not in results and slot not in self.program.constants:
                 takes[slot] = None
             body.extend(reversed(views))
-            made.update([view.output_slots[0] for view in views])
+            results.update([view.output_slots[0] for view in views])
 
         for number in numbers:
             step = steps[number]
             for slot in step.input_slots:
                 include(slot)
             body.append(step)
-            made.update(step.output_slots)
+            results.update(step.output_slots)
         gives = [
             slot for number in numbers for slot in steps[number].output_slots
             if any([self._is_outside(reader, mine) for reader in self.readers.get(slot, ())])

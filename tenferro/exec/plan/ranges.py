@@ -163,7 +163,7 @@ def range_of(op: Any, operands: Sequence[tuple[DType, Range | None]], dtype: DTy
     (0, 0)
     """
     kinds = [kind for kind, _ in operands]
-    ranges = [known for _, known in operands]
+    ranges = [interval for _, interval in operands]
     if isinstance(op, MOVES):
         return ranges[0]
     if isinstance(op, Clamp) and ranges[0] is None:
@@ -171,10 +171,12 @@ def range_of(op: Any, operands: Sequence[tuple[DType, Range | None]], dtype: DTy
     if isinstance(op, Select):
         pred, *values = ranges
         chosen = values if pred is None or pred[0] != pred[1] else [values[1 - pred[0]]]
-        found = [each for each in chosen if each is not None]
-        if len(found) < len(chosen):
+        ranges_of_chosen = [each for each in chosen if each is not None]
+        if len(ranges_of_chosen) < len(chosen):
             return None
-        return min([low for low, _ in found]), max([high for _, high in found])
+        return min([low for low, _ in ranges_of_chosen]), max(
+            [high for _, high in ranges_of_chosen]
+        )
     if dtype.is_bool and not isinstance(op, Compare):
         rule = TRUTHS.get(type(op))
         ranges = [UNKNOWN if each is None else each for each in ranges]

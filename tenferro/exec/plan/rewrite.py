@@ -1,4 +1,4 @@
-"""Rewrite a turn: steps of few elements as Python's own expressions, and what need not be computed left out.
+"""Rewrite a turn: steps of few elements as Python's own expressions, without those that nobody needs.
 
 Numbers of float64 are Python's, and so are truth values: Python computes with them in half the time, and as NumPy does
 but for divisions by zero and roots of what is below. Integers of rank 0 whose range is known, as a counter's is, are
@@ -78,7 +78,7 @@ def rewritten(
     program: ExecProgram,
     ranges: Mapping[int, Range],
     indices: Iterable[int],
-    kept: Iterable[int],
+    outputs: Iterable[int],
     free: Collection[int] = (),
 ) -> tuple[ExecProgram, frozenset[int]]:
     """The schedule of a turn with expressions, and the slots that are Python's integers and truth values.
@@ -92,7 +92,7 @@ def rewritten(
     rewriter = _Rewriter(program, ranges, indices, free)
     for step in program.instructions:
         rewriter.step(step)
-    return rewriter.finished(frozenset(kept)), frozenset(rewriter.indices)
+    return rewriter.finished(frozenset(outputs)), frozenset(rewriter.indices)
 
 
 def as_array(number: int, array: int, spec: TensorSpec) -> ExecInstruction:
@@ -106,7 +106,7 @@ def as_array(number: int, array: int, spec: TensorSpec) -> ExecInstruction:
 
 
 def _late_changes(steps: Sequence[ExecInstruction]) -> tuple[ExecInstruction, ...]:
-    """Steps with changes as late as can be, so that nothing needs what they write over afterwards."""
+    """Steps with changes as late as can be, behind every reader of the memory that they write over."""
     order: list[ExecInstruction] = []
     waiting: dict[int, ExecInstruction] = {}
     for step in steps:
@@ -141,7 +141,7 @@ def has_operators(dtype: DType) -> bool:
 
 
 def operator_of(op: Any, dtype: DType) -> tuple[str | None, Mapping[str, Any]]:
-    """The text of an elementwise op on numbers, of the dtype of the last, and what it names; None if there is none."""
+    """The text of an elementwise op on numbers, of the dtype of the last, with its names; None if there is none."""
     if not has_operators(dtype):
         return None, {}
     is_python = dtype in PYTHONS
@@ -225,7 +225,7 @@ class _Rewriter:
                 self.components[slot] = [(int(element),) for element in value]
 
     def step(self, step: ExecInstruction) -> None:
-        """Write a step, or what stands for it."""
+        """Write a step, or its substitute."""
         inputs = tuple([self.same.get(slot, slot) for slot in step.input_slots])
         step = step._replace(input_slots=inputs, places=())
         rules = (
@@ -340,8 +340,8 @@ class _Rewriter:
             element = TensorSpec((), spec.dtype)
             like = ExecInstruction(Reshape(()), np.asarray, np.asarray, (), (), ())
             self.components[slot] = [
-                self._new(element, like, Expression(f"int({{0}}[{place}])"), slot)
-                for place in range(spec.shape[0])
+                self._new(element, like, Expression(f"int({{0}}[{number}])"), slot)
+                for number in range(spec.shape[0])
             ]
             self.indices.update(self.components[slot])
         return self.components[slot]
@@ -522,7 +522,7 @@ class _Rewriter:
         return step._replace(input_slots=tuple(inputs))
 
     def _source(self, slot: int) -> int | None:
-        """What is repeated, its axes where NumPy looks for them."""
+        """The operand of a broadcast, its axes where NumPy looks for them."""
         maker = self.spread.get(slot)
         if maker is None:
             return None
@@ -576,7 +576,7 @@ class _Rewriter:
             self.added[y] = step
 
     def _with_window(self, step: ExecInstruction) -> ExecInstruction | None:
-        """A sum with what is zero but in a window, as the other operand with the window added.
+        """A sum with zeros but for a window, as the other operand with the window added.
 
         Each 0.0 that is added makes 0.0 of -0.0.
         """
@@ -638,11 +638,11 @@ class _Rewriter:
             maker = self.makers.get(x)
             if maker is not None and isinstance(maker.op, Slice):
                 slices = slices_of(maker.op, self.types[maker.input_slots[0]].shape)
-                place = ", ".join([str(each.start) for each in slices])
-                text = element_at(place, self.types[x].dtype)
+                index = ", ".join([str(each.start) for each in slices])
+                text = element_at(index, self.types[x].dtype)
                 return self._expressed(step, text)._replace(input_slots=maker.input_slots)
-            place = ", ".join("0" * len(before))
-            return self._expressed(step, element_at(place, self.types[x].dtype))
+            index = ", ".join("0" * len(before))
+            return self._expressed(step, element_at(index, self.types[x].dtype))
         if [n for n in before if n != 1] != [n for n in after if n != 1]:
             return None
         readers = self.readers.get(y, ())
@@ -665,9 +665,9 @@ class _Rewriter:
         if None not in numbers and self.types[step.output_slots[0]].dtype is not DType.BF16:
             chosen = tuple([number for number in numbers if number is not None])
             listed = ", ".join([f"{{{number}}}" for number in range(count)])
-            made = self._expressed(step, f"{{array}}([{listed}])", {"array": np.array})
+            array = self._expressed(step, f"{{array}}([{listed}])", {"array": np.array})
             return self._with_typed(
-                made._replace(input_slots=chosen), self.indices.intersection(chosen)
+                array._replace(input_slots=chosen), self.indices.intersection(chosen)
             )
         listed = ", ".join([f"{{{number}}}" for number in range(count)])
         text = f"{{concatenate}}(({listed},), {op.axis})"

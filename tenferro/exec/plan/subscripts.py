@@ -22,7 +22,7 @@ CHANGES = {"set": "=", "add": "+=", "multiply": "*="}
 
 
 class Values(Protocol):
-    """What is known of values."""
+    """Facts about values."""
 
     types: list[TensorSpec]
     ranges: dict[int, Range]
@@ -56,13 +56,13 @@ def window(start: Any, last: int, size: int) -> slice:
     return slice(first, first + size)
 
 
-def element_at(place: str, dtype: DType) -> str:
+def element_at(subscript: str, dtype: DType) -> str:
     """The text of an element of {0}; one of float64 is Python's number.
 
     >>> element_at("2, 3", DType.F64), element_at("2, 3", DType.F32)
     ('{0}.item(2, 3)', '{0}[2, 3]')
     """
-    return f"{{0}}.item({place})" if dtype is DType.F64 else f"{{0}}[{place}]"
+    return f"{{0}}.item({subscript})" if dtype is DType.F64 else f"{{0}}[{subscript}]"
 
 
 class _Key:
@@ -85,8 +85,8 @@ class _Key:
 
     def fits(self, start: Any, last: int) -> bool:
         """Whether the window is known to fit."""
-        known = (start[0],) * 2 if isinstance(start, tuple) else self.values.ranges.get(start)
-        return known is not None and known[0] >= 0 and known[1] <= last
+        interval = (start[0],) * 2 if isinstance(start, tuple) else self.values.ranges.get(start)
+        return interval is not None and interval[0] >= 0 and interval[1] <= last
 
     def first(self, start: Any) -> str:
         """The start as text."""
@@ -140,11 +140,11 @@ def read(values: Values, step: ExecInstruction) -> ExecInstruction | None:
         starts = dict(enumerate(rest))
         dropped: set[int] = set()
     else:
-        found = _starts(values, rest[0], op.index_vector_dim)
-        if found is None or op.operand_batching_dims:
+        first = _starts(values, rest[0], op.index_vector_dim)
+        if first is None or op.operand_batching_dims:
             return None
         sizes = op.resolved("slice_sizes", (spec.shape, values.types[rest[0]].shape))
-        starts = dict(zip(op.start_index_map, found, strict=True))
+        starts = dict(zip(op.start_index_map, first, strict=True))
         dropped = set(op.collapsed_slice_dims)
     if 0 in sizes:
         return None
@@ -183,17 +183,17 @@ def change(values: Values, step: ExecInstruction) -> ExecInstruction | None:
         sign, order, clamps = "=", "K", True
     else:
         x, indices, update = step.input_slots
-        found = _starts(values, indices, op.index_vector_dim)
+        first = _starts(values, indices, op.index_vector_dim)
         shape = values.types[update].shape
         if (
-            found is None
+            first is None
             or op.input_batching_dims
             or op.combiner not in CHANGES
             or len(op.update_window_dims) != len(shape)
             or (op.combiner != "set" and spec.dtype.is_bool)
         ):
             return None
-        starts = dict(zip(op.scatter_dims_to_operand_dims, found, strict=True))
+        starts = dict(zip(op.scatter_dims_to_operand_dims, first, strict=True))
         dropped = set(op.inserted_window_dims)
         extents = iter(shape)
         sizes = [1 if axis in dropped else next(extents) for axis in range(spec.rank)]

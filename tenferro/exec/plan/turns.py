@@ -1,4 +1,4 @@
-"""Turns: loops that are not compiled as one function, whose schedule is made for being run again and again.
+"""Turns: loops that are not compiled, as one function with a schedule for being run again and again.
 
 What is the same in every turn is computed once, integers that count are Python's, and a carry is written over where
 nobody looks at what it was.
@@ -61,21 +61,23 @@ def _turned(program: ExecProgram, step: ExecInstruction) -> ExecInstruction:
     is_scan = isinstance(op, Scan)
     n = op.num_consts
     m = op.num_carry if is_scan else len(body.output_slots)
-    known = _known(program, step)
+    known_ranges = _known(program, step)
     counters: dict[int, int] = {}
-    ranges = _of_consts(body, known, n)
+    ranges = _of_consts(body, known_ranges, n)
     for number in range(m) if is_scan else ():
         slot = body.input_slots[n + number]
-        values = _counted(body, slot, body.output_slots[number], known.get(n + number), op.length)
+        values = _counted(
+            body, slot, body.output_slots[number], known_ranges.get(n + number), op.length
+        )
         if values is not None:
             ranges[slot], counters[number] = values, slot
     parts = [
-        place(_numbers(rewritten(part, _of_consts(part, known, n), (), ())[0], ()))
+        place(_numbers(rewritten(part, _of_consts(part, known_ranges, n), (), ())[0], ()))
         for part in conditions
     ]
-    kept = [body.output_slots[number] for number in counters]
+    outputs = [body.output_slots[number] for number in counters]
     free = _without_negative_zeros(program, step, body, n, m)
-    body, indices = rewritten(body, ranges, counters.values(), kept, free)
+    body, indices = rewritten(body, ranges, counters.values(), outputs, free)
     body, once = _hoisted(_numbers(body, indices), n)
     carry = _Carry(body, n, m)
     body = place(body, carry.owned)
@@ -92,12 +94,12 @@ def _known(program: ExecProgram, step: ExecInstruction) -> dict[int, Range]:
         for number, slot in enumerate(step.input_slots)
         if slot in program.constants
     }
-    return {number: known for number, known in ranges.items() if known is not None}
+    return {number: interval for number, interval in ranges.items() if interval is not None}
 
 
-def _of_consts(part: ExecProgram, known: Mapping[int, Range], consts: int) -> dict[int, Range]:
+def _of_consts(part: ExecProgram, ranges: Mapping[int, Range], consts: int) -> dict[int, Range]:
     """The ranges of inputs that are the same in every turn and known."""
-    return {part.input_slots[i]: values for i, values in known.items() if i < consts}
+    return {part.input_slots[i]: values for i, values in ranges.items() if i < consts}
 
 
 def _counted(
@@ -122,7 +124,7 @@ def _counted(
 def _without_negative_zeros(
     program: ExecProgram, step: ExecInstruction, body: ExecProgram, consts: int, count: int
 ) -> frozenset[int]:
-    """The slots of a body in whose values there is never a -0.0, by induction from the first values of carries."""
+    """The slots of a body without any -0.0, by induction from the first values of carries."""
     constants = program.constants
     free = {
         number for number, slot in enumerate(step.input_slots)
@@ -174,13 +176,13 @@ def _numbers(program: ExecProgram, indices: Collection[int]) -> ExecProgram:
                 numbers.discard(slot)
     constants = dict(program.constants)
     steps: list[ExecInstruction] = []
-    made = set[int]()
+    results = set[int]()
     for step in program.instructions:
         if _repeats(step):
             for slot in step.input_slots:
                 array = wanted.get(slot, slot)
-                if array != slot and array not in made:
-                    made.add(array)
+                if array != slot and array not in results:
+                    results.add(array)
                     if slot in constants:
                         constants[array] = constants[slot]
                     else:
@@ -238,7 +240,7 @@ def _locked(program: ExecProgram) -> set[int]:
 
 @dataclass
 class _Carry:
-    """Whose memory the values of a loop's carry are.
+    """The owners of the memory of a loop's carry.
 
     Attributes:
         owned: inputs whose memory is the loop's alone from the second turn on.
@@ -273,7 +275,7 @@ class _Carry:
         self.owned = frozenset(owned)
 
     def _bases(self, body: ExecProgram) -> Mapping[int, int]:
-        """For each owned carry the slot whose memory it has after a turn: of an input, or of what the turn made."""
+        """For each owned carry the slot with its memory after a turn: an input, or a value of the turn."""
         over = {
             step.output_slots[0]: step.places[0].slot
             for step in body.instructions
@@ -289,7 +291,7 @@ class _Carry:
         return bases
 
     def copied(self, body: ExecProgram) -> dict[int, str]:
-        """The carries whose first value is copied, by their number, and the order of the copy."""
+        """The carries with a copied first value, by their number, and the order of the copy."""
         orders: dict[int, str] = {}
         made_over: dict[int, int] = {}
         for step in body.instructions:

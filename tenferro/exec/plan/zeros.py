@@ -40,7 +40,7 @@ def has_negative_zeros(value: Any) -> bool:
 
 
 def without_negative_zeros(program: ExecProgram, inputs: Iterable[int]) -> frozenset[int]:
-    """The slots in whose values there is no -0.0, if there is none in these inputs."""
+    """The slots without any -0.0, if there is none in these inputs."""
     free = {slot for slot, spec in enumerate(program.types) if spec.dtype.kind in "biu"}
     free.update(inputs)
     free.update(

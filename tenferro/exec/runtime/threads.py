@@ -140,7 +140,7 @@ class Ahead(Generic[T]):
         self._thread.start()
 
     def value(self) -> T:
-        """The value, once it is there; what the function raises is raised here."""
+        """The value, once it is there; the function's error is raised here."""
         self._thread.join()
         if self._error is not None:
             raise self._error
@@ -174,7 +174,7 @@ def _do(task: Task) -> None:
 
 
 def _take_back(tasks: SimpleQueue[Task | None], ended: list[BaseException | None]) -> None:
-    """Do what no thread has begun yet, for those who are told by `ended`: waking may take longer than the work."""
+    """Do those tasks of a caller that no thread has begun yet: waking may take longer than the work."""
     while True:
         try:
             task = tasks.get_nowait()

@@ -83,7 +83,7 @@ class TurnedRows:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """Which results they are."""
+        """The numbers of these results."""
         return tuple([result.number for result in self.results])
 
 
@@ -151,7 +151,7 @@ def turn_of(target: Any, source: Any, is_streamed: bool = True) -> Turn | None:
 def _run(
     steps: Sequence[int],
     shape: Sequence[int],
-    taken: Sequence[int],
+    others: Sequence[int],
     several: int,
     is_whole: bool = False,
 ) -> tuple[list[int], int]:
@@ -163,7 +163,7 @@ def _run(
     length = 1
     for axis in sorted(range(len(shape)), key=lambda axis: abs(steps[axis])):
         is_enough = length % several == 0 if is_whole else length >= several
-        if (axes and is_enough) or axis in taken or steps[axis] != length:
+        if (axes and is_enough) or axis in others or steps[axis] != length:
             break
         axes.append(axis)
         length *= shape[axis]

@@ -31,7 +31,7 @@ def with_workspace(function: Any, *arguments: Any, **options: Any) -> Any:
 
 
 def with_told_workspace(name: str, a: Array, **options: Any) -> Any:
-    """The results of a routine whose workspace another one tells."""
+    """The results of a routine with the workspace that another one tells."""
     wanted = int(routine(f"{name}_lwork", a)(len(a), **options)[0].real)
     return routine(name, a)(a, lwork=max(wanted, 1), **options)
 

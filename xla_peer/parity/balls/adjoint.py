@@ -132,14 +132,14 @@ class _Reverse:
     adjoints: dict[Ball, _Adjoint] = field(default_factory=dict)
 
     def add(self, ball: Ball, value: Any, radius: Any, size: Any) -> None:
-        """A use of a ball; what does not move has none."""
+        """A use of a ball; a ball that does not move has none."""
         if ball in self.adjoints:
             self.adjoints[ball].add(value, radius, size)
         else:
             self.adjoints[ball] = _Adjoint(value, radius, size)
 
     def visit(self, entry: Entry) -> None:
-        """Take what arrived at the results of one entry to its operands."""
+        """Take the adjoints of one entry's results to its operands."""
         for result in _results(entry):
             adjoint = self.adjoints.pop(result, None)
             if adjoint is None:
@@ -161,7 +161,7 @@ class _Reverse:
                     self.add(row, *[part[:, number] for part in _parts(adjoint)])
 
     def leave_out_nothing(self) -> None:
-        """What no entry gave moves within its ball."""
+        """A ball of no entry moves within itself."""
         for ball, adjoint in self.adjoints.items():
             self._move(adjoint.size, ball.radius)
 
@@ -235,7 +235,7 @@ class _Reverse:
         return cotangents
 
     def _move(self, size: Any, error: Any) -> None:
-        """Add sum |adjoint| error; what has no part in an output may be anything."""
+        """Add sum |adjoint| error; a value without part in an output may be anything."""
         size = size.reshape(len(self.limit), -1)
         error = np.broadcast_to(error, (size.shape[1],) if not np.ndim(error) else np.shape(error))
         moved = np.where((size == 0) | (error.ravel() == 0), 0.0, size * error.ravel())
@@ -283,7 +283,7 @@ def _operands(step: Step) -> Operands:
 
 
 def _own_error(step: Step, result: Ball) -> Any:
-    """What the step's own roundings move its result by; None for a step whose operands are not followed."""
+    """The movement of a result by its step's own roundings; None for a step without followed operands."""
     op = step.op
     integers = [ball for ball in step.operands if ball.value.dtype.kind in "biu"]
     if any(ball.radius.any() for ball in integers) and not isinstance(op, el.Select):

@@ -52,7 +52,7 @@ def error_of_quotient(values: Sequence[Any], result: Any) -> Any:
 
 
 def _product(x: Any, y: Any) -> tuple[Any, Any]:
-    """The rounded product, and exactly what it leaves out."""
+    """The rounded product, and its exact error."""
     product = x * y
     (a, b), (c, d) = _halves(x), _halves(y)
     left = b * d - (((product - a * c) - b * c) - a * d)

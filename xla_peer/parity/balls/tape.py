@@ -61,7 +61,7 @@ Entry: TypeAlias = Step | Row | Stack | Narrowed
 
 @dataclass
 class Tape:
-    """Entries in the order of the run; what cannot move has none.
+    """Entries in the order of the run; a value that cannot move has none.
 
     Attributes:
         narrow: gives balls on the tape smaller radii, by reversing it.
@@ -95,7 +95,7 @@ class Tape:
         return result
 
     def carry(self, balls: Sequence[Ball]) -> list[Ball]:
-        """What a turn hands to the next, narrowed whenever it has become much wider than it was."""
+        """A turn's values for the next, narrowed whenever they have become much wider."""
         narrow = self.narrow if self.narrowings < MOST_NARROWINGS else None
         if narrow is not None and max(map(_roundings, balls), default=0.0) > self.wide:
             narrower = narrow(self, balls)
@@ -112,7 +112,7 @@ class Tape:
 
 
 def _roundings(ball: Ball) -> float:
-    """The largest radius, in roundings of its element; 0 of what does not move."""
+    """The largest radius, in roundings of its element; 0 where nothing moves."""
     if not _moves(ball):
         return 0.0
     size = modulus(ball.value)
