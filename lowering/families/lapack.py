@@ -9,7 +9,7 @@ from typing import Any
 
 from lowering.extensions import register_extension_lowering
 from lowering.families.linalg.inline import pivots_to_permutation
-from lowering.families.linalg.library import VENDOR, call, custom_call
+from lowering.families.linalg.library import VENDOR, call, call_of_finite, custom_call
 from lowering.families.linalg.matrix import REAL, or_nan, parts, spec
 from lowering.writer import Value, Writer
 from tenferro.types import DType
@@ -58,13 +58,15 @@ def geev(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
     info = spec(INFO, *batch)
     if a.dtype.is_complex:
         results = (values, left, right, info)
-        eigenvalues, *vectors, info = call(
-            w, "geev_both", (a,), "m", results, "vmmv", in_place=False
+        eigenvalues, *vectors, info = call_of_finite(
+            w, "geev_both", a, "m", results, "vmmv", in_place=False
         )
     else:
         part = spec(a.dtype, *batch, n)
         results = (part, part, left, right, info)
-        re, im, *vectors, info = call(w, "geev_both", (a,), "m", results, "vvmmv", in_place=False)
+        re, im, *vectors, info = call_of_finite(
+            w, "geev_both", a, "m", results, "vvmmv", in_place=False
+        )
         eigenvalues = w.op("complex", re, im, result=values)
     return tuple([or_nan(w, info, x) for x in (eigenvalues, *vectors)])
 
@@ -95,17 +97,18 @@ def gehrd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
 
 
 def gees(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Unsorted, so that none are selected."""
+    """Unsorted, so that none are selected; NaN where the iteration fails or the matrix is not finite."""
     form, vectors, values, info = w.result_types
     chosen = spec(INFO, *form.shape[:-2])
     part = spec(REAL.get(values.dtype, values.dtype), *values.shape)
     if a.dtype.is_complex:
         results = (form, vectors, values, chosen, info)
-        form, vectors, values, _, info = call(w, "gees", (a,), "m", results, "mmvvv")
-        return form, vectors, values, info
-    results = (form, vectors, part, part, chosen, info)
-    form, vectors, re, im, _, info = call(w, "gees", (a,), "m", results, "mmvvvv")
-    return form, vectors, w.op("complex", re, im, result=values), info
+        *outputs, _, info = call_of_finite(w, "gees", a, "m", results, "mmvvv")
+    else:
+        results = (form, vectors, part, part, chosen, info)
+        form, vectors, re, im, _, info = call_of_finite(w, "gees", a, "m", results, "mmvvvv")
+        outputs = [form, vectors, w.op("complex", re, im, result=values)]
+    return *[or_nan(w, info, x) for x in outputs], info
 
 
 EVERYWHERE = {"tenferro.pivots_to_permutation.v1": permutation}

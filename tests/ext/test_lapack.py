@@ -252,3 +252,18 @@ def test_zeros_are_finite_and_infinities_are_not(dtype: str) -> None:
     np.testing.assert_allclose(np.sort(w.imag), [0, 0])
     for a in spoilt:
         assert all(np.isnan(y).all() for y in tnf.compile(lambda a: apply(fam.Geev(), a), a).run(a))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("op", [fam.Geev(), fam.Gees()], ids=str)
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
+def test_what_is_not_finite_spoils_its_own_matrix(op: Any, dtype: str, bad: float) -> None:
+    """Without an error that LAPACK tells, some of what it leaves there is finite."""
+    a = general(3, 3, 3, dtype=dtype)
+    a[1, 1, 0] = bad
+    for y in on_both(op, a):
+        if y.dtype.kind == "i":
+            np.testing.assert_array_equal(y != 0, [False, True, False])
+        else:
+            assert np.isnan(y[1]).all()
+            assert np.isfinite(y[[0, 2]]).all()

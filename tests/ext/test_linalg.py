@@ -469,6 +469,23 @@ def test_spectra_of_what_is_not_finite_are_nan(name: str, n: int, bad: float, dt
     assert all(np.isnan(y).all() for y in function(a[1]))
 
 
+@pytest.mark.parametrize("name", SPECTRAL)
+@pytest.mark.parametrize("n", [3, 70])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+def test_spectra_of_what_is_not_finite_are_nan_through_pjrt(
+    name: str, n: int, dtype: str, xla: XlaExecutor
+) -> None:
+    a = random(3, n, n, dtype=dtype)
+    program = tnf.compile(SPECTRAL[name], a)
+    expected = xla.run(program, a)
+    imaginary = [complex(0, np.inf), complex(1, np.nan)] if "complex" in dtype else []
+    for bad in (np.inf, -np.inf, np.nan, *imaginary):
+        a[1, n // 2, n // 2 - 1] = bad
+        for y, z in zip(xla.run(program, a), expected, strict=True):
+            assert np.isnan(y[1]).all()
+            np.testing.assert_array_equal(y[[0, 2]], z[[0, 2]])
+
+
 @pytest.mark.parametrize("shape", [(64, 64), (70, 64), (64, 70), (2, 66, 65), (0, 66, 64)])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 def test_singular_values_of_large_matrices(shape: tuple[int, ...], dtype: str) -> None:

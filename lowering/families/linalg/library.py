@@ -17,6 +17,7 @@ from lowering.families.linalg.matrix import (
     COMPLEX,
     REAL,
     hermitian,
+    is_finite,
     or_nan,
     parts,
     qr_by,
@@ -29,7 +30,7 @@ from lowering.writer import Value, Writer, signature
 from tenferro.errors import NonStaticShapeError
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["RULES", "VENDOR", "call", "custom_call", "triangular_solve"]
+__all__ = ["RULES", "VENDOR", "call", "call_of_finite", "custom_call", "triangular_solve"]
 
 PREFIX = {DType.F32: "s", DType.F64: "d", DType.C32: "c", DType.C64: "z"}
 VENDOR = {"cuda": "cu", "rocm": "hip"}
@@ -108,6 +109,26 @@ def call(
     )
 
 
+def call_of_finite(
+    w: Writer,
+    routine: str,
+    a: Value,
+    kind: str,
+    results: Sequence[TensorSpec],
+    result_kinds: str,
+    in_place: bool = True,
+) -> tuple[Value, ...]:
+    """One custom call, with zeros for each matrix that is not finite, on which iterations may never end; its
+    `info`, the last result, is 1.
+    """
+    batch, _, _ = parts(a)
+    finite = is_finite(w, a)
+    everywhere = w.broadcast(finite, a.shape, tuple(range(len(batch))))
+    a = w.select(everywhere, a, w.full(0, a.spec))
+    *outputs, info = call(w, routine, (a,), kind, results, result_kinds, in_place)
+    return *outputs, w.select(finite, info, w.full(1, info.spec))
+
+
 def custom_call(
     w: Writer,
     name: str,
@@ -181,14 +202,14 @@ def svd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
     form = "_values" if not op.vectors else "_full" if op.full else ""
     if w.platform not in VENDOR:
         results = (a.spec, s, left, right, info)
-        _, s, u, vh, info = call(w, f"gesdd{form}", (a,), "m", results, "mvmmv")
+        _, s, u, vh, info = call_of_finite(w, f"gesdd{form}", a, "m", results, "mvmmv")
     elif m >= n:
         results = (a.spec, s, left, right, info)
-        _, s, u, vh, info = call(w, f"gesvd{form}", (a,), "m", results, "mvmmv")
+        _, s, u, vh, info = call_of_finite(w, f"gesvd{form}", a, "m", results, "mvmmv")
     else:
         # Row-major, which is the transpose to a routine that reads columns.
         results = (a.spec, s, right, left, info)
-        _, s, vh, u, info = call(w, f"gesvd{form}_wide", (a,), "v", results, "vvvvv")
+        _, s, vh, u, info = call_of_finite(w, f"gesvd{form}_wide", a, "v", results, "vvvvv")
     if not op.vectors:
         return (or_nan(w, info, s),)
     return or_nan(w, info, u), or_nan(w, info, s), or_nan(w, info, vh)
@@ -200,7 +221,7 @@ def eigh(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
     a = hermitian(w, a)
     results = (a.spec, spec(REAL.get(a.dtype, a.dtype), *batch, n), spec(INFO, *batch))
     routine = "syevd" if op.vectors else "syevd_values"
-    v, values, info = call(w, routine, (a,), "m", results, "mvv")
+    v, values, info = call_of_finite(w, routine, a, "m", results, "mvv")
     if not op.vectors:
         return (or_nan(w, info, values),)
     return or_nan(w, info, values), or_nan(w, info, v)
@@ -214,10 +235,10 @@ def eig(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
     routine = "geev" if op.vectors else "geev_values"
     if a.dtype.is_complex:
         results = (value, vectors, vectors, info)
-        values, _, v, info = call(w, routine, (a,), "m", results, "vmmv", in_place=False)
+        values, _, v, info = call_of_finite(w, routine, a, "m", results, "vmmv", in_place=False)
     else:
         results = (value, value, vectors, vectors, info)
-        re, im, _, v, info = call(w, routine, (a,), "m", results, "vvmmv", in_place=False)
+        re, im, _, v, info = call_of_finite(w, routine, a, "m", results, "vvmmv", in_place=False)
         values = w.op("complex", re, im, result=spec(wide, *batch, n))
     if not op.vectors:
         return (or_nan(w, info, values),)

@@ -17,6 +17,7 @@ __all__ = [
     "adjoint",
     "cut",
     "hermitian",
+    "is_finite",
     "or_nan",
     "parts",
     "permuted",
@@ -70,6 +71,17 @@ def or_nan(w: Writer, info: Value, x: Value) -> Value:
     fine = w.compare("EQ", info, w.full(0, info.spec))
     fine = w.broadcast(fine, x.shape, tuple(range(info.rank)))
     return w.select(fine, x, w.full(np.nan, x.spec))
+
+
+def is_finite(w: Writer, a: Value) -> Value:
+    """Whether all elements of each matrix are finite."""
+    answer, part = (TensorSpec.of(a.shape, dtype) for dtype in (DType.Bool, a.dtype.real))
+    components = (
+        [w.op(name, a, result=part) for name in ("real", "imag")] if a.dtype.is_complex else [a]
+    )
+    answers = [w.op("is_finite", x, result=answer) for x in components]
+    finite = w.op("and", *answers, result=answer) if a.dtype.is_complex else answers[0]
+    return w.reduce("and", finite, w.scalar(True, DType.Bool), (a.rank - 2, a.rank - 1))
 
 
 def hermitian(w: Writer, a: Value) -> Value:

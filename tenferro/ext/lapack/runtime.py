@@ -108,12 +108,18 @@ def gehrd(op: fam.Gehrd, a: Array) -> Any:
 
 
 def gees(op: fam.Gees, a: Array) -> Any:
-    results = routine("gees", a)(lambda *_: False, a)
-    values = results[2:-3]
-    vectors, info = results[-3], results[-1]
-    whole = values[0] if len(values) == 1 else values[0] + 1j * values[1]
+    """The Schur form, its vectors, eigenvalues and `info`; NaN and not 0 where the iteration fails or the matrix
+    is not finite.
+    """
     kind = np.result_type(a.dtype, np.complex64)
-    return results[0], vectors, whole.astype(kind), np.int32(info)
+    info = 1
+    if np.isfinite(a).all():
+        form, _, *values, vectors, _, info = routine("gees", a)(lambda *_: False, a)
+    if info:
+        blank = np.full_like(a, np.nan)
+        return blank, blank, np.full(a.shape[:-1], np.nan, kind), np.int32(info)
+    whole = values[0] if len(values) == 1 else values[0] + 1j * values[1]
+    return form, vectors, whole.astype(kind), np.int32(info)
 
 
 KERNELS: dict[type[Any], tuple[Callable[..., Any], tuple[int, ...]]] = {
