@@ -112,3 +112,27 @@ def test_what_is_not_finite_spoils_its_own_matrix(op: Any) -> None:
     for y, z in zip(tnf.tree.leaves(executor.run(loop, a)), expected, strict=True):
         np.testing.assert_array_equal(np.isnan(y[0]), np.isnan(z))
         np.testing.assert_allclose(np.abs(y[0]), np.abs(z), atol=1e-14)
+
+
+@pytest.mark.parametrize("op", [fam.Eigh(), fam.Eigh(vectors=False), fam.Svd(), fam.Svd(True), fam.Svd(vectors=False)], ids=str)  # fmt: skip
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [3, 20])
+def test_iterations_that_might_never_end_are_not_begun(op: Any, dtype: Any, n: int) -> None:
+    """One matrix of each turn but the last is not finite: all its results are NaN, and those of the others are not."""
+    imaginary = [complex(1, np.inf), complex(0, np.nan)] if np.dtype(dtype).kind == "c" else []
+    spots = [
+        (row, column, bad)
+        for row, column in ((n // 2, n // 2 - 1), (n - 1, n - 1))
+        for bad in (np.inf, -np.inf, np.nan, *imaginary)
+    ]
+    a = np.stack([general(3, n, n, dtype=dtype)] * (len(spots) + 1))
+    for turn, (row, column, bad) in enumerate(spots):
+        a[turn, 1, row, column] = bad
+    executor = tnf.GraphExecutor("K", compiled=True)
+    loop = tnf.compile(lambda a: tnf.scan(lambda c, x: (c + 1.0, apply(op, x)), 0.0, a)[1], a)
+    assert "# compiled" in str(executor.compile(loop, a))
+    assert "call_python" not in executor.source(loop, "llvm")
+    for y in tnf.tree.leaves(executor.run(loop, a)):
+        assert np.isnan(y[:-1, 1]).all()
+        assert np.isfinite(y[:, [0, 2]]).all()
+        assert np.isfinite(y[-1]).all()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 from tenferro.exec.extensions import Routine
 from tenferro.exec.llvm import blas
-from tenferro.exec.llvm.code import Element, Index, literal
+from tenferro.exec.llvm import elementwise as el
+from tenferro.exec.llvm.code import Code, Element, Index, literal, llvm_type
 from tenferro.exec.llvm.columns import (
     either,
     factored,
@@ -19,6 +20,7 @@ from tenferro.exec.llvm.columns import (
     part,
     vector,
 )
+from tenferro.exec.llvm.folding import Fold
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.types import DType, TensorSpec
 
@@ -109,7 +111,7 @@ def eigh(
 ) -> Sequence[Tensor]:
     """By syevd or heevd of the Hermitian part; NaN where they fail."""
     (a,), code, dtype = operands, body.code, operands[0].spec.dtype
-    *batch, n, _ = a.spec.shape
+    n = a.spec.shape[-1]
     whole = in_columns(body, Tensor(a.spec, lambda index: hermitian(body, a, index), a.reads))
     values, info = body.memory(types[0]), code.cell("i32")
     letter = blas.letter(code, "V" if op.vectors else "N")
@@ -117,16 +119,15 @@ def eigh(
     more = _room(body, dtype.real, 1 + 5 * n + 2 * n * n) if dtype.is_complex else []
     integers = _room(body, DType.I32, 3 + 5 * n)
 
-    def one(number: Index) -> None:
+    def evd(number: Index) -> None:
         arguments = [
             letter, blas.letter(code, "L"), blas.integer(code, n), part(code, whole, number),
             blas.integer(code, n), vector(code, values, number, n), *work, *more, *integers, info,
         ]  # fmt: skip
         name = "heevd" if dtype.is_complex else "syevd"
         blas.call(code, f"{blas.LETTERS[dtype]}{name}", arguments, 10 * n**3)
-        _spoil(body, [values, whole][: len(types)], number, failed(code, info))
 
-    code.loop(prod(batch), one)
+    _each_or_nan(body, whole, evd, info, [values, whole][: len(types)])
     vectors = [body.copied(of_columns(body, whole, y)) for y in types[1:]]
     return [body.stored(values), *vectors]
 
@@ -153,7 +154,7 @@ def svd(
     )
     integers = _room(body, DType.I32, 8 * few)
 
-    def one(number: Index) -> None:
+    def gesdd(number: Index) -> None:
         own = number if op.vectors else 0
         arguments = [
             letter, blas.integer(code, m), blas.integer(code, n), part(code, whole, number),
@@ -162,9 +163,8 @@ def svd(
             *(more[:1] if dtype.is_complex else []), integers[0], info,
         ]  # fmt: skip
         blas.call(code, f"{blas.LETTERS[dtype]}gesdd", arguments, 20 * few * few * many)
-        _spoil(body, [values, u, v][: len(types)], number, failed(code, info))
 
-    code.loop(count, one)
+    _each_or_nan(body, whole, gesdd, info, [values, u, v][: len(types)])
     if not op.vectors:
         return [body.stored(values)]
     factors = [body.copied(of_columns(body, x, y)) for x, y in ((u, types[0]), (v, types[2]))]
@@ -213,6 +213,40 @@ def _unfold(body: Body, q: Memory, factors: Memory) -> None:
 def _room(body: Body, dtype: DType, size: int) -> list[str]:
     """Memory that a routine works in, and where its size lies."""
     return [body.memory(TensorSpec.of((size,), dtype)).pointer, blas.integer(body.code, size)]
+
+
+def _each_or_nan(
+    body: Body,
+    matrices: Memory,
+    routine: Callable[[Index], None],
+    info: str,
+    memories: Sequence[Memory],
+) -> None:
+    """A routine for each matrix of a batch, which may never end on one that is not finite: values and vectors are NaN
+    there, and where it fails.
+    """
+    code = body.code
+
+    def one(number: Index) -> None:
+        code.line(f"store i32 1, ptr {info}")
+        code.branch(_is_finite(code, matrices, number), lambda: routine(number), lambda: None)
+        _spoil(body, memories, number, failed(code, info))
+
+    code.loop(matrices.spec.shape[0], one)
+
+
+def _is_finite(code: Code, matrices: Memory, number: Index) -> str:
+    """Whether all elements of a matrix are: zero times each is zero then, and NaN otherwise."""
+    dtype = matrices.spec.dtype
+    kind, zero = llvm_type(dtype.real), literal(0, dtype.real)
+    matrix = part(code, matrices, number)
+    size = prod(matrices.spec.shape[-2:]) * (2 if dtype.is_complex else 1)
+
+    def term(index: tuple[Index, ...]) -> Element:
+        return code.value(f"fmul {kind} {code.load(matrix, index[0], dtype.real)}, {zero}")
+
+    total = Fold(code, None, dtype.real, el.add, 0).of([size], term)
+    return code.value(f"fcmp oeq {kind} {total}, {zero}")
 
 
 def _spoil(body: Body, memories: Sequence[Memory], number: Index, is_missing: str) -> None:
