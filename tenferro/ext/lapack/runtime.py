@@ -111,15 +111,16 @@ def gees(op: fam.Gees, a: Array) -> Any:
     """The Schur form, its vectors, eigenvalues and `info`; NaN and not 0 where the iteration fails or the matrix
     is not finite.
     """
-    kind = np.result_type(a.dtype, np.complex64)
-    info = 1
-    if np.isfinite(a).all():
-        form, _, *values, vectors, _, info = routine("gees", a)(lambda *_: False, a)
-    if info:
-        blank = np.full_like(a, np.nan)
-        return blank, blank, np.full(a.shape[:-1], np.nan, kind), np.int32(info)
+    is_finite = bool(np.isfinite(a).all())
+    schur = routine("gees", a)
+    form, _, *values, vectors, _, info = schur(
+        lambda *_: False, a if is_finite else np.zeros_like(a)
+    )
     whole = values[0] if len(values) == 1 else values[0] + 1j * values[1]
-    return form, vectors, whole.astype(kind), np.int32(info)
+    outputs = form, vectors, whole.astype(np.result_type(a.dtype, np.complex64))
+    if info or not is_finite:
+        return *[np.full_like(x, np.nan) for x in outputs], np.int32(info or 1)
+    return *outputs, np.int32(info)
 
 
 KERNELS: dict[type[Any], tuple[Callable[..., Any], tuple[int, ...]]] = {
