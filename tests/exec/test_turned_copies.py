@@ -110,6 +110,13 @@ def test_turns_are_of_whole_lines(shape: tuple[int, int], is_turned: bool) -> No
     assert (turn_of(np.zeros(shape), x) is not None) is is_turned
 
 
+@pytest.mark.parametrize(("between", "is_turned"), [(96, True), (104, True), (100, False)])
+def test_turns_into_a_part_begin_each_run_with_a_line(between: int, is_turned: bool) -> None:
+    """Where runs of 96 numbers lie so many apart."""
+    part = np.zeros((40, between))[:, :96]
+    assert (turn_of(part, np.zeros((96, 40)).T) is not None) == is_turned
+
+
 def test_a_source_with_gaps_has_the_same_turn_as_its_steps() -> None:
     x = np.zeros((64, 80))[:, ::2].T
     assert turn_of(np.zeros(x.shape), x) is None  # no neighbours

@@ -528,6 +528,25 @@ def test_eigenvalues_of_large_hermitian_matrices(shape: tuple[int, ...], dtype: 
         np.testing.assert_allclose(la.eigvalsh(arranged), expected[0], **near)
 
 
+@pytest.mark.parametrize("name", ["svd", "svdvals", "eigh", "eigvalsh"])
+def test_large_matrices_on_which_lapack_fails_are_nan(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the iteration ended without success: no finite matrix is known on which it does."""
+    from scipy.linalg import lapack
+
+    original = lapack.get_lapack_funcs
+
+    def failing(names: tuple[str, ...], *args: Any) -> list[Any]:
+        solve, room = original(names, *args)
+        return [lambda *xs, **options: (*solve(*xs, **options)[:-1], 1), room]
+
+    monkeypatch.setattr(lapack, "get_lapack_funcs", failing)
+    results = SPECTRAL[name](random(2, 64, 64))
+    assert results
+    assert all(np.isnan(y).all() for y in results)
+
+
 def test_values_that_coincide_need_not_be_neighbours() -> None:
     from tenferro.ext.linalg import families, runtime
 

@@ -183,7 +183,7 @@ def turned_rows(specs: Sequence[TensorSpec], numbers: Sequence[int]) -> TurnedRo
         whole = np.empty(spec.shape, spec.dtype.dtype, order="F")
         rows = np.empty((height, *spec.shape[1:]), spec.dtype.dtype)
         turn = turn_of(whole[:height].T, rows.T) if height <= len(whole) else None
-        if turn is None or len(whole) * whole.itemsize % LINE:
+        if turn is None:
             return None
         results.append(TurnedResult(n, turn, row_bytes[n]))
     return TurnedRows(height, tuple(results), sum([spec.nbytes for spec in turned.values()]))
