@@ -451,6 +451,15 @@ def test_turns_are_of_whole_lines_and_short_tables(
     assert turn_of(np.empty(x.shape), x) == turn
 
 
+def test_results_go_around_the_caches_by_their_size_or_as_they_are_told() -> None:
+    for rows in (256, 512):
+        x = np.empty((rows, 512)).T
+        for told in (None, False, True):
+            turn = Copy(np.empty(x.shape), x, told).turn
+            assert turn is not None
+            assert turn.is_streamed == (x.nbytes >= copying.STREAMED if told is None else told)
+
+
 @pytest.mark.parametrize(
     ("itemsize", "fewest"),
     [(1, 4), (2, 4), (3, 0), (4, 4), (8, 4), (12, 0), (16, 4), (32, 2), (64, 1), (128, 0)],

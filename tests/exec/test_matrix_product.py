@@ -280,7 +280,7 @@ def test_pieces_are_whole_lines_of_the_cache(extent: int) -> None:
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize(
     ("m", "k", "n", "batch", "is_turned"),
-    [(784, 256, 512, 0, True), (256, 784, 512, 0, True), (64, 128, 80, 96, True), (300, 257, 260, 0, False)],
+    [(784, 256, 512, 0, True), (256, 784, 512, 0, True), (64, 128, 80, 96, True), (300, 257, 260, 0, False), (788, 128, 512, 0, False)],
 )  # fmt: skip
 def test_pieces_of_a_column_major_result_are_turned_one_by_one(
     m: int,
@@ -314,6 +314,62 @@ def test_pieces_of_a_column_major_result_are_turned_one_by_one(
         assert result.flags.f_contiguous
         np.testing.assert_array_equal(result, expected)
     assert [prod(part) < expected.size for part in parts] == [is_turned] * (6 if is_turned else 3)
+
+
+AXES: dict[str, tuple[tuple[int, ...], tuple[int, ...], Any]] = {
+    # lhs, rhs, contracting axes of both, batch axes of both
+    "rows of two axes": ((3, 128, 16, 40), (40, 64), (((3,), (0,)), ((), ()))),
+    "rows after one of extent 1": ((1, 256, 40), (40, 64), (((2,), (0,)), ((), ()))),
+    "terms first": ((40, 256, 3), (64, 40), (((0,), (1,)), ((), ()))),
+    "columns of two axes": ((32, 40), (40, 128, 3), (((1,), (0,)), ((), ()))),
+    "columns behind a batch of 1": ((1, 32, 40), (40, 1, 256), (((2,), (0,)), ((0,), (1,)))),
+    "columns after one of extent 1": ((32, 40), (40, 1, 256), (((1,), (0,)), ((), ()))),
+    "rows of three axes": ((16, 8, 48, 40), (40, 32), (((3,), (0,)), ((), ()))),
+    "batch of two axes": ((64, 5, 24, 16), (5, 16, 64, 32), (((3,), (1,)), ((0, 1), (2, 0)))),
+    "batch in the middle": ((24, 64, 16), (16, 32, 64), (((2,), (0,)), ((1,), (2,)))),
+}
+
+
+@pytest.mark.parametrize("name", AXES)
+@pytest.mark.parametrize("layout", ["C", "F", "CF", "FC", "KC"])
+def test_pieces_of_column_major_results_of_any_axes(
+    name: str, layout: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix_product, "LARGE", 1 << 14)
+    monkeypatch.setattr(matrix_product, "PIECE", 16)
+    lhs, rhs, axes = AXES[name]
+    rng = np.random.default_rng(0)
+    x = np.asarray(rng.standard_normal(lhs), order=layout[0])  # type: ignore[call-overload]
+    if layout[0] == "K":  # with its first axis behind all others but the last
+        x = np.moveaxis(np.moveaxis(x, 0, -2).copy(), -2, 0)
+    y = np.asarray(rng.standard_normal(rhs), order=layout[-1])  # type: ignore[call-overload]
+    program = tnf.compile(lambda x, y: tnf.lax.dot_general(x, y, axes), x, y)
+    expected = tnf.GraphExecutor("K", threads=1).run(program, x, y)
+    (of_x, of_y), (batch, batch_of_y) = axes
+    labels_of_y = list(range(10, 10 + y.ndim))
+    for i, k in (*zip(of_x, of_y, strict=True), *zip(batch, batch_of_y, strict=True)):
+        labels_of_y[k] = i
+    free = [i for i in range(x.ndim) if i not in (*of_x, *batch)]
+    results = [*batch, *free, *[i for i in labels_of_y if i >= 10]]
+    by_definition = np.einsum(x, [*range(x.ndim)], y, labels_of_y, results)
+    np.testing.assert_allclose(expected, by_definition, rtol=0, atol=1e-12)
+    for threads in (1, 2):
+        result = tnf.GraphExecutor("F", threads=threads).run(program, x, y)
+        assert result.flags.f_contiguous
+        np.testing.assert_array_equal(result, expected)
+
+
+def test_a_product_whose_columns_lie_together_is_as_it_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(matrix_product.Copy, "__call__")
+    x = np.asfortranarray(np.random.default_rng(0).standard_normal((384, 384)))
+    program = tnf.compile(lambda x, y: x @ y, x, x)
+    expected = tnf.GraphExecutor("K").run(program, x, x + 1.0)
+    result = tnf.GraphExecutor("F").run(program, x, x + 1.0)
+    assert expected.flags.f_contiguous
+    assert result.flags.f_contiguous
+    np.testing.assert_array_equal(result, expected)
 
 
 def test_pieces_are_copied_by_one_thread_each() -> None:

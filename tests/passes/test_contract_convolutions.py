@@ -42,6 +42,8 @@ def test_channels_last(dtype: str) -> None:
     x, w = numbers(2, 5, 4, 3, dtype=dtype), numbers(1, 1, 3, 6, dtype=dtype)
     program = program_of(x, w, *LAST)
     assert is_contracted(program)
+    steps = passes.contract_convolutions(program).instructions
+    assert [step.op.name for step in steps] == ["Reshape", "DotGeneral"]
     np.testing.assert_allclose(
         program.run(x, w), np.einsum("nhwc,co->nhwo", x, w[0, 0]), rtol=1e-5 if dtype == "f4" else 1e-13
     )  # fmt: skip
