@@ -156,3 +156,25 @@ def test_large_products_and_factorisations_have_one(monkeypatch: pytest.MonkeyPa
         assert entered(lambda x: x @ x[0], x) is is_large
     assert not entered(tnf.linalg.cholesky, small)
     assert entered(tnf.linalg.cholesky, np.eye(200))
+
+
+@pytest.mark.parametrize("family", ["cholesky", "qr", "svd", "eigh", "inv", "lu"])
+def test_a_first_run_has_the_bits_of_later_ones(family: str) -> None:
+    """Which loads SciPy's BLAS, in a process that has not done so before; with as many threads as there are."""
+    code = f"""
+import sys
+import numpy as np
+import tenferro as tnf
+x = np.random.default_rng(0).standard_normal((300, 300))
+x = x @ x.T + 300 * np.eye(300)
+function = getattr(tnf.linalg, "{family}")
+program = tnf.compile(lambda x: tuple(tnf.tree.leaves(function(x))), x)
+executor = tnf.GraphExecutor()
+assert "scipy.linalg" not in sys.modules
+first, *others = [executor.run(program, x) for _ in range(3)]
+for other in others:
+    for a, b in zip(first, other, strict=True):
+        np.testing.assert_array_equal(a, b)
+"""
+    threads = {"OPENBLAS_NUM_THREADS": "3", "OMP_NUM_THREADS": "3"}
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, **threads}, check=True)

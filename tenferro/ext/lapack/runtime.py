@@ -167,7 +167,7 @@ class LapackRuntime(ExtensionRuntime):
         batch = inputs[0].shape[: inputs[0].ndim - ranks[0]]
         if not outputs[0].size:
             return outputs
-        with blas_threads_for(inputs[0]):
+        with blas_threads_for(inputs[0], by_scipy=True):
             for index in np.ndindex(*batch):
                 results = kernel(op, *[x[index] for x in inputs])
                 for output, y in zip(outputs, results, strict=True):

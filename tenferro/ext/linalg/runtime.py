@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from importlib import import_module
 from typing import Any, Literal
 
 import numpy as np
@@ -25,10 +26,18 @@ LARGEST_ALONE = 768
 """Extent up to which LAPACK is faster with one thread of BLAS than with two."""
 
 
-def blas_threads_for(a: Array) -> AbstractContextManager[None]:
-    """One thread of BLAS for a matrix that is factorised sooner so; small ones wake no others."""
-    is_alone = a.ndim > 1 and LARGE <= a.shape[-2] <= LARGEST_ALONE
-    return one_blas_thread() if is_alone else nullcontext()
+def blas_threads_for(a: Array, by_scipy: bool) -> AbstractContextManager[None]:
+    """One thread of BLAS for a matrix that is factorised sooner so; small ones wake no others.
+
+    Args:
+        by_scipy: whether SciPy's BLAS is called. It is loaded first, because one that is loaded inside of the context
+            keeps its threads, and a first run would have other bits than later ones.
+    """
+    if not (a.ndim > 1 and LARGE <= a.shape[-2] <= LARGEST_ALONE):
+        return nullcontext()
+    if by_scipy:
+        import_module("scipy.linalg")
+    return one_blas_thread()
 
 
 def each_matrix(function: Callable[..., tuple[Array, ...]], *arrays: Array) -> tuple[Array, ...]:
@@ -313,6 +322,15 @@ KERNELS: dict[type[Any], Callable[..., Any]] = {
 }
 
 
+def is_by_scipy(op: Any, a: Array) -> bool:
+    """Whether a kernel calls SciPy's LAPACK or BLAS for such matrices, and not NumPy's."""
+    if isinstance(op, fam.Cholesky | fam.Qr):
+        return min(a.shape[-2:]) >= LARGE
+    if isinstance(op, fam.Svd | fam.Eigh):
+        return is_large_in_double(a)
+    return isinstance(op, fam.Lu | fam.LuSolve | fam.TriangularSolve)
+
+
 ROUTINES: dict[type[Any], str] = {
     fam.Cholesky: "cholesky",
     fam.Lu: "lu",
@@ -344,5 +362,5 @@ class LinalgRuntime(ExtensionRuntime):
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
         """The outputs of the op's kernel, computed by LAPACK."""
-        with blas_threads_for(inputs[0]):
+        with blas_threads_for(inputs[0], is_by_scipy(op, inputs[0])):
             return KERNELS[type(op)](op, *inputs)
