@@ -233,7 +233,7 @@ class _BatchedOpaque(Opaque):
 
     def __init__(self, of_one: Opaque, mask: tuple[bool, ...], size: Any) -> None:
         types = [TensorSpec.of((size, *spec.shape), spec.dtype) for spec in of_one.types]
-        super().__init__(tuple(types), of_one.known, of_one.refusal)
+        super().__init__(tuple(types), of_one.first_linear, of_one.refusal)
         self.map = of_one
         self.mask = mask
 

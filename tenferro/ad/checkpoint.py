@@ -75,9 +75,9 @@ class Recomputed(Opaque):
         """Compute the region again, linearise it, transpose that."""
         graph, source = emitter.graph, emitter.source
         bars = [(i, y_bar.handle) for i, y_bar in enumerate(y_bars) if y_bar is not None]
-        tied = (*[x.handle for x in inputs[: self.known]], *[bar for _, bar in bars])
+        tied = (*[x.handle for x in inputs[: self.first_linear]], *[bar for _, bar in bars])
         fresh = graph.add(OptimizationBarrier(len(tied)), tied, source)
-        frontier, fresh_bars = fresh[: self.known], fresh[self.known :]
+        frontier, fresh_bars = fresh[: self.first_linear], fresh[self.first_linear :]
         start = len(graph)
         outputs = self.region.emit(graph, frontier)
         dots = [graph.add_stand_in(graph.types[frontier[i]]) for i in self.active]
@@ -91,4 +91,4 @@ class Recomputed(Opaque):
         x_bars = transpose(emitter, start, dots, cotangents)
         emitter.source = source
         values = [None if x_bar is None else emitter.values([x_bar])[0] for x_bar in x_bars]
-        return (*([None] * self.known), *values)
+        return (*([None] * self.first_linear), *values)

@@ -497,7 +497,7 @@ class _Pulled(Opaque):
         mark, rule = self.mark, self.mark.rule
         builder = _at(emitter)
         residuals = unflatten(
-            self.tree, [TracedTensor(builder, x.handle) for x in inputs[: self.known]]
+            self.tree, [TracedTensor(builder, x.handle) for x in inputs[: self.first_linear]]
         )
         bars = [
             TracedTensor(builder, self._zeros(emitter, i) if bar is None else bar.handle)
@@ -514,7 +514,7 @@ class _Pulled(Opaque):
                 + (f" of {len(result)}" if isinstance(result, tuple | list) else "")
             )
         values = self._by_leaf(emitter, builder, result, dynamic)
-        return (*([None] * self.known), *[values[i] for i in self.active])
+        return (*([None] * self.first_linear), *[values[i] for i in self.active])
 
     def _zeros(self, emitter: Any, index: int) -> int:
         """The cotangent of an output without readers; in a loop, of a graph that is not the output's."""

@@ -244,15 +244,15 @@ class _Solver:
 class _Solution(Mark):
     """A solution: constants, then right-hand sides, then the solution and aux, which are its results."""
 
-    __slots__ = ("known",)
+    __slots__ = ("operand_count",)
 
     def __init__(self, operand_count: int, count: int) -> None:
         super().__init__(tuple(range(operand_count, operand_count + count)))
-        self.known = operand_count
+        self.operand_count = operand_count
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
         """The operands of the equation; never the solver's steps."""
-        return tuple(range(self.known))
+        return tuple(range(self.operand_count))
 
 
 def _pushed(
@@ -345,7 +345,7 @@ class _LinearSolution(_Solution):
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
         """Solve the same system for the tangent; aux is a constant."""
         system = self.system
-        n, end = system.num_consts, self.known
+        n, end = system.num_consts, self.operand_count
         consts, b, x = inputs[:n], inputs[n:end], outputs[: system.size]
         changes = _pushed(emitter, system.matvec, consts, tangents[:n], x, mode)
         rhs = [_difference(dot, y) for dot, y in zip(tangents[n:end], changes, strict=True)]
@@ -364,7 +364,7 @@ class _LinearSolution(_Solution):
     def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
         """Solve the transposed system; the adjoint's solution is the conjugate of that for the conjugate."""
         system = self.system
-        n, end = system.num_consts, self.known
+        n, end = system.num_consts, self.operand_count
         if any(linear[:n]):
             raise ADRuleUnsupportedError(
                 f"custom_linear_solve: {system.shown} closes over a tangent, in which the solution is not linear"
@@ -418,7 +418,7 @@ class _Root(_Solution):
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
         """Solve the tangent equation at the solution; aux is a constant."""
-        n, size = self.known, len(self.equation.output_slots)
+        n, size = self.operand_count, len(self.equation.output_slots)
         consts, x = inputs[:n], outputs[:size]
         y_dots = _pushed(emitter, self.equation, consts, tangents[:n], x, mode)
         if all([y_dot is None for y_dot in y_dots]):

@@ -113,13 +113,13 @@ class LoopFunction:
 
     def _failed(self, error: Exception) -> tuple[ExecInstruction, ...]:
         """The step at which an exception was raised, and the loops around it, from inside out."""
-        failing: tuple[ExecInstruction, ...] = ()
+        steps: tuple[ExecInstruction, ...] = ()
         traceback = error.__traceback__
         while traceback is not None:
             if traceback.tb_frame.f_code.co_filename == self._file:
-                failing = self._steps.get(line_number(traceback), ())
+                steps = self._steps.get(line_number(traceback), ())
             traceback = traceback.tb_next
-        return failing
+        return steps
 
 
 class _Printer:

@@ -96,16 +96,16 @@ class Opaque:
 
     Attributes:
         types: the types of the outputs.
-        known: the number of inputs before the linear ones.
+        first_linear: the number of the first linear input.
         refusal: the message of the error when a program needs the values.
     """
 
-    __slots__ = ("known", "refusal", "types")
+    __slots__ = ("first_linear", "refusal", "types")
     has_effects = False
 
-    def __init__(self, types: tuple[TensorSpec, ...], count: int, refusal: str) -> None:
+    def __init__(self, types: tuple[TensorSpec, ...], first_linear: int, refusal: str) -> None:
         self.types = types
-        self.known = count
+        self.first_linear = first_linear
         self.refusal = refusal
 
     @property

@@ -356,7 +356,7 @@ def cond_batch(op: Cond, inputs: Values, mask: tuple[bool, ...]) -> Values:
 def alternatives_jvp(
     op: Alternatives, inputs: Values, outputs: Values, tangents: Tangents
 ) -> Tangents:
-    """Alternatives of the tangent, without residuals: each computes anew from the operands. No residual of one is a
+    """Alternatives of the tangent, each from the operands alone: no residual of one is a
     residual of the other, and where the executor takes the same one again, equal instructions are one.
     """
     emitter: GraphEmitter = inputs[0].emitter

@@ -70,7 +70,7 @@ class Edges:
         self.has_gaps = any(gaps)
         self.is_wider = max(*low, *high) > 0
         inner = [slice(max(0, -a), max(0, n + min(0, b))) for a, n, b in zip(low, shape, high, strict=True)]  # fmt: skip
-        self.kept = tuple(inner) if min(*low, *high) < 0 else ()
+        self.inner = tuple(inner) if min(*low, *high) < 0 else ()
         self.shape = [a + n + b for a, n, b in zip(low, shape, high, strict=True)]
         inside = [
             slice(max(0, a), max(0, a) + len(range(n)[part]))
@@ -93,8 +93,8 @@ class Edges:
         if self.has_gaps:
             filled = pad(x.transpose(self.order), np.zeros((), x.dtype), *self.edges)
             return filled.transpose(self.inverse)
-        if self.kept:
-            x = x[self.kept]
+        if self.inner:
+            x = x[self.inner]
         if not self.is_wider:
             return x
         filled = np.ndarray([self.shape[axis] for axis in self.order], x.dtype, into)

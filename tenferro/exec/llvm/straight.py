@@ -266,7 +266,7 @@ class _Writer:
     def _together(self, shape: tuple[int, ...], members: Sequence[tuple[int, ExecInstruction]]) -> None:  # fmt: skip
         """Steps on values of one shape in one loop over their elements."""
         numbers = {number for number, _ in members}
-        values = {
+        memories = {
             slot: self._memory(slot)
             for _, step in members
             for slot in step.output_slots
@@ -279,7 +279,7 @@ class _Writer:
                 (slot,) = step.output_slots
                 (result,) = self._elements(step, here)
                 here[slot] = self.body.number(result.spec, self.body.at(result, index))
-            for slot, memory in values.items():
+            for slot, memory in memories.items():
                 self.body.storing(memory)(index, self.body.at(here[slot]))
 
         read = {slot for _, step in members for slot in step.input_slots} & self.tensors.keys()
@@ -287,5 +287,5 @@ class _Writer:
             self.code.loop(prod(shape), lambda i: one(Flat((i,))), unroll=True)
         else:
             self.code.loops(shape, one)
-        for slot, memory in values.items():
+        for slot, memory in memories.items():
             self.tensors[slot] = self.body.stored(memory)

@@ -83,15 +83,15 @@ def _price(step: ExecInstruction, part: _Part) -> float | None:
     if len(step.output_slots) != 1 or isinstance(op, ControlOp):
         return None
     (y,), inputs = step.output_types, [part.program.types[slot] for slot in step.input_slots]
-    operands = known_operands(op, len(inputs))
-    slots = [slot for number, slot in enumerate(step.input_slots) if number not in operands]
+    numbers = known_operands(op, len(inputs))
+    slots = [slot for number, slot in enumerate(step.input_slots) if number not in numbers]
     ranked = [slot for slot in (*slots, *step.output_slots) if part.program.types[slot].shape]
     if not ranked or not part.few.issuperset(ranked):
         return None
     if isinstance(op, MOVES):
         return 0.0
     if type(op) in MOVES_AT:
-        is_known = all([step.input_slots[number] in part.constants for number in operands])
+        is_known = all([step.input_slots[number] in part.constants for number in numbers])
         return 0.0 if is_known and getattr(op, "combiner", "set") == "set" else None
     price = PYTHON if y.dtype is DType.F64 else NUMBER
     if isinstance(op, ReduceSum):
@@ -302,8 +302,8 @@ class _Choice:
             for number, step in enumerate(program.instructions):
                 slots = step.input_slots
                 if number in chosen:
-                    operands = known_operands(step.op, len(slots))
-                    read.update([s for each, s in enumerate(slots) if each not in operands])
+                    numbers = known_operands(step.op, len(slots))
+                    read.update([s for each, s in enumerate(slots) if each not in numbers])
                 else:
                     arrays.update(slots)
             for number, slot in enumerate(program.output_slots if part is self.body else ()):

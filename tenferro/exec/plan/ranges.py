@@ -171,12 +171,10 @@ def range_of(op: Any, operands: Sequence[tuple[DType, Range | None]], dtype: DTy
     if isinstance(op, Select):
         pred, *values = ranges
         chosen = values if pred is None or pred[0] != pred[1] else [values[1 - pred[0]]]
-        ranges_of_chosen = [each for each in chosen if each is not None]
-        if len(ranges_of_chosen) < len(chosen):
+        intervals = [each for each in chosen if each is not None]
+        if len(intervals) < len(chosen):
             return None
-        return min([low for low, _ in ranges_of_chosen]), max(
-            [high for _, high in ranges_of_chosen]
-        )
+        return min([low for low, _ in intervals]), max([high for _, high in intervals])
     if dtype.is_bool and not isinstance(op, Compare):
         rule = TRUTHS.get(type(op))
         ranges = [UNKNOWN if each is None else each for each in ranges]

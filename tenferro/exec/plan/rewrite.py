@@ -86,7 +86,7 @@ def rewritten(
     Args:
         ranges: what is known of the inputs.
         indices: those of them that are Python's.
-        kept: outputs that may be Python's.
+        outputs: those that may be Python's.
         free: slots in whose values there is no -0.0.
     """
     rewriter = _Rewriter(program, ranges, indices, free)
@@ -665,9 +665,9 @@ class _Rewriter:
         if None not in numbers and self.types[step.output_slots[0]].dtype is not DType.BF16:
             chosen = tuple([number for number in numbers if number is not None])
             listed = ", ".join([f"{{{number}}}" for number in range(count)])
-            array = self._expressed(step, f"{{array}}([{listed}])", {"array": np.array})
+            packed = self._expressed(step, f"{{array}}([{listed}])", {"array": np.array})
             return self._with_typed(
-                array._replace(input_slots=chosen), self.indices.intersection(chosen)
+                packed._replace(input_slots=chosen), self.indices.intersection(chosen)
             )
         listed = ", ".join([f"{{{number}}}" for number in range(count)])
         text = f"{{concatenate}}(({listed},), {op.axis})"

@@ -124,10 +124,10 @@ def _without_unread_views(
 ) -> tuple[ExecInstruction, ...]:
     """Without views that are read by lines alone, which do them again."""
     read = set(program.output_slots)
-    read_steps: list[ExecInstruction] = []
+    remaining: list[ExecInstruction] = []
     for step in reversed(steps):
         if isinstance(step.op, BroadcastInDim | Reshape) and read.isdisjoint(step.output_slots):
             continue
         read.update(step.input_slots)
-        read_steps.append(step)
-    return tuple(reversed(read_steps))
+        remaining.append(step)
+    return tuple(reversed(remaining))
