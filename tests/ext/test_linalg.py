@@ -538,8 +538,10 @@ def test_large_matrices_on_which_lapack_fails_are_nan(
     original = lapack.get_lapack_funcs
 
     def failing(names: tuple[str, ...], *args: Any) -> list[Any]:
-        solve, room = original(names, *args)
-        return [lambda *xs, **options: (*solve(*xs, **options)[:-1], 1), room]
+        (function,) = original(names, *args)
+        if names[0].endswith("_lwork"):
+            return [function]
+        return [lambda *xs, **options: (*function(*xs, **options)[:-1], 1)]
 
     monkeypatch.setattr(lapack, "get_lapack_funcs", failing)
     results = SPECTRAL[name](random(2, 64, 64))

@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 
 from tenferro.ext.lapack import families as fam
-from tenferro.ext.linalg.runtime import blas_threads_for
+from tenferro.ext.linalg.routines import (
+    blas_threads_for,
+    nan_like,
+    routine,
+    with_told_workspace,
+)
+from tenferro.ext.linalg.runtime import finite_or_nan
 from tenferro.extension import ExtensionCaches, ExtensionRuntime, Routine
 from tenferro.types import DType
 
@@ -17,23 +23,10 @@ __all__ = ["LapackRuntime"]
 Array = np.ndarray[Any, Any]
 
 
-def routine(name: str, *arrays: Array) -> Any:
-    """LAPACK's routine for the dtype of these."""
-    from scipy.linalg import lapack
-
-    return lapack.get_lapack_funcs((name,), arrays)[0]
-
-
 def with_workspace(function: Any, *arguments: Any, **options: Any) -> Any:
     """The routine's results without its workspace, which is as large as it asks for."""
     wanted = function(*arguments, lwork=-1, **options)[-2][0]
     return function(*arguments, lwork=int(wanted.real), **options)
-
-
-def with_told_workspace(name: str, a: Array, **options: Any) -> Any:
-    """The results of a routine with the workspace that another one tells."""
-    wanted = int(routine(f"{name}_lwork", a)(len(a), **options)[0].real)
-    return routine(name, a)(a, lwork=max(wanted, 1), **options)
 
 
 def getrf(op: fam.Getrf, a: Array) -> Any:
@@ -76,16 +69,19 @@ def unpacked(imaginary: Array, vectors: Array) -> Array:
 
 def geev(op: fam.Geev, a: Array) -> Any:
     """Eigenvalues and eigenvectors; NaN where the iteration fails or the matrix is not finite."""
-    kind = np.result_type(a.dtype, np.complex64)
-    if not np.isfinite(a).all():
-        return tuple(np.full(shape, np.nan, kind) for shape in (a.shape[:-1], a.shape, a.shape))
+    return finite_or_nan(_geev, a)
+
+
+def _geev(a: Array) -> tuple[Array, ...]:
+    """The same of a finite matrix."""
     *values, left, right, info = routine("geev", a)(a)
     if a.dtype.kind == "c":
         outputs = (values[0], left, right)
     else:
         re, im = values
+        kind = np.result_type(a.dtype, np.complex64)
         outputs = ((re + 1j * im).astype(kind), unpacked(im, left), unpacked(im, right))
-    return tuple(np.full_like(x, np.nan) for x in outputs) if info else outputs
+    return nan_like(outputs) if info else outputs
 
 
 def gtsv(op: fam.Gtsv, below: Array, diagonal: Array, above: Array, b: Array) -> Any:
@@ -98,12 +94,12 @@ def gtsv(op: fam.Gtsv, below: Array, diagonal: Array, above: Array, b: Array) ->
 
 def sytrd(op: fam.Sytrd, a: Array) -> Any:
     name = "hetrd" if a.dtype.kind == "c" else "sytrd"
-    packed, diagonal, beside, factors, _ = with_told_workspace(name, a, lower=op.lower)
+    packed, diagonal, beside, factors, _ = with_told_workspace(name, a, len(a), lower=op.lower)
     return packed, diagonal, beside, factors
 
 
 def gehrd(op: fam.Gehrd, a: Array) -> Any:
-    packed, factors, _ = with_told_workspace("gehrd", a)
+    packed, factors, _ = with_told_workspace("gehrd", a, len(a))
     return packed, factors
 
 
@@ -119,7 +115,7 @@ def gees(op: fam.Gees, a: Array) -> Any:
     whole = values[0] if len(values) == 1 else values[0] + 1j * values[1]
     outputs = form, vectors, whole.astype(np.result_type(a.dtype, np.complex64))
     if info or not is_finite:
-        return *[np.full_like(x, np.nan) for x in outputs], np.int32(info or 1)
+        return *nan_like(outputs), np.int32(info or 1)
     return *outputs, np.int32(info)
 
 

@@ -3,41 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from importlib import import_module
 from typing import Any, Literal
 
 import numpy as np
 
 from tenferro.errors import DegenerateSpectrumError
 from tenferro.ext.linalg import families as fam
-from tenferro.extension import ExtensionCaches, ExtensionRuntime, Routine, one_blas_thread
+from tenferro.ext.linalg.routines import (
+    LARGE,
+    blas_threads_for,
+    nan_like,
+    routine,
+    with_told_workspace,
+)
+from tenferro.extension import ExtensionCaches, ExtensionRuntime, Routine
 
-__all__ = ["LinalgRuntime", "blas_threads_for"]
+__all__ = ["LinalgRuntime", "finite_or_nan"]
 
 Array = np.ndarray[Any, Any]
 
-LARGE = 64
-"""The smallest extent at which a matrix is worth a separate call."""
 WORK = 32
 """Columns that LAPACK reflects at once, which its room of work is for."""
-LARGEST_ALONE = 768
-"""Extent up to which LAPACK is faster with one thread of BLAS than with two."""
-
-
-def blas_threads_for(a: Array, by_scipy: bool) -> AbstractContextManager[None]:
-    """One thread of BLAS for a matrix that is factorised sooner so; small ones wake no others.
-
-    Args:
-        by_scipy: whether SciPy's BLAS is called. It is loaded first, because one that is loaded inside of the context
-            keeps its threads, and a first run would have other bits than later ones.
-    """
-    if not (a.ndim > 1 and LARGE <= a.shape[-2] <= LARGEST_ALONE):
-        return nullcontext()
-    if by_scipy:
-        import_module("scipy.linalg")
-    return one_blas_thread()
 
 
 def each_matrix(function: Callable[..., tuple[Array, ...]], *arrays: Array) -> tuple[Array, ...]:
@@ -74,15 +61,24 @@ def or_nan(function: Callable[[Array], tuple[Array, ...]], a: Array) -> tuple[Ar
         try:
             return function(matrix)
         except np.linalg.LinAlgError:
-            like = function(np.eye(*matrix.shape, dtype=matrix.dtype))
-            return tuple(np.full_like(x, np.nan) for x in like)
+            return nan_like(function(np.eye(*matrix.shape, dtype=matrix.dtype)))
 
     return each_matrix(one, a)
 
 
+def is_large(a: Array) -> bool:
+    """Whether LAPACK is called for each matrix: NumPy would copy it there and back."""
+    return min(a.shape[-2:]) >= LARGE and a.size > 0
+
+
+def is_large_in_double(a: Array) -> bool:
+    """The same of spectra, where NumPy takes singles for doubles."""
+    return is_large(a) and a.dtype.char in "dD"
+
+
 def cholesky(op: fam.Cholesky, a: Array) -> Array:
     """NaN in the triangle of a matrix that is not positive definite."""
-    if a.shape[-1] >= LARGE and a.size:
+    if is_large(a):
         return each_matrix(_cholesky_of_large, hermitian(a))[0]
     (low,) = or_nan(lambda x: (np.linalg.cholesky(x),), hermitian(a))
     return np.tril(low) if np.isnan(low[..., :1, :1]).any() else low
@@ -90,16 +86,13 @@ def cholesky(op: fam.Cholesky, a: Array) -> Array:
 
 def _cholesky_of_large(a: Array) -> tuple[Array]:
     """The Cholesky factor by potrf, in place on a row-major matrix: LAPACK sees a^T = U^H U in its columns, L = U^T."""
-    from scipy.linalg import lapack
-
-    (potrf,) = lapack.get_lapack_funcs(("potrf",), (a,))
-    upper, info = potrf(a.T, lower=0, clean=1, overwrite_a=1)
+    upper, info = routine("potrf", a)(a.T, lower=0, clean=1, overwrite_a=1)
     return (np.tril(np.full_like(a, np.nan)) if info > 0 else upper.T,)
 
 
 def qr(op: fam.Qr, a: Array) -> Any:
     """QR by Householder reflections."""
-    if min(a.shape[-2:]) >= LARGE and a.size:
+    if is_large(a):
         return each_matrix(partial(_qr_of_large, op), a)
     if not op.vectors:
         rows = a.shape[-2] if op.full else min(a.shape[-2:])
@@ -111,18 +104,15 @@ def qr(op: fam.Qr, a: Array) -> Any:
 
 def _qr_of_large(op: fam.Qr, a: Array) -> tuple[Array, ...]:
     """QR by geqrf and orgqr on column-major matrices: NumPy would transpose them there and back."""
-    from scipy.linalg import lapack
-
     m, n = a.shape
-    names = ("geqrf", "ungqr" if np.iscomplexobj(a) else "orgqr")
-    geqrf, orgqr = lapack.get_lapack_funcs(names, (a,))
-    packed, factors, _, _ = geqrf(a, lwork=WORK * n)
+    packed, factors, _, _ = routine("geqrf", a)(a, lwork=WORK * n)
     k = m if op.full else min(m, n)
     r = np.triu(packed[:k])
     if not op.vectors:
         return (r,)
     if k > n:
         packed = np.concatenate([packed.T, np.zeros((k - n, m), a.dtype)]).T
+    orgqr = routine("ungqr" if np.iscomplexobj(a) else "orgqr", a)
     q, _, _ = orgqr(packed[:, :k], factors, lwork=WORK * k, overwrite_a=1)
     return q, r
 
@@ -138,11 +128,6 @@ def finite_or_nan(function: Callable[[Array], tuple[Array, ...]], a: Array) -> t
     return results
 
 
-def is_large_in_double(a: Array) -> bool:
-    """Whether LAPACK is called for each matrix: NumPy copies there and back, and takes singles for doubles."""
-    return min(a.shape[-2:]) >= LARGE and a.size > 0 and a.dtype.char in "dD"
-
-
 def svd(op: fam.Svd, a: Array) -> Any:
     """The singular value decomposition by divide and conquer."""
     if is_large_in_double(a):
@@ -154,14 +139,10 @@ def svd(op: fam.Svd, a: Array) -> Any:
 
 def _svd_of_large(op: fam.Svd, a: Array) -> tuple[Array, ...]:
     """The singular value decomposition by gesdd; NaN where it fails."""
-    from scipy.linalg import lapack
-
-    gesdd, room = lapack.get_lapack_funcs(("gesdd", "gesdd_lwork"), (a,))
     options = {"compute_uv": op.vectors, "full_matrices": op.full}
-    work, _ = room(*a.shape, **options)
-    u, s, vh, info = gesdd(a, lwork=int(work.real), **options)
+    u, s, vh, info = with_told_workspace("gesdd", a, *a.shape, **options)
     results = (u, s, vh) if op.vectors else (s,)
-    return tuple([np.full_like(x, np.nan) for x in results]) if info else results
+    return nan_like(results) if info else results
 
 
 def eigh(op: fam.Eigh, a: Array) -> Any:
@@ -175,15 +156,11 @@ def eigh(op: fam.Eigh, a: Array) -> Any:
 
 def _eigh_of_large(op: fam.Eigh, a: Array) -> tuple[Array, ...]:
     """Eigenvalues and eigenvectors by syevd or heevd, in place on a column-major matrix; NaN where it fails."""
-    from scipy.linalg import lapack
-
     name = "heevd" if np.iscomplexobj(a) else "syevd"
-    evd, room = lapack.get_lapack_funcs((name, f"{name}_lwork"), (a,))
-    options = {"compute_v": op.vectors, "lower": 1}
-    work, *_ = room(len(a), **options)
-    w, v, info = evd(a, lwork=int(work.real), overwrite_a=1, **options)
+    options = {"compute_v": op.vectors, "lower": True}
+    w, v, info = with_told_workspace(name, a, len(a), overwrite_a=True, **options)
     results = (w, v) if op.vectors else (w,)
-    return tuple([np.full_like(x, np.nan) for x in results]) if info else results
+    return nan_like(results) if info else results
 
 
 def eig(op: fam.Eig, a: Array) -> Any:
@@ -196,10 +173,7 @@ def eig(op: fam.Eig, a: Array) -> Any:
 
 def lu(op: fam.Lu, a: Array) -> Any:
     """LU by getrf; pivots as a permutation."""
-    from scipy.linalg import lapack
-
-    (getrf,) = lapack.get_lapack_funcs(("getrf",), (a,))
-    (laswp,) = lapack.get_lapack_funcs(("laswp",), dtype=np.float64)
+    getrf, laswp = routine("getrf", a), routine("laswp", np.empty(0))
 
     def one(matrix: Array) -> tuple[Array, Array]:
         m = matrix.shape[0]
@@ -308,27 +282,29 @@ def distinct(op: fam.Distinct, values: Array) -> Array:
     return values
 
 
-KERNELS: dict[type[Any], Callable[..., Any]] = {
-    fam.Cholesky: cholesky,
-    fam.Qr: qr,
-    fam.Svd: svd,
-    fam.Eigh: eigh,
-    fam.Eig: eig,
-    fam.Lu: lu,
-    fam.TriangularSolve: triangular_solve,
-    fam.Solve: solve,
-    fam.LuSolve: lu_solve,
-    fam.Distinct: distinct,
+def always(_: Array) -> bool:
+    """For matrices of any extents."""
+    return True
+
+
+def never(_: Array) -> bool:
+    """For no matrix."""
+    return False
+
+
+KERNELS: dict[type[Any], tuple[Callable[..., Any], Callable[[Array], bool]]] = {
+    fam.Cholesky: (cholesky, is_large),
+    fam.Qr: (qr, is_large),
+    fam.Svd: (svd, is_large_in_double),
+    fam.Eigh: (eigh, is_large_in_double),
+    fam.Eig: (eig, never),
+    fam.Lu: (lu, always),
+    fam.TriangularSolve: (triangular_solve, always),
+    fam.Solve: (solve, never),
+    fam.LuSolve: (lu_solve, always),
+    fam.Distinct: (distinct, never),
 }
-
-
-def is_by_scipy(op: Any, a: Array) -> bool:
-    """Whether a kernel calls SciPy's LAPACK or BLAS for such matrices, and not NumPy's."""
-    if isinstance(op, fam.Cholesky | fam.Qr):
-        return min(a.shape[-2:]) >= LARGE
-    if isinstance(op, fam.Svd | fam.Eigh):
-        return is_large_in_double(a)
-    return isinstance(op, fam.Lu | fam.LuSolve | fam.TriangularSolve)
+"""For each family its kernel, and for which first operands that calls SciPy's LAPACK or BLAS, and not NumPy's."""
 
 
 ROUTINES: dict[type[Any], str] = {
@@ -362,5 +338,6 @@ class LinalgRuntime(ExtensionRuntime):
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
         """The outputs of the op's kernel, computed by LAPACK."""
-        with blas_threads_for(inputs[0], is_by_scipy(op, inputs[0])):
-            return KERNELS[type(op)](op, *inputs)
+        kernel, is_by_scipy = KERNELS[type(op)]
+        with blas_threads_for(inputs[0], is_by_scipy(inputs[0])):
+            return kernel(op, *inputs)

@@ -1,0 +1,56 @@
+"""LAPACK's routines through SciPy: with the workspace that they ask for, and one thread of BLAS where that is faster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from tenferro.extension import one_blas_thread
+
+__all__ = ["LARGE", "blas_threads_for", "nan_like", "routine", "with_told_workspace"]
+
+Array = np.ndarray[Any, Any]
+
+LARGE = 64
+"""The smallest extent at which a matrix is worth a separate call."""
+LARGEST_ALONE = 768
+"""Extent up to which LAPACK is faster with one thread of BLAS than with two."""
+
+
+def blas_threads_for(a: Array, by_scipy: bool) -> AbstractContextManager[None]:
+    """One thread of BLAS for a matrix that is factorised sooner so; small ones wake no others.
+
+    Args:
+        by_scipy: whether SciPy's BLAS is called. It is loaded first, because one that is loaded inside of the context
+            keeps its threads, and a first run would have other bits than later ones.
+    """
+    if not (a.ndim > 1 and LARGE <= a.shape[-2] <= LARGEST_ALONE):
+        return nullcontext()
+    if by_scipy:
+        import_module("scipy.linalg")
+    return one_blas_thread()
+
+
+def routine(name: str, *arrays: Array) -> Any:
+    """LAPACK's routine for the dtype of these."""
+    from scipy.linalg import lapack
+
+    return lapack.get_lapack_funcs((name,), arrays)[0]
+
+
+def with_told_workspace(
+    name: str, a: Array, *extents: int, overwrite_a: bool = False, **options: Any
+) -> Any:
+    """The results of a routine with the workspace that another one tells, of the extents and these options."""
+    wanted = routine(f"{name}_lwork", a)(*extents, **options)[0]
+    size = max(int(wanted.real), 1)
+    return routine(name, a)(a, lwork=size, overwrite_a=overwrite_a, **options)
+
+
+def nan_like(arrays: Iterable[Array]) -> tuple[Array, ...]:
+    """NaN in place of each element."""
+    return tuple([np.full_like(x, np.nan) for x in arrays])
