@@ -33,9 +33,12 @@ from tenferro.exec.kernels.matrix_product import (
     workers_for,
 )
 from tenferro.exec.kernels.matrix_view import MatrixView, is_readable, order_of, step_of
+from tenferro.exec.llvm.link import is_installed
 from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.resources import CALLER, Resources
 from tenferro.exec.runtime.threads import ALONE, Workers
+
+needs_llvmlite = pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
 
 
 @pytest.fixture(autouse=True)
@@ -277,7 +280,7 @@ def test_pieces_are_whole_lines_of_the_cache(extent: int) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=needs_llvmlite)])
 @pytest.mark.parametrize(
     ("m", "k", "n", "batch", "is_turned"),
     [(784, 256, 512, 0, True), (256, 784, 512, 0, True), (64, 128, 80, 96, True), (300, 257, 260, 0, False), (788, 128, 512, 0, False)],

@@ -22,6 +22,7 @@ from tenferro.exec.kernels.kernel import Array
 from tenferro.exec.kernels.matrix_view import Axes, MatrixView
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import ALONE, Workers
+from tenferro.exec.runtime.turn import LINE
 
 __all__ = [
     "ColumnMajor", "Groups", "InPieces", "Mirrored", "Whole", "multiplied", "pieces_for", "scratch", "work_of", "workers_for",
@@ -35,7 +36,7 @@ LARGE = 1 << 24
 Threads wait for each other between calls, so that pieces have to grow as well."""
 MOST_PIECES = min(16, os.cpu_count() or 1)
 """By the cores of the machine, because each piece packs again what all need: eight of 1024 rows take 1.15 of the time of two."""
-WHOLE = 16
+WHOLE = LINE // 4
 """Rows or columns of which a piece is a multiple, so that those of a column-major result are whole lines of the cache."""
 MANY, FEW = 256, 64
 """Matrices, and elements of each, of which a call of BLAS for each by a vector takes most of the time."""
@@ -354,8 +355,8 @@ class ColumnMajor:
         # Around the caches, which hold the piece and will not hold the whole.
         target = self._target(np.empty(self.shape, dtype, order="F"))
         self.copies = {
-            j - i: Copy(self._place(target, i, j), np.empty(self.parts[j - i], dtype), True)
-            for i, j in pieces.cuts
+            extent: Copy(self._place(target, 0, extent), np.empty(part, dtype), is_streamed=True)
+            for extent, part in self.parts.items()
         }
 
     def __call__(self, lhs: Array, rhs: Array, into: Any = None) -> Array:
