@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export OPENBLAS_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test oldest oldest-environment lint types points specification sweep portability platforms bench suite loops autograd-suite torch-backend torch-samples coverage package parity-score docs pictures fuzz hostile accuracy mutants mutants-map clean
+.PHONY: help demo test oldest oldest-environment newest newest-python newest-environment lint types points specification sweep portability platforms bench suite loops autograd-suite torch-backend torch-samples coverage package parity-score docs pictures fuzz hostile accuracy mutants mutants-map clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -37,6 +37,23 @@ oldest-environment: ## install the oldest jaxlib and llvmlite that are supported
 oldest: oldest-environment ## run what touches jaxlib and llvmlite with the oldest that are supported, in an environment of its own
 	$(OLDEST)/bin/python -m pytest -n 2 $(addprefix tests/xla_peer/test_,executable.py executor.py compile_cache.py \
 		artifact.py inside_jax.py jax_export.py sharding.py) $(addprefix tests/exec/test_llvm,.py _link.py _vectors.py)
+
+NEWEST := .venv-newest
+NEWEST_PYTHON ?= $(shell for version in 3.14 3.13 3.12; do \
+	for python in python$$version $$HOME/.pyenv/versions/$$version*/bin/python; do \
+	$$python -c '' 2>/dev/null && echo $$python && exit; done; done)
+
+newest-python: ## the Python for it
+	@echo $(NEWEST_PYTHON)
+
+newest-environment: ## install the newest jaxlib that is supported, which needs Python 3.12
+	test -n '$(NEWEST_PYTHON)' || { echo 'no Python of 3.12 or newer here; give NEWEST_PYTHON'; exit 1; }
+	test -x $(NEWEST)/bin/python || $(NEWEST_PYTHON) -m venv $(NEWEST)
+	$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[xla,cli,test]' -e examples/tropical
+
+newest: newest-environment ## run what touches jaxlib with the newest that is supported, in an environment of its own
+	$(NEWEST)/bin/python -m pytest -n 2 $(addprefix tests/xla_peer/test_,executable.py executor.py inside_jax.py \
+		jax_export.py sharding.py) tests/lax/test_lax.py tests/lowering/test_guarded.py
 
 lint: $(STAMP) ## style, spelling and import contracts
 	$(BIN)/ruff check .

@@ -581,7 +581,7 @@ def fast_call(
     Arguments that are new by their trees, types or devices go to `leaves_of` first, which raises if
     they do not fit: PJRT itself checks only the number of bytes. `pack` makes the result's tree; both
     trees must be in the order of jax's. Relies on jaxlib._jax.pjit, MeshExecutableFastpathData, JitGlobalCppCacheKeys,
-    cc_shard_arg, dispatch_registry, array_result_handler and LoadedExecutable.execute_sharded.
+    cc_shard_arg, global_aval_to_result_handler, dispatch_registry and LoadedExecutable.execute_sharded.
     """
     jax, _ = modules()
     from jax._src import tree_util
@@ -591,7 +591,7 @@ def fast_call(
     avals = [jax.core.ShapedArray(spec.shape, spec.dtype.dtype) for spec in outputs]
     count = len(avals)
     handlers = [
-        jaxlib_private.array_result_handler(aval, sharding, True, True)
+        pxla.global_aval_to_result_handler(aval, sharding, True)
         for aval, sharding in zip(avals, out_shardings, strict=True)
     ]
 

@@ -22,6 +22,7 @@ from lowering.module_tree import Block
 from lowering.read import READERS
 from lowering.read.expansions import OPS, expanded_op, same_body
 from tenferro import errors
+from tests.levels import version_of
 from xla_peer import XlaExecutor
 
 RNG = np.random.default_rng(0)
@@ -139,6 +140,13 @@ CASES: dict[str, tuple[tuple[Any, ...], str, str, Any]] = {
         '%0 = "stablehlo.collective_permute"(%a) <{source_target_pairs = dense<> : tensor<0x2xi64>}> : (tensor<6xf32>) -> tensor<6xf32>',
         np.zeros_like,
     ),
+    "collective_reduce": (
+        (V,), "6xf32",
+        "%c = stablehlo.constant dense<0> : tensor<1xi32> "
+        '%0 = "stablehlo.collective_reduce"(%a, %c) <{has_dynamic_root, replica_groups = dense<0> : tensor<1x1xi64>}> ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): '
+        "%s = stablehlo.add %p, %q : tensor<f32> stablehlo.return %s : tensor<f32> }) : (tensor<6xf32>, tensor<1xi32>) -> tensor<6xf32>",
+        lambda v: v,
+    ),
     "replica_id": (
         (V,), "ui32", "%0 = stablehlo.replica_id : tensor<ui32>", lambda v: np.uint32(0),
     ),
@@ -189,6 +197,8 @@ def module(arguments: Any, result: str, body: str) -> str:
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_it_means(name: str) -> None:
+    if name == "collective_reduce" and version_of("jaxlib") < (0, 11):
+        pytest.skip("StableHLO has it since jaxlib 0.11")
     arguments, result, body, definition = CASES[name]
     text = module(arguments, result, body)
     found, wanted = import_stablehlo(text).run(*arguments), definition(*arguments)

@@ -27,6 +27,7 @@ from tenferro.ops import (
     structural,
 )
 from tenferro.types import DType
+from tests.levels import version_of
 from tests.samples.contraction import window
 
 CODE = """
@@ -101,6 +102,10 @@ def test_malformed_bytes_are_an_error(content: bytes) -> None:
         mlir_bindings.deserialize_portable_artifact(content)
 
 
+NEWER = {"digamma_f32.mlir", "digamma_f64.mlir"}
+"""Since jaxlib 0.11 StableHLO expands them to minus infinity at zero; they stay NaN there, as natively."""
+
+
 def test_templates_are_what_stablehlo_legalises_to() -> None:
     sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
     try:
@@ -109,8 +114,12 @@ def test_templates_are_what_stablehlo_legalises_to() -> None:
         sys.path.pop(0)
     files = chlo_templates.all_templates()
     assert {path.name for path in chlo_templates.FOLDER.iterdir()} == set(files)
-    for name, content in files.items():
-        assert (chlo_templates.FOLDER / name).read_text() == content
+    changed = {
+        name
+        for name, content in files.items()
+        if (chlo_templates.FOLDER / name).read_text() != content
+    }
+    assert changed == (NEWER if version_of("jaxlib") >= (0, 11) else set())
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (2, 3), (1, 0, 2)], ids=str)

@@ -93,9 +93,8 @@ def test_an_infinite_limit_allows_nothing() -> None:
 
 
 def test_an_overflow_on_one_path_is_told() -> None:
-    """XLA takes exp(a) exp(b) for exp(a + b)."""
-    a, b = of("float32", [100.0]), of("float32", [-100.0])
-    report = check_parity(lambda a, b: tnf.exp(a) * tnf.exp(b), a, b)
+    """XLA takes log(x^y) for y log x."""
+    report = check_parity(lambda x: tnf.log(tnf.power(x, 2.5)), of("float32", [1e20]))
     assert not report.ok
     assert report.outputs[0].inf == 1
     assert report.interpreter == "the reference interpreter agrees with native: PJRT is alone"
