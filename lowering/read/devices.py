@@ -3,7 +3,7 @@
 A group of one device returns its own operand; a permutation gives zeros to a device without a source.
 
 Source: StableHLO spec #all_gather, #all_reduce, #all_to_all, #collective_broadcast, #collective_permute,
-#partition_id, #reduce_scatter, #replica_id.
+#collective_reduce, #partition_id, #reduce_scatter, #replica_id.
 """
 
 from __future__ import annotations
@@ -28,6 +28,11 @@ def alone(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[
     groups = np.asarray(operation.attributes["replica_groups"])
     _require_one(operation, groups.shape[-1] if groups.size else 1)
     return list(operands)
+
+
+def rooted(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    """The operands, of a group that is one device, without the number of a root, which is that device."""
+    return alone(r, operation, operands)[: len(operation.results)]
 
 
 def permuted(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -57,6 +62,7 @@ ROWS: ReadRows = {
     "stablehlo.all_to_all": alone,
     "stablehlo.collective_broadcast": alone,
     "stablehlo.collective_permute": permuted,
+    "stablehlo.collective_reduce": rooted,
     "stablehlo.partition_id": number,
     "stablehlo.reduce_scatter": alone,
     "stablehlo.replica_id": number,
