@@ -16,6 +16,8 @@ from lowering.families.linalg.inline import pivots_to_permutation
 from lowering.families.linalg.matrix import (
     COMPLEX,
     REAL,
+    adjoint,
+    cut,
     hermitian,
     is_finite,
     or_nan,
@@ -54,6 +56,10 @@ GPU_FLAGS = {
     "potrf": "lower = true",
     "syevd": "algorithm = 0 : ui8, lower = true",
     "syevd_values": "algorithm = 0 : ui8, lower = true",
+    "gesvdj": "compute_uv = true, full_matrices = false",
+    "gesvdj_values": "compute_uv = false, full_matrices = false",
+    "gesvdj_full": "compute_uv = true, full_matrices = true",
+    "gesvdj_full_values": "compute_uv = false, full_matrices = true",
     "gesvd": "compute_uv = true, full_matrices = false, transposed = false",
     "gesvd_full": "compute_uv = true, full_matrices = true, transposed = false",
     "gesvd_values": "compute_uv = false, full_matrices = false, transposed = false",
@@ -192,9 +198,17 @@ def product(w: Writer, packed: Value, tau: Value) -> Value:
     return q
 
 
+MOST_BY_JACOBI = 1024
+"""Rows and columns up to which CUDA's Jacobi iterations take over from QR iterations, as in JAX."""
+LARGEST_OF_A_BATCH = 32
+"""Rows or columns up to which they take a batch at once, and give whole unitary matrices alone."""
+
+
 def svd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Gesdd by LAPACK, gesvd on a GPU, which factorises the transpose of a wide matrix."""
+    """Gesdd by LAPACK; on a GPU gesvdj or gesvd, which factorises the transpose of a wide matrix."""
     batch, m, n = parts(a)
+    if w.platform == "cuda" and max(m, n) <= MOST_BY_JACOBI:
+        return jacobi(op, w, a)
     k = min(m, n)
     rows, columns = (m, n) if op.full and op.vectors else (k, k)
     left, right = spec(a.dtype, *batch, m, rows), spec(a.dtype, *batch, columns, n)
@@ -213,6 +227,24 @@ def svd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
     if not op.vectors:
         return (or_nan(w, info, s),)
     return or_nan(w, info, u), or_nan(w, info, s), or_nan(w, info, vh)
+
+
+def jacobi(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
+    """Gesvdj, which gives v in the place of v^H."""
+    batch, m, n = parts(a)
+    k = min(m, n)
+    cuts = not (op.full and op.vectors)
+    economical = cuts and k > LARGEST_OF_A_BATCH
+    rows, columns = (k, k) if economical else (m, n)
+    s, info = spec(REAL.get(a.dtype, a.dtype), *batch, k), spec(INFO, *batch)
+    results = (a.spec, s, spec(a.dtype, *batch, m, rows), spec(a.dtype, *batch, n, columns), info)
+    routine = f"gesvdj{'' if economical else '_full'}{'' if op.vectors else '_values'}"
+    _, s, u, v, info = call_of_finite(w, routine, a, "m", results, "mvmmv")
+    if not op.vectors:
+        return (or_nan(w, info, s),)
+    if cuts:
+        u, v = cut(w, u, m, k), cut(w, v, n, k)
+    return or_nan(w, info, u), or_nan(w, info, s), or_nan(w, info, adjoint(w, v))
 
 
 def eigh(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
