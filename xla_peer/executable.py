@@ -183,7 +183,7 @@ class Executable:
         if not pjrt.is_row_major(leaf):
             raise InvalidConfigError(
                 f"{name}: this device array is laid out {leaf.format.layout}, and programs take row-major "
-                "ones; put(numpy.asarray(array)) makes one"
+                "ones; put(array) copies it to one"
             )
         if not leaf.sharding.is_equivalent_to(sharding, leaf.ndim):
             raise InvalidConfigError(

@@ -58,6 +58,12 @@ class Mesh:
                     f"Mesh: {names} names {len(names)} axes of a grid of shape {self.devices.shape}"
                 )
             sizes = dict(zip(names, self.devices.shape, strict=True))
+            for device in self.devices.flat:
+                if not hasattr(device, "client"):
+                    raise InvalidConfigError(
+                        f"Mesh: expected an array of devices, or sizes by name such as {{'x': 2}}, got {device!r} "
+                        "in the place of a device"
+                    )
         if not self.devices.size:
             raise InvalidConfigError(f"Mesh: no device in {sizes}")
         self.shape = sizes

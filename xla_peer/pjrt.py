@@ -36,6 +36,7 @@ __all__ = [
     "failures",
     "fast_call",
     "fetched",
+    "initialize_hybrid",
     "initialize_lapack",
     "is_device_array",
     "is_gone",
@@ -199,10 +200,22 @@ def compile_module(pjrt_client: Any, devices: Sequence[Any], text: str, options:
         raise BackendFailureError(f"XLA could not compile the module: {error}") from error
 
 
+def initialize_hybrid() -> None:
+    """Bind LAPACK to the handlers of a GPU that use it on the host; without it a call crashes.
+
+    Relies on jaxlib.gpu_solver.initialize_hybrid_kernels.
+    """
+    from jaxlib import gpu_solver
+
+    gpu_solver.initialize_hybrid_kernels()
+
+
 def prepare(text: str) -> None:
     """Initialise the libraries that a module calls, before it is compiled, loaded or run."""
     if "lapack_" in text:
         initialize_lapack()
+    if "hybrid_" in text:
+        initialize_hybrid()
 
 
 def serialized(pjrt_client: Any, executable: Any) -> bytes:
@@ -302,15 +315,26 @@ def put(array: np.ndarray[Any, Any], device: Any, copy: bool = True) -> Any:
 
 
 def moved(array: Any, device: Any) -> Any:
-    """A device array on that device; itself where it is."""
-    return array if array.devices() == {device} else resharded(array, device)
+    """A device array on that device, row-major; itself where it is both."""
+    if array.devices() == {device} and is_row_major(array):
+        return array
+    return resharded(array, device)
 
 
 def resharded(array: Any, device: Any) -> Any:
-    """A device array on another device or with another sharding, not copied through the host."""
+    """A device array on another device or with another sharding, row-major, not copied through the host.
+
+    Relies on jax.device_put, which takes a Format.
+    """
     jax, _ = modules()
+    from jax.experimental.layout import Format, Layout
+
     with wide_dtypes():
-        return jax.device_put(array, device)
+        array = jax.device_put(array, device)
+        if is_row_major(array):
+            return array
+        order = Layout(major_to_minor=tuple(range(array.ndim)))
+        return jax.device_put(array, Format(order, array.sharding))
 
 
 def fetched(array: Any) -> np.ndarray[Any, Any]:

@@ -312,4 +312,9 @@ def test_a_column_major_device_array_is_refused(xla: XlaExecutor) -> None:
     exe(xla.put(x))
     with pytest.raises(errors.InvalidConfigError, match="row-major"):
         exe(foreign)
-    np.testing.assert_array_equal(np.asarray(exe(xla.put(np.asarray(foreign)))), x + 1)
+    for array in (np.asarray(foreign), foreign, Producer(x)):
+        placed = xla.put(array)
+        assert pjrt.is_row_major(placed)
+        np.testing.assert_array_equal(np.asarray(exe(placed)), x + 1)
+    mesh = xla_peer.Mesh(np.array(jax.devices("cpu")[:1]), ("x",))
+    assert pjrt.is_row_major(mesh.put(foreign, xla_peer.PartitionSpec("x")))

@@ -61,6 +61,11 @@ def test_what_is_jaxs_is_said_to_be() -> None:
         partition(program, mesh, jax.sharding.PartitionSpec("x"))
 
 
+def test_numbers_in_the_place_of_devices() -> None:
+    with pytest.raises(errors.InvalidConfigError, match=r"sizes by name such as .*got 2"):
+        Mesh((2,), ("x",))
+
+
 def test_executables_are_not_pickled() -> None:
     compiled = XlaExecutor("cpu").compile(tnf.compile(lambda x: x + x, np.ones(4)))
     with pytest.raises(errors.UnsupportedError, match="pickle its program"):
