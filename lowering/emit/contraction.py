@@ -17,9 +17,16 @@ def precision_of(op: DotGeneral | Convolution, w: Writer) -> str:
 
 
 def dot_general(op: DotGeneral, w: Writer, lhs: Value, rhs: Value) -> Value:
-    """`stablehlo.dot_general`; low-precision operands accumulate in float32 and are rounded afterwards."""
+    """`stablehlo.dot_general`; low-precision operands accumulate in float32 and are rounded afterwards.
+
+    Narrow integers are converted before they are multiplied, but on TPU, which has products of int8: on CUDA XLA passes
+    int8 that accumulates in int32 on to cuBLAS, and gives twice the product of 2 x 3 and 3 x 2 among others (seen with
+    jaxlib 0.11.2 on an H200).
+    """
     result = w.result
     work = (op.accumulate_dtype or lhs.dtype).accumulator
+    if w.platform != "tpu" and lhs.dtype.is_integer:
+        lhs, rhs = w.convert(lhs, work), w.convert(rhs, work)
     spec = TensorSpec.of(result.shape, work)
     batch = (
         f"batching_dims = {integers(op.lhs_batch)} x {integers(op.rhs_batch)}, "

@@ -180,6 +180,20 @@ def test_complex_convolutions_for_gpus_are_four_real_ones() -> None:
             np.testing.assert_allclose(found, sample.expected[0], rtol=2e-5)
 
 
+def test_narrow_integers_are_converted_before_they_are_multiplied() -> None:
+    """XLA gives twice the product of int8 in int32 on CUDA; on TPU int8 is multiplied as it is."""
+    op = contraction.DotGeneral((1,), (0,), accumulate_dtype=DType.I32)
+    program = tnf.compile(lambda a, b: apply(op, a, b), *[tnf.TensorSpec((3, 3), "int8")] * 2)
+    for platform in ("cpu", "cuda", "rocm", "tpu"):
+        (line,) = [
+            line
+            for line in lowering.lower_to_stablehlo(program, platform).text.splitlines()
+            if "dot_general" in line
+        ]
+        operand = "xi8>" if platform == "tpu" else "xi32>"
+        assert line.count(operand) == (2 if platform == "tpu" else 3)
+
+
 def statements(fn: Any, *specs: Any) -> list[str]:
     """The names of the operations of StableHLO in the order of the text, but for those that end regions."""
     names = re.findall(r"stablehlo\.(\w+)(?![\w<>.])", str(module_of(fn, *specs)))
