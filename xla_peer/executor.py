@@ -63,7 +63,8 @@ class XlaExecutor:
     """Lowers a program to StableHLO, compiles it once per shapes, and runs it on one device.
 
     Args:
-        platform: "cpu", "cuda", "rocm", "tpu", the name of a PJRT plugin, or the path of one.
+        platform: "cpu", "cuda", "rocm", "tpu", the name of a PJRT plugin, or the path of one; "gpu" is "cuda" or
+            "rocm", as jax finds it.
         device: number of the device on that platform.
         precision: of dots without a precision of their own; "highest" keeps float32 in float32.
         linalg: "library" for the platform's own routines, or "inline" for plain StableHLO.
@@ -123,7 +124,6 @@ class XlaExecutor:
             )
         if effects not in ("refuse", "drop"):
             raise InvalidConfigError(f'XlaExecutor: effects is "refuse" or "drop", got {effects!r}')
-        self.platform = platform
         self.effects = effects
         self.notices = notices
         self.precision = precision
@@ -135,6 +135,7 @@ class XlaExecutor:
         self._bounds = {"cache_size": cache_size, "memory_bytes": memory_bytes,
                         "cache_dir": cache_dir, "cache_bytes": cache_bytes}  # fmt: skip
         self._client = pjrt.client(platform)
+        self.platform = pjrt.named_platform(platform, self._client)
         devices = self._client.local_devices()
         if isinstance(device, bool) or not 0 <= device < len(devices):
             raise InvalidConfigError(

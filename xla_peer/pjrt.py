@@ -46,6 +46,7 @@ __all__ = [
     "merge_module",
     "modules",
     "moved",
+    "named_platform",
     "named_sharding",
     "on_one",
     "placed",
@@ -108,6 +109,14 @@ def client(name: str) -> Any:
             f"{hint}. PJRT says: {str(error) or 'it started no device'}"
         ) from None
     return pjrt_client
+
+
+def named_platform(name: str, pjrt_client: Any) -> str:
+    """The platform's name; of "gpu", jax's word for several, that of the client.
+
+    Relies on Client.platform_version, which begins with it.
+    """
+    return str(pjrt_client.platform_version).split()[0] if name == "gpu" else name
 
 
 @cache  # because a plugin is loaded once per process

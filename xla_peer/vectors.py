@@ -42,14 +42,16 @@ class TestVector:
     allowed: tuple[Allowance, ...]
 
 
-def vectors_of(program: GraphProgram, cases: Sequence[Sequence[Any]]) -> tuple[TestVector, ...]:
-    """One vector per case, a case being the leaves of the arguments."""
+def vectors_of(
+    program: GraphProgram, cases: Sequence[Sequence[Any]], platform: str = "cpu"
+) -> tuple[TestVector, ...]:
+    """One vector per case, a case being the leaves of the arguments, for that platform and the CPU."""
     vectors: list[TestVector] = []
     for leaves_in in cases:
         arguments = unflatten(program.in_tree, leaves_in)
         leaves = program.check_arguments(arguments)
         outputs, _ = flatten(program.run(*arguments))
-        allowed = limits(program, leaves, outputs)
+        allowed = limits(program, leaves, outputs, platform=platform)
         vectors.append(TestVector(tuple(leaves), tuple(outputs), tuple(allowed)))
     return tuple(vectors)
 

@@ -157,9 +157,7 @@ def sort_key_val(
     return sort((keys, values), dimension, is_stable)
 
 
-def top_k(
-    operand: ArrayLike, k: int, *, axis: int = -1, is_stable: bool = True
-) -> tuple[Any, Any]:
+def top_k(operand: ArrayLike, k: int, *, axis: int = -1, is_stable: bool = True) -> tuple[Any, Any]:
     """The k largest elements along an axis, in descending order, and their indices, which are int64.
 
     NaN counts as largest; of equal elements the one with the lower index comes first.

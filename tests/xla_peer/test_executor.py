@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro import errors
-from xla_peer import XlaExecutor
+from xla_peer import XlaExecutor, pjrt
 
 
 @pytest.fixture(scope="module")
@@ -142,3 +143,9 @@ def test_xlas_words_are_traced_to_the_users_line(message: str, line: str) -> Non
 #loc1 = loc("user.py":5:0)
 """
     assert _blamed_line(text, message) == line
+
+
+def test_gpu_is_the_one_that_jax_finds() -> None:
+    client = SimpleNamespace(platform_version="cuda 13000")
+    assert pjrt.named_platform("gpu", client) == "cuda"
+    assert pjrt.named_platform("cpu", client) == "cpu"

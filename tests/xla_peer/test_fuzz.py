@@ -180,7 +180,7 @@ def test_a_subnormal_term_of_a_product_is_on_the_way() -> None:
 def test_a_choice_that_few_roundings_leave_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """log Gamma is 0 at 1 and 2; XLA gives a little more at 1."""
 
-    def few(program: Any, leaves: Any, runs: int = 4) -> Any:
+    def few(program: Any, leaves: Any, runs: int, platform: str) -> Any:
         every = moved_outputs(program, leaves, 4)
         return [every[0], every[3]]  # of which neither tips over
 
@@ -216,6 +216,33 @@ def test_a_wrong_result_has_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     for dtype in ("float32", "complex128"):
         x = np.array([0.3, 0.4]).astype(dtype)
         assert reason_of(lambda x: tnf.sin(x) * 2, x) == ""
+
+
+def reason_of_result(fn: Any, x: Any, native: Any, peer: Any) -> str:
+    """The reason for one element that the peer has otherwise."""
+    program = tnf.compile(fn, x)
+    output = compare(program.output_names[0], np.array([native]), np.array([peer]), np.zeros(1))
+    explanation = explain(Divergence("", "", output, "", program, (x,)))
+    return explanation.name if explanation else ""
+
+
+def test_one_of_several_updates_may_stay() -> None:
+    fn = lambda x: tnf.at(tnf.zeros(1))[np.array([0, 0])].set(x)
+    name = "several updates of one element"
+    assert reason_of_result(fn, np.array([1.0, 2.0]), 2.0, 1.0) == name
+    assert reason_of_result(fn, np.array([np.nan, 2.0]), 2.0, np.nan) == name
+    assert reason_of_result(fn, np.array([1.0, 2.0]), 2.0, 0.5) != name
+    assert reason_of_result(fn, np.array([1.0, 2.0]), 2.0, np.nan) != name
+    added = lambda x: tnf.at(tnf.zeros(1))[np.array([0, 0])].add(x)
+    assert reason_of_result(added, np.array([1.0, 2.0]), 3.0, 1.0) != name
+
+
+def test_products_of_updates_may_overflow_on_the_way() -> None:
+    fn = lambda x: tnf.at(tnf.ones(1))[np.zeros(16, int)].multiply(x)
+    x = np.array([1e200, 1e-200] * 8)
+    name = "partial results that overflow"
+    assert reason_of_result(fn, x, np.inf, 3.0) == name
+    assert reason_of_result(fn, np.full(16, 2.0), np.inf, 3.0) != name
 
 
 @pytest.mark.parametrize(

@@ -224,6 +224,8 @@ def test_what_parts_only_in_the_whole_program() -> None:
     program = tnf.compile(lambda x: (tnf.sin(x), tnf.tanh(tnf.sin(x))), X)
 
     class Shifted:
+        platform = "cpu"
+
         def compared(self, candidate: Any, leaves: Any) -> Any:
             outputs = flatten(candidate.run(*leaves))[0]
             whole = len(candidate.instructions) == 2 and len(outputs) == 2
@@ -310,3 +312,38 @@ def test_flushed_subnormals_explain_what_follows_from_them(dtype: str) -> None:
     x = np.array([tiny, 1.0]).astype(kind.dtype)
     report = check_parity(lambda x: (1 / x, x == 0, tnf.sign(x) + x), x)
     assert report.ok, str(report)
+
+
+# ---- platforms -------------------------------------------------------------------------------------
+
+
+class ElsewhereRounded:
+    """A peer that is some units in the last place off everywhere, on a platform of that name."""
+
+    def __init__(self, platform: str, ulps: int) -> None:
+        self.platform, self.ulps = platform, ulps
+
+    def run(self, program: Any, *arguments: Any) -> Any:
+        y = program.run(*arguments)
+        return y + (self.ulps * np.spacing(np.abs(y))).astype(y.dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_gpu_divides_and_takes_roots_in_float32_less_exactly(dtype: str) -> None:
+    """PTX's div.full is 2 units off, and its sqrt.approx 1; doubles are rounded right."""
+    x, y = np.linspace(1.0, 7.0, 50).astype(dtype), np.linspace(2.0, 3.0, 50).astype(dtype)
+    quotient = lambda x, y: x / y
+    for platform, fn, ulps in (("cuda", quotient, 2), ("rocm", quotient, 2), ("cpu", quotient, 1)):
+        report = check_parity(fn, x, y, executor=ElsewhereRounded(platform, ulps), locate=False)
+        assert report.ok == (platform != "cpu" and dtype == "float32")
+    assert not check_parity(quotient, x, y, executor=ElsewhereRounded("cuda", 40), locate=False).ok
+    for platform in ("cuda", "cpu"):
+        one_off = ElsewhereRounded(platform, 1)
+        report = check_parity(lambda x: tnf.sqrt(x), x, executor=one_off, locate=False)
+        assert report.ok == (platform == "cuda" and dtype == "float32")
+
+
+def test_a_reproduction_runs_on_the_platform_where_it_parted(tmp_path: Path) -> None:
+    program = tnf.compile(lambda x: x + x, np.ones(2))
+    place = save_reproduction(tmp_path / "repro", program, [np.ones(2)], None, "cuda")
+    assert "executor=xla_peer.XlaExecutor('cuda'))" in (place / "repro.py").read_text()

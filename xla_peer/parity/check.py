@@ -149,7 +149,7 @@ class Check:
             outputs=outputs,
             interpreter=third.words,
             first_divergence=parted,
-            decisions=decisions(program, leaves, outputs),
+            decisions=decisions(program, leaves, outputs, self.paths.platform),
             notes=(*notes, *words, *self._open_steps(outputs)),
             bound=self.paths.bound_in_words,
         )
@@ -227,7 +227,7 @@ class Check:
             outputs=outputs,
             first_divergence=parted,
             sides=sides,
-            decisions=decisions(program, leaves, outputs),
+            decisions=decisions(program, leaves, outputs, self.paths.platform),
             notes=(*notes, *self._open_steps(outputs)),
             bound=self.paths.bound_in_words,
         )

@@ -52,7 +52,7 @@ class Decision:
 
 
 def decisions(
-    program: GraphProgram, leaves: Sequence[Any], outputs: Sequence[OutputParity]
+    program: GraphProgram, leaves: Sequence[Any], outputs: Sequence[OutputParity], platform: str
 ) -> tuple[Decision, ...]:
     """The first decision of the program that tips, where an output is unstable."""
     if not any([output.verdict == "unstable" for output in outputs]):
@@ -61,7 +61,7 @@ def decisions(
     slots = [slot for step in steps for slot in (step.outputs[0], *step.inputs)]
     if not slots:
         return ()
-    runs = moved_outputs(prefix(program, slots), leaves, RUNS)
+    runs = moved_outputs(prefix(program, slots), leaves, RUNS, platform)
     first = 0
     for step in steps:
         operands = [run[first + 1 : first + 1 + len(step.inputs)] for run in runs]

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from lowering import lower_to_stablehlo
+from lowering import PLATFORMS, lower_to_stablehlo
 from tenferro.extension.saving import save
 from tenferro.files import replacing
 from tenferro.graph import Graph
@@ -40,7 +40,7 @@ __all__ = [
 SCRIPT = """import numpy as np, tenferro as tnf, xla_peer
 program = tnf.load("repro.tnf")
 inputs = [x.view(spec.dtype.dtype) for x, spec in zip(np.load("repro.npz").values(), program.input_specs)]
-print(xla_peer.check_parity(program, *inputs))
+print(xla_peer.check_parity(program, *inputs, executor=xla_peer.XlaExecutor(PLATFORM)))
 """
 
 
@@ -59,6 +59,7 @@ class Divergence:
         program: the op alone, on the values it had, where that is enough to part; else what leads to it, or
             the whole.
         leaves: its arguments.
+        platform: of the peer.
     """
 
     op: str
@@ -70,6 +71,7 @@ class Divergence:
     turns: tuple[str, ...] = ()
     other: str = ""
     sides: tuple[str, str] = ("native", "PJRT")
+    platform: str = "cpu"
 
     @property
     def name(self) -> str:
@@ -93,8 +95,9 @@ class Divergence:
         Raises:
             OSError: the folder cannot be made or written.
         """
-        text = lower_to_stablehlo(self.program).text
-        return save_reproduction(folder, self.program, self.leaves, text)
+        platform = self.platform if self.platform in PLATFORMS else "cpu"
+        text = lower_to_stablehlo(self.program, platform).text
+        return save_reproduction(folder, self.program, self.leaves, text, self.platform)
 
     def __repr__(self) -> str:
         return f"<Divergence at {self.op:.120}>"
@@ -114,9 +117,14 @@ class Divergence:
 
 
 def save_reproduction(
-    folder: Any, program: GraphProgram, leaves: Sequence[Any], text: str | None
+    folder: Any,
+    program: GraphProgram,
+    leaves: Sequence[Any],
+    text: str | None,
+    platform: str = "cpu",
 ) -> Path:
-    """Write a program, its arguments, its StableHLO if there is any, and a script that runs it; gives the folder.
+    """Write a program, its arguments, its StableHLO if there is any, and a script that runs it on that platform; gives
+    the folder.
 
     Raises:
         OSError: the folder cannot be made or written.
@@ -126,7 +134,8 @@ def save_reproduction(
     save(program, directory / "repro.tnf")
     buffer = io.BytesIO()
     np.savez(buffer, **{f"x{i:03}": leaf for i, leaf in enumerate(leaves)})
-    files = {"repro.npz": buffer.getvalue(), "repro.py": SCRIPT.encode()}
+    script = SCRIPT.replace("PLATFORM", repr(platform))
+    files = {"repro.npz": buffer.getvalue(), "repro.py": script.encode()}
     if text is not None:
         files["repro.mlir"] = text.encode()
     for name, content in files.items():
@@ -137,6 +146,11 @@ def save_reproduction(
 
 class Paths(Protocol):
     """Two ways to run a program."""
+
+    @property
+    def platform(self) -> str:
+        """Where the other one runs."""
+        ...
 
     def compared(self, program: GraphProgram, leaves: Sequence[Any]) -> tuple[OutputParity, ...]:
         """Its outputs on both."""
@@ -190,6 +204,7 @@ def first_divergence(
         program=parting.program,
         leaves=tuple(parting.leaves),
         turns=tuple(turns),
+        platform=paths.platform,
     )
 
 

@@ -78,7 +78,7 @@ class Parting:
 
     def agrees_without_rewrites(self) -> bool:
         """The paths agree when XLA does not rewrite algebra."""
-        plain = XlaExecutor(options=REWRITES_OFF)
+        plain = XlaExecutor(self.divergence.platform, options=REWRITES_OFF)
         return NativeAndPeer(plain).agree(self.divergence.program, self.divergence.leaves)
 
     def agrees_before_the_last(self) -> bool:
@@ -87,7 +87,14 @@ class Parting:
         if len(divergence.program.instructions) < 2:
             return False
         before = prefix(divergence.program, list(dict.fromkeys(self.step.inputs)))
-        return NativeAndPeer(XlaExecutor()).agree(before, divergence.leaves)
+        peer = XlaExecutor(divergence.platform)
+        return NativeAndPeer(peer).agree(before, divergence.leaves)
+
+    def is_an_update(self) -> bool:
+        """PJRT's worst element is among the updates."""
+        divergence, (_, peer) = self.divergence, self.results
+        (updates,) = values_of(divergence.program, self.step.inputs[2:], divergence.leaves)
+        return bool(np.any((updates == peer) | ((updates != updates) & (peer != peer))))
 
     def tips_over(self) -> bool:
         """The worst element is a choice (an index, a bool, a count), and rounding a little differently on
@@ -97,7 +104,8 @@ class Parting:
         if output.spec.dtype.is_inexact:
             return False
         position = divergence.program.output_names.index(output.name)
-        moved = moved_outputs(divergence.program, divergence.leaves, decision_runs(CONFIDENCE))
+        runs, platform = decision_runs(CONFIDENCE), divergence.platform
+        moved = moved_outputs(divergence.program, divergence.leaves, runs, platform)
         return any(bool(run[position][output.worst] == output.xla) for run in moved)
 
 
@@ -223,7 +231,7 @@ def _may_overflow(parting: Parting) -> bool:
     if not isinstance(parting.op, SUMS) or not parting.has_special_result:
         return False
     multiplies = isinstance(parting.op, re.ReduceProd | re.CumProd)
-    multiplies |= isinstance(parting.op, ix.Scatter) and parting.op.combiner == "mul"
+    multiplies |= isinstance(parting.op, ix.Scatter) and parting.op.combiner == "multiply"
     number = parting.divergence.program.instructions.index(parting.step)
     program, operands = alone(parting.divergence.program, number, parting.divergence.leaves)
     position = parting.step.outputs.index(_slot(parting.divergence))
@@ -277,6 +285,12 @@ EXPLANATIONS = (
         "On a cut the sign of a zero says from which side it is approached. XLA forms sums and products "
         "on the way in which that sign is lost.",
         lambda p: p.is_complex and _mirrored(p),
+    ),
+    Explanation(
+        "several updates of one element",
+        "Where several updates set one element, StableHLO leaves open which of them stays: natively the last, on a "
+        "GPU any, and not the same in every run.",
+        lambda p: isinstance(p.op, ix.Scatter) and p.op.combiner == "set" and p.is_an_update(),
     ),
     Explanation(
         "partial results that overflow",

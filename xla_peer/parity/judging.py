@@ -102,7 +102,7 @@ def judge(
         outputs=tuple(outputs),
         first_divergence=parted,
         sides=("a", "b"),
-        decisions=decisions(static, leaves, outputs),
+        decisions=decisions(static, leaves, outputs, paths.platform),
         notes=tuple(notes),
         bound=paths.bound_in_words,
     )

@@ -63,7 +63,12 @@ class NativeAndPeer:
         """How far the peer's outputs may be from these native ones."""
         if self.is_proven and self.tolerance is None:
             return proven_limits(program, leaves, native)
-        return limits(program, leaves, native, self.tolerance, self.confidence)
+        return limits(program, leaves, native, self.tolerance, self.confidence, self.platform)
+
+    @property
+    def platform(self) -> str:
+        """Where the peer runs; the CPU where it does not say."""
+        return getattr(self.peer, "platform", "cpu")
 
     @property
     def bound_in_words(self) -> str:
@@ -107,8 +112,9 @@ def limits(
     outputs: Sequence[Any],
     tolerance: Tolerance | None = None,
     confidence: float = CONFIDENCE,
+    platform: str = "cpu",
 ) -> list[Allowance]:
-    """Distances allowed for the elements of each output, and other values that they may have."""
+    """Distances allowed on that platform for the elements of each output, and other values that they may have."""
     arrays = list(map(np.asarray, outputs))
     if tolerance is not None:
         return [granted(y, tolerance) for y in arrays]
@@ -116,7 +122,8 @@ def limits(
     chosen = choices(static)
     slots = [*static.output_slots, *[choice.operand for choice in chosen]]
     tips = may_tip(static)
-    runs_of, pending = _runs(static, leaves, slots, confidence), pending_roundings(static)
+    runs_of = _runs(static, leaves, slots, confidence, platform)
+    pending = pending_roundings(static, platform=platform)
     results = [*arrays, *[runs.values[0] for runs in runs_of[len(arrays) :]]]
     allowed = [
         explained(
@@ -145,17 +152,21 @@ class _Runs(NamedTuple):
 
 
 def _runs(
-    program: GraphProgram, leaves: Sequence[Any], slots: Sequence[int], confidence: float
+    program: GraphProgram,
+    leaves: Sequence[Any],
+    slots: Sequence[int],
+    confidence: float,
+    platform: str,
 ) -> list[_Runs]:
     """Of each slot, its values in runs that round differently; in more runs where these tip it over."""
     drawn = rounding_runs(confidence)
-    moved = moved_outputs(prefix(program, slots), leaves, drawn)
+    moved = moved_outputs(prefix(program, slots), leaves, drawn, platform)
     runs_of = [_Runs(list(runs), drawn) for runs in zip(*moved, strict=True)]
     jumps = any(isinstance(step.op, JUMPS) for step in program.instructions)
     tipping = [number for number, runs in enumerate(runs_of) if _tips_over(runs.values, jumps)]
     if tipping:
         drawn = decision_runs(confidence)
-        moved = moved_outputs(prefix(program, [slots[n] for n in tipping]), leaves, drawn)
+        moved = moved_outputs(prefix(program, [slots[n] for n in tipping]), leaves, drawn, platform)
         for number, runs in zip(tipping, zip(*moved, strict=True), strict=True):
             runs_of[number] = _Runs(list(runs), drawn)
     return runs_of

@@ -82,11 +82,13 @@ class Pending:
         return max(least, self.rounding / unit(dtype))
 
 
-def pending_roundings(program: GraphProgram, is_body: bool = False) -> list[Pending]:
-    """Of each slot. The body of a loop gets what an earlier turn has rounded: a compiler that unrolls the loop may
+def pending_roundings(
+    program: GraphProgram, is_body: bool = False, platform: str = "cpu"
+) -> list[Pending]:
+    """Of each slot, for that platform's compiler. The body of a loop gets what an earlier turn has rounded: a compiler that unrolls the loop may
     contract a product of that turn with a sum of this one, and leaves no other rounding out.
     """
-    pending = _pending(program, [Pending()] * len(program.input_slots))
+    pending = _pending(program, [Pending()] * len(program.input_slots), platform)
     if not is_body:
         return pending
     product = max([pending[slot].product for slot in program.output_slots], default=0.0)
@@ -96,10 +98,10 @@ def pending_roundings(program: GraphProgram, is_body: bool = False) -> list[Pend
         else Pending()
         for slot in program.input_slots
     ]
-    return _pending(program, inputs)
+    return _pending(program, inputs, platform)
 
 
-def _pending(program: GraphProgram, inputs: Sequence[Pending]) -> list[Pending]:
+def _pending(program: GraphProgram, inputs: Sequence[Pending], platform: str) -> list[Pending]:
     pending = [Pending()] * program.n_slots
     for slot, value in zip(program.input_slots, inputs, strict=True):
         pending[slot] = value
@@ -107,17 +109,21 @@ def _pending(program: GraphProgram, inputs: Sequence[Pending]) -> list[Pending]:
         operands = [pending[slot] for slot in step.inputs]
         specs = tuple([program.types[slot] for slot in step.inputs])
         for slot in step.outputs:
-            pending[slot] = _result(step, operands, specs, program.types[slot])
+            pending[slot] = _result(step, operands, specs, program.types[slot], platform)
     return pending
 
 
 def _result(
-    step: Instruction, operands: Sequence[Pending], specs: tuple[TensorSpec, ...], spec: TensorSpec
+    step: Instruction,
+    operands: Sequence[Pending],
+    specs: tuple[TensorSpec, ...],
+    spec: TensorSpec,
+    platform: str,
 ) -> Pending:
     is_constant = all(operand.is_constant for operand in operands)
     if not spec.dtype.is_inexact:
         return Pending(is_constant=is_constant)
-    op, rounding = step.op, rounding_of(step.op, specs)
+    op, rounding = step.op, rounding_of(step.op, specs, platform)
     before = [operand.rounding for operand in operands]
     differs = any(operand.differs for operand in operands)
     own = unit(spec.dtype)
@@ -136,6 +142,7 @@ def _result(
         return Pending(own, differs or any(before), is_constant)
     if isinstance(op, MULTIPLICATIVE) and not spec.dtype.is_complex:
         differs = differs or any(before) or divides_by_constant(op, operands, specs)
+        differs = differs or rounding.real > 0
         return Pending(sum(before) + own, differs, is_constant, sum(before) + own)
     is_complex = any(x.dtype.is_complex for x in (spec, *specs))
     if not (rounding.output(is_complex) or rounding.combined):

@@ -53,32 +53,34 @@ GIVES_EITHER_ZERO = (
 )  # fmt: skip
 
 
-def moved_outputs(program: GraphProgram, leaves: Sequence[Any], runs: int) -> list[list[Any]]:
-    """The outputs of a run as it is, of `runs` that round in ways of their own, of one in which all sums
+def moved_outputs(
+    program: GraphProgram, leaves: Sequence[Any], runs: int, platform: str = "cpu"
+) -> list[list[Any]]:
+    """The outputs of a run as it is, of `runs` that round in ways that platform may take, of one in which all sums
     go the same way, one that flushes subnormal numbers and one that turns zeros, where there are any;
     always the same.
     """
     plain = Plain()
-    changes: list[Plain] = [plain, *[Moved(np.random.default_rng(seed)) for seed in range(runs)]]
-    static, run = changed_run(program, leaves)
+    changes = [plain, *[Moved(np.random.default_rng(seed), platform) for seed in range(runs)]]
+    static, run = changed_run(program, leaves, platform)
     with numpy_state():
         outputs = [run(change=change) for change in changes]
         if plain.met_subnormals:
             outputs.append(run(change=Flushed()))
         if any(_adds_up(step) for step in static.instructions):
-            outputs.append(run(change=Together(np.random.default_rng(runs))))
+            outputs.append(run(change=Together(np.random.default_rng(runs), platform)))
         if any(isinstance(step.op, TELLS_ZEROS_APART) for step in static.instructions):
             outputs.append(run(change=Turned()))
         return outputs
 
 
 def changed_run(
-    program: GraphProgram, leaves: Sequence[Any]
+    program: GraphProgram, leaves: Sequence[Any], platform: str = "cpu"
 ) -> tuple[GraphProgram, Callable[..., list[Any]]]:
     """The program with numbers for extents, and `run(change=)`, its outputs op by op as the change has them."""
     static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
     schedule = replace(native_executor().binder, passes=(), plan=()).bind(static)
-    return static, partial(_run, schedule, leaves, pending=_pending(schedule, static))
+    return static, partial(_run, schedule, leaves, pending=_pending(schedule, static, platform))
 
 
 @dataclass(frozen=True)
@@ -114,17 +116,17 @@ class Plain:
 
 
 class Moved(Plain):
-    """Values that round in a way of their own, at random."""
+    """Values that round in a way of their own, at random, as far as the platform rounds."""
 
-    def __init__(self, generator: np.random.Generator) -> None:
-        self.generator = generator
+    def __init__(self, generator: np.random.Generator, platform: str = "cpu") -> None:
+        self.generator, self.platform = generator, platform
 
     def leaf(self, x: Any) -> Any:
         return x
 
     def results(self, op: StdTensorOp, kernel: Kernel, operands: Operands) -> list[Any]:
         arrays, specs = operands.arrays, operands.specs
-        rounding = rounding_of(op, specs)
+        rounding = rounding_of(op, specs, self.platform)
         before = [value.rounding for value in operands.pending]
         if isinstance(op, ADDITIVE) and any(before):
             return [self._sum(op, arrays, before)]
@@ -315,14 +317,14 @@ def _all_of(op: StdTensorOp, results: Any) -> list[Any]:
 
 
 def _pending(
-    schedule: ExecProgram, program: GraphProgram
+    schedule: ExecProgram, program: GraphProgram, platform: str
 ) -> Mapping[ExecProgram, Sequence[Pending]]:
     """Properties of the values of a schedule, and of the schedules inside of it."""
-    pending = {schedule: pending_roundings(program)}
+    pending = {schedule: pending_roundings(program, platform=platform)}
     parts = _parts(schedule)
     while parts:
         schedule, program = parts.pop()
-        pending[schedule] = pending_roundings(program, is_body=True)
+        pending[schedule] = pending_roundings(program, is_body=True, platform=platform)
         parts += _parts(schedule)
     return pending
 
