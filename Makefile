@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export OPENBLAS_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test oldest oldest-environment newest newest-python newest-environment lint types points specification sweep portability platforms bench suite loops autograd-suite torch-backend torch-samples coverage package parity-score docs pictures fuzz hostile accuracy mutants mutants-map clean
+.PHONY: help demo test oldest oldest-environment newest newest-python newest-environment lint types points specification sweep portability platforms device bench suite loops autograd-suite torch-backend torch-samples coverage package parity-score docs pictures fuzz hostile accuracy mutants mutants-map clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -54,6 +54,13 @@ newest-environment: ## install the newest jaxlib that is supported, which needs 
 newest: newest-environment ## run what touches jaxlib with the newest that is supported, in an environment of its own
 	$(NEWEST)/bin/python -m pytest -n 2 $(addprefix tests/xla_peer/test_,executable.py executor.py inside_jax.py \
 		jax_export.py sharding.py) tests/lax/test_lax.py tests/lowering/test_guarded.py
+
+PLATFORM := cuda
+WORKERS := 4
+device: $(STAMP) ## run the tests of the peer on the device that is here; PLATFORM=cuda WORKERS=4
+	XLA_PYTHON_CLIENT_PREALLOCATE=false $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --tenferro-platform $(PLATFORM) \
+		tests/xla_peer/test_device.py tests/ops/test_parity.py tests/ad/test_parity.py \
+		$(addprefix tests/ext/test_,linalg.py fft.py einsum.py)
 
 lint: $(STAMP) ## style, spelling and import contracts
 	$(BIN)/ruff check .

@@ -1,4 +1,4 @@
-"""At which levels of optimisation XLA compiles what the tests run through PJRT, for what processor, and which XLA."""
+"""Where and how XLA runs what the tests run through PJRT: platform, levels of optimisation, processor and version."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 from importlib import metadata
 
 import pytest
+
+from xla_peer import XlaExecutor
 
 HAS_FLOAT16 = "max_isa=SSE" not in os.environ.get("XLA_FLAGS", "")
 """Whether XLA was told to compile for a processor without conversions of float16: it does not bring any."""
@@ -17,3 +19,13 @@ LEVELS = [0, pytest.param(None, marks=pytest.mark.sweep)]
 def version_of(package: str) -> tuple[int, ...]:
     """Major and minor version of what is installed."""
     return tuple(map(int, metadata.version(package).split(".")[:2]))
+
+
+def platform_of(request: pytest.FixtureRequest) -> str:
+    """The platform of `--tenferro-platform`, the CPU unless a GPU's owner says otherwise."""
+    return str(request.config.getoption("--tenferro-platform"))
+
+
+def peer_of(request: pytest.FixtureRequest) -> XlaExecutor:
+    """The executor on that platform, at the level that is this fixture's parameter."""
+    return XlaExecutor(platform_of(request), optimization_level=request.param)

@@ -565,7 +565,7 @@ def fuzz(
                 programs=programs,
                 seed=seed,
                 start=start,
-                executor=xla_peer.XlaExecutor(platform, cache_size=8),
+                platform=platform,
                 folder=folder,
                 progress=progress,
             )

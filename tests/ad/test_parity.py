@@ -13,7 +13,7 @@ import tenferro as tnf
 from tenferro.ops import dynamic
 from tenferro.types import DType
 from tests.ad.cases import Case, cases, direction_like
-from tests.levels import LEVELS
+from tests.levels import LEVELS, peer_of
 from xla_peer import XlaExecutor
 
 FLOATS = {dtype for dtype in DType if dtype.is_inexact}
@@ -34,7 +34,7 @@ GROUPS, MORE = by_op({DType.F32, DType.BF16, DType.C64}, 1), by_op(FLOATS, 4)
 
 @pytest.fixture(scope="module", params=LEVELS)
 def xla(request: pytest.FixtureRequest) -> XlaExecutor:
-    return XlaExecutor("cpu", optimization_level=request.param)
+    return peer_of(request)
 
 
 def derivatives(case: Case) -> Any:

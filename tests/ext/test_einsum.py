@@ -13,13 +13,13 @@ import tenferro as tnf
 from tenferro import errors
 from tenferro.ext.einsum import NOTATIONS, PLANS, Einsum
 from tenferro.extension import ExtensionCacheKey
-from tests.levels import LEVELS
+from tests.levels import LEVELS, peer_of
 from xla_peer import XlaExecutor
 
 
 @pytest.fixture(scope="module", params=LEVELS)
 def xla(request: pytest.FixtureRequest) -> XlaExecutor:
-    return XlaExecutor("cpu", optimization_level=request.param)
+    return peer_of(request)
 
 
 CASES: dict[str, tuple[tuple[int, ...], ...]] = {

@@ -11,7 +11,7 @@ import lowering
 import tenferro as tnf
 from tenferro import errors
 from tenferro.ext.fft.families import Fft
-from tests.levels import LEVELS
+from tests.levels import LEVELS, peer_of
 from xla_peer import XlaExecutor
 
 REAL_IN = ("rfft", "rfft2", "rfftn", "ihfft")
@@ -56,7 +56,7 @@ def call(name: str, options: dict[str, Any]) -> Any:
 
 @pytest.fixture(scope="module", params=LEVELS)
 def xla(request: pytest.FixtureRequest) -> XlaExecutor:
-    return XlaExecutor("cpu", optimization_level=request.param)
+    return peer_of(request)
 
 
 @each_case

@@ -12,7 +12,7 @@ import scipy.linalg
 import tenferro as tnf
 from tenferro import errors
 from tenferro.api import linalg as surface
-from tests.levels import LEVELS
+from tests.levels import LEVELS, peer_of
 from tests.pairs import in_turn
 from xla_peer import XlaExecutor
 
@@ -143,7 +143,7 @@ def test_derivatives_to_second_order(name: str, dtype: str) -> None:
 
 @pytest.fixture(scope="module", params=LEVELS)
 def xla(request: pytest.FixtureRequest) -> XlaExecutor:
-    return XlaExecutor("cpu", optimization_level=request.param)
+    return peer_of(request)
 
 
 @in_turn("name", CASES, "dtype", ["f8", "c8", "f4", "c16"])

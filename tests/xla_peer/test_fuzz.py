@@ -125,6 +125,30 @@ def test_shrinking_cuts_the_program_and_plains_the_arrays() -> None:
     assert np.count_nonzero(found.leaves[0] != 1) == 1
 
 
+class NoSines:
+    """A peer on a platform that lacks an op."""
+
+    def __init__(self, platform: str) -> None:
+        self.platform = platform
+
+    def run(self, program: Any, *arrays: Any) -> Any:
+        raise errors.UnsupportedError("Sin: f64 on it: it has none")
+
+
+def test_what_a_platform_refuses_is_counted_and_on_the_cpu_a_finding() -> None:
+    elsewhere = fuzz(programs=3, seed=1, executor=NoSines("cuda"))
+    assert (elsewhere.refused, elsewhere.ok) == (3, True)
+    assert "refused by the platform: 3" in str(elsewhere)
+    assert elsewhere.to_dict()["refused"] == 3
+    here = fuzz(programs=1, seed=1, executor=NoSines("cpu"))
+    assert (here.refused, here.ok) == (0, False)
+
+
+def test_a_platform_that_is_not_here_is_no_finding() -> None:
+    with pytest.raises(errors.BackendFailureError, match="'tpu' is not available"):
+        fuzz(programs=1, platform="tpu")
+
+
 # ---- reasons ---------------------------------------------------------------------------------------
 
 

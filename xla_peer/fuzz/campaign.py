@@ -9,7 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tenferro.errors import ADRuleUnsupportedError, InvalidConfigError, TenferroError
+import numpy as np
+
+import tenferro as tnf
+from tenferro.errors import (
+    ADRuleUnsupportedError,
+    InvalidConfigError,
+    TenferroError,
+    UnsupportedError,
+)
 from xla_peer.fuzz.child import ChildExecutor
 from xla_peer.fuzz.failures import saved_failure, smallest_failure
 from xla_peer.fuzz.forms import form_of, formed
@@ -69,6 +77,7 @@ class FuzzReport:
         gradients: how many of them were differentiated.
         interpreted: how many the reference interpreter ran too.
         undecided: how many had an output on which these arrays prove nothing.
+        refused: how many have an op that the platform, which is not the CPU, has not.
         ops, dtypes: how often each occurred.
         forms: how many were run as they are, as bodies of loops, with a symbolic extent, and as imported text.
         groups: where the paths parted, or something failed.
@@ -80,6 +89,7 @@ class FuzzReport:
     gradients: int = 0
     interpreted: int = 0
     undecided: int = 0
+    refused: int = 0
     ops: Counter[str] = field(default_factory=Counter)
     dtypes: Counter[str] = field(default_factory=Counter)
     forms: Counter[str] = field(default_factory=Counter)
@@ -105,6 +115,7 @@ class FuzzReport:
             "gradients": self.gradients,
             "interpreted": self.interpreted,
             "undecided": self.undecided,
+            "refused": self.refused,
             "forms": dict(self.forms),
             "ops": dict(self.ops),
             "dtypes": dict(self.dtypes),
@@ -125,6 +136,7 @@ class FuzzReport:
             "forms: " + ", ".join([f"{count} {form}" for form, count in self.forms.most_common()]),
         ]
         lines += [f"not decidable on their arrays: {self.undecided}"] * bool(self.undecided)
+        lines += [f"refused by the platform: {self.refused}"] * bool(self.refused)
         reasons = Counter[str]()
         for group in self.groups:
             if group.reason:
@@ -148,6 +160,7 @@ def fuzz(
     programs: int | None = None,
     seed: int = 0,
     start: int = 0,
+    platform: str = "cpu",
     executor: Any = None,
     folder: Any = None,
     progress: Callable[[float, str], None] = lambda done, note: None,
@@ -159,8 +172,8 @@ def fuzz(
         programs: how many.
         seed: names the stream of programs, the same on every machine with the same NumPy.
         start: the number of the first.
-        executor: the other path; by default the CPU in a child process, so that what ends XLA's compiler is a
-            finding.
+        platform: where the other path runs, in a child process, so that what ends XLA's compiler is a finding.
+        executor: the other path, in place of that.
         folder: where reproductions of unexplained divergences are written.
         progress: called with the share that is done, and a note.
 
@@ -168,6 +181,7 @@ def fuzz(
 
     Raises:
         InvalidConfigError: neither minutes nor programs, or less than none of them.
+        BackendFailureError: the platform is not here.
 
     >>> report = fuzz(programs=2, seed=1)
     >>> report.programs
@@ -175,7 +189,10 @@ def fuzz(
     """
     if (minutes is None and programs is None) or (minutes or 0) < 0 or (programs or 0) < 0:
         raise InvalidConfigError("fuzz: give minutes or programs, at least 0")
-    peer = ChildExecutor() if executor is None else executor
+    peer = ChildExecutor(platform) if executor is None else executor
+    if executor is None and platform != "cpu":
+        # So that a platform that is not here is no finding.
+        peer.run(tnf.compile(lambda x: x + x, np.ones(1)), np.ones(1))
     report, groups = FuzzReport(seed), dict[tuple[str, str, str], Group]()
     began, number = time.perf_counter(), start
     while True:
@@ -231,6 +248,11 @@ def _examined(
         except ADRuleUnsupportedError:  # because some ops refuse to be differentiated
             report.gradients -= 1
             report_of_case = _checked(case, peer, False, interpreter)
+    except UnsupportedError as error:
+        if getattr(peer, "platform", "cpu") == "cpu":
+            return error
+        report.refused += 1  # because other platforms have not every op, and say so by name
+        return None
     except Exception as error:  # because whatever it is, it is a finding
         return error
     if any(output.outside for output in report_of_case.outputs):

@@ -19,7 +19,7 @@ import numpy as np
 
 from lowering import StableHloModule, lower_to_stablehlo
 from tenferro.archives import opened_archive
-from tenferro.errors import BackendFailureError
+from tenferro.errors import BackendFailureError, PlatformUnavailableError
 from tenferro.program import GraphProgram
 from tenferro.types import DType, TensorSpec
 from xla_peer.storage import Arrays, restored, stored
@@ -231,5 +231,5 @@ def _answer(
         if len(compiled) > KEPT:
             del compiled[next(iter(compiled))]
         return [np.asarray(y) for y in compiled[key].run_leaves(leaves)]
-    except BackendFailureError as error:
+    except (BackendFailureError, PlatformUnavailableError) as error:
         return str(error)
