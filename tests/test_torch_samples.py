@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 import pytest
 
@@ -29,7 +29,8 @@ def public_functions() -> Iterator[str]:
         module = getattr(tnf, prefix[:-1]) if prefix else tnf
         for name in getattr(module, "__all__", dir(module)):
             member = getattr(module, name)
-            if name[0] != "_" and callable(member) and not inspect.isclass(member):
+            is_function = callable(member) and not inspect.isclass(member)
+            if name[0] != "_" and is_function and get_origin(member) is None:
                 yield prefix + name
 
 

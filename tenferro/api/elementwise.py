@@ -524,11 +524,11 @@ def nextafter(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     step = where(less(here, there), *np.array([1, -1], spec_of(here).dtype.dtype))
     successor = add(here, step)
     is_negative = logical_or(less(successor, 0), logical_and(equal(successor, 0), less(start, 0)))
-    moved = apply_one(
-        ops.BitcastConvert(dtype), where(is_negative, subtract(lowest, successor), successor)
-    )
-    result = where(equal(here, there), rhs, moved)
-    return where(logical_or(isnan(lhs), isnan(rhs)), add(lhs, rhs), result)
+    # Bits are chosen, and not floats, of which a compiler may flush subnormal ones.
+    bits = where(is_negative, subtract(lowest, successor), successor)
+    bits = where(equal(here, there), end, bits)
+    bits = where(logical_or(isnan(lhs), isnan(rhs)), _bits(add(lhs, rhs)), bits)
+    return apply_one(ops.BitcastConvert(dtype), bits)
 
 
 # ---- analytic ------------------------------------------------------------------------------------

@@ -139,7 +139,7 @@ def parted(samples: list[OpSample], results: list[Any], platform: str = "cpu") -
             apart = np.where(flushed(result, y), 0, ulps_apart(result, y, scale))
             allowed = sample.xla_ulps
             if platform != "cpu":
-                specs = tuple([TensorSpec.of(x.shape, x.dtype) for x in sample.inputs])
+                specs = tuple([TensorSpec(x.shape, x.dtype) for x in sample.inputs])
                 known = rounding_of(sample.op, specs, platform)
                 allowed = max(allowed, known.output(y.dtype.kind == "c"))
             if apart.size and apart.max() > allowed:

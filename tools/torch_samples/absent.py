@@ -25,7 +25,7 @@ ABSENT: Mapping[str, str] = {
     ),
     **dict.fromkeys(
         (
-            *("DTypeLike", "astype", "broadcast_shapes", "can_cast", "capabilities", "check_grads"),
+            *("astype", "broadcast_shapes", "can_cast", "capabilities", "check_grads"),
             *(
                 "compile",
                 "debug_print",
