@@ -32,7 +32,7 @@ from xla_peer.fuzz.program import CARDS, Case
 from xla_peer.fuzz.shrinking import shrunk
 from xla_peer.parity import Divergence, check_parity, paths
 from xla_peer.parity.comparison import compare
-from xla_peer.parity.explanations import explain
+from xla_peer.parity.explanations import Parting, explain
 from xla_peer.parity.sensitivity import moved_outputs
 
 CASES = [random_case(0, number) for number in range(400)]
@@ -259,6 +259,23 @@ def test_one_of_several_updates_may_stay() -> None:
     assert reason_of_result(fn, np.array([1.0, 2.0]), 2.0, np.nan) != name
     added = lambda x: tnf.at(tnf.zeros(1))[np.array([0, 0])].add(x)
     assert reason_of_result(added, np.array([1.0, 2.0]), 3.0, 1.0) != name
+
+
+def test_convolutions_of_a_gpu_that_are_not_finite() -> None:
+    fn = lambda x: tnf.lax.conv(x, np.ones((1, 1, 2)), (1,), "SAME")
+    program = tnf.compile(fn, np.ones((1, 1, 3)))
+    native, peer = np.full((1, 1, 3), 3.0), np.full((1, 1, 3), np.nan)
+    output = compare(program.output_names[0], native, peer, np.zeros((1, 1, 3)))
+    name = "convolutions that are not finite on a GPU"
+    for x, platform, is_known in (
+        (np.inf, "cuda", True),
+        (1.0, "cuda", False),
+        (np.inf, "cpu", False),
+    ):
+        leaves = (np.array([[[1.0, x, 2.0]]]),)
+        parted = Divergence("", "", output, "", program, leaves, platform=platform)
+        conv = next(e for e in EXPLANATIONS if e.name == name)
+        assert conv.applies(Parting(parted)) == is_known
 
 
 def test_products_of_updates_may_overflow_on_the_way() -> None:

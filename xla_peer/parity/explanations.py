@@ -20,6 +20,7 @@ from xla_peer.executor import XlaExecutor
 from xla_peer.parity.confidence import CONFIDENCE, decision_runs
 from xla_peer.parity.divergence import Divergence, alone, maker, prefix, values_of
 from xla_peer.parity.paths import NativeAndPeer
+from xla_peer.parity.rounding import GPUS
 from xla_peer.parity.sensitivity import moved_outputs, subnormal
 from xla_peer.parity.turns import native_outputs
 from xla_peer.parity.ulps import modulus
@@ -291,6 +292,16 @@ EXPLANATIONS = (
         "Where several updates set one element, StableHLO leaves open which of them stays: natively the last, on a "
         "GPU any, and not the same in every run.",
         lambda p: isinstance(p.op, ix.Scatter) and p.op.combiner == "set" and p.is_an_update(),
+    ),
+    Explanation(
+        "convolutions that are not finite on a GPU",
+        "cuDNN leaves padding out or multiplies it, and transforms tiles of the input: an infinity or NaN reaches "
+        "other elements there than by the definition, or fewer.",
+        lambda p: (
+            p.divergence.platform in GPUS
+            and isinstance(p.op, co.Convolution)
+            and any(map(_special, p.operands))
+        ),
     ),
     Explanation(
         "partial results that overflow",
