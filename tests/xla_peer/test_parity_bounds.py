@@ -112,6 +112,30 @@ def test_a_number_beside_the_largest_may_overflow_and_is_nothing_else() -> None:
     assert not compare("", native, -native, *allowed).ok
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_quotients_by_what_is_broadcast_are_products_by_its_reciprocal(dtype: str) -> None:
+    """XLA takes 1 / b once, and a quarter of the quotients are a unit in the last place off."""
+    generator = np.random.default_rng(0)
+    a, b = of(dtype, generator.normal(size=(300, 40))), of(dtype, 1 + generator.random(300))
+    for fn in (
+        lambda a, b: a / b[:, None],
+        lambda a, b: a.T / -b,
+        lambda a, b: a / b[0],
+        lambda a, b: a[:, :20] / tnf.broadcast_to(b[:, None], (300, 40))[:, :20],
+    ):
+        report = check_parity(fn, a, b)
+        assert report.ok, str(report)
+    # What divides each element alone is rounded right everywhere.
+    up = Told(lambda y: (y + np.spacing(np.abs(y))).astype(y.dtype))
+    for fn, arrays, is_fine in (
+        (lambda x, y: x / y, (a[0], a[1]), False),
+        (lambda x, y: y[0] / x, (a[0], a[1]), False),
+        (lambda x, y: x / y[0], (a[0], a[1]), True),
+    ):
+        report = check_parity(fn, *arrays, executor=up, locate=False, interpreter=False)
+        assert report.ok == is_fine
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
 def test_a_zero_that_moves_a_little_is_no_decision(dtype: str) -> None:
     """Log Gamma is 0 at 1 and 2, where XLA gives 4.8e-7 in float32: also where a sort might have tipped."""
@@ -125,10 +149,24 @@ def test_a_zero_that_moves_a_little_is_no_decision(dtype: str) -> None:
     assert compare("", moved[0], of("float32", [4.8e-7, 0.7]), *allowed).ok
     assert not compare("", moved[0], of("float32", [1e-3, 0.7]), *allowed).ok
     # A step from zero is a decision, and nothing between is a value.
-    steps = [of("float32", y) for y in ([0, 1], [1, 1], [0, 1], [1, 1], [0, 1])]
+    steps = [of(dtype, y) for y in ([0, 1], [1, 1], [0, 1], [1, 1], [0, 1])]
     allowed = explained(steps[0], steps, 4.0, 3)
-    assert compare("", steps[0], of("float32", [1, 1]), *allowed).ok
-    assert not compare("", steps[0], of("float32", [0.5, 1]), *allowed).ok
+    assert compare("", steps[0], of(dtype, [1, 1]), *allowed).ok
+    assert not compare("", steps[0], of(dtype, [0.5, 1]), *allowed).ok
+
+
+def test_what_cancels_to_almost_nothing_moves_by_the_terms() -> None:
+    """Of a saturated row of a softmax the derivative is exactly zero where e / s is 1, and about 1e-16 where it is not."""
+    generator = np.random.default_rng(2)
+    x, w1, w2 = (generator.normal(size=s) for s in ((32, 64), (64, 128), (128, 64)))
+
+    def layer(x: Any, w1: Any, w2: Any) -> Any:
+        z = tnf.nn.gelu(x @ w1) @ w2
+        z = tnf.exp(z - tnf.mean(z, axis=-1, keepdims=True))
+        return tnf.sum(z / tnf.sum(z, axis=-1, keepdims=True) * x)
+
+    report = check_parity(layer, x, w1, w2, grad=True, locate=False, interpreter=False)
+    assert not any(output.outside for output in report.outputs), str(report)
 
 
 def test_what_may_be_infinite_may_be_a_large_number_and_no_small_one() -> None:

@@ -328,8 +328,9 @@ def _spread(native: Any, moved: Sequence[Any], drawn: int | None, tips: bool) ->
     ordered = np.sort(np.stack(distances[:drawn]), axis=0)
     spread = ordered[-1]
     eps = float(ml_dtypes.finfo(native.real.dtype).eps)
-    size = _own_or_largest(modulus(first))
-    least = 8 * eps * size
+    # What is small beside the largest element, as log Gamma at 1 or what cancels, moves by roundings of large terms.
+    largest = np.max(np.where(np.isfinite(first), modulus(first), 0.0), initial=0.0)
+    least = np.maximum(8 * eps * modulus(first), min(8 * eps, eps**0.25 / GAP) * largest)
     decides = np.isfinite(modulus(native))
     if len(ordered) > 1:
         gaps = ordered[1:] > GAP * np.maximum(ordered[:-1], least)
@@ -340,17 +341,9 @@ def _spread(native: Any, moved: Sequence[Any], drawn: int | None, tips: bool) ->
         is_far = (away > GAP * np.maximum(spread, least)) & decides
         calm = np.where(is_far, calm, np.maximum(calm, away))
     if tips and len(distances) > len(ordered):
-        far = np.maximum(GAP * np.maximum(calm, least), eps**0.25 * size)
+        far = np.maximum(GAP * np.maximum(calm, least), eps**0.25 * modulus(first))
         return np.where((ordered[0] > far) & decides, calm, np.maximum(spread, calm))
     return np.maximum(spread, calm)
-
-
-def _own_or_largest(size: Any) -> Any:
-    """The size of each element, and of zeros the largest finite one: log Gamma is 0 at 1, and how far is far there its
-    neighbours tell.
-    """
-    finite = size[np.isfinite(size)]
-    return np.where(size == 0, finite.max(initial=0.0), size)
 
 
 def _alternatives(native: Any, moved: Sequence[Any], spread: Any = None) -> Alternatives:

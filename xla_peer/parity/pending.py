@@ -9,7 +9,7 @@ is relative to that value, however small what comes after.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import ml_dtypes
 
@@ -17,6 +17,7 @@ from tenferro.ops import StdTensorOp
 from tenferro.ops import analytic as an
 from tenferro.ops import elementwise as el
 from tenferro.ops import reduction as re
+from tenferro.ops import structural as st
 from tenferro.ops.control import ControlOp
 from tenferro.ops.extension import Extension
 from tenferro.program import GraphProgram, Instruction
@@ -27,7 +28,7 @@ __all__ = [
     "ADDITIVE",
     "DISCRETE",
     "Pending",
-    "divides_by_constant",
+    "divides_by_reciprocal",
     "may_tip",
     "nested_instructions",
     "pending_roundings",
@@ -48,6 +49,7 @@ DISCRETE = (
 WHOLE = (el.Floor, el.Ceil, el.RoundNearestEven, el.RoundNearestAfz, el.Sign)
 """Ops that give whole numbers of real ones, in which no rounding of the operand is left."""
 
+ELEMENT_BY_ELEMENT = (*el.CARDS, *an.CARDS, *st.CARDS)
 JUMPING = (ControlOp, Extension, an.Atan2, el.BitcastConvert)
 
 
@@ -65,12 +67,14 @@ class Pending:
         product: the part of it that is of products, which contract with a sum in a later turn of a loop too.
         differs: it may be another even where it is the result.
         is_constant: it depends on no input.
+        is_repeated: it has its elements several times, by a broadcast, with whatever was done to each since.
     """
 
     rounding: float = 0.0
     differs: bool = False
     is_constant: bool = False
     product: float = 0.0
+    is_repeated: bool = False
 
     def least_ulps(self, dtype: DType) -> float:
         """Apart as far as this is no disagreement: some units in the last place where the value may differ,
@@ -109,7 +113,10 @@ def _pending(program: GraphProgram, inputs: Sequence[Pending], platform: str) ->
         operands = [pending[slot] for slot in step.inputs]
         specs = tuple([program.types[slot] for slot in step.inputs])
         for slot in step.outputs:
-            pending[slot] = _result(step, operands, specs, program.types[slot], platform)
+            value = _result(step, operands, specs, program.types[slot], platform)
+            pending[slot] = replace(
+                value, is_repeated=_repeats(step.op, operands, specs, program.types[slot])
+            )
     return pending
 
 
@@ -141,7 +148,7 @@ def _result(
     if isinstance(op, ADDITIVE):
         return Pending(own, differs or any(before), is_constant)
     if isinstance(op, MULTIPLICATIVE) and not spec.dtype.is_complex:
-        differs = differs or any(before) or divides_by_constant(op, operands, specs)
+        differs = differs or any(before) or divides_by_reciprocal(op, operands, specs)
         differs = differs or rounding.real > 0
         return Pending(sum(before) + own, differs, is_constant, sum(before) + own)
     is_complex = any(x.dtype.is_complex for x in (spec, *specs))
@@ -172,13 +179,28 @@ def combines_one(op: StdTensorOp, rounding: Rounding, specs: tuple[TensorSpec, .
     return specs[0].is_static and rounding.combined(op, specs) <= 1
 
 
-def divides_by_constant(
+def divides_by_reciprocal(
     op: StdTensorOp, operands: Sequence[Pending], specs: tuple[TensorSpec, ...]
 ) -> bool:
-    """Where XLA multiplies by the reciprocal; bfloat16 is divided in float32."""
-    if not isinstance(op, el.Divide) or not operands[1].is_constant:
+    """Where XLA multiplies by the reciprocal: of a constant, and of what it computes once for several quotients; bfloat16
+    is divided in float32.
+    """
+    if not isinstance(op, el.Divide):
+        return False
+    if not (operands[1].is_constant or operands[1].is_repeated):
         return False
     return specs[0].dtype.is_inexact and specs[0].dtype is not DType.BF16
+
+
+def _repeats(
+    op: StdTensorOp, operands: Sequence[Pending], specs: tuple[TensorSpec, ...], spec: TensorSpec
+) -> bool:
+    """A broadcast to more elements, or what is done to each element of one, which XLA does before."""
+    if isinstance(op, st.BroadcastInDim):
+        return operands[0].is_repeated or not spec.is_static or spec.size > specs[0].size
+    if not isinstance(op, ELEMENT_BY_ELEMENT) or not any(x.is_repeated for x in operands):
+        return False
+    return all(x.is_repeated or x.is_constant for x in operands)
 
 
 def _rounds(op: ControlOp) -> bool:

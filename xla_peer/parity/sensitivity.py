@@ -38,7 +38,7 @@ from xla_peer.parity.pending import (
     ADDITIVE,
     DISCRETE,
     Pending,
-    divides_by_constant,
+    divides_by_reciprocal,
     pending_roundings,
     unit,
 )
@@ -142,7 +142,7 @@ class Moved(Plain):
                 for x, spec, value in zip(arrays, specs, operands.pending, strict=True)
             ]
         results = _all_of(op, kernel(op, *arrays))
-        if divides_by_constant(op, operands.pending, operands.specs):
+        if divides_by_reciprocal(op, operands.pending, operands.specs):
             return [self._moved(y, 2 * unit(specs[0].dtype)) for y in results]
         return results
 
