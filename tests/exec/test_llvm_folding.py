@@ -122,3 +122,40 @@ def test_extremes_go_in_chains(length: int, chains: int) -> None:
     text = tnf.GraphExecutor("K", compiled=True).source(program, "llvm")
     counts = re.findall(r'"llvm.loop.interleave.count", i32 (\d+)', text)
     assert counts == ([] if chains == 1 else [str(chains)])
+
+
+@pytest.mark.parametrize(("vectors", "chains"), [(1, 0), (2, 2), (4, 4), (5, 0)])
+def test_results_of_few_vectors_stay_in_registers(vectors: int, chains: int) -> None:
+    """One row after the other is combined with them; LLVM writes a row of that many vectors without a loop."""
+    x = np.zeros((3, 6, vectors * max(link.processor().lanes, default=8)))
+    for function, passes in (
+        (lambda x: tnf.max(x, axis=0), 1),
+        (lambda x: tnf.argmin(x, axis=0), 1),
+    ):
+        program = tnf.compile(lambda x: tnf.scan(lambda n, x: (n, function(x)), 0, x)[1], x)
+        text = tnf.GraphExecutor("K", compiled=True).source(program, "llvm")
+        counts = re.findall(r'"llvm.loop.interleave.count", i32 (\d+)', text)
+        assert counts == [str(chains)] * passes * bool(chains)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float16", "float32", "float64", "int8", "int64", "uint8", "uint64", "bool"]
+)
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((5, 16), 0), ((1, 9), 0), ((3, 4, 12), 1), ((2, 7, 3, 8), 1), ((9, 3), 0)]
+)
+def test_places_of_extremes(dtype: str, shape: tuple[int, ...], axis: int) -> None:
+    """The first of equal ones, of zeros of either sign too, and the first NaN where there is one."""
+    rng = np.random.default_rng(1)
+    x = rng.integers(0, 2 if dtype == "bool" else 4, (20, *shape)).astype(dtype)
+    if dtype.startswith("float"):
+        for value in (-0.0, np.inf, -np.inf, np.nan):
+            x[rng.random(x.shape) < 0.08] = value
+    elif dtype.startswith("int"):
+        x -= 2
+        x[rng.random(x.shape) < 0.1] = np.iinfo(dtype).min
+    else:
+        x[rng.random(x.shape) < 0.1] = 1 if dtype == "bool" else np.iinfo(dtype).max
+    largest, least = in_a_loop(lambda x: [tnf.argmax(x, axis=axis), tnf.argmin(x, axis=axis)], x)
+    np.testing.assert_array_equal(largest, np.argmax(x, axis=axis + 1), strict=True)
+    np.testing.assert_array_equal(least, np.argmin(x, axis=axis + 1), strict=True)

@@ -21,6 +21,8 @@ __all__ = ["LONG_ROW", "ROWS", "TOTALS", "identity"]
 
 LONG_ROW = 8
 """Elements of a row that is worth combining with others element by element."""
+FEW_VECTORS = 4
+"""Of a row whose results stay in registers while one row after the other is combined with them."""
 
 
 def identity(name: str, dtype: DType) -> Any:
@@ -78,7 +80,7 @@ def reduction(name: str, combine: Combine, is_exact: bool = True) -> Row:
                 total = combine(code, op, y.dtype, [total, value])
                 code.store(total, memory.pointer, at, y.dtype)
 
-            _by_rows(code, prod(inner), y.shape, one)
+            _by_rows(code, prod(inner), y.shape, one, y.dtype.itemsize)
             return [body.stored(memory)]
 
         def element(index: Indices) -> Element:
@@ -98,13 +100,23 @@ def _is_by_rows(x: TensorSpec, axes: Sequence[int]) -> bool:
 
 
 def _by_rows(
-    code: Code, count: int, shape: Sequence[int], one: Callable[[Index, Indices], None]
+    code: Code,
+    count: int,
+    shape: Sequence[int],
+    one: Callable[[Index, Indices], None],
+    itemsize: int,
 ) -> None:
-    """`one` of each term and each element of a result: row after row, and term after term within it."""
+    """`one` of each term and each element of a result: row after row, and term after term within it.
+
+    LLVM writes a row of a few vectors without a loop, and then keeps the results in registers, where each row would
+    wait for what the one before has stored.
+    """
     *outer, width = shape
+    vectors = width * itemsize // (8 * max(code.lanes, default=1))
+    chains = vectors if 1 < vectors <= FEW_VECTORS else 1
 
     def row(index: Indices) -> None:
-        code.loop(count, lambda k: code.loop(width, lambda j: one(k, (*index, j))))
+        code.loop(count, lambda k: code.loop(width, lambda j: one(k, (*index, j)), chains=chains))
 
     code.loops(outer, row)
 
@@ -112,6 +124,7 @@ def _by_rows(
 def arg_reduction(name: str, combine: Combine) -> Row:
     """The first place of the extreme value, which is NaN where there is one."""
     extremes, first = reduction(name, combine), reduction("min", el.minimum)
+    beats = "gt" if name == "max" else "lt"
 
     def write(
         body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
@@ -122,6 +135,8 @@ def arg_reduction(name: str, combine: Combine) -> Row:
             raise NotCompiledError(f"{op.name}: {dtype.value} is not compiled")
         if not count:
             raise NotCompiledError(f"{op.name}: an empty axis is not compiled")
+        if _is_by_rows(x.spec, (axis,)) and dtype.accumulator is dtype:
+            return [_leaders(body, x, axis, y, beats)]
         along = re.ReduceMin((axis,))
         (extreme,) = extremes.write(body, along, [x], [TensorSpec(y.shape, dtype)])
 
@@ -136,6 +151,43 @@ def arg_reduction(name: str, combine: Combine) -> Row:
         return first.write(body, along, [places], [y])
 
     return Row(write, moves=True, settles=True)
+
+
+def _leaders(body: Body, x: Tensor, axis: int, y: TensorSpec, beats: str) -> Tensor:
+    """The places of extreme values, by rows: values that lead and their places change together, row after row."""
+    code, dtype = body.code, x.spec.dtype
+    kind, leaders = TensorSpec(y.shape, dtype), body.memory(TensorSpec(y.shape, dtype))
+    places = body.result(y)
+
+    def value_of(row: Index, index: Indices) -> Element:
+        return body.at(x, (*index[:axis], row, *index[axis:]))
+
+    body.write(Tensor(kind, lambda index: value_of(0, index), x.reads), leaders)
+    body.write(body.filled(y, 0), places)
+
+    def one(number: Index, index: Indices) -> None:
+        at, row = code.linear(index, y.shape), code.add(number, 1)
+        value, leader = value_of(row, index), code.load(leaders.pointer, at, dtype)
+        wins = _wins(code, dtype, value, leader, beats)
+        type_, place = llvm_type(dtype), code.load(places.pointer, at, y.dtype)
+        value = code.value(f"select i1 {wins}, {type_} {value}, {type_} {leader}")
+        place = code.value(f"select i1 {wins}, i64 {row}, i64 {place}")
+        code.store(value, leaders.pointer, at, dtype)
+        code.store(place, places.pointer, at, y.dtype)
+
+    _by_rows(code, x.spec.shape[axis] - 1, y.shape, one, max(dtype.itemsize, y.dtype.itemsize))
+    return body.stored(places)
+
+
+def _wins(code: Code, dtype: DType, value: Element, leader: Element, beats: str) -> str:
+    """Whether a value takes the lead: it is farther out, or the first NaN."""
+    kind = llvm_type(dtype)
+    if not dtype.is_inexact:
+        sign = "s" if dtype.dtype.kind == "i" else "u"
+        return code.value(f"icmp {sign}{beats} {kind} {value}, {leader}")
+    is_farther = code.value(f"fcmp u{beats} {kind} {value}, {leader}")
+    is_number = code.value(f"fcmp ord {kind} {leader}, {leader}")
+    return code.value(f"and i1 {is_farther}, {is_number}")
 
 
 def _is_same(code: Code, dtype: DType, x: Element, extreme: Element) -> str:
