@@ -53,7 +53,7 @@ newest-environment: ## install the newest jaxlib that is supported, which needs 
 
 newest: newest-environment ## run what touches jaxlib with the newest that is supported, in an environment of its own
 	$(NEWEST)/bin/python -m pytest -n 2 $(addprefix tests/xla_peer/test_,executable.py executor.py inside_jax.py \
-		jax_export.py device.py) tests/lax/test_lax.py
+		device.py) tests/lax/test_lax.py
 
 PLATFORM := cuda
 WORKERS := 4
