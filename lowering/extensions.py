@@ -12,6 +12,7 @@ from tenferro.program import GraphProgram, family_count, family_of, registered_f
 from tenferro.rules.family_id import check_family_id
 
 __all__ = [
+    "GPUS",
     "INLINE",
     "PLATFORMS",
     "lowering_of",
@@ -21,6 +22,7 @@ __all__ = [
 ]
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
+GPUS = ("cuda", "rocm")
 INLINE = "inline"
 """The pseudo-platform of compilers without custom calls."""
 

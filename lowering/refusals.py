@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from lowering.extensions import has_lowering
+from lowering.extensions import GPUS, has_lowering
 from tenferro.errors import UnsupportedError
 from tenferro.ops import StdTensorOp
 from tenferro.ops.analytic import Cos, Expm1, Logistic, Rsqrt, Sin, Tan, Tanh
@@ -62,7 +62,7 @@ REFUSED = (
     Refused(
         (Convolution,),
         lambda dtype: not dtype.is_inexact,
-        ("cuda", "rocm"),
+        GPUS,
         "its library convolves floats only; convert to float64, which is exact up to 2**53",
     ),
 )

@@ -12,6 +12,7 @@ import numpy as np
 
 import tenferro
 from lowering import PLATFORMS, StableHloModule, lower_to_stablehlo, mlir_bindings
+from lowering.extensions import GPUS
 from lowering.guarded import perform
 from tenferro.ad import AdContext
 from tenferro.errors import DTypeError, InvalidConfigError, TenferroError
@@ -21,7 +22,6 @@ from tenferro.program import GraphProgram, hoist_constants
 from tenferro.types import DType, TensorSpec, flatten, unflatten
 from xla_peer.artifact import Artifact
 from xla_peer.manifest import ATTRIBUTE, Constant, Manifest
-from xla_peer.parity.rounding import GPUS
 from xla_peer.pullback import active, float_vjp
 from xla_peer.sampling import random_array, random_arrays
 from xla_peer.storage import (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lowering.emit.emitter import EmitterRows
+from lowering.extensions import GPUS
 from lowering.types import integers
 from lowering.writer import Value, Writer, signature
 from tenferro.ops.contraction import Convolution, DotGeneral
@@ -52,7 +53,7 @@ def convolution(op: Convolution, w: Writer, x: Value, kernel: Value) -> Value:
     """
     if 0 in kernel.shape or 0 in x.shape:
         return w.full(0, w.result)  # because StableHLO has no empty windows; empty sums are 0
-    if w.platform in ("cuda", "rocm") and x.dtype.is_complex:
+    if w.platform in GPUS and x.dtype.is_complex:
         return _complex_convolution(op, w, x, kernel)
     return _convolution(op, w, x, kernel, w.result)
 

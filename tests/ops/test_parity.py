@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import lowering
+from lowering.extensions import GPUS
 from lowering.refusals import refusal
 from tenferro.exec.kernels import KERNELS
 from tenferro.graph import GraphBuilder
@@ -34,7 +35,7 @@ from xla_peer.parity.comparison import compare
 from xla_peer.parity.interpreter import interpreted
 from xla_peer.parity.paths import limits
 from xla_peer.parity.pending import pending_roundings
-from xla_peer.parity.rounding import GPUS, rounding_of
+from xla_peer.parity.rounding import rounding_of
 from xla_peer.parity.ulps import ulps_apart as spacings_apart
 
 BATCH = 60
@@ -140,8 +141,8 @@ def parted(samples: list[OpSample], results: list[Any], platform: str = "cpu") -
             allowed = sample.xla_ulps
             if platform != "cpu":
                 specs = tuple([TensorSpec(x.shape, x.dtype) for x in sample.inputs])
-                known = rounding_of(sample.op, specs, platform)
-                allowed = max(allowed, known.output(y.dtype.kind == "c"))
+                rounding = rounding_of(sample.op, specs, platform)
+                allowed = max(allowed, rounding.output(y.dtype.kind == "c"))
             if apart.size and apart.max() > allowed:
                 worst = np.unravel_index(np.argmax(apart), apart.shape)
                 given = [x[worst] if x.shape == y.shape else "" for x in sample.inputs]
@@ -155,11 +156,11 @@ def rounded_differently(
     rest = iter(results)
     for sample in samples:
         alone = program_of([sample], False)
-        known = pending_roundings(alone, platform=platform)
+        pending = pending_roundings(alone, platform=platform)
         for y, slot in zip(native(sample.op, sample.inputs), alone.output_slots, strict=True):
             result = next(rest)
             apart = np.where(flushed(result, y), 0, spacings_apart(result, y))
-            if not known[slot].differs and apart.any():
+            if not pending[slot].differs and apart.any():
                 yield f"{sample}: {apart.max():.3g} ulps, and nothing rounds"
 
 

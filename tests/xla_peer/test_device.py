@@ -11,6 +11,7 @@ import pytest
 
 import tenferro as tnf
 import xla_peer
+from lowering.extensions import GPUS
 from tenferro import errors
 from tenferro.door import apply
 from tenferro.ops.contraction import DotGeneral
@@ -56,17 +57,17 @@ def test_donated_memory_is_taken(xla: XlaExecutor) -> None:
     x = np.ones(1 << 16)
     step = xla.compile(tnf.compile(lambda state, x: state + x, x, x), donate=["state"])
     assert step.memory_analysis()["alias"] == x.nbytes
-    given = xla.put(x)
-    state = xla.compile(tnf.compile(lambda x: x * 2, x))(given).block_until_ready()
+    buffer = xla.put(x)
+    state = xla.compile(tnf.compile(lambda x: x * 2, x))(buffer).block_until_ready()
     pointer = state.unsafe_buffer_pointer()
-    after = step(state, given).block_until_ready()
+    after = step(state, buffer).block_until_ready()
     assert after.unsafe_buffer_pointer() == pointer
     np.testing.assert_array_equal(after, 3 * x)
 
 
 def test_tensors_of_torch_by_dlpack(xla: XlaExecutor) -> None:
     torch = pytest.importorskip("torch")
-    where = "cuda" if xla.platform in ("cuda", "rocm") else "cpu"
+    where = "cuda" if xla.platform in GPUS else "cpu"
     t = torch.arange(12.0, device=where).reshape(3, 4)
     program = tnf.compile(lambda x: x * 2, tnf.TensorSpec(("m", "n"), "float32"))
     for tensor in (t, t.T):

@@ -10,6 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from lowering.extensions import GPUS
 from tenferro.ops import StdTensorOp
 from tenferro.ops import contraction as co
 from tenferro.ops import elementwise as el
@@ -20,7 +21,6 @@ from xla_peer.executor import XlaExecutor
 from xla_peer.parity.confidence import CONFIDENCE, decision_runs
 from xla_peer.parity.divergence import Divergence, alone, maker, prefix, values_of
 from xla_peer.parity.paths import NativeAndPeer
-from xla_peer.parity.rounding import GPUS
 from xla_peer.parity.sensitivity import moved_outputs, subnormal
 from xla_peer.parity.turns import native_outputs
 from xla_peer.parity.ulps import modulus

@@ -15,6 +15,7 @@ from typing import Any
 
 import ml_dtypes
 
+from lowering.extensions import GPUS
 from tenferro.ops import STD_OPS, Column, StdTensorOp
 from tenferro.ops import analytic as an
 from tenferro.ops import contraction as co
@@ -28,7 +29,7 @@ from tenferro.ops import structural as st
 from tenferro.ops.extension import Extension
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["GPUS", "ROUNDING", "Rounding", "rounding_of"]
+__all__ = ["ROUNDING", "Rounding", "rounding_of"]
 
 Specs = tuple[TensorSpec, ...]
 Terms = Callable[[Any, Specs], int]
@@ -173,7 +174,6 @@ ROUNDING: Column[Rounding] = Column(
 )
 
 
-GPUS = ("cuda", "rocm")
 IN_FLOAT32_ON_A_GPU: Mapping[type[StdTensorOp], Rounding] = {
     el.Divide: Rounding(real=2, complex=16),
     an.Sqrt: Rounding(real=1, complex=80),
