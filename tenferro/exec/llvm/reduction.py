@@ -156,13 +156,13 @@ def arg_reduction(name: str, combine: Combine) -> Row:
 def _leaders(body: Body, x: Tensor, axis: int, y: TensorSpec, beats: str) -> Tensor:
     """The places of extreme values, by rows: values that lead and their places change together, row after row."""
     code, dtype = body.code, x.spec.dtype
-    kind, leaders = TensorSpec(y.shape, dtype), body.memory(TensorSpec(y.shape, dtype))
-    places = body.result(y)
+    spec = TensorSpec(y.shape, dtype)
+    leaders, places = body.memory(spec), body.result(y)
 
     def value_of(row: Index, index: Indices) -> Element:
         return body.at(x, (*index[:axis], row, *index[axis:]))
 
-    body.write(Tensor(kind, lambda index: value_of(0, index), x.reads), leaders)
+    body.write(Tensor(spec, lambda index: value_of(0, index), x.reads), leaders)
     body.write(body.filled(y, 0), places)
 
     def one(number: Index, index: Indices) -> None:
