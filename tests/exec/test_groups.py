@@ -1,5 +1,6 @@
 """Groups with reductions and repeated rows give what one instruction after the other gives."""
 
+import re
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -815,3 +816,58 @@ def test_texts_for_eight_orders_in_memory_are_kept(monkeypatch: pytest.MonkeyPat
     assert [text_of(step) is text for step, text in enumerate(texts, 1)] == [True] * 8
     text_of(9)
     assert text_of(1) is not texts[0]
+
+
+@needs_llvmlite
+@pytest.mark.parametrize(
+    ("shape", "axes", "loops"),
+    [
+        # Extents of loops in the order in which they end. Strips of eight columns come before the rows of which they
+        # read whole lines.
+        ((12, 16), (0, 1), [16, "rows"]),
+        ((12, 16), (1, 0), [8, "rows", 2]),
+        ((12, 19), (1, 0), [8, "rows", 2, 3, "rows"]),
+        ((12, 8), (1, 0), [8, "rows"]),
+        ((7, 24), (1, 0), [24, "rows"]),  # whose lines are shorter than a strip
+        ((9, 10, 16), (2, 1, 0), [8, 10, "rows", 2]),
+        ((9, 10, 16), (0, 2, 1), [8, 10, 2, "rows"]),
+        ((9, 10, 16), (1, 0, 2), [16, 10, "rows"]),
+    ],
+)
+@pytest.mark.parametrize("total", [False, True])
+def test_strips_of_columns_where_an_operand_lies_across(
+    shape: tuple[int, ...],
+    axes: tuple[int, ...],
+    loops: list[Any],
+    total: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from tenferro.exec.llvm.group import CompiledGroup, Walk  # because it needs an extra
+
+    monkeypatch.setattr(group, "SMALLEST", 1)
+
+    def fn(x: Any, y: Any) -> Any:
+        z = x * y + 1.0
+        return (z, tnf.sum(z)) if total else (z, z * y)
+
+    # Memory in the order of the axes, slowest first.
+    x = normal(*[shape[axis] for axis in axes]).transpose(np.argsort(axes))
+    y = normal(*shape)
+    program = tnf.compile(fn, x, y)
+    executors = [tnf.GraphExecutor("K", compiled=compiled) for compiled in (True, False)]
+    (z, other), (expected, expected_other) = [executor.run(program, x, y) for executor in executors]
+    assert np.array_equal(z, expected)
+    np.testing.assert_allclose(other, expected_other, rtol=1e-13)
+
+    steps = executors[0].compile(program).instructions
+    machines = [getattr(step.function, "machine", None) for step in steps]
+    (machine,) = [machine for machine in machines if isinstance(machine, CompiledGroup)]
+    arrays = [y if slot == program.input_slots[1] else x for slot in steps[0].input_slots]
+    walks = [
+        Walk(each.shape, tuple([step // 8 for step in each.strides]))
+        for each in (*arrays, *[z, other][: 1 if total else 2])
+    ]
+    text, _, _ = machine.text_of(tuple(walks), machine.op.lead)
+    counts = re.findall(r" = icmp slt i64 %\S+, (\S+)\n", text)
+    in_order = [*shape[:0:-1], "rows", "rows"]  # in blocks
+    assert [int(n) if n.isdigit() else "rows" for n in counts] == (in_order if total else loops)

@@ -39,6 +39,10 @@ def _reduces(member: ExecInstruction) -> bool:
 
 TEXTS = 8
 """Kept for one group, for arrays that lie in memory in as many ways."""
+STRIP = 8
+"""Elements of the last axis that are taken at once where arrays lie across it: so many lines stay in the nearest cache,
+also where they lie a power of two apart.
+"""
 
 
 @dataclass(frozen=True)
@@ -246,15 +250,43 @@ class _Writer:
         is_long = not extents or extents[-1] >= 2 * CHAINED
         chains = CHAINS if is_long and any([not share.spec.shape for share in shares]) else 1
 
-        def row(index: tuple[Index, ...]) -> None:
-            if len(index) < len(extents) + 1:
-                is_last = len(index) == len(extents)
-                count = extents[len(index) - 1]
-                code.loop(count, lambda i: row((*index, i)), chains=chains if is_last else 1)
-            else:
-                self._row(index, shares)
+        # The order of a total's parts is that of the rows.
+        cut = None if shares or not extents else self._cut()
 
-        code.loop(count, lambda i: row((code.add(i, start),)), chains=1 if extents else chains)
+        def loop(index: tuple[Index, ...], first: Index, width: int) -> None:
+            axis = len(index)
+            if axis == len(extents) + 1:
+                self._row(index, shares)
+            elif axis == cut and width > STRIP:
+                strips, rest = divmod(width, STRIP)
+                code.loop(strips, lambda k: loop(index, code.scaled(k, STRIP), STRIP))
+                if rest:
+                    loop(index, width - rest, rest)
+            elif axis == 0:
+                code.loop(
+                    count,
+                    lambda i: loop((code.add(i, start),), first, width),
+                    chains=1 if extents else chains,
+                )
+            elif axis < len(extents):
+                code.loop(extents[axis - 1], lambda i: loop((*index, i), first, width))
+            else:
+                code.loop(
+                    width, lambda i: loop((*index, code.add(i, first)), first, width), chains=chains
+                )
+
+        loop((), 0, extents[-1] if extents else 0)
+
+    def _cut(self) -> int | None:
+        """The axis outside of whose loop strips of the last axis are taken, so that the lines of arrays that lie across
+        are read whole while a cache holds them; None where none lies so.
+        """
+        near: list[int] = []
+        for walk in self.walks:
+            steps = [abs(step) for step in walk.strides[: self.lead]]
+            if len(steps) == self.lead and steps[-1] >= STRIP and 1 in steps:
+                near.append(steps.index(1))
+        return min(near, default=None)
 
     def _row(self, index: tuple[Index, ...], shares: Sequence[Memory]) -> None:
         """One row, all of its results."""
