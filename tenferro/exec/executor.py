@@ -144,6 +144,9 @@ class GraphExecutor:
         self.memory = Pool(memory_bytes)
         turner = self.compiler.turner if self.compiler else None
         as_array = np.asarray if backend is NUMPY else lambda y: y
+        resources = Resources(self.workers, self.memory, as_array, turner)
+        # For runtimes of extensions, which find the executor as the owner of their caches.
+        self.row_major = Dense("C", resources)
         self.binder = Binder(
             extensions=self.extensions,
             passes=self.passes,
@@ -151,7 +154,7 @@ class GraphExecutor:
             plan=planning(self.compiler, segmented)
             if backend is NUMPY and not check_finite
             else (),
-            resources=Resources(self.workers, self.memory, as_array, turner),
+            resources=resources,
             prints=segmented and backend is NUMPY,
             compiler=self.compiler,
             later=Straightener(self.compiler) if self.compiler and segmented else None,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tenferro.ad.extension_rule import ExtensionAdRule, ExtensionRuleSet, RuleBuilder
 from tenferro.blas import one_blas_thread
 from tenferro.counterparts import open_namespace
+from tenferro.exec.copying import Dense
 from tenferro.exec.expansion_runtime import ExpansionRuntime
 from tenferro.exec.extensions import ExtensionRuntime, HostReferenceRuntime, Routine
 from tenferro.extension.application import apply
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from tenferro.extension.check import ExtensionReport, check_extension
 
 __all__ = [
+    "Dense",
     "ExpansionRuntime",
     "Extension",
     "ExtensionAdRule",

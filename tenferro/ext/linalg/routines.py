@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.extension import one_blas_thread
+from tenferro.extension import Dense, one_blas_thread
 
-__all__ = ["LARGE", "blas_threads_for", "nan_like", "routine", "with_told_workspace"]
+__all__ = ["LARGE", "blas_threads_for", "columns", "nan_like", "routine", "with_told_workspace"]
 
 Array = np.ndarray[Any, Any]
 
@@ -33,6 +33,16 @@ def blas_threads_for(a: Array, by_scipy: bool) -> AbstractContextManager[None]:
     if by_scipy:
         import_module("scipy.linalg")
     return one_blas_thread()
+
+
+def columns(rows: Dense, a: Array) -> Array:
+    """A copy of a batch, each matrix column-major, which a routine may overwrite.
+
+    Args:
+        rows: makes row-major copies; one of the transpose is what is wanted.
+    """
+    copy: Array = rows(np.swapaxes(a, -1, -2))
+    return np.swapaxes(copy, -1, -2)
 
 
 def routine(name: str, *arrays: Array) -> Any:

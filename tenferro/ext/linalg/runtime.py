@@ -13,11 +13,12 @@ from tenferro.ext.linalg import families as fam
 from tenferro.ext.linalg.routines import (
     LARGE,
     blas_threads_for,
+    columns,
     nan_like,
     routine,
     with_told_workspace,
 )
-from tenferro.extension import ExtensionCaches, ExtensionRuntime, Routine
+from tenferro.extension import Dense, ExtensionCaches, ExtensionRuntime, Routine
 
 __all__ = ["LinalgRuntime", "finite_or_nan"]
 
@@ -25,6 +26,8 @@ Array = np.ndarray[Any, Any]
 
 WORK = 32
 """Columns that LAPACK reflects at once, which its room of work is for."""
+ROWS = 32
+"""Right-hand sides of a triangle from which trsm is faster if they are rows."""
 
 
 def each_matrix(function: Callable[..., tuple[Array, ...]], *arrays: Array) -> tuple[Array, ...]:
@@ -39,13 +42,16 @@ def each_matrix(function: Callable[..., tuple[Array, ...]], *arrays: Array) -> t
     )
 
 
-def hermitian(a: Array, order: Literal["C", "F"] = "C") -> Array:
+def hermitian(rows: Dense, a: Array, order: Literal["C", "F"] = "C") -> Array:
     """(a + a^H) / 2, exactly a where it is Hermitian; each matrix of a batch in that order."""
     if order == "F":
         # The transpose of the mean is the mean of the transpose, in rows.
-        return np.swapaxes(hermitian(np.swapaxes(a, -1, -2)), -1, -2)
-    turned = np.swapaxes(a, -1, -2)
-    mean = np.add(a, np.conjugate(turned) if np.iscomplexobj(a) else turned, order="C")
+        return np.swapaxes(hermitian(rows, np.swapaxes(a, -1, -2)), -1, -2)
+    adjoint = np.swapaxes(a, -1, -2)
+    adjoint = np.conjugate(adjoint) if np.iscomplexobj(a) else adjoint
+    is_in_rows = a.strides[-1] <= a.strides[-2]
+    mean: Array = rows(adjoint if is_in_rows else a)
+    mean += a if is_in_rows else adjoint
     mean *= a.dtype.type(0.5)
     return mean
 
@@ -76,11 +82,12 @@ def is_large_in_double(a: Array) -> bool:
     return is_large(a) and a.dtype.char in "dD"
 
 
-def cholesky(op: fam.Cholesky, a: Array) -> Array:
+def cholesky(op: fam.Cholesky, rows: Dense, a: Array) -> Array:
     """NaN in the triangle of a matrix that is not positive definite."""
+    mean = hermitian(rows, a)
     if is_large(a):
-        return each_matrix(_cholesky_of_large, hermitian(a))[0]
-    (low,) = or_nan(lambda x: (np.linalg.cholesky(x),), hermitian(a))
+        return each_matrix(_cholesky_of_large, mean)[0]
+    (low,) = or_nan(lambda x: (np.linalg.cholesky(x),), mean)
     return np.tril(low) if np.isnan(low[..., :1, :1]).any() else low
 
 
@@ -90,10 +97,10 @@ def _cholesky_of_large(a: Array) -> tuple[Array]:
     return (np.tril(np.full_like(a, np.nan)) if info > 0 else upper.T,)
 
 
-def qr(op: fam.Qr, a: Array) -> Any:
+def qr(op: fam.Qr, rows: Dense, a: Array) -> Any:
     """QR by Householder reflections."""
     if is_large(a):
-        return each_matrix(partial(_qr_of_large, op), a)
+        return each_matrix(partial(_qr_of_large, op), columns(rows, a))
     if not op.vectors:
         rows = a.shape[-2] if op.full else min(a.shape[-2:])
         r: Any = np.linalg.qr(a, "r")
@@ -103,9 +110,9 @@ def qr(op: fam.Qr, a: Array) -> Any:
 
 
 def _qr_of_large(op: fam.Qr, a: Array) -> tuple[Array, ...]:
-    """QR by geqrf and orgqr on column-major matrices: NumPy would transpose them there and back."""
+    """QR by geqrf and orgqr, in place on a column-major matrix: NumPy would transpose it there and back."""
     m, n = a.shape
-    packed, factors, _, _ = routine("geqrf", a)(a, lwork=WORK * n)
+    packed, factors, _, _ = routine("geqrf", a)(a, lwork=WORK * n, overwrite_a=1)
     k = m if op.full else min(m, n)
     r = np.triu(packed[:k])
     if not op.vectors:
@@ -128,30 +135,33 @@ def finite_or_nan(function: Callable[[Array], tuple[Array, ...]], a: Array) -> t
     return results
 
 
-def svd(op: fam.Svd, a: Array) -> Any:
+def svd(op: fam.Svd, rows: Dense, a: Array) -> Any:
     """The singular value decomposition by divide and conquer."""
     if is_large_in_double(a):
-        return finite_or_nan(partial(each_matrix, partial(_svd_of_large, op)), a)
+        of_each = partial(each_matrix, partial(_svd_of_large, op))
+        return finite_or_nan(lambda x: of_each(columns(rows, x)), a)
     if not op.vectors:
         return finite_or_nan(lambda x: (np.linalg.svd(x, compute_uv=False),), a)
     return finite_or_nan(lambda x: tuple(np.linalg.svd(x, full_matrices=op.full)), a)
 
 
 def _svd_of_large(op: fam.Svd, a: Array) -> tuple[Array, ...]:
-    """The singular value decomposition by gesdd; NaN where it fails."""
+    """The singular value decomposition by gesdd, on a column-major matrix that it destroys; NaN where it fails."""
     options = {"compute_uv": op.vectors, "full_matrices": op.full}
-    u, s, vh, info = with_told_workspace("gesdd", a, *a.shape, **options)
+    u, s, vh, info = with_told_workspace("gesdd", a, *a.shape, overwrite_a=True, **options)
     results = (u, s, vh) if op.vectors else (s,)
     return nan_like(results) if info else results
 
 
-def eigh(op: fam.Eigh, a: Array) -> Any:
+def eigh(op: fam.Eigh, rows: Dense, a: Array) -> Any:
     """Eigenvalues and eigenvectors of the Hermitian part by divide and conquer."""
     if is_large_in_double(a):
-        return finite_or_nan(partial(each_matrix, partial(_eigh_of_large, op)), hermitian(a, "F"))
+        of_each = partial(each_matrix, partial(_eigh_of_large, op))
+        return finite_or_nan(of_each, hermitian(rows, a, "F"))
+    mean = hermitian(rows, a)
     if not op.vectors:
-        return finite_or_nan(lambda x: (np.linalg.eigvalsh(x),), hermitian(a))
-    return finite_or_nan(lambda x: tuple(np.linalg.eigh(x)), hermitian(a))
+        return finite_or_nan(lambda x: (np.linalg.eigvalsh(x),), mean)
+    return finite_or_nan(lambda x: tuple(np.linalg.eigh(x)), mean)
 
 
 def _eigh_of_large(op: fam.Eigh, a: Array) -> tuple[Array, ...]:
@@ -163,7 +173,7 @@ def _eigh_of_large(op: fam.Eigh, a: Array) -> tuple[Array, ...]:
     return nan_like(results) if info else results
 
 
-def eig(op: fam.Eig, a: Array) -> Any:
+def eig(op: fam.Eig, rows: Dense, a: Array) -> Any:
     """Complex throughout."""
     kind = np.complex64 if a.dtype in (np.float32, np.complex64) else np.complex128
     if not op.vectors:
@@ -171,24 +181,24 @@ def eig(op: fam.Eig, a: Array) -> Any:
     return finite_or_nan(lambda x: tuple(y.astype(kind) for y in np.linalg.eig(x)), a)
 
 
-def lu(op: fam.Lu, a: Array) -> Any:
-    """LU by getrf; pivots as a permutation."""
+def lu(op: fam.Lu, rows: Dense, a: Array) -> Any:
+    """LU by getrf, in place on a copy; pivots as a permutation."""
     getrf, laswp = routine("getrf", a), routine("laswp", np.empty(0))
 
     def one(matrix: Array) -> tuple[Array, Array]:
         m = matrix.shape[0]
         if matrix.size == 0:
             return matrix, np.arange(m)
-        packed, pivots, _ = getrf(matrix)
+        packed, pivots, _ = getrf(matrix, overwrite_a=1)
         order = laswp(np.arange(m, dtype=np.float64)[:, None], pivots)
         return packed, order[:, 0].astype(np.int64)
 
     if a.shape[:-2] and 0 in a.shape[:-2]:
         return a, np.zeros(a.shape[:-1], np.int64)
-    return each_matrix(one, a)
+    return each_matrix(one, columns(rows, a))
 
 
-def lu_solve(op: fam.LuSolve, a: Array, packed: Array, perm: Array, b: Array) -> Array:
+def lu_solve(op: fam.LuSolve, rows: Dense, a: Array, packed: Array, perm: Array, b: Array) -> Array:
     """Solve by two trsm; A[perm] = L U, so that A^T X = B is U^T L^T X[perm] = B."""
     if b.size == 0:
         return b
@@ -197,19 +207,21 @@ def lu_solve(op: fam.LuSolve, a: Array, packed: Array, perm: Array, b: Array) ->
 
     def one(packed: Array, perm: Array, right: Array) -> tuple[Array]:
         if op.transpose == "N":
-            return (triangular_solve(up, packed, triangular_solve(low, packed, right[perm])),)
-        solution = np.empty_like(right)
-        solution[perm] = triangular_solve(low, packed, triangular_solve(up, packed, right))
+            middle = triangular_solve(low, rows, packed, right[perm])
+            return (triangular_solve(up, rows, packed, middle),)
+        middle = triangular_solve(up, rows, packed, right)
+        solution = np.empty_like(middle)
+        solution[perm] = triangular_solve(low, rows, packed, middle)
         return (solution,)
 
     return each_matrix(one, packed, perm, b)[0]
 
 
-def triangular_solve(op: fam.TriangularSolve, a: Array, b: Array) -> Array:
+def triangular_solve(op: fam.TriangularSolve, rows: Dense, a: Array, b: Array) -> Array:
     """Solve by trsm; infinite where the diagonal has a zero.
 
-    Neither matrix is transposed in memory: a row-major matrix is its transpose in columns, and op(A) X = B is
-    X^T op(A)^T = B^T.
+    A row-major matrix is its transpose in columns. Many right-hand sides are rows: op(A) X = B is
+    X^T op(A)^T = B^T, which is sooner there.
     """
     from scipy.linalg import blas
 
@@ -218,7 +230,10 @@ def triangular_solve(op: fam.TriangularSolve, a: Array, b: Array) -> Array:
     (trsm,) = blas.get_blas_funcs(("trsm",), (a, b))
 
     def one(matrix: Array, right: Array) -> tuple[Array]:
-        in_rows = right.flags.c_contiguous
+        in_rows = right.shape[1] >= ROWS
+        right = right.T if in_rows else right
+        is_own = not right.flags.f_contiguous
+        right = columns(rows, right) if is_own else right
         # The factor on that side of X, as (transposed, conjugate) of the matrix.
         turned, conjugate = (op.transpose != "N") != in_rows, op.transpose == "C"
         lower = op.lower
@@ -230,18 +245,19 @@ def triangular_solve(op: fam.TriangularSolve, a: Array, b: Array) -> Array:
         solution = trsm(
             1.0,
             matrix,
-            right.T if in_rows else right,
+            right,
             side=in_rows,
             lower=lower,
             trans_a=trans,
             diag=op.unit_diagonal,
+            overwrite_b=is_own,
         )
         return (solution.T if in_rows else solution,)
 
     return each_matrix(one, a, b)[0]
 
 
-def solve(op: fam.Solve, a: Array, b: Array) -> Array:
+def solve(op: fam.Solve, rows: Dense, a: Array, b: Array) -> Array:
     """Solve by gesv; not finite where a matrix is singular."""
     if op.transpose != "N":
         a = np.swapaxes(a, -1, -2)
@@ -262,7 +278,7 @@ def solve(op: fam.Solve, a: Array, b: Array) -> Array:
     return each_matrix(one, a, b)[0]
 
 
-def distinct(op: fam.Distinct, values: Array) -> Array:
+def distinct(op: fam.Distinct, rows: Dense, values: Array) -> Array:
     """The values themselves.
 
     Raises:
@@ -339,5 +355,6 @@ class LinalgRuntime(ExtensionRuntime):
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
         """The outputs of the op's kernel, computed by LAPACK."""
         kernel, is_by_scipy = KERNELS[type(op)]
+        rows = getattr(caches.owner, "row_major", None) or Dense("C")
         with blas_threads_for(inputs[0], is_by_scipy(inputs[0])):
-            return kernel(op, *inputs)
+            return kernel(op, rows, *inputs)
