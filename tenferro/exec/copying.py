@@ -74,14 +74,22 @@ class Dense:
             return np.array(x, order=self.order, copy=True)
         memory = self.resources.memory
         out = np.ndarray(x.shape, x.dtype, memory.lend(x.nbytes), order=self.order)
+        self._copy_of(x)(out, x, self.resources)
+        return out
+
+    def is_worth(self, x: Any) -> bool:
+        """Whether copies of such arrays are walked in another order than NumPy's, which would wait for memory."""
+        return x.nbytes >= TURNED and self._copy_of(x).walk is not _by_numpy
+
+    def _copy_of(self, x: Any) -> Copy:
         layout = x.shape, x.strides, x.itemsize
         copy = self._copies.get(layout)
         if copy is None:
             if len(self._copies) >= LAYOUTS:
                 self._copies.clear()
+            out = np.empty(x.shape, x.dtype, order=self.order)
             copy = self._copies[layout] = Copy(out, x)
-        copy(out, x, self.resources)
-        return out
+        return copy
 
 
 class Copy:

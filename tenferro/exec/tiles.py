@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from tenferro.exec.copying import STREAMED
+from tenferro.exec.copying import STREAMED, Dense
 from tenferro.exec.runner import Runner
 from tenferro.exec.runtime.numpy_state import BUFFER, buffer_for, numpy_state
 from tenferro.exec.runtime.resources import Resources
@@ -93,6 +93,7 @@ class TilesFunction:
         self._moved = 0
         self._bodies = {lead: Runner(body) for lead, body in op.bodies.items()}
         self._walks: dict[Strides, Callable[..., Any]] = {}
+        self._rows = Dense("C", resources)
 
     def in_order(self, order: Literal["F", "C"], numbers: Sequence[int]) -> TilesFunction:
         """The same with some results in an order, as far as it costs less than a copy."""
@@ -133,10 +134,20 @@ class TilesFunction:
         workers, scratch = self.resources.workers, self.resources.memory.scratch
         code: Callable[..., Any] | None = None
         is_for_one_run = False
+        # Compiled code takes strips of such operands, but where the order of elements is that of sums.
+        is_cut = self.machine is not None and layout.order == "C" and not op.totals
+        across = [] if is_cut else [n for n, x in enumerate(arrays) if self._lies_across(layout, x)]
+
+        def views_of(arrays: Sequence[Any]) -> list[Any]:
+            views = list(map(layout.view, arrays))
+            for n in across:
+                views[n] = self._rows(views[n])
+            return views
+
         # Along rows of column-major arrays compiled code would take its steps from line to line of the cache.
         if self.machine is not None and layout.order == "C" and all(map(_has_whole_steps, arrays)):
             every = [*arrays, *[layout.empty(shape, dtype, None) for shape, dtype in outs]]
-            views = list(map(layout.view, every))
+            views = views_of(every)
             code, scratch_bytes, is_for_one_run = self.machine.function(views, layout.lead)
             sizes = [max(1, scratch_bytes)]
 
@@ -160,7 +171,7 @@ class TilesFunction:
                 )
             ]
             totals = [np.empty(shape, dtype) for shape, dtype in shares]
-            views = [layout.view(x) for x in (*arrays, *written)]
+            views = views_of([*arrays, *written])
 
             def work(start: int, stop: int) -> None:
                 with scratch(sizes) if sizes else nullcontext([]) as pieces:
@@ -208,6 +219,15 @@ class TilesFunction:
             return results[0] if len(results) == 1 else results
 
         return walk, is_for_one_run
+
+    def _lies_across(self, layout: Layout, x: Any) -> bool:
+        """Whether an operand is sooner read from a copy in the order of the walk: NumPy would read a line of the cache
+        for each element.
+        """
+        view = layout.view(x)
+        if layout.order != "C" or view.ndim < 2 or not all(view.strides):
+            return False
+        return self._rows.is_worth(view)
 
     def _turning(
         self, columns: TurnedRows, code: Any, operands: int, results: int

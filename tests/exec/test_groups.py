@@ -11,7 +11,7 @@ import pytest
 import tenferro as tnf
 from tenferro.door import apply_one
 from tenferro.exec import tiles
-from tenferro.exec.copying import STREAMED
+from tenferro.exec.copying import STREAMED, Dense
 from tenferro.exec.llvm.folding import BLOCK
 from tenferro.exec.llvm.link import is_installed
 from tenferro.exec.plan import group
@@ -794,6 +794,58 @@ def test_extremes_of_many_numbers_go_in_chains(
     assert text.count('!"llvm.loop.interleave.count", i32 4}') == chained
     branches = [line for line in text.splitlines() if ", !llvm.loop !" in line]
     assert len(branches) == chained
+
+
+ACROSS = {
+    # Columns that are a power of two apart evict each other's lines.
+    "columns": (lambda x: np.asfortranarray(x), 1),
+    "rows": (lambda x: x, 0),
+    "columns that lie well": (lambda x: np.asfortranarray(x[:-3, :-3]), 0),
+    "small columns": (lambda x: np.asfortranarray(x[:64]), 0),
+    "a repeated row": (lambda x: np.broadcast_to(x[0], x.shape), 0),
+    "planes": (lambda x: x.reshape(2, 128, 256).transpose(0, 2, 1), 1),
+}
+
+
+@pytest.mark.parametrize("lies", ACROSS)
+@pytest.mark.parametrize("total", [False, True])
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=needs_llvmlite)])
+def test_operands_that_lie_across_are_copied_first(
+    lies: str, total: bool, compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless compiled code takes strips of them."""
+    arrange, count = ACROSS[lies]
+    monkeypatch.setattr(group, "SMALLEST", 1)
+    y = arrange(normal(256, 256))
+    x = normal(*y.shape)
+    before = y.copy()
+
+    def fn(x: Any, y: Any, z: Any) -> Any:
+        w = x * y + z
+        return (tnf.sum(w), tnf.max(w)) if total else (w, w * x)
+
+    copied = list[Any]()
+    original = Dense.__call__
+
+    def dense(self: Dense, x: Any) -> Any:
+        copied.append(original(self, x))
+        return copied[-1]
+
+    monkeypatch.setattr(Dense, "__call__", dense)
+    program = tnf.compile(fn, x, y, x)
+    executor = tnf.GraphExecutor("K", compiled=compiled, passes=())
+    for _ in range(2):
+        copied.clear()
+        first, second = executor.run(program, x, y, x)
+    assert len(copied) == (count if total or not compiled else 0)
+    w = x * before + x
+    if total:
+        np.testing.assert_allclose(first, w.sum(), rtol=1e-11)
+        assert second == w.max()
+    else:
+        assert np.array_equal(first, w)
+        assert np.array_equal(second, w * x)
+    np.testing.assert_array_equal(y, before)
 
 
 @needs_llvmlite

@@ -114,7 +114,7 @@ def _qr_of_large(op: fam.Qr, a: Array) -> tuple[Array, ...]:
     m, n = a.shape
     packed, factors, _, _ = routine("geqrf", a)(a, lwork=WORK * n, overwrite_a=1)
     k = m if op.full else min(m, n)
-    r = np.triu(packed[:k])
+    r = np.tril(packed[:k].T).T  # because masks are row-major
     if not op.vectors:
         return (r,)
     if k > n:
