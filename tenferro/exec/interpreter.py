@@ -69,13 +69,14 @@ def _call(
 ) -> Sequence[Any]:
     """The results of one step, put where the schedule says."""
     options: dict[str, Any] = {}
-    if step.places and isinstance(step.places[0], Over):
-        options["out"] = slots[step.places[0].slot]
+    if step.under is not None:
+        options["out"] = slots[step.under]
     elif step.places:
         memory = program.resources.memory
         options["into"] = [
             arena[target.offset : target.offset + target.size] if isinstance(target, Arena)
             else memory.lend(target.size) if isinstance(target, Lent)
+            else slots[target.slot] if isinstance(target, Over)
             else None
             for target in step.places
         ]  # fmt: skip

@@ -42,7 +42,7 @@ __all__ = [
 
 
 class Over(NamedTuple):
-    """The memory of an operand that dies; the kernel takes it as `out`."""
+    """The memory of an operand that dies; the kernel takes the operand as `out`, a group as an entry of `into`."""
 
     slot: int
 
@@ -240,6 +240,12 @@ class ExecInstruction(NamedTuple):
     def is_elementwise(self) -> bool:
         """Whether each element of the result is made of the operands' elements in its place."""
         return getattr(self.kernel, "elementwise", False)
+
+    @property
+    def under(self) -> int | None:
+        """The operand that dies whose memory the kernel takes as `out`; a group takes such as entries of `into`."""
+        target = self.places[0] if self.places and not isinstance(self.op, Tiles) else None
+        return target.slot if isinstance(target, Over) else None
 
     def __str__(self) -> str:
         results = ", ".join([

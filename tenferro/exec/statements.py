@@ -118,8 +118,8 @@ class Writer:
         if isinstance(function, Expression) and not isinstance(function, Change):
             call = function.written(arguments, self.names.value)
         else:
-            if step.places and isinstance(step.places[0], Over):
-                arguments.append(f"out={self.name_of(step.places[0].slot)}")
+            if step.under is not None:
+                arguments.append(f"out={self.name_of(step.under)}")
             elif step.places:
                 arguments.append(f"into=[{', '.join(map(self._bytes, step.places))}]")
             call = f"{self.names.function(step)}({', '.join(arguments)})"
@@ -137,4 +137,6 @@ class Writer:
         if isinstance(target, Lent):
             self.names.values["lend"] = self.program.resources.memory.lend
             return f"lend({target.size})"
+        if isinstance(target, Over):
+            return self.name_of(target.slot)
         return "None"

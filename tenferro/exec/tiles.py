@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise, repeat
+from itertools import pairwise
 from math import prod
 from typing import Any, Literal, Protocol
 
@@ -56,9 +56,14 @@ Strides = tuple[tuple[int, ...], ...]
 class Machine(Protocol):
     """Compiled code for groups."""
 
-    def function(self, arrays: Sequence[Any], lead: int) -> tuple[Callable[..., Any], int, bool]:
+    def function(
+        self, arrays: Sequence[Any], lead: int, over: tuple[tuple[int, int], ...]
+    ) -> tuple[Callable[..., Any], int, bool]:
         """The function of pointers to arrays, shares and scratch, and of rows from where to where, for arrays that
         lie in memory as these do; bytes of scratch; and whether it is for one run.
+
+        Args:
+            over: numbers of results that are written over operands, and of these.
         """
         ...
 
@@ -108,19 +113,20 @@ class TilesFunction:
         """The results, then the totals.
 
         Args:
-            into: for each result the bytes that it is written to, or None for memory of its own.
+            into: for each result the bytes that it is written to, the operand that it is written over if they lie
+                alike, or None for memory of its own. Of one group it is always the same.
         """
         strides = tuple([x.strides for x in arrays])
         walk = self._walks.get(strides)
         if walk is None:
             if len(self._walks) >= WALKS:
                 self._walks.clear()
-            walk, is_for_one_run = self._walk(arrays)
+            walk, is_for_one_run = self._walk(arrays, into or ())
             if not is_for_one_run:
                 self._walks[strides] = walk
         return walk(arrays, into)
 
-    def _walk(self, arrays: Sequence[Any]) -> tuple[Callable[..., Any], bool]:
+    def _walk(self, arrays: Sequence[Any], into: Sequence[Any]) -> tuple[Callable[..., Any], bool]:
         """The function of arrays that lie in memory as these do, and whether it is for one run."""
         op, layout = self.op, self._layout(arrays)
         extents = layout.shape(op.shape)
@@ -144,11 +150,19 @@ class TilesFunction:
                 views[n] = self._rows(views[n])
             return views
 
+        made = [layout.empty(shape, dtype, None) for shape, dtype in outs]
+        # By number of a result that of the operand that it is for, and is written over where both lie alike.
+        under = {n: k for n, y in enumerate(into) for k, x in enumerate(arrays) if x is y}
+        may_turn = () if self.columns is None else self.columns.numbers
+        over = {
+            n: k
+            for n, k in under.items()
+            if made[n].strides == arrays[k].strides and n not in may_turn
+        }
         # Along rows of column-major arrays compiled code would take its steps from line to line of the cache.
         if self.machine is not None and layout.order == "C" and all(map(_has_whole_steps, arrays)):
-            every = [*arrays, *[layout.empty(shape, dtype, None) for shape, dtype in outs]]
-            views = views_of(every)
-            code, scratch_bytes, is_for_one_run = self.machine.function(views, layout.lead)
+            views, pairs = views_of([*arrays, *made]), tuple(over.items())
+            code, scratch_bytes, is_for_one_run = self.machine.function(views, layout.lead, pairs)
             sizes = [max(1, scratch_bytes)]
 
         cost = cost_of(op) * op.widest / 8 * (COMPILED if code else 1.0)
@@ -162,14 +176,16 @@ class TilesFunction:
             if columns and not turning:
                 turning = self._turning(columns, code, len(arrays), len(outs))
             turned = columns.numbers if columns and turning else ()
-            written = [
-                self._column_major(shape, dtype, memory)
-                if n in turned
-                else layout.empty(shape, dtype, memory)
-                for n, ((shape, dtype), memory) in enumerate(
-                    zip(outs, into or repeat(None), strict=False)
-                )
-            ]
+            written = list[Any]()
+            for n, (shape, dtype) in enumerate(outs):
+                memory = into[n] if into else None
+                if n in over:
+                    written.append(memory)
+                    continue
+                if n in under:
+                    memory = self.resources.memory.lend(prod(shape) * dtype.itemsize)
+                empty = self._column_major if n in turned else layout.empty
+                written.append(empty(shape, dtype, memory))
             totals = [np.empty(shape, dtype) for shape, dtype in shares]
             views = views_of([*arrays, *written])
 

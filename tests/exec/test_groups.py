@@ -659,7 +659,7 @@ class Walks(TilesFunction):
     prepared = 0
     is_for_one_run = False
 
-    def _walk(self, arrays: Any) -> Any:
+    def _walk(self, arrays: Any, into: Any) -> Any:
         self.prepared += 1
         return (lambda arrays, into: self.prepared), self.is_for_one_run
 

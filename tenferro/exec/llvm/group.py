@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 from tenferro.exec.llvm.code import (
     Code,
@@ -37,6 +37,7 @@ def _reduces(member: ExecInstruction) -> bool:
     return type(member.op) in TOTALS
 
 
+Pairs: TypeAlias = tuple[tuple[int, int], ...]
 TEXTS = 8
 """Kept for one group, for arrays that lie in memory in as many ways."""
 STRIP = 8
@@ -84,36 +85,45 @@ class CompiledGroup:
         specs = [*[types[s] for s in step.input_slots], *step.op.results]
         self.text, _, _ = self.text_of(tuple(map(_dense, specs)), step.op.lead)
 
-    def function(self, arrays: Sequence[Any], lead: int) -> tuple[Callable[..., int], int, bool]:
+    def function(
+        self, arrays: Sequence[Any], lead: int, over: Pairs = ()
+    ) -> tuple[Callable[..., int], int, bool]:
         """The function for arrays that lie in memory as these do, bytes of scratch that it needs, and whether it is for
         one run of the group, after which there is a faster one.
 
         It takes a pointer to each array and to the shares of each total, one to scratch, and the rows from
         where to where. The arrays' elements lie whole elements apart.
+
+        Args:
+            over: numbers of results that are written over operands, and of these, which lie in memory alike.
         """
         walks = tuple(
             [Walk(x.shape, tuple([step // x.itemsize for step in x.strides])) for x in arrays]
         )
-        text, scratch, work = self.text_of(walks, lead)
+        text, scratch, work = self.text_of(walks, lead, over)
         pointers = len(arrays) + len(self.op.totals) + 1
         function = self.linker.function_for_one_call(text, work, pointers, numbers=2)
         if function is not None:
             return function, scratch, True
         return self.linker.function(text, pointers, numbers=2), scratch, False
 
-    def text_of(self, walks: tuple[Walk, ...], lead: int) -> tuple[str, int, Work | None]:
+    def text_of(
+        self, walks: tuple[Walk, ...], lead: int, over: Pairs = ()
+    ) -> tuple[str, int, Work | None]:
         """The text, bytes of scratch, and the work of all rows, by estimate; None where LLVM's passes
         decide the order of a sum.
         """
-        return self._texts.get((walks, lead), lambda: self._written(walks, lead))
+        return self._texts.get((walks, lead, over), lambda: self._written(walks, lead, over))
 
-    def _written(self, walks: Sequence[Walk], lead: int) -> tuple[str, int, Work | None]:
+    def _written(
+        self, walks: Sequence[Walk], lead: int, over: Pairs
+    ) -> tuple[str, int, Work | None]:
         code = self.linker.processor.code()
         body = Body(code)
-        writer = _Writer(self.op, self.rows, code, body, walks, lead)
+        writer = _Writer(self.op, self.rows, code, body, walks, lead, over)
         with code.times(prod(self.op.shape[:1])):
             writer.write()
-        names = [*writer.pointers, *writer.shares, "%scratch"]
+        names = [*writer.names, *writer.shares, "%scratch"]
         text = _entered(code, names, ("%start", "%stop")) + code.lanes_text()
         totals = zip(self.rows.totals, self.op.totals, strict=True)
         is_ordered = not any([_is_in_any_order(op, spec) for op, spec in totals])
@@ -196,11 +206,23 @@ class _Writer:
     """Writes the function of a group for arrays that lie in memory in one way."""
 
     def __init__(
-        self, op: Tiles, rows: Rows, code: Code, body: Body, walks: Sequence[Walk], lead: int
+        self,
+        op: Tiles,
+        rows: Rows,
+        code: Code,
+        body: Body,
+        walks: Sequence[Walk],
+        lead: int,
+        over: Pairs,
     ) -> None:
         self.op, self.rows, self.code, self.body = op, rows, code, body
         self.walks, self.lead = walks, lead
-        self.pointers = [f"%a{number}" for number in range(len(walks))]
+        self.names = [f"%a{number}" for number in range(len(walks))]
+        # One name for one memory, because pointers of different names lie apart.
+        self.pointers = list(self.names)
+        operands = len(walks) - len(op.results)
+        for result, operand in over:
+            self.pointers[operands + result] = self.pointers[operand]
         self.shares = [f"%s{number}" for number in range(len(op.totals))]
         self.emitter = Emitter(body, lambda program: program)
 

@@ -1,7 +1,8 @@
 """Place: the memory of each result, and the values that die with each step.
 
 A large value that stays inside gets a place in one piece of memory, by the span of steps over which it is needed;
-what leaves gets memory that comes back; a ufunc writes over an operand that dies, if nobody else looks at it.
+what leaves gets memory that comes back; a ufunc, or a group, writes over an operand that dies, if nobody else looks
+at it.
 """
 
 from __future__ import annotations
@@ -10,12 +11,21 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from tenferro.aligned import rounded
 from tenferro.exec.expression import Change
-from tenferro.exec.plan.alias import Aliases, aliases
-from tenferro.exec.schedule import Arena, ExecInstruction, ExecProgram, Lent, Over, Place, Tiles
+from tenferro.exec.plan.alias import Aliases, aliases, may_view
+from tenferro.exec.schedule import (
+    Arena,
+    ExecInstruction,
+    ExecProgram,
+    Lent,
+    Over,
+    Place,
+    Tiles,
+    Write,
+)
 from tenferro.ops.extension import Extension
 from tenferro.program import last_uses
 from tenferro.program.memory_plan import Block, MemoryPlan
@@ -54,13 +64,14 @@ def place(program: ExecProgram, owned: Iterable[int] = ()) -> ExecProgram:
     """
     program, aliasing = free(program), aliases(program)
     aliasing = replace(aliasing, foreign=aliasing.foreign - frozenset(owned))
-    spans, leaving = _spans(program, aliasing) if _has_large(program) else ({}, set[int]())
+    spans, leaving, over = _spans(program, aliasing, owned) if _has_large(program) else _NOWHERE
     memory = plan_memory([
         Block(slot, program.types[slot].nbytes, *span)
         for slot, span in spans.items()
         if slot not in leaving
     ])  # fmt: skip
     blocks = {block.slot: block for block in memory.blocks}
+    blocks |= {slot: blocks[each.root] for slot, each in over.items() if each.root in blocks}
     steps: list[ExecInstruction] = []
     watch = _Watch(aliasing, blocks, owned)
     for step in program.instructions:
@@ -68,7 +79,8 @@ def place(program: ExecProgram, owned: Iterable[int] = ()) -> ExecProgram:
         places: tuple[Place | None, ...] = () if slot is None else (Over(slot),)
         if spans and not places:
             places = tuple([
-                Arena(blocks[slot].offset, blocks[slot].size) if slot in blocks
+                Over(over[slot].operand) if slot in over
+                else Arena(blocks[slot].offset, blocks[slot].size) if slot in blocks
                 else Lent(program.types[slot].nbytes) if slot in leaving
                 else None
                 for slot in _placeable(step)
@@ -93,22 +105,82 @@ def _placeable(step: ExecInstruction) -> tuple[int, ...]:
     return step.output_slots if getattr(step.function, "takes_places", False) else ()
 
 
-def _spans(program: ExecProgram, aliasing: Aliases) -> tuple[dict[int, tuple[int, int]], set[int]]:
-    """From which to which step large values are needed that can have places, and those that leave."""
+class _Overwritten(NamedTuple):
+    """Where a result of a group goes that is written over an operand: the operand, and the value that has the place."""
+
+    operand: int
+    root: int
+
+
+_Spans: TypeAlias = tuple[dict[int, tuple[int, int]], set[int], dict[int, _Overwritten]]
+_NOWHERE: _Spans = ({}, set(), {})
+
+
+def _spans(program: ExecProgram, aliasing: Aliases, owned: Iterable[int]) -> _Spans:
+    """From which to which step large values are needed that can have places, those that leave, and results of groups
+    that are written over an operand, whose place is theirs.
+    """
     spans: dict[int, tuple[int, int]] = {}
     leaving: set[int] = set()
+    over: dict[int, _Overwritten] = {}
+    watch = _Watch(aliasing, {}, owned)
+
+    def roots_of(slot: int) -> set[int]:
+        roots = [over[root].root if root in over else root for root in aliasing.roots[slot]]
+        return spans.keys() & roots
+
     for number, step in enumerate(program.instructions):
-        read = {root for slot in step.input_slots for root in aliasing.roots[slot]} & spans.keys()
+        read = {root for slot in step.input_slots for root in roots_of(slot)}
         spans.update([(root, (spans[root][0], number)) for root in read])
         if isinstance(step.op, Extension):
             leaving |= read  # because a runtime may keep what it is given
+        # Those that nobody else looks at, and that a runtime has not seen.
+        dying = [slot for slot in step.frees if watch.is_alone(slot) and roots_of(slot) - leaving]
         for slot in _placeable(step):
             spec = program.types[slot]
             if spec.is_static and spec.nbytes >= SMALLEST_BLOCK:
-                spans[slot] = number, number
+                operand = _operand_under(step, slot, dying, program.types)
+                if operand is None:
+                    spans[slot] = number, number
+                else:
+                    dying.remove(operand)
+                    (root,) = roots_of(operand)
+                    over[slot] = _Overwritten(operand, root)
+        watch.step(step)
     for slot in program.output_slots:
-        leaving.update(aliasing.roots[slot])
-    return spans, leaving & spans.keys()
+        leaving |= roots_of(slot)
+    return spans, leaving, over
+
+
+def _operand_under(
+    step: ExecInstruction, slot: int, dying: Iterable[int], types: Sequence[Any]
+) -> int | None:
+    """The dying operand of a group that a result may be written over, tile by tile; None where there is none."""
+    op = step.op
+    if not isinstance(op, Tiles) or op.lead < len(op.shape):
+        return None
+    for operand in dying:
+        if operand in step.input_slots and types[operand] == types[slot]:
+            target = len(op.results) + len(op.totals) - step.output_slots.index(slot)
+            bodies = op.bodies.values()
+            if all([_is_read_before(body, operand, body.input_slots[-target]) for body in bodies]):
+                return operand
+    return None
+
+
+def _is_read_before(body: ExecProgram, operand: int, target: int) -> bool:
+    """Whether a tile of an operand is read by nothing after the target's is written, and looked at by nothing."""
+    is_written = False
+    for step in body.instructions:
+        if operand in step.input_slots and (is_written or may_view(step)):
+            return False
+        is_target = isinstance(step.op, Write) and step.input_slots[0] == target
+        if is_target or Over(target) in step.places:
+            # A ufunc reads an element before it writes it.
+            if operand in step.input_slots and not (is_target or step.is_ufunc):
+                return False
+            is_written = True
+    return True
 
 
 class _Watch:
@@ -128,10 +200,14 @@ class _Watch:
         for slot in step.input_slots[:1] if is_change else step.frees:
             if slot not in step.frees:
                 continue
-            is_alone = self.aliasing.roots[slot] == (slot,) and self.lookers.get(slot) == 1
-            if is_alone and slot not in self.blocks and types[slot] == step.output_types[0]:
+            is_free = self.is_alone(slot) and slot not in self.blocks
+            if is_free and types[slot] == step.output_types[0]:
                 return slot
         return None
+
+    def is_alone(self, slot: int) -> bool:
+        """Whether nothing but the value looks at its memory."""
+        return self.aliasing.roots[slot] == (slot,) and self.lookers.get(slot) == 1
 
     def step(self, step: ExecInstruction) -> None:
         """Count the values that a step adds and frees."""

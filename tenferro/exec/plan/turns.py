@@ -22,7 +22,7 @@ from tenferro.exec.plan.ranges import Range, fits, range_of_constant
 from tenferro.exec.plan.rewrite import SPREADING, as_array, rewritten
 from tenferro.exec.plan.ungroup import ungrouped
 from tenferro.exec.plan.zeros import has_negative_zeros, without_negative_zeros
-from tenferro.exec.schedule import ExecInstruction, ExecProgram, Over
+from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.ops.control import Scan, While
 from tenferro.ops.elementwise import Add
 from tenferro.ops.structural import BroadcastInDim, Reshape, Reverse, Slice, Transpose
@@ -277,9 +277,7 @@ class _Carry:
     def _bases(self, body: ExecProgram) -> Mapping[int, int]:
         """For each owned carry the slot with its memory after a turn: an input, or a value of the turn."""
         over = {
-            step.output_slots[0]: step.places[0].slot
-            for step in body.instructions
-            if step.places and isinstance(step.places[0], Over)
+            step.output_slots[0]: step.under for step in body.instructions if step.under is not None
         }
         bases: dict[int, int] = {}
         for slot, output in zip(self.inputs, self.outputs, strict=True):
@@ -295,9 +293,8 @@ class _Carry:
         orders: dict[int, str] = {}
         made_over: dict[int, int] = {}
         for step in body.instructions:
-            if step.places and isinstance(step.places[0], Over):
-                slot = step.places[0].slot
-                base = made_over.get(slot, slot)
+            if step.under is not None:
+                base = made_over.get(step.under, step.under)
                 made_over[step.output_slots[0]] = base
                 order = step.function.order if isinstance(step.function, Change) else "K"
                 orders.setdefault(base, order)
