@@ -27,6 +27,7 @@ from xla_peer import XlaExecutor, check_parity
 from xla_peer.parity import opinion
 from xla_peer.parity.comparison import Allowance, Alternatives, compare, explained
 from xla_peer.parity.paths import limits
+from xla_peer.parity.pending import may_tip
 
 RNG = np.random.default_rng(0)
 FLOATS = ["float64", "float32", "float16", "bfloat16"]
@@ -447,6 +448,40 @@ def test_a_scatter_may_add_its_updates_in_any_order(dtype: str) -> None:
     assert agrees(fn, x, change=lambda y: np.full_like(y, 2048 * x.astype(np.float64)[0]))
     assert agrees(fn, x, change=lambda y: np.full_like(y, sequential(x[::2])))
     assert not agrees(fn, x, change=lambda y: y * 1.001)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex64"])
+@pytest.mark.parametrize("compare", [tnf.equal, tnf.not_equal])
+def test_numbers_that_are_as_good_as_equal_may_be_equal(dtype: str, compare: Any) -> None:
+    """Which a run that moves a function by eight units in the last place does not show."""
+    x = of(dtype, RNG.uniform(-2, 2, (3, 4)))
+    y = np.exp(x)
+    beside, apart = y * (1 + np.finfo(dtype).eps), y * (1 + 1000 * np.finfo(dtype).eps)
+    turned = lambda z: ~z
+    assert agrees(lambda x, y: compare(tnf.exp(x), y), x, of(dtype, beside), change=turned)
+    assert not agrees(lambda x, y: compare(tnf.exp(x), y), x, of(dtype, apart), change=turned)
+    # What every implementation computes alike is equal or not.
+    assert not agrees(
+        lambda x, y: compare(tnf.negative(x), y), -y, of(dtype, beside), change=turned
+    )
+    assert not agrees(compare, np.arange(3), np.arange(3) + 1, change=turned)
+
+
+def test_the_sign_of_what_is_as_good_as_zero_may_be_either() -> None:
+    """Of the lesser of two such numbers the one sign is rarer."""
+    x = of("bfloat16", [[1, 1, 7], [2, 1, 7], [1, 2, 7], [2, 2, 7]])
+    fn = lambda x: tnf.sign(tnf.sort(tnf.lgamma(x)))
+    for value in (-1, 0, 1):
+        assert agrees(fn, x, change=lambda y, value=value: np.tile([value, value, 1], (4, 1)))
+    assert not agrees(fn, x, change=lambda y: -np.ones(y.shape))
+    assert not agrees(tnf.sign, x, change=lambda y: -y)
+
+
+def test_directions_of_complex_numbers_do_not_tip() -> None:
+    """A quotient of one that cancels may be anything as small, and no other side of a decision."""
+    for dtype, tips in (("complex64", False), ("float32", True)):
+        program = tnf.compile(lambda x: tnf.sign(x) / x - 1, of(dtype, RNG.uniform(1, 2, 3)))
+        assert may_tip(program) is tips
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -33,7 +33,7 @@ from xla_peer.parity.turns import native_outputs
 
 __all__ = ["NativeAndPeer", "compared", "limits"]
 
-JUMPS = (el.Floor, el.Ceil, el.RoundNearestEven, el.RoundNearestAfz, el.Remainder)
+JUMPS = (el.Floor, el.Ceil, el.RoundNearestEven, el.RoundNearestAfz, el.Remainder, el.Sign)
 """Ops that make a step of a float of what rounding decides."""
 
 

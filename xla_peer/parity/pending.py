@@ -162,9 +162,11 @@ def _result(
 def may_tip(program: GraphProgram) -> bool:
     """An op jumps somewhere: it chooses, counts, cuts to whole numbers, or goes around a branch point."""
     for step in program.instructions:
+        types = [program.types[slot] for slot in (*step.inputs, *step.outputs)]
+        if isinstance(step.op, el.Sign) and types[0].dtype.is_complex:
+            continue  # because a direction turns no further than the number
         if isinstance(step.op, (*JUMPING, *DISCRETE)):
             return True
-        types = [program.types[slot] for slot in (*step.inputs, *step.outputs)]
         if isinstance(step.op, (*an.CARDS, el.Power)) and any(x.dtype.is_complex for x in types):
             return True
         if isinstance(step.op, el.Convert) and not step.op.to.is_inexact:

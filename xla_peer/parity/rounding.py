@@ -29,7 +29,7 @@ from tenferro.ops import structural as st
 from tenferro.ops.extension import Extension
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["ROUNDING", "Rounding", "rounding_of"]
+__all__ = ["ROUNDING", "TRANSCENDENTAL", "Rounding", "rounding_of"]
 
 Specs = tuple[TensorSpec, ...]
 Terms = Callable[[Any, Specs], int]

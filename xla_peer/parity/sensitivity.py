@@ -42,10 +42,13 @@ from xla_peer.parity.pending import (
     pending_roundings,
     unit,
 )
-from xla_peer.parity.rounding import ROUNDING, Rounding, rounding_of
+from xla_peer.parity.rounding import ROUNDING, TRANSCENDENTAL, Rounding, rounding_of
+from xla_peer.parity.ulps import modulus
 
 __all__ = ["Moved", "Operands", "Plain", "changed_run", "moved_outputs", "subnormal"]
 
+AS_GOOD_AS_EQUAL = 4.0
+"""How often a function may be as far away as it moves by itself, where two of them are as good as equal."""
 Kernel = Callable[..., Any]
 TELLS_ZEROS_APART = (*an.CARDS, el.Divide, el.Power, el.BitcastConvert)
 GIVES_EITHER_ZERO = (
@@ -142,9 +145,25 @@ class Moved(Plain):
                 for x, spec, value in zip(arrays, specs, operands.pending, strict=True)
             ]
         results = _all_of(op, kernel(op, *arrays))
+        if isinstance(op, el.Compare) and any([each.differs for each in operands.pending]):
+            return [self._compared(op, arrays, *results)]
         if divides_by_reciprocal(op, operands.pending, operands.specs):
             return [self._moved(y, 2 * unit(specs[0].dtype)) for y in results]
         return results
+
+    def _compared(self, op: el.Compare, arrays: Sequence[Any], result: Any) -> Any:
+        """Of numbers that are as good as equal some are equal, which movements of a few units do not make them."""
+        if op.direction not in ("EQ", "NE") or arrays[0].dtype.kind in "biu":
+            return result
+        x, y = arrays
+        is_complex = x.dtype.kind == "c"
+        wide = np.complex128 if is_complex else np.float64
+        share = AS_GOOD_AS_EQUAL * TRANSCENDENTAL.output(is_complex)
+        share *= float(ml_dtypes.finfo(x.real.dtype).eps)
+        with np.errstate(all="ignore"):
+            is_near = modulus(x.astype(wide) - y.astype(wide)) <= share * modulus(x)
+        is_near &= self.generator.random(x.shape, np.float32) < 0.5
+        return np.where(is_near, op.direction == "EQ", result)
 
     def _approximated(
         self, op: StdTensorOp, kernel: Kernel, operands: Operands, rounding: Rounding
