@@ -460,6 +460,8 @@ def test_numbers_that_are_as_good_as_equal_may_be_equal(dtype: str, compare: Any
     turned = lambda z: ~z
     assert agrees(lambda x, y: compare(tnf.exp(x), y), x, of(dtype, beside), change=turned)
     assert not agrees(lambda x, y: compare(tnf.exp(x), y), x, of(dtype, apart), change=turned)
+    infinite = of(dtype, np.full_like(y, 1e4))
+    assert not agrees(lambda x, y: compare(tnf.exp(x), y), infinite, y, change=turned)
     # What every implementation computes alike is equal or not.
     assert not agrees(
         lambda x, y: compare(tnf.negative(x), y), -y, of(dtype, beside), change=turned

@@ -161,7 +161,7 @@ class Moved(Plain):
         share = AS_GOOD_AS_EQUAL * TRANSCENDENTAL.output(is_complex)
         share *= float(ml_dtypes.finfo(x.real.dtype).eps)
         with np.errstate(all="ignore"):
-            is_near = modulus(x.astype(wide) - y.astype(wide)) <= share * modulus(x)
+            is_near = modulus(x.astype(wide) - y.astype(wide)) < share * modulus(x)
         is_near &= self.generator.random(x.shape, np.float32) < 0.5
         return np.where(is_near, op.direction == "EQ", result)
 
