@@ -150,18 +150,18 @@ class TilesFunction:
                 views[n] = self._rows(views[n])
             return views
 
-        made = [layout.empty(shape, dtype, None) for shape, dtype in outs]
+        empties = [layout.empty(shape, dtype, None) for shape, dtype in outs]
         # By number of a result that of the operand that it is for, and is written over where both lie alike.
         under = {n: k for n, y in enumerate(into) for k, x in enumerate(arrays) if x is y}
         may_turn = () if self.columns is None else self.columns.numbers
         over = {
             n: k
             for n, k in under.items()
-            if made[n].strides == arrays[k].strides and n not in may_turn
+            if empties[n].strides == arrays[k].strides and n not in may_turn
         }
         # Along rows of column-major arrays compiled code would take its steps from line to line of the cache.
         if self.machine is not None and layout.order == "C" and all(map(_has_whole_steps, arrays)):
-            views, pairs = views_of([*arrays, *made]), tuple(over.items())
+            views, pairs = views_of([*arrays, *empties]), tuple(over.items())
             code, scratch_bytes, is_for_one_run = self.machine.function(views, layout.lead, pairs)
             sizes = [max(1, scratch_bytes)]
 

@@ -64,7 +64,7 @@ def place(program: ExecProgram, owned: Iterable[int] = ()) -> ExecProgram:
     """
     program, aliasing = free(program), aliases(program)
     aliasing = replace(aliasing, foreign=aliasing.foreign - frozenset(owned))
-    spans, leaving, over = _spans(program, aliasing, owned) if _has_large(program) else _NOWHERE
+    spans, leaving, over = _spans(program, aliasing, owned)
     memory = plan_memory([
         Block(slot, program.types[slot].nbytes, *span)
         for slot, span in spans.items()
@@ -113,7 +113,6 @@ class _Overwritten(NamedTuple):
 
 
 _Spans: TypeAlias = tuple[dict[int, tuple[int, int]], set[int], dict[int, _Overwritten]]
-_NOWHERE: _Spans = ({}, set(), {})
 
 
 def _spans(program: ExecProgram, aliasing: Aliases, owned: Iterable[int]) -> _Spans:
@@ -123,6 +122,8 @@ def _spans(program: ExecProgram, aliasing: Aliases, owned: Iterable[int]) -> _Sp
     spans: dict[int, tuple[int, int]] = {}
     leaving: set[int] = set()
     over: dict[int, _Overwritten] = {}
+    if not _has_large(program):
+        return spans, leaving, over
     watch = _Watch(aliasing, {}, owned)
 
     def roots_of(slot: int) -> set[int]:
@@ -134,8 +135,12 @@ def _spans(program: ExecProgram, aliasing: Aliases, owned: Iterable[int]) -> _Sp
         spans.update([(root, (spans[root][0], number)) for root in read])
         if isinstance(step.op, Extension):
             leaving |= read  # because a runtime may keep what it is given
-        # Those that nobody else looks at, and that a runtime has not seen.
-        dying = [slot for slot in step.frees if watch.is_alone(slot) and roots_of(slot) - leaving]
+        # Operands of groups that nobody else looks at, and that a runtime has not seen.
+        dying = [
+            slot
+            for slot in (step.frees if isinstance(step.op, Tiles) else ())
+            if watch.is_alone(slot) and roots_of(slot) - leaving
+        ]
         for slot in _placeable(step):
             spec = program.types[slot]
             if spec.is_static and spec.nbytes >= SMALLEST_BLOCK:
