@@ -12,8 +12,10 @@ import pytest
 
 import tenferro as tnf
 from tenferro import lax
+from tenferro.door import apply_one
 from tenferro.exec.kernels import convolution as kernels
 from tenferro.exec.kernels import matrix_product, window_products
+from tenferro.exec.llvm.link import is_installed
 from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.resources import CALLER, Resources
 from tenferro.exec.runtime.threads import Workers
@@ -48,8 +50,9 @@ def defined(op: Convolution, x: Any, w: Any) -> Any:
                         place, tap, op.window_strides, op.rhs_dilation, op.padding, strict=True
                     )
                 ]
-                if all(0 <= i < m for i, m in zip(at, dilated.shape[2:], strict=True)):
-                    y[(n, o, *place)] += dilated[(row, channel, *at)] * w[(o, c, *tap)]
+                is_inside = all(0 <= i < m for i, m in zip(at, dilated.shape[2:], strict=True))
+                term = dilated[(row, channel, *at)] if is_inside else 0.0
+                y[(n, o, *place)] += term * w[(o, c, *tap)]
     return y
 
 
@@ -121,6 +124,44 @@ def test_random_convolutions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None
                     y = convolved(image, filters, [into])
                     np.testing.assert_allclose(y, expected, 1e-12, 1e-12, err_msg=str(op))
                     assert y.size == 0 or np.may_share_memory(y, into)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_zeros_of_padding_and_holes_times_what_is_not_finite_are_nan(
+    value: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By any way, natively and by machine code."""
+    random, ways = Random(3), set[str]()
+    for name in ("_by_phases", "scattered", "_grouped"):
+        monkeypatch.setattr(kernels, name, _noted(getattr(kernels, name), ways, name))
+    for number in range(60):
+        op, x, w = any_case(random)
+        monkeypatch.setattr(kernels, "FEW_OUTPUTS", random.choice([0, 4]))
+        if not w.size or not x.size:
+            continue
+        for compiled in (False, True) if number % 4 == 0 and is_installed() else (False,):
+            executor = tnf.GraphExecutor("K", compiled=compiled)
+            program = tnf.compile(lambda x, w, op=op: apply_one(op, x, w), x, w)
+            for place in (0, w.size - 1, None):
+                kernel = w.copy()
+                if place is not None:
+                    kernel.flat[place] = value
+                with np.errstate(invalid="ignore"):
+                    expected = defined(op, x, kernel)
+                y = executor.run(program, x, kernel)
+                np.testing.assert_allclose(y, expected, 1e-12, 1e-12, err_msg=str(op))
+    assert ways == {"_by_phases", "scattered", "_grouped"}
+
+
+def _noted(function: Any, ways: set[str], name: str) -> Any:
+    """The function, with a note that it was called."""
+
+    def noted(*args: Any) -> Any:
+        ways.add(name)
+        return function(*args)
+
+    return noted
 
 
 @pytest.mark.parametrize("edges", [(3, 0), (0, 3), (3, 3)])

@@ -11,6 +11,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro.exec.llvm import link
+from tenferro.exec.llvm.reduction import LONG_ROW
 from tests.exec.compiled_loops import in_a_loop
 
 pytestmark = pytest.mark.skipif(not link.is_installed(), reason="llvmlite is not installed")
@@ -132,7 +133,8 @@ def test_results_of_few_vectors_stay_in_registers(vectors: int, chains: int) -> 
         program = tnf.compile(lambda x: tnf.scan(lambda n, x: (n, function(x)), 0, x)[1], x)
         text = tnf.GraphExecutor("K", compiled=True).source(program, "llvm")
         counts = re.findall(r'"llvm.loop.interleave.count", i32 (\d+)', text)
-        assert counts == [str(chains)] * bool(chains)
+        # Where vectors are of two elements, two of them are too short a row.
+        assert counts == [str(chains)] * (chains > 0 and x.shape[-1] >= LONG_ROW)
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_random_sums(
     write = DirectSums.write
     monkeypatch.setattr(DirectSums, "write", lambda *args: used.append(write(*args)) or used[-1])
     monkeypatch.setattr(matrix_product, "pieces_for", lambda *_: 2)
-    for _ in range(24):
+    for _ in range(12):
         x, w = make(random, rng)
         op = standard(random, x, w)
         if any([n + sum(edges) < 1 for n, edges in zip(x.shape[2:], op.padding, strict=True)]):
@@ -118,6 +118,37 @@ def test_random_sums(
             for same in results[1:]:
                 np.testing.assert_array_equal(same, results[0], strict=True)
     assert used.count(True) > len(used) // 3
+
+
+AXES_THAT_LIE_NOWHERE = {
+    "one element, rows of images": lambda rng: rng.standard_normal((3, 5, 1, 1)),
+    "one column": lambda rng: rng.standard_normal((6, 3, 5, 1)).transpose(1, 2, 0, 3),
+    "one row": lambda rng: rng.standard_normal((6, 3, 5, 1)).transpose(1, 2, 3, 0),
+    "one element that is repeated": lambda rng: np.broadcast_to(
+        rng.standard_normal((3, 4, 5)).transpose(0, 2, 1)[..., None], (3, 5, 4, 6)
+    ),
+    "one image that is repeated": lambda rng: np.broadcast_to(
+        channels_last(rng.standard_normal((1, 5, 4, 6))), (3, 5, 4, 6)
+    ),
+}
+
+
+@pytest.mark.parametrize("image", AXES_THAT_LIE_NOWHERE.values(), ids=AXES_THAT_LIE_NOWHERE)
+@pytest.mark.parametrize("padding", [((1, 1), (1, 1)), ((0, 2), (2, 0)), ((3, 3), (-1, 3))])
+@pytest.mark.parametrize("holes", [(1, 1), (2, 3)])
+def test_axes_that_lie_nowhere(
+    image: Callable[[Any], Any], padding: Any, holes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one element, or of one that is repeated: their steps say nothing, and with padding they have more elements."""
+    random, rng, used = Random(1), np.random.default_rng(1), list[bool]()
+    write = DirectSums.write
+    monkeypatch.setattr(DirectSums, "write", lambda *args: used.append(write(*args)) or used[-1])
+    x, w = image(rng), rng.standard_normal((16, 5, 3, 2))
+    op = replace(standard(random, x, w), padding=padding, lhs_dilation=holes, rhs_dilation=(1, 2))
+    assert x.strides[1] == x.itemsize
+    y = Convolved(op, Resources(Workers(1)), "K", compiled(processor()))(x, w)
+    np.testing.assert_allclose(y, defined(op, x, w), 1e-12, 1e-12)
+    assert used == [True]
 
 
 def test_outputs_that_fill_no_vectors_are_left_to_blas() -> None:

@@ -465,7 +465,9 @@ def loops() -> list[Subject]:
     return small
 
 
-@pytest.mark.parametrize("part", range(8))
+@pytest.mark.parametrize(
+    "part", [*range(4), *[pytest.param(part, marks=pytest.mark.sweep) for part in range(4, 8)]]
+)
 def test_rewrites_of_loops_are_inside(part: int, loops: list[Subject]) -> None:
     """Commuted, reassociated and reversed: one rewrite of each kind of every eighth loop."""
     for subject in loops[part::8]:

@@ -160,6 +160,11 @@ def reason_of(fn: Any, *arrays: Any) -> str:
     return explanation.name if explanation else ""
 
 
+def holes(x: Any, w: Any) -> Any:
+    """A convolution in whose middle a kernel's element meets a hole between those of `x`."""
+    return tnf.lax.conv_general_dilated(x, w, (1,), "VALID", lhs_dilation=(2,))
+
+
 def test_each_reason_has_an_example() -> None:
     big = 1e308
     examples = {
@@ -172,6 +177,12 @@ def test_each_reason_has_an_example() -> None:
         ),
         "branch cuts of complex functions": lambda: reason_of(
             lambda z: tnf.sqrt(z), np.array([complex(-2.0, -0.0)])
+        ),
+        "zeros that convolutions leave out": lambda: reason_of(
+            holes, np.ones((1, 1, 3)), np.array([[[1.0, np.nan]]])
+        ),
+        "exp of a NaN that is known before": lambda: reason_of(
+            lambda x: tnf.exp(x / np.float32(np.nan)), np.ones(1, np.float32)
         ),
         "partial results that overflow": lambda: reason_of(
             lambda x: tnf.sum(x), np.array([big, -big] * 128)
@@ -276,6 +287,37 @@ def test_convolutions_of_a_gpu_that_are_not_finite() -> None:
         parted = Divergence("", "", output, "", program, leaves, platform=platform)
         conv = next(e for e in EXPLANATIONS if e.name == name)
         assert conv.applies(Parting(parted)) == is_known
+
+
+@pytest.mark.parametrize(
+    ("kernel", "native", "peer", "is_known"),
+    [
+        ([2.0, np.nan], np.nan, 2.0, True),  # 1 x 2, and a hole x NaN
+        ([2.0, np.inf], np.nan, 2.0, True),
+        ([2.0, np.nan], np.nan, 3.0, False),
+        ([np.nan, 2.0], np.nan, 0.0, False),  # of an element that is there
+        ([2.0, 3.0], 2.0, np.nan, False),
+    ],
+)
+def test_a_convolution_leaves_out_zeros_alone(
+    kernel: list[float], native: float, peer: float, is_known: bool
+) -> None:
+    x, w = np.ones((1, 1, 3)), np.array([[kernel]])
+    program = tnf.compile(holes, x, w)
+    results = [np.array([[[value, 0.0, 0.0, 0.0]]]) for value in (native, peer)]
+    output = compare(program.output_names[0], *results, np.zeros((1, 1, 4)))
+    explanation = explain(Divergence("", "", output, "", program, (x, w)))
+    name = "zeros that convolutions leave out"
+    assert (explanation is not None and explanation.name == name) == is_known
+
+
+def test_exp_of_a_nan_that_is_an_argument_has_no_reason() -> None:
+    x = np.full(1, np.nan, np.float32)
+    assert reason_of_result(lambda x: tnf.exp(x), x, np.float32(np.nan), np.float32(3.0)) == ""
+    known = lambda x: tnf.exp(x / np.float32(np.nan))
+    name = "exp of a NaN that is known before"
+    assert reason_of_result(known, x, np.float32(np.nan), np.float32(3.0)) == name
+    assert reason_of_result(known, x, np.float32(3.0), np.float32(np.nan)) == ""
 
 
 def test_products_of_updates_may_overflow_on_the_way() -> None:

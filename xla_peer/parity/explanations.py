@@ -12,10 +12,12 @@ import numpy as np
 
 from lowering.extensions import GPUS
 from tenferro.ops import StdTensorOp
+from tenferro.ops import analytic as an
 from tenferro.ops import contraction as co
 from tenferro.ops import elementwise as el
 from tenferro.ops import indexing as ix
 from tenferro.ops import reduction as re
+from tenferro.ops.source import Constant
 from tenferro.program import GraphProgram, Instruction
 from xla_peer.executor import XlaExecutor
 from xla_peer.parity.confidence import CONFIDENCE, decision_runs
@@ -249,6 +251,41 @@ def _largest_term(x: Any, multiplies: bool) -> Any:
     return (np.maximum(size, 1) if multiplies else size).astype(x.dtype)
 
 
+def _leaves_zeros_out(parting: Parting) -> bool:
+    """A convolution whose kernel is infinite or NaN only where it meets padding and holes, and PJRT's worst element is
+    the sum of the other products.
+    """
+    if not isinstance(parting.op, co.Convolution):
+        return False
+    number = parting.divergence.program.instructions.index(parting.step)
+    program, operands = alone(parting.divergence.program, number, parting.divergence.leaves)
+    if len(operands) < 2 or not _special(operands[1]):
+        return False
+    x, kernel = operands
+    is_special, worst = ~np.isfinite(kernel.astype(complex)), parting.divergence.output.worst
+    (meetings,) = native_outputs(program, [np.ones_like(x), is_special.astype(kernel.dtype)])
+    (others,) = native_outputs(program, [x, np.where(is_special, 0, kernel)])
+    _, peer = parting.results
+    return bool(meetings[worst] == 0) and _lies_among(peer, others[worst].reshape(1))
+
+
+def _is_folded_nan(parting: Parting) -> bool:
+    """exp of a NaN, which a constant makes one whatever the arguments are, and PJRT has a number; of the same operand as
+    an argument, PJRT's exp is NaN, too.
+    """
+    native, peer = parting.results
+    if not isinstance(parting.op, an.Exp) or native == native or peer != peer:
+        return False
+    divergence = parting.divergence
+    constants = [step.op for step in divergence.program.instructions]
+    if not any(isinstance(op, Constant) and _special(op.array) for op in constants):
+        return False
+    number = divergence.program.instructions.index(parting.step)
+    return NativeAndPeer(XlaExecutor(divergence.platform)).agree(
+        *alone(divergence.program, number, divergence.leaves)
+    )
+
+
 def _leaves_a_range(parting: Parting) -> bool:
     """Floats that several ops led to, one of which, or one side's result, is zero, infinite or NaN: a form that
     overflows or underflows on the way.
@@ -302,6 +339,18 @@ EXPLANATIONS = (
             and isinstance(p.op, co.Convolution)
             and any(map(_special, p.operands))
         ),
+    ),
+    Explanation(
+        "zeros that convolutions leave out",
+        "By the definition padding and the holes of a dilated operand are zeros, and an infinity or NaN of the kernel "
+        "times one of them is NaN; where XLA writes the loops itself it leaves these products out.",
+        _leaves_zeros_out,
+    ),
+    Explanation(
+        "exp of a NaN that is known before",
+        "XLA's exp in float32 goes by the integer next to its operand. Where LLVM sees that a constant makes that a "
+        "NaN, whose integer is undefined, it takes any: the result is a number, and another when compiled again.",
+        _is_folded_nan,
     ),
     Explanation(
         "partial results that overflow",

@@ -134,15 +134,24 @@ def _convolve(how: Convolved, x: Array, w: Array, out: Array) -> None:
     if not out.size or not x.size or not w.size:
         out[...] = 0
         return
+    has_holes = not set(window.lhs_dilation) <= {1}
     is_few = w.shape[1] >= FEW_OUTPUTS * w.shape[0] and 1 < prod(sizes) <= prod(out.shape[2:])
-    if is_few and plain and max(groups) == 1:
-        direct = how.direct if set(window.lhs_dilation) <= {1} else None
-        if direct is None or not direct.write(window, x, w, out):
+    is_few &= plain and max(groups) == 1
+    has_phases = has_holes and plain and set(window.rhs_dilation) <= {1}
+    if is_few and not has_holes and how.direct is not None and how.direct.write(window, x, w, out):
+        return
+    if (is_few or has_phases) and _times_zero_is_zero(w):
+        if is_few:
             scattered(window, x, w, out, resources)
-    elif set(window.lhs_dilation) <= {1} or not plain or not set(window.rhs_dilation) <= {1}:
-        _grouped(how, window, x, w, out)
+        else:
+            _by_phases(how, x, w, out)
     else:
-        _by_phases(how, x, w, out)
+        _grouped(how, window, x, w, out)
+
+
+def _times_zero_is_zero(w: Array) -> bool:
+    """Whether products of the kernels with zeros, of padding and of holes, may be left out: none is infinite or NaN."""
+    return w.dtype.kind not in "fc" or bool(np.isfinite(w.sum()))
 
 
 def _by_phases(how: Convolved, x: Array, w: Array, out: Array) -> None:

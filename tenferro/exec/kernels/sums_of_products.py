@@ -113,8 +113,7 @@ def _plan(window: Window, x: Array, w: Array, out: Array) -> _Plan | None:
     if is_product and out.size * w[0].size < LARGE_PRODUCT:
         return None
     if x.strides[1] == x.itemsize and x.shape[1] > 1 and w.nbytes <= LARGEST_KERNELS:
-        several = _outputs_at_once(w)
-        return _OfImages(window, x, w, out, several) if several else None
+        return _OfImages.of(window, x, w, out)
     if x.strides[0] == x.itemsize and w.strides[0] == x.itemsize and w.nbytes <= TERMS_BYTES:
         return _OfKernels.of(window, x, w, out)
     return None
@@ -127,8 +126,19 @@ class _OfImages:
     that are far apart are on as many pages. Those of one element have few rows, and stay.
     """
 
-    def __init__(self, window: Window, x: Array, w: Array, out: Array, several: int) -> None:
-        size, outputs, channels = x.itemsize, len(w), x.shape[1]
+    @classmethod
+    def of(cls, window: Window, x: Array, w: Array, out: Array) -> _OfImages | None:
+        """None where no cache holds the kernels of several outputs, or channels are apart once x has its edges."""
+        several, edges = _outputs_at_once(w), Edges(window, x.shape, x.strides)
+        windows = windows_of(window, edges.around(x), w.shape[2:])
+        if not several or windows.strides[1] != x.itemsize:
+            return None
+        return cls(edges, _room_of(window, x, w, out), windows, w, out, several)
+
+    def __init__(
+        self, edges: Edges, room: int, windows: Array, w: Array, out: Array, several: int
+    ) -> None:
+        size, outputs, channels = w.itemsize, len(w), windows.shape[1]
         height, width = w.shape[2:]
         self.several = several
         self.is_laid_out = several < outputs and height * width > 1
@@ -136,15 +146,13 @@ class _OfImages:
         slow, fast = sorted((2, 3), key=lambda axis: -abs(out.strides[axis]))
         to = [stride // size for stride in out.strides]
         self.is_direct = w.transpose(*OUTPUTS_LAST).flags.c_contiguous
-        self.rooms = _room_of(window, x, w, out), 0 if self.is_direct else w.nbytes
-        self.edges = Edges(window, x.shape, x.strides)
-        windows = windows_of(window, self.edges.around(x), w.shape[2:])
+        self.edges, self.rooms = edges, (room, 0 if self.is_direct else w.nbytes)
         step = [stride // size for stride in windows.strides]
         inner = ((width * channels, 1, apart),)
         if step[5] != channels:
             inner = ((width, step[5], channels * apart), (channels, 1, apart))
         self.sums = SumOfProducts(
-            DType.of(x.dtype),
+            DType.of(w.dtype),
             (step[slow], to[slow]),
             (out.shape[fast], step[fast], to[fast]),
             (several, to[1]),

@@ -64,7 +64,9 @@ class Edges:
         low, high = ([0, 0, *[pair[side] for pair in window.padding]] for side in (0, 1))
         gaps = [0, 0, *[d - 1 for d in window.lhs_dilation]]
         axes = range(len(shape))
-        self.order = sorted(axes, key=lambda axis: -abs(strides[axis]))
+        # Axes of one element, or of one that is repeated, lie nowhere; outside they do not part channels.
+        steps = [abs(step) if n > 1 else 0 for n, step in zip(shape, strides, strict=True)]
+        self.order = sorted(axes, key=lambda axis: (steps[axis] > 0, -steps[axis]))
         self.inverse = sorted(axes, key=self.order.__getitem__)
         self.edges = [tuple([each[axis] for axis in self.order]) for each in (low, high, gaps)]
         self.has_gaps = any(gaps)
