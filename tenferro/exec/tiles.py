@@ -151,13 +151,13 @@ class TilesFunction:
             return views
 
         empties = [layout.empty(shape, dtype, None) for shape, dtype in outs]
-        # By number of a result that of the operand that it is for, and is written over where both lie alike.
+        # By number of a result that of the operand that it is for, and is written over where both lie alike and each
+        # row is computed once: where results are turned, the last rows are computed together with some before them.
         under = {n: k for n, y in enumerate(into) for k, x in enumerate(arrays) if x is y}
-        may_turn = () if self.columns is None else self.columns.numbers
         over = {
             n: k
             for n, k in under.items()
-            if empties[n].strides == arrays[k].strides and n not in may_turn
+            if self.columns is None and k not in across and empties[n].strides == arrays[k].strides
         }
         # Along rows of column-major arrays compiled code would take its steps from line to line of the cache.
         if self.machine is not None and layout.order == "C" and all(map(_has_whole_steps, arrays)):

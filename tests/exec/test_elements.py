@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
+from tenferro.exec.plan import group
 from tenferro.ops.control import Scan
 
 EXECUTOR = tnf.GraphExecutor("K", compiled=False)
@@ -116,6 +117,23 @@ def test_elements_are_read_where_an_array_is_there() -> None:
     assert f"= {name}.item(1)" in text
     assert "multiply" not in text
     agrees(lambda x: scanned(turn, x), (X,))
+
+
+def test_steps_of_a_group_read_numbers_that_have_other_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a group that is none any more."""
+    monkeypatch.setattr(group, "SMALLEST", 1)
+
+    def turn(c: Any, _: Any) -> Any:
+        y = c / (tnf.sum(tnf.abs(c)) / c.size + 1.0)
+        z = tnf.maximum(y, c)
+        means = tnf.mean(tnf.abs(z)) + tnf.mean(tnf.abs(tnf.sin(z)))
+        return tnf.tanh(c * 0.9 + means * 0.01), None
+
+    x = np.full((1, 1, 1), 0.3)
+    fn = lambda x: tnf.sum(scanned(turn, x, length=2)[0] ** 2)
+    np.testing.assert_allclose(EXECUTOR.run(tnf.compile(fn, x), x), fn(x), rtol=1e-14)
 
 
 def test_a_matrix_that_is_needed_as_an_array_stays_one() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
+from tenferro.exec import copying, tiles
 from tenferro.exec.interpreter import interpret
 from tenferro.exec.llvm.link import is_installed
 from tenferro.exec.plan import compile_std_to_exec, fold, group, place
@@ -179,6 +180,52 @@ def test_results_that_become_column_major_are_not_written_over_operands() -> Non
     for y in results:
         assert y.flags.f_contiguous
         np.testing.assert_allclose(y, w / w.sum() * row, rtol=1e-12)
+
+
+@needs_llvmlite
+@pytest.mark.parametrize("compiled", ["auto", True])
+@pytest.mark.parametrize("shape", [(1000, 300), (1016, 640)])
+def test_no_result_is_written_over_an_operand_where_another_becomes_column_major(
+    shape: tuple[int, int], compiled: Any
+) -> None:
+    """The code that turns rows computes the last ones together with some before them, which are no operands then."""
+    x, row = uniform(*shape), uniform(shape[1])
+
+    def fn(np: Any, x: Any, row: Any) -> Any:
+        w, v = x * x + x, x * 3.0 + 1.0
+        total = np.sum(w)
+        return w / total * row, (v / total * row) @ np.ones((shape[1], 2))
+
+    program = tnf.compile(lambda x, row: fn(tnf, x, row), x, row)
+    executor = tnf.GraphExecutor("F", compiled=compiled)
+    if compiled is True:
+        assert overwritten(executor.compile(program))
+    for _ in range(24):
+        for y, expected in zip(executor.run(program, x, row), fn(np, x, row), strict=True):
+            np.testing.assert_allclose(y, expected, rtol=1e-12)
+
+
+@needs_llvmlite
+def test_no_result_is_written_over_an_operand_that_is_copied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that lies across is read from a copy, and the result would go there."""
+    monkeypatch.setattr(group, "SMALLEST", 1)
+    monkeypatch.setattr(place, "SMALLEST_BLOCK", 64)
+    for module, name, size in (
+        (copying, "TURNED", 1), (copying, "COLLIDING", 8), (copying, "SHORT", 2), (copying, "TILE", 4),
+        (copying, "STREAMED", 64), (tiles, "LARGE", 0), (tiles, "WORTH", 0.0), (tiles, "TILE_BYTES", 256),
+        (tiles, "ROW_TILE_BYTES", 256), (tiles, "ALONE_TILE_BYTES", 256),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, size)
+    x, y = np.asfortranarray(uniform(3, 64)), uniform(3, 64)
+
+    def fn(x: Any, y: Any) -> Any:
+        w, total = y * y + y, tnf.sum(y)
+        return w / total * 2.0, tnf.sum(x)
+
+    result, _ = tnf.GraphExecutor("K", compiled=True).run(tnf.compile(fn, x, y), x, y)
+    np.testing.assert_allclose(result, (y * y + y) / y.sum() * 2.0, rtol=1e-12)
 
 
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=needs_llvmlite)])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.exec.kernels import KERNELS, bound
-from tenferro.exec.schedule import ExecInstruction, ExecProgram
+from tenferro.exec.schedule import ExecInstruction, ExecProgram, Tiles
 from tenferro.ops.elementwise import Abs, Add, Multiply
 from tenferro.ops.indexing import DynamicSlice, DynamicUpdateSlice, Gather, Scatter
 from tenferro.ops.reduction import ReduceSum
@@ -96,8 +96,16 @@ class ElementWriter:
         self._makers.update([(slot, step) for slot in step.output_slots])
 
     def on_arrays(self, step: ExecInstruction) -> None:
-        """Add a step as it is."""
-        self.add(step._replace(input_slots=tuple([self.array(slot) for slot in step.input_slots])))
+        """Add a step as it is; a group with its members, which may be steps of their own later."""
+        op, slots = step.op, tuple([self.array(slot) for slot in step.input_slots])
+        if isinstance(op, Tiles) and slots != step.input_slots:
+            same = dict(zip(step.input_slots, slots, strict=True))
+            members = [
+                member._replace(input_slots=tuple([same.get(x, x) for x in member.input_slots]))
+                for member in op.members
+            ]
+            op = replace(op, members=tuple(members))
+        self.add(step._replace(op=op, input_slots=slots))
 
     def on_elements(self, step: ExecInstruction, constants: Mapping[int, Any]) -> None:
         """Add a step for each element of its result, or none if it moves elements."""
