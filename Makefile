@@ -34,8 +34,9 @@ oldest-environment: ## install the oldest jaxlib and llvmlite that are supported
 		'jax==0.8.0' 'jaxlib==0.8.0' -e '.[xla,test]' -e examples/tropical
 	-$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check 'llvmlite==0.45.0'
 
-oldest: oldest-environment ## run what touches jaxlib and llvmlite with the oldest that are supported, in an environment of its own
-	$(OLDEST)/bin/python -m pytest -n 2 $(addprefix tests/xla_peer/test_,executable.py executor.py compile_cache.py \
+PART := 1/1
+oldest: oldest-environment ## run what touches jaxlib and llvmlite with the oldest that are supported, in an environment of its own; PART=1/2 is half of it
+	$(OLDEST)/bin/python -m pytest -n 2 --part $(PART) $(addprefix tests/xla_peer/test_,executable.py executor.py compile_cache.py \
 		artifact.py inside_jax.py jax_export.py sharding.py) $(addprefix tests/exec/test_llvm,.py _link.py _vectors.py)
 
 NEWEST := .venv-newest
@@ -78,7 +79,6 @@ sweep: $(STAMP) ## long sweeps
 	$(BIN)/python -m pytest -n 2 -m sweep
 	$(BIN)/python -m pytest -n 2 -p tests.exec.everything_large tests/ops tests/ad tests/ext tests/api
 
-PART := 1/1
 portability: $(STAMP) ## the numerical tests with vectors cut down to AVX2 and SSE4.2; PART=1/10 is every tenth
 	$(BIN)/python tools/portability.py --part $(PART)
 
