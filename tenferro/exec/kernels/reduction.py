@@ -97,12 +97,35 @@ def scan(ufunc: np.ufunc) -> Kernel:
     """Accumulate along the axis, backwards by way of a reversed view."""
 
     def kernel(op: Any, x: Array) -> Array:
-        def function(y: Array) -> Array:
-            if op.reverse:
-                return np.flip(accumulated(ufunc, np.flip(y, op.axis), op.axis), op.axis)
-            return accumulated(ufunc, y, op.axis)
+        return in_float32(partial(_running, ufunc, op))(x)
 
-        return in_float32(function)(x)
+    return OfOp(kernel)
+
+
+def _running(ufunc: np.ufunc, op: Any, x: Array) -> Array:
+    if op.reverse:
+        return np.flip(accumulated(ufunc, np.flip(x, op.axis), op.axis), op.axis)
+    return accumulated(ufunc, x, op.axis)
+
+
+def running_extreme(ufunc: np.ufunc, largest: bool) -> Kernel:
+    """Maximum or minimum up to each element, with 0.0 above -0.0.
+
+    Zeros of both signs are told apart by a second look, only where there are both.
+    """
+
+    def kernel(op: Any, x: Array) -> Array:
+        result = _running(ufunc, op, x)
+        if x.dtype.kind in "biu" or not has_zeros(result):
+            return result
+        is_zero, is_negative = x == 0, np.signbit(x)
+        winners = is_zero & (is_negative != largest)
+        if not winners.any() or not (is_zero ^ winners).any():
+            return result
+        zero = np.zeros((), x.dtype)
+        winner, other = (zero, -zero) if largest else (-zero, zero)
+        signed = np.where(_running(np.logical_or, op, winners), winner, other)
+        return np.where(result == 0, signed, result)
 
     return OfOp(kernel)
 
@@ -189,8 +212,8 @@ ROWS: KernelRows = {
     ArgMin: arg_reduction(np.argmin),
     CumSum: scan(np.add),
     CumProd: scan(np.multiply),
-    CumMax: scan(np.maximum),
-    CumMin: scan(np.minimum),
+    CumMax: running_extreme(np.maximum, largest=True),
+    CumMin: running_extreme(np.minimum, largest=False),
     Sort: OfOp(sort),
     TopK: OfOp(top_k),
 }
