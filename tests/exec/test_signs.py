@@ -1,5 +1,6 @@
 """Odd functions keep the sign of a zero, and powers do not depend on how the exponent lies."""
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -42,3 +43,35 @@ def test_a_power_of_one_half_is_no_square_root(dtype: str, size: int) -> None:
     number = tnf.compile(lambda x: tnf.pow(x, half), x[0, 0])
     for _ in range(2):
         assert not np.signbit(number.run(x[0, 0]))
+
+
+ALL_OF = {
+    "reduction": lambda name, x: getattr(tnf, name)(x, axis=0),
+    "running": lambda name, x: getattr(tnf.lax, f"cum{name}")(x)[-1],
+    "backwards": lambda name, x: getattr(tnf.lax, f"cum{name}")(x, reverse=True)[0],
+    "updates of one element": lambda name, x: getattr(x.at[np.zeros(3, int)], name)(x[1:])[0],
+    "turn by turn": lambda name, x: tnf.fori_loop(
+        0, 4, lambda i, y: getattr(tnf, f"{name}imum")(y, x[i]), x[0]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("way", ALL_OF)
+def test_the_extreme_of_zeros(way: str, dtype: str, name: str) -> None:
+    """0.0 is above -0.0, in whatever order they come, and beside numbers that they win over."""
+    loser = -1.0 if name == "max" else 1.0
+    columns = [*product([0.0, -0.0], repeat=4), *product([0.0, -0.0, loser], repeat=4)][:-1]
+    x = np.array(columns).T.astype(DType.of(dtype).dtype)
+    program = tnf.compile(lambda x: ALL_OF[way](name, x), x)
+    signs = np.signbit(x.astype(float))
+    expected = (
+        (signs | (x == loser)).all(axis=0) if name == "max" else (signs & (x != loser)).any(axis=0)
+    )
+    for compiled in (False, "auto"):
+        executor = tnf.GraphExecutor("K", compiled=compiled)
+        for _ in range(2):
+            y = executor.run(program, x)
+            assert (y == 0).all()
+            np.testing.assert_array_equal(np.signbit(y.astype(float)), expected)

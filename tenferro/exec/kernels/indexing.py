@@ -240,11 +240,18 @@ def _combine(combiner: str, target: Array, flat: Array, values: Array) -> None:
         COMBINE[combiner].at(target, flat, values)
     else:
         # NumPy's own order of zeros is left to the kernel of Maximum and Minimum.
-        choose = maximum if combiner == "max" else minimum
+        is_largest = combiner == "max"
+        choose = maximum if is_largest else minimum
+        elements = target[flat]
         if len(np.unique(flat)) == len(flat):
-            target[flat] = choose(target[flat], values)
-        else:
-            COMBINE[combiner].at(target, flat, values)
+            target[flat] = choose(elements, values)
+            return
+        COMBINE[combiner].at(target, flat, values)
+        if target.dtype.kind not in "biu":
+            zero = np.array(0.0 if is_largest else -0.0, target.dtype)
+            for each in (elements, values):
+                places = flat[(each == 0) & (np.signbit(each) != is_largest)]
+                target[places[target[places] == 0]] = zero
 
 
 def _clamped(
