@@ -20,7 +20,9 @@ from tenferro.door import apply_one
 from tenferro.graph import Graph
 from tenferro.ops import analytic as an
 from tenferro.ops import elementwise as el
+from tenferro.ops import indexing as ix
 from tenferro.ops import reduction as re
+from tenferro.ops.source import Constant
 from tenferro.program import GraphProgram
 from tenferro.types import flatten
 from xla_peer.cli import app
@@ -165,6 +167,12 @@ def holes(x: Any, w: Any) -> Any:
     return tnf.lax.conv_general_dilated(x, w, (1,), "VALID", lhs_dilation=(2,))
 
 
+def windows(x: Any, i: Any, j: Any, column: Any) -> Any:
+    """A column of some, which are moved to where they fit, and so is it."""
+    gather = ix.Gather((0, 1), (), (), (), (1,), 1, (4, 1))
+    return apply_one(gather, apply_one(ix.DynamicSlice((4, 3)), x, i, j), column)
+
+
 def test_each_reason_has_an_example() -> None:
     big = 1e308
     examples = {
@@ -190,6 +198,9 @@ def test_each_reason_has_an_example() -> None:
         "subnormal numbers on the way": lambda: reason_of(
             lambda y, x: tnf.atan2(y, x), np.array([1e-308, 1.0]), np.array([-0.25, 1.0])
         ),
+        "windows that XLA moves once": lambda: reason_of(
+            windows, np.eye(4, 5, 2, np.int8), np.int32(1), np.int32(-2), np.array([[3]], np.int32)
+        ),
         "algebra rewritten by XLA": lambda: reason_of(
             lambda x: tnf.log(tnf.power(x, 2.5)), np.array([1e200, 1.0])
         ),
@@ -202,6 +213,21 @@ def test_a_subnormal_argument_is_on_the_way() -> None:
     """XLA's cube root of a subnormal number may have the other sign, of which the next op makes NaN."""
     x = np.array([5.9e-39, 1.0], np.float32).astype(tnf.DType.BF16.dtype)
     assert reason_of(lambda x: tnf.rsqrt(tnf.cbrt(x)), x) == "subnormal numbers on the way"
+
+
+def test_a_subnormal_constant_is_on_the_way() -> None:
+    x = np.array([5.9e-39, 1.0], np.float32).astype(tnf.DType.BF16.dtype)
+    graph = Graph()
+    (value,) = graph.add(Constant.of(x), ())
+    for op in (an.Cbrt(), an.Rsqrt()):
+        (value,) = graph.add(op, (value,))
+    program = GraphProgram.from_graph(graph, [value])
+    (native,) = flatten(program.run())[0]
+    peer = np.array([np.nan, 1.0], x.dtype)
+    output = compare("y0", native, peer, np.zeros(2))
+    explanation = explain(Divergence("", "", output, "", program, ()))
+    assert explanation is not None
+    assert explanation.name == "subnormal numbers on the way"
 
 
 def test_a_subnormal_term_of_a_product_is_on_the_way() -> None:

@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from lowering.extensions import GPUS
+from tenferro.graph import Graph
 from tenferro.ops import StdTensorOp
 from tenferro.ops import analytic as an
 from tenferro.ops import contraction as co
@@ -18,7 +19,7 @@ from tenferro.ops import elementwise as el
 from tenferro.ops import indexing as ix
 from tenferro.ops import reduction as re
 from tenferro.ops.source import Constant
-from tenferro.program import GraphProgram, Instruction
+from tenferro.program import GraphProgram, Instruction, copy_into
 from xla_peer.executor import XlaExecutor
 from xla_peer.parity.confidence import CONFIDENCE, decision_runs
 from xla_peer.parity.divergence import Divergence, alone, maker, prefix, values_of
@@ -144,7 +145,7 @@ def _size(y: Any) -> float:
 
 
 def _meets_subnormals(parting: Parting) -> bool:
-    """An operand, or an argument that leads to it, is subnormal at the worst element, or for complex
+    """An operand, or an argument or a constant that leads to it, is subnormal at the worst element, or for complex
     numbers, whose parts are halved and squared on the way, about as small, and numbers as small in its place reach
     as far as the other path; or the sides are apart by no more than a subnormal number, as by one term of a product;
     or one side is zero there, and the other within a few powers of two of the smallest normal number, or a complex
@@ -152,10 +153,13 @@ def _meets_subnormals(parting: Parting) -> bool:
     """
     divergence = parting.divergence
     program, leaves = divergence.program, list(map(np.asarray, divergence.leaves))
-    if _reached_from_subnormals(parting, program, leaves):
+    if _reached_from_subnormals(
+        parting, *_with_constants_as_arguments(program, leaves), _position(divergence)
+    ):
         return True
     number = program.instructions.index(parting.step)
-    if _reached_from_subnormals(parting, *alone(program, number, leaves)):
+    place = parting.step.outputs.index(_slot(divergence))
+    if _reached_from_subnormals(parting, *alone(program, number, leaves), place):
         return True
     dtype = divergence.output.spec.dtype
     if not dtype.is_inexact:
@@ -169,18 +173,37 @@ def _meets_subnormals(parting: Parting) -> bool:
     return sizes[0] == 0 and may_meet
 
 
+def _with_constants_as_arguments(
+    program: GraphProgram, leaves: Sequence[Any]
+) -> tuple[GraphProgram, list[Any]]:
+    """The program with its constants as further arguments, and all of these."""
+    graph, arrays = Graph(), list(leaves)
+    graph.trusted = program.trusted
+    values = {slot: graph.add_input(program.types[slot]) for slot in program.input_slots}
+    others: list[Instruction] = []
+    for step in program.instructions:
+        if isinstance(step.op, Constant):
+            (slot,) = step.outputs
+            values[slot] = graph.add_input(program.types[slot])
+            arrays.append(step.op.array)
+        else:
+            others.append(step)
+    inputs = list(values.values())
+    copy_into(graph, others, values)
+    outputs = [values[slot] for slot in program.output_slots]
+    return GraphProgram.from_graph(graph, outputs, inputs=inputs), arrays
+
+
 def _reached_from_subnormals(
-    parting: Parting, program: GraphProgram, leaves: Sequence[Any]
+    parting: Parting, program: GraphProgram, leaves: Sequence[Any], position: int
 ) -> bool:
     """PJRT's worst element is among those that numbers of the smallest size, or zeros of either sign, give in place of
-    subnormal ones.
+    subnormal ones in the output at this position.
     """
     index, spec = parting.divergence.output.worst, parting.divergence.output.spec
     scale = 4 if parting.is_complex else 1
     if not any(x.shape == spec.shape and subnormal(x[index] / scale).any() for x in leaves):
         return False
-    slot = parting.step.outputs.index(_slot(parting.divergence))
-    position = slot if len(program.instructions) == 1 else _position(parting.divergence)
     native, peer = parting.results
     for factors, others in (((0.0, 1.0), [native]), ((-0.0, -1.0), [])):
         reached = list(others)
@@ -369,6 +392,19 @@ EXPLANATIONS = (
         "Where two candidates are as good as equal, the last bit of what led to them decides an index or a "
         "comparison; the check rounds a few ways, and here a rarer one is needed.",
         Parting.tips_over,
+    ),
+    Explanation(
+        "windows that XLA moves once",
+        "A window that does not fit is moved to where it does, and one within it likewise. XLA's algebraic simplifier "
+        "adds up where both begin and moves the sum; with it switched off both paths agree.",
+        lambda p: (
+            isinstance(p.op, ix.Gather | ix.DynamicSlice)
+            and any(
+                isinstance(step.op, ix.DynamicSlice) for step in p.divergence.program.instructions
+            )
+            and p.agrees_without_rewrites()
+        ),
+        excuses=False,
     ),
     Explanation(
         "algebra rewritten by XLA",
