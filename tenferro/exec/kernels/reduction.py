@@ -103,6 +103,7 @@ def scan(ufunc: np.ufunc) -> Kernel:
 
 
 def _running(ufunc: np.ufunc, op: Any, x: Array) -> Array:
+    """What the ufunc makes of all elements up to each, or from each on."""
     if op.reverse:
         return np.flip(accumulated(ufunc, np.flip(x, op.axis), op.axis), op.axis)
     return accumulated(ufunc, x, op.axis)
