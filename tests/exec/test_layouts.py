@@ -1,4 +1,4 @@
-"""Arguments that lie elsewhere in memory, in any order and with any steps, give the bits of those in rows."""
+"""Arguments that lie elsewhere in memory, in any order and with any steps, give the results of those in rows."""
 
 from __future__ import annotations
 

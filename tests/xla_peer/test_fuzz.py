@@ -340,10 +340,10 @@ def test_a_convolution_leaves_out_zeros_alone(
 def test_exp_of_a_nan_that_is_an_argument_has_no_reason() -> None:
     x = np.full(1, np.nan, np.float32)
     assert reason_of_result(lambda x: tnf.exp(x), x, np.float32(np.nan), np.float32(3.0)) == ""
-    known = lambda x: tnf.exp(x / np.float32(np.nan))
+    exp_of_nan = lambda x: tnf.exp(x / np.float32(np.nan))
     name = "exp of a NaN that is known before"
-    assert reason_of_result(known, x, np.float32(np.nan), np.float32(3.0)) == name
-    assert reason_of_result(known, x, np.float32(3.0), np.float32(np.nan)) == ""
+    assert reason_of_result(exp_of_nan, x, np.float32(np.nan), np.float32(3.0)) == name
+    assert reason_of_result(exp_of_nan, x, np.float32(3.0), np.float32(np.nan)) == ""
 
 
 def test_products_of_updates_may_overflow_on_the_way() -> None:

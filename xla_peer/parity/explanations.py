@@ -69,6 +69,13 @@ class Parting:
         slots = list(dict.fromkeys(self.step.inputs))
         return values_of(program, slots, self.divergence.leaves)
 
+    @cached_property
+    def alone(self) -> tuple[GraphProgram, list[Any]]:
+        """The op as a program, and the operands that it had natively."""
+        divergence = self.divergence
+        number = divergence.program.instructions.index(self.step)
+        return alone(divergence.program, number, divergence.leaves)
+
     @property
     def results(self) -> tuple[Any, Any]:
         """Native and PJRT's value of the worst element."""
@@ -157,9 +164,8 @@ def _meets_subnormals(parting: Parting) -> bool:
         parting, *_with_constants_as_arguments(program, leaves), _position(divergence)
     ):
         return True
-    number = program.instructions.index(parting.step)
     place = parting.step.outputs.index(_slot(divergence))
-    if _reached_from_subnormals(parting, *alone(program, number, leaves), place):
+    if _reached_from_subnormals(parting, *parting.alone, place):
         return True
     dtype = divergence.output.spec.dtype
     if not dtype.is_inexact:
@@ -258,8 +264,7 @@ def _may_overflow(parting: Parting) -> bool:
         return False
     multiplies = isinstance(parting.op, re.ReduceProd | re.CumProd)
     multiplies |= isinstance(parting.op, ix.Scatter) and parting.op.combiner == "multiply"
-    number = parting.divergence.program.instructions.index(parting.step)
-    program, operands = alone(parting.divergence.program, number, parting.divergence.leaves)
+    program, operands = parting.alone
     position = parting.step.outputs.index(_slot(parting.divergence))
     largest = native_outputs(program, [_largest_term(x, multiplies) for x in operands])[position]
     return not np.isfinite(largest[parting.divergence.output.worst].astype(complex))
@@ -280,8 +285,7 @@ def _leaves_zeros_out(parting: Parting) -> bool:
     """
     if not isinstance(parting.op, co.Convolution):
         return False
-    number = parting.divergence.program.instructions.index(parting.step)
-    program, operands = alone(parting.divergence.program, number, parting.divergence.leaves)
+    program, operands = parting.alone
     if len(operands) < 2 or not _special(operands[1]):
         return False
     x, kernel = operands
@@ -300,13 +304,10 @@ def _is_folded_nan(parting: Parting) -> bool:
     if not isinstance(parting.op, an.Exp) or native == native or peer != peer:
         return False
     divergence = parting.divergence
-    constants = [step.op for step in divergence.program.instructions]
-    if not any(isinstance(op, Constant) and _special(op.array) for op in constants):
+    ops = [step.op for step in divergence.program.instructions]
+    if not any(isinstance(op, Constant) and _special(op.array) for op in ops):
         return False
-    number = divergence.program.instructions.index(parting.step)
-    return NativeAndPeer(XlaExecutor(divergence.platform)).agree(
-        *alone(divergence.program, number, divergence.leaves)
-    )
+    return NativeAndPeer(XlaExecutor(divergence.platform)).agree(*parting.alone)
 
 
 def _leaves_a_range(parting: Parting) -> bool:

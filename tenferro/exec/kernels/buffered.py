@@ -27,6 +27,7 @@ __all__ = [
     "rsqrt",
     "rsqrt_into",
     "select_into",
+    "winning_zeros",
 ]
 
 OVERFLOWS = {"f": np.array(-87.0, "f"), "d": np.array(-708.0)}
@@ -100,6 +101,11 @@ def has_negative_zeros(x: Any) -> bool:
         x = x[tuple([slice(None, 1) if step == 0 else slice(None) for step in x.strides])]
     bits = x.view(INTEGERS[x.itemsize])
     return bool(np.minimum.reduce(bits, axis=None) == LEAST[x.itemsize])
+
+
+def winning_zeros(x: Array, largest: bool) -> Array:
+    """Where an element is the zero that wins as the largest, which is 0.0, or as the least, -0.0."""
+    return (x == 0) & (np.signbit(x) != largest)
 
 
 def _set_where_equal(combine: Any, x: Any, y: Any, out: Any) -> None:

@@ -140,11 +140,11 @@ def _convolve(how: Convolved, x: Array, w: Array, out: Array) -> None:
     has_phases = has_holes and plain and set(window.rhs_dilation) <= {1}
     if is_few and not has_holes and how.direct is not None and how.direct.write(window, x, w, out):
         return
-    if (is_few or has_phases) and _times_zero_is_zero(w):
-        if is_few:
-            scattered(window, x, w, out, resources)
-        else:
-            _by_phases(how, x, w, out)
+    leaves_zeros_out = (is_few or has_phases) and _times_zero_is_zero(w)
+    if leaves_zeros_out and is_few:
+        scattered(window, x, w, out, resources)
+    elif leaves_zeros_out:
+        _by_phases(how, x, w, out)
     else:
         _grouped(how, window, x, w, out)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.exec.expression import Expression
-from tenferro.exec.kernels.buffered import maximum, minimum
+from tenferro.exec.kernels.buffered import maximum, minimum, winning_zeros
 from tenferro.exec.kernels.kernel import Array, KernelRows, OfOp, Planned
 from tenferro.ops.indexing import (
     DynamicSlice,
@@ -250,7 +250,7 @@ def _combine(combiner: str, target: Array, flat: Array, values: Array) -> None:
         if target.dtype.kind not in "biu":
             zero = np.array(0.0 if is_largest else -0.0, target.dtype)
             for each in (elements, values):
-                places = flat[(each == 0) & (np.signbit(each) != is_largest)]
+                places = flat[winning_zeros(each, is_largest)]
                 target[places[target[places] == 0]] = zero
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.exec.kernels.buffered import has_zeros
+from tenferro.exec.kernels.buffered import has_zeros, winning_zeros
 from tenferro.exec.kernels.kernel import Array, ByPayload, Kernel, KernelRows, OfOp, in_float32
 from tenferro.exec.kernels.row_sums import Sums
 from tenferro.ops.reduction import (
@@ -79,8 +79,7 @@ def selected(ufunc: np.ufunc, largest: bool) -> Kernel:
             result = reduced(x)
             if not has_zeros(result):
                 return result
-            winning_sign = (x == 0) & (np.signbit(x) != largest)
-            positive = winning_sign.any(axis=op.axes) == largest
+            positive = winning_zeros(x, largest).any(axis=op.axes) == largest
             return np.where(result == 0, np.where(positive, zero, -zero), result)
 
         return function
@@ -119,9 +118,8 @@ def running_extreme(ufunc: np.ufunc, largest: bool) -> Kernel:
         result = _running(ufunc, op, x)
         if x.dtype.kind in "biu" or not has_zeros(result):
             return result
-        is_zero, is_negative = x == 0, np.signbit(x)
-        winners = is_zero & (is_negative != largest)
-        if not winners.any() or not (is_zero ^ winners).any():
+        winners = winning_zeros(x, largest)
+        if not winners.any() or not winning_zeros(x, not largest).any():
             return result
         zero = np.zeros((), x.dtype)
         winner, other = (zero, -zero) if largest else (-zero, zero)

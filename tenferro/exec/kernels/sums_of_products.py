@@ -129,9 +129,12 @@ class _OfImages:
     @classmethod
     def of(cls, window: Window, x: Array, w: Array, out: Array) -> _OfImages | None:
         """None where no cache holds the kernels of several outputs, or channels are apart once x has its edges."""
-        several, edges = _outputs_at_once(w), Edges(window, x.shape, x.strides)
+        several = _outputs_at_once(w)
+        if not several:
+            return None
+        edges = Edges(window, x.shape, x.strides)
         windows = windows_of(window, edges.around(x), w.shape[2:])
-        if not several or windows.strides[1] != x.itemsize:
+        if windows.strides[1] != x.itemsize:
             return None
         return cls(edges, _room_of(window, x, w, out), windows, w, out, several)
 
