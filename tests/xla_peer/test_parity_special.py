@@ -89,6 +89,13 @@ def test_a_decision_that_tips_in_every_random_run_is_one_where_there_are_any() -
     assert explained(native, runs, drawn=4, tips=False).limit[0] >= 0.4
 
 
+def test_beside_zeros_alone_no_movement_says_that_a_decision_tipped() -> None:
+    """lgamma(2), where a choice is on the way."""
+    native = np.zeros(1)
+    runs = [native, *[native + away for away in (3e-16, -2e-16, 4e-16, -1e-16)], native]
+    assert explained(native, runs, drawn=4).limit[0] >= 4e-16
+
+
 def test_a_term_left_out_behind_a_tie_is_wrong() -> None:
     """Points are shared among the nearest centres by comparing distances with the least, which rounding tips."""
     rng = np.random.default_rng(0)

@@ -342,6 +342,7 @@ def _spread(native: Any, moved: Sequence[Any], drawn: int | None, tips: bool) ->
         calm = np.where(is_far, calm, np.maximum(calm, away))
     if tips and len(distances) > len(ordered):
         far = np.maximum(GAP * np.maximum(calm, least), eps**0.25 * modulus(first))
+        far = np.where(far == 0, np.inf, far)  # beside zeros alone nothing is far
         return np.where((ordered[0] > far) & decides, calm, np.maximum(spread, calm))
     return np.maximum(spread, calm)
 

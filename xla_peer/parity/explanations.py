@@ -203,18 +203,18 @@ def _with_constants_as_arguments(
 def _reached_from_subnormals(
     parting: Parting, program: GraphProgram, leaves: Sequence[Any], position: int
 ) -> bool:
-    """PJRT's worst element is among those that numbers of the smallest size, or zeros of either sign, give in place of
-    subnormal ones in the output at this position.
+    """PJRT's worst element is among those that numbers of the smallest size, zeros, or the same numbers give in place of
+    subnormal ones in the output at this position, all of their own sign or all of the other.
     """
     index, spec = parting.divergence.output.worst, parting.divergence.output.spec
     scale = 4 if parting.is_complex else 1
     if not any(x.shape == spec.shape and subnormal(x[index] / scale).any() for x in leaves):
         return False
-    native, peer = parting.results
-    for factors, others in (((0.0, 1.0), [native]), ((-0.0, -1.0), [])):
-        reached = list(others)
-        for factor in factors:
-            replaced = [_with_smallest(x, factor, scale) for x in leaves]
+    _, peer = parting.results
+    for sign in (1.0, -1.0):
+        reached: list[Any] = []
+        for size in (0.0, None, 1.0):
+            replaced = [_with_smallest(x, sign, size, scale) for x in leaves]
             reached.append(native_outputs(program, replaced)[position][index])
         if _lies_among(peer, np.array(reached)):
             return True
@@ -230,14 +230,18 @@ def _slot(divergence: Divergence) -> int:
 
 
 @np.errstate(all="ignore")
-def _with_smallest(x: Any, factor: float, scale: int) -> Any:
-    """The array with that multiple of the smallest normal number in place of subnormal parts."""
+def _with_smallest(x: Any, sign: float, size: float | None, scale: int) -> Any:
+    """The array with that multiple of the smallest normal number in place of subnormal parts, of their sign times
+    `sign`; with these parts themselves where there is no size.
+    """
     if x.dtype.kind in "biu":
         return x
     if x.dtype.kind == "c":
-        return _with_smallest(x.real, factor, scale) + 1j * _with_smallest(x.imag, factor, scale)
-    smallest = np.float64(ml_dtypes.finfo(x.dtype).smallest_normal) * factor
-    return np.where(subnormal(x / scale), smallest.astype(x.dtype), x)
+        parts = [_with_smallest(part, sign, size, scale) for part in (x.real, x.imag)]
+        return parts[0] + 1j * parts[1]
+    smallest = ml_dtypes.finfo(x.dtype).smallest_normal
+    near = x if size is None else np.copysign(x.dtype.type(size * float(smallest)), x)
+    return np.where(subnormal(x / scale), near * x.dtype.type(sign), x).astype(x.dtype)
 
 
 def _lies_among(y: Any, values: Any) -> bool:
