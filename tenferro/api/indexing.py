@@ -39,6 +39,7 @@ __all__ = [
     "expanded",
     "from_start",
     "getitem",
+    "indexes_axis",
     "is_array",
     "pieces",
     "position",
@@ -122,7 +123,8 @@ def _has_mask(entry: Index) -> bool:
 
 
 def expanded(x: Any, index: Index) -> tuple[Any, list[Any]]:
-    """One entry per axis, and the None's: with `...` expanded and masks as vectors of indices.
+    """One entry per axis, and the None's: with `...` expanded and masks as vectors of indices. A `...` that stands for no
+    axis stays, because it parts the arrays beside it.
 
     Also x, with an axis for each mask of rank 0.
     """
@@ -146,10 +148,10 @@ def expanded(x: Any, index: Index) -> tuple[Any, list[Any]]:
                     f"integer array or mask, got {entry!r:.60}"
                 )
         entries.append(entry)
-    entries = _written_out(x, entries)
+    written_out = _written_out(x, entries)
     for mask_position, mask in masks:
         _require_mask_fits(x, entries, mask_position, mask)
-    return x, entries
+    return x, written_out
 
 
 MASK = (
@@ -167,7 +169,9 @@ def _where_true(mask: Tensor) -> list[Any]:
 
 def _require_mask_fits(x: Any, entries: list[Any], mask_position: int, mask: Tensor) -> None:
     """Refuse a mask with an axis that is neither empty nor as long as its axis of x."""
-    axis = sum([entry is not None for entry in entries[:mask_position]])
+    before, after = entries[:mask_position], entries[mask_position:]
+    is_late = any(entry is Ellipsis for entry in before)
+    axis = len(x.shape) - _axis_count(after) if is_late else _axis_count(before)
     under = tuple(x.shape[axis : axis + len(mask.shape)])
     if any(extent not in (0, side) for extent, side in zip(mask.shape, under, strict=True)):
         raise OutOfBoundsError(
@@ -175,19 +179,29 @@ def _require_mask_fits(x: Any, entries: list[Any], mask_position: int, mask: Ten
         )
 
 
+def _axis_count(entries: list[Any]) -> int:
+    """The number of entries that index an axis."""
+    return sum(map(indexes_axis, entries))
+
+
+def indexes_axis(entry: Any) -> bool:
+    """True for all but None and Ellipsis."""
+    return entry is not None and entry is not Ellipsis
+
+
 def _written_out(x: Tensor, entries: list[Any]) -> list[Any]:
-    """The entries with the Ellipsis expanded into slices, one per axis, and the None's."""
+    """The entries with the Ellipsis expanded into slices, one per axis, and the None's; itself, for no axis."""
     dots = sum(entry is Ellipsis for entry in entries)
     if dots > 1:
         raise InvalidConfigError("indexing: an index has at most one Ellipsis")
-    used = sum(entry is not None and entry is not Ellipsis for entry in entries)
+    used = _axis_count(entries)
     rank = len(x.shape)
     if used > rank:
         raise OutOfBoundsError(f"indexing: {used} indices for {spec_of(x)}, which has {rank} axes")
     fill = [slice(None)] * (rank - used)
     if dots:
         ellipsis = next(i for i, entry in enumerate(entries) if entry is Ellipsis)
-        return [*entries[:ellipsis], *fill, *entries[ellipsis + 1 :]]
+        return [*entries[:ellipsis], *(fill or [Ellipsis]), *entries[ellipsis + 1 :]]
     return entries + fill
 
 
@@ -208,6 +222,7 @@ def _basic(x: Tensor, entries: list[Any]) -> tuple[Any, set[int], list[int], lis
     for entry in entries:
         if entry is None:
             new_axes.append(len(kept_axes) + len(new_axes))
+        if not indexes_axis(entry):
             continue
         extent = x.shape[axis]
         if isinstance(entry, slice):
@@ -338,12 +353,12 @@ def _placed(gathered: Tensor, entries: list[Any], window: list[int], count: int)
 
 
 def axes_of(entries: list[Any]) -> list[int]:
-    """For each entry its axis of x; for a None, the axis of the next entry."""
+    """For each entry its axis of x; for a None or a `...`, the axis of the next entry."""
     axes: list[int] = []
     axis = 0
     for entry in entries:
         axes.append(axis)
-        axis += entry is not None
+        axis += indexes_axis(entry)
     return axes
 
 
@@ -352,16 +367,26 @@ def pieces(entries: list[Any]) -> list[tuple[str, int]]:
     a None, "slice" for a slice, each with the position of the entry.
 
     Integers count as arrays here: when they and the arrays are adjacent the new axes stay there,
-    otherwise they come first, as in NumPy.
+    otherwise they come first, as in NumPy, where a `...` for no axis parts them, too.
     """
-    kinds = ["new" if e is None else "slice" if isinstance(e, slice) else "array" for e in entries]
-    axes = [(kind, i) for i, kind in enumerate(kinds) if kind != "array"]
+    kinds = [_kind(entry) for entry in entries]
+    axes = [(kind, i) for i, kind in enumerate(kinds) if kind in ("new", "slice")]
     if not any(map(is_array, entries)):
         return axes
     first, last = kinds.index("array"), len(kinds) - 1 - kinds[::-1].index("array")
     together = all(kind == "array" for kind in kinds[first : last + 1])
-    axes.insert(first if together else 0, ("arrays", first))
+    before = sum([i < first for _, i in axes])
+    axes.insert(before if together else 0, ("arrays", first))
     return axes
+
+
+def _kind(entry: Any) -> str:
+    """The name in `pieces`, and "none" for a `...` for no axis."""
+    if entry is None:
+        return "new"
+    if entry is Ellipsis:
+        return "none"
+    return "slice" if isinstance(entry, slice) else "array"
 
 
 def from_start(index: Any, x: Tensor, axis: int) -> Any:

@@ -18,6 +18,7 @@ from tenferro.api.indexing import (
     expanded,
     from_start,
     getitem,
+    indexes_axis,
     is_array,
     pieces,
     position,
@@ -214,7 +215,7 @@ def _positions_of(x: Tensor, entries: list[Any]) -> _Positions:
         inner = len(outer) - outer.index(out_axis) - len(start.shape) if start.shape else 0
         starts_of[axis] = reshape(start, (*start.shape, *[1] * inner))
     for axis, entry in zip(axes, entries, strict=True):
-        if entry is not None and axis not in starts_of:
+        if indexes_axis(entry) and axis not in starts_of:
             starts_of[axis] = position(int(entry), x.shape[axis], axis)
     return _Positions(
         tuple(shape),

@@ -34,6 +34,8 @@ STATIC: dict[str, Any] = {
     "two arrays": (ROWS, np.array([1, 1, 3])),
     "broadcast arrays": (ROWS, COLUMNS),
     "arrays apart": (ROWS, slice(1, 4), np.array([0, 4, 2])),
+    "arrays, dots for no axis": (slice(None), ROWS, ..., np.array([0, 4, 2])),
+    "array, dots for no axis, new axis": (slice(None), ROWS, ..., None, 1),
     "array and number": (ROWS, 1),
     "array and number apart": (1, slice(None, None, 2), ROWS),
     "array and step": (slice(None, None, -1), ROWS, slice(1, 5, 2)),
@@ -48,8 +50,11 @@ MASKS: dict[str, Any] = {
     "mask of extents 3 and 0": np.zeros((3, 0), bool),
     "mask and slice": (MASK, slice(1, 3)),
     "slice and mask": (slice(0, 2), np.array([True, False, False, True])),
+    "dots and mask": (..., np.array([True, False, True, False, True])),
+    "mask, dots for no axis, mask": (MASK, ..., np.array([True, True, False, True, True])),
     "mask and array": (np.array([True, False, True]), np.array([1, 3])),
     "none": np.zeros((3, 4, 5), bool),
+    "dots for no axis, mask, new axis": (..., X > 20, None),
     "list of bools": [True, False, True],
 }
 EVERY = {**STATIC, **MASKS}
@@ -104,8 +109,15 @@ def test_rank_0_masks(mask: bool) -> None:
 
 
 def test_masks_that_do_not_fit() -> None:
-    with pytest.raises(errors.OutOfBoundsError, match="mask"):
-        RT.constant(X)[np.array([True, False])]
+    indices: list[Any] = [
+        np.array([True, False]),
+        (..., np.array([True, False, True])),  # as long as the first axis
+        (..., MASK),
+        (0, ..., None, np.array([True, False])),
+    ]
+    for index in indices:
+        with pytest.raises(errors.OutOfBoundsError, match="mask"):
+            RT.constant(X)[index]
 
 
 UPDATES = {
