@@ -18,7 +18,7 @@ from tenferro.ops.indexing import (
 )
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["ROWS", "dynamic_slice_at", "dynamic_update_at"]
+__all__ = ["ROWS", "dynamic_slice_at", "dynamic_update_at", "gather"]
 
 
 def gather(op: Gather, w: Writer, x: Value, indices: Value) -> Value:

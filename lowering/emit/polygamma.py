@@ -40,7 +40,9 @@ def polygamma(w: Writer, n: int, x: Value) -> Value:
     is_negative = w.compare("LT", x, zero)
     mirrored = elementwise(w, "subtract", w.full(1, x.spec), x)
     y = right_of_zero(w, n, w.select(is_negative, mirrored, x))
-    poles = elementwise(w, "negate", cotangents(w, n, x))
+    # Right of zero the cotangents have poles, too, whose slopes would be NaN there in a reader's derivative.
+    left = w.select(is_negative, x, w.full(-0.5, x.spec))
+    poles = elementwise(w, "negate", cotangents(w, n, left))
     others = elementwise(w, "subtract" if n % 2 else "add", poles, y)
     # Near a pole, and for orders whose factorial overflows, the cotangents outgrow the rest.
     finite = w.op("is_finite", poles, result=is_negative.spec)
@@ -119,6 +121,8 @@ def cotangents(w: Writer, n: int, x: Value) -> Value:
     y = horner(w, numbers, elementwise(w, "multiply", p, p))
     if lowest:
         y = elementwise(w, "multiply", p, y)
+    if all(map(math.isfinite, numbers)):
+        return y
     # An infinite coefficient times the zero of the cotangent is zero too.
     at_zero = w.full(0 if lowest else numbers[0], x.spec)
     return w.select(w.compare("EQ", p, w.full(0, x.spec)), at_zero, y)

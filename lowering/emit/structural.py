@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from lowering.emit.emitter import EmitterRows
+from lowering.emit.indexing import gather
 from lowering.types import integers, tensor_type
 from lowering.writer import Value, Writer
 from tenferro.dims import is_static
+from tenferro.ops.indexing import Gather
 from tenferro.ops.structural import (
     BroadcastInDim,
     Concatenate,
@@ -85,44 +87,21 @@ def concatenate(op: Concatenate, w: Writer, *operands: Value) -> Value:
 
 
 def extract_diag(op: ExtractDiag, w: Writer, x: Value) -> Value:
-    """Mask the matrix outside of the diagonal and sum over one of the two axes: exact, without NaN from the mask.
-
-    Bits are summed: floats are reread as integers, so that -0.0 and NaN payloads survive.
-    """
-    mask = diagonal_mask(w, x.shape, op.axis_a, op.axis_b)
-    bits = as_bits(w, x)
-    diagonals = [w.select(mask, part, w.full(0, part.spec)) for part in bits]
-    summed = [w.reduce("or", part, w.scalar(0, part.dtype), (op.axis_b,)) for part in diagonals]
-    return from_bits(w, summed, x.dtype)
-
-
-def as_bits(w: Writer, x: Value) -> list[Value]:
-    """x as integers of its width: two for a complex number, itself for bool and integers."""
-    if x.dtype.is_complex:
-        part = TensorSpec.of(x.shape, x.dtype.real)
-        return [
-            *as_bits(w, w.op("real", x, result=part)),
-            *as_bits(w, w.op("imag", x, result=part)),
-        ]
-    if not x.dtype.is_float:
-        return [x]
-    return [w.bitcast(x, unsigned_of(x.dtype))]
-
-
-def from_bits(w: Writer, parts: list[Value], dtype: DType) -> Value:
-    """The inverse of `as_bits`."""
-    if dtype.is_complex:
-        real, imag = (from_bits(w, [part], dtype.real) for part in parts)
-        return w.op("complex", real, imag, result=TensorSpec.of(real.shape, dtype))
-    (bits,) = parts
-    if not dtype.is_float:
-        return bits
-    return w.bitcast(bits, dtype)
-
-
-def unsigned_of(dtype: DType) -> DType:
-    """The unsigned integer of the same width."""
-    return {16: DType.U16, 32: DType.U32, 64: DType.U64}[dtype.bits]
+    """`stablehlo.gather` at (i, i), which keeps all bits, and whose derivative a reader knows."""
+    axes = tuple(sorted((op.axis_a, op.axis_b)))
+    batch_axis = op.axis_a - (op.axis_b < op.axis_a)
+    shape = w.result.shape
+    numbers = Gather(
+        offset_dims=tuple([axis for axis in range(len(shape)) if axis != batch_axis]),
+        collapsed_slice_dims=axes,
+        operand_batching_dims=(),
+        start_indices_batching_dims=(),
+        start_index_map=axes,
+        index_vector_dim=1,
+        slice_sizes=tuple([1 if axis in axes else n for axis, n in enumerate(x.shape)]),
+        indices_are_sorted=True,
+    )
+    return gather(numbers, w, x, w.iota((shape[batch_axis], 2), 0))
 
 
 def embed_diag(op: EmbedDiag, w: Writer, x: Value) -> Value:
