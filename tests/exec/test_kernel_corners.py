@@ -106,6 +106,26 @@ def test_many_additions_at_pairs_of_indices() -> None:
     np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+@pytest.mark.parametrize("shape", [(7,), (7, 5), (3, 7)])
+@pytest.mark.parametrize("places", [[], [2], [2, 4]], ids=str)
+def test_many_additions_leave_other_elements_alone(
+    dtype: str, shape: tuple[int, ...], places: list[int]
+) -> None:
+    """Many at few places, some of them outside: zeros elsewhere keep their sign."""
+    axis = shape.index(7)
+    x = np.full(shape, -np.dtype(dtype).type(0))
+    indices = np.resize([*places, 7, 9], 9000)
+    layer = (*shape[:axis], len(indices), *shape[axis + 1 :])
+    updates = np.ones(layer, dtype)
+    expected = x.copy()
+    np.moveaxis(expected, axis, 0)[places] = 9000 // (len(places) + 2)
+    index = (slice(None),) * axis
+    y = run(lambda x, i, u: x.at[*index, i].add(u), x, indices, updates)
+    np.testing.assert_array_equal(y, expected)
+    np.testing.assert_array_equal(np.signbit(y.real), np.signbit(expected.real))
+
+
 def test_axes_are_one_in_the_order_of_memory() -> None:
     x = np.zeros((4, 3, 2))
     assert order_of(x, (0, 1)) == (0, 1)

@@ -39,7 +39,9 @@ def test_an_op_keeps_its_derivatives(case: Case) -> None:
         *tnf.vjp(fn, *case.primals)[1](y_bars),
     ]
     for read, own in zip(derivatives, wanted, strict=True):
-        np.testing.assert_allclose(read, own, rtol=1e-6, atol=1e-9 * (1 + np.abs(own).max(initial=0.0)))
+        np.testing.assert_allclose(
+            read, own, rtol=1e-6, atol=1e-9 * (1 + np.abs(own).max(initial=0.0))
+        )
 
 
 @pytest.mark.parametrize("name", ["det", "slogdet", "trace", "diagonal"])

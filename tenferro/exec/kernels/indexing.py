@@ -216,9 +216,11 @@ def _summed(x: Array, starts: Array, updates: Array, axis: int, batch: int) -> A
     inside = (places >= 0) & (places < n)
     if not inside.all():
         places, layers = places[inside], layers[inside]
+    if not places.size:
+        return np.array(x)
     if x.ndim == 1 and x.dtype == np.float64:
-        return x + np.bincount(places, layers, n)
-    if places.size and np.bincount(places).max() == 1:
+        return x + _with_negative_zeros(np.bincount(places, layers, n), places)
+    if np.bincount(places).max() == 1:
         result = np.array(x)
         np.moveaxis(result, axis, 0)[places] += layers
         return result
@@ -228,8 +230,17 @@ def _summed(x: Array, starts: Array, updates: Array, axis: int, batch: int) -> A
         (np.ones(len(places), x.dtype), places, np.arange(len(places) + 1)), (n, len(places))
     )
     rest = layers.shape[1:]
-    sums = matrix @ layers.reshape(len(places), -1)
-    return x + np.moveaxis(sums.reshape(n, *rest), 0, axis)
+    sums = (matrix @ layers.reshape(len(places), -1)).reshape(n, *rest)
+    return x + np.moveaxis(_with_negative_zeros(sums, places), 0, axis)
+
+
+def _with_negative_zeros(sums: Array, places: Array) -> Array:
+    """The sums, which are written to, with -0.0 at all other places: added, it leaves zeros of both signs as they are."""
+    is_other = np.ones(len(sums), bool)
+    is_other[places] = False
+    if is_other.any():
+        sums[is_other] = -sums.dtype.type(0)
+    return sums
 
 
 def _combine(combiner: str, target: Array, flat: Array, values: Array) -> None:
