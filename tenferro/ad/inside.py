@@ -17,10 +17,19 @@ from tenferro.ad.transpose import transpose
 from tenferro.graph import Graph
 from tenferro.ops import ALL_OPS, elementwise, structural
 from tenferro.ops.indexing import DynamicSlice, Gather
-from tenferro.program import Subprogram, dependents, needed
+from tenferro.program import Subprogram, dependents, needed, pruned_unmarked
 from tenferro.types import TensorSpec
 
-__all__ = ["Batched", "Linearized", "batched", "cheapest", "linearized", "residuals", "transposed"]
+__all__ = [
+    "Batched",
+    "Linearized",
+    "batched",
+    "cheapest",
+    "linearized",
+    "outputs_behind",
+    "residuals",
+    "transposed",
+]
 
 
 def residuals(
@@ -161,6 +170,23 @@ def transposed(
     pulled = [y for y, is_asked in zip(outputs, asked, strict=True) if is_asked]
     pairs = [(y, bar) for y, bar in zip(pulled, y_bars, strict=True)]
     return emitter, nonlinear, y_bars, transpose(emitter, 0, unknown, pairs)
+
+
+def outputs_behind(body: Subprogram, first: int, count: int, outputs: Iterable[int]) -> set[int]:
+    """These outputs of a loop's body, and the carries that they depend on in any turn.
+
+    Args:
+        first, count: the carry is `count` inputs from this one on, and as many first outputs.
+    """
+    reached = set(outputs)
+    while True:
+        slots = [body.output_slots[i] for i in reached]
+        part = needed(body.instructions, slots, narrow=pruned_unmarked).values()
+        read = {slot for step in part for slot in step.inputs}.union(slots)
+        grown = reached.union([i for i in range(count) if body.input_slots[first + i] in read])
+        if grown == reached:
+            return reached
+        reached = grown
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 from tenferro.ad.algebra import Value, apply, apply_one, compare, full, lead, scalar, select, zeros
 from tenferro.ad.graph_emitter import GraphEmitter
-from tenferro.ad.inside import transposed
+from tenferro.ad.inside import outputs_behind, transposed
 from tenferro.ad.rule import Tangents, Values
 from tenferro.errors import ADRuleUnsupportedError
 from tenferro.graph import Graph
@@ -43,7 +43,12 @@ def transposed_while(
     Raises:
         ADRuleUnsupportedError: a condition that depends on what the loop is linear in.
     """
-    n = op.num_consts
+    n, m = op.num_consts, len(y_bars)
+    asked = [i for i, bar in enumerate(y_bars) if bar is not None]
+    tested = [i - n for i in op.cond.reads([0]) if i >= n]
+    carry = sorted(outputs_behind(op.body, n, m, [*asked, *tested]))
+    if len(carry) < m:
+        return _transpose_over(op, inputs, linear, y_bars, carry)
     mask = _linear_inputs(op, linear)
     if any([mask[i] for i in op.cond.reads([0])]):
         raise ADRuleUnsupportedError(
@@ -64,6 +69,24 @@ def transposed_while(
     moving = [i for i in range(n, len(inputs)) if mask[i]]
     for i, x_bar in zip([*moving, *loop.summed], results, strict=True):
         x_bars[i] = x_bar if linear[i] else None
+    return x_bars
+
+
+def _transpose_over(
+    op: While, inputs: Values, linear: Sequence[bool], y_bars: Tangents, carry: Sequence[int]
+) -> Tangents:
+    """Transpose the loop with that carry alone: the zeros of others an infinite slope would make NaN."""
+    places = [*range(op.num_consts), *[op.num_consts + i for i in carry]]
+    parts = op.cond.part(places, [0]), op.body.part(places, carry)
+    some = transposed_while(
+        op.with_parts(*parts),
+        tuple([inputs[i] for i in places]),
+        tuple([linear[i] for i in places]),
+        tuple([y_bars[i] for i in carry]),
+    )
+    x_bars: list[Value | None] = [None] * len(inputs)
+    for i, x_bar in zip(places, some, strict=True):
+        x_bars[i] = x_bar
     return x_bars
 
 
@@ -120,9 +143,8 @@ class _Loop:
         pull = Subprogram.of(inner.graph, [*nonlinear, *bars, *sums], [*carried, *totals])
         state = [i for i in range(len(mask) - n) if not mask[n + i]]
         specs = [op.body.input_specs[n + i] for i in state]
-        test, turn = (
-            _known_part(part, mask, outputs) for part, outputs in ((op.cond, [0]), (op.body, state))
-        )
+        known = [i for i, is_linear in enumerate(mask) if not is_linear]
+        test, turn = op.cond.part(known, [0]), op.body.part(known, state)
         return cls(test, turn, pull, summed, _rows(specs))
 
     def backward(
@@ -222,18 +244,6 @@ class _Loop:
         zero = scalar(turns, 0, DType.I64)
         results = _looped([turns, stride, *consts], [zero, *start, *empty], goes_on, turn)
         return list(results[1 + m :])
-
-
-def _known_part(part: Subprogram, mask: Sequence[bool], outputs: Sequence[int]) -> Subprogram:
-    """The outputs that need nothing linear, from the inputs that are not."""
-    graph = Graph()
-    inputs = [
-        graph.add_stand_in(spec) if is_linear else graph.add_input(spec)
-        for spec, is_linear in zip(part.input_specs, mask, strict=True)
-    ]
-    results = part.emit(graph, inputs)
-    nonlinear = [x for x, is_linear in zip(inputs, mask, strict=True) if not is_linear]
-    return Subprogram.of(graph, nonlinear, [results[i] for i in outputs])
 
 
 def _rows(specs: Sequence[TensorSpec]) -> int:

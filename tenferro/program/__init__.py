@@ -26,6 +26,7 @@ from tenferro.program.instructions import (
     makers,
     needed,
     pruned,
+    pruned_unmarked,
     readers,
     renumber,
 )
@@ -69,6 +70,7 @@ __all__ = [
     "needed",
     "prune_outputs",
     "pruned",
+    "pruned_unmarked",
     "readers",
     "register_extension",
     "registered_families",

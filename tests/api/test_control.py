@@ -427,6 +427,61 @@ def test_what_nothing_needs_is_not_computed() -> None:
     assert step.op.num_carry == 1
 
 
+def doubled_beside_infinite_slopes(turn: Any, x: Any) -> Any:
+    """8 x: what the second number of the carry is goes nowhere, and its slope is infinite in every turn."""
+    return turn(lambda s: (s[0] * 2, tnf.sqrt(s[0] - s[0])), (x, x))[0]
+
+
+def in_nested_scans(body: Any, carry: Any) -> Any:
+    one = lambda s, _: (body(s), None)
+    return tnf.scan(
+        lambda s, _: (tnf.scan(one, s, None, length=1)[0], None), carry, None, length=3
+    )[0]
+
+
+@tnf.custom_jvp
+def twice(x: Any) -> Any:
+    return x + x
+
+
+twice.defjvp(lambda primals, tangents: (2 * primals[0], 2 * tangents[0]))
+
+TURNS: dict[str, Any] = {
+    "scan": lambda body, carry: tnf.scan(lambda s, _: (body(s), None), carry, None, length=3)[0],
+    "scan back": lambda body, carry: tnf.scan(
+        lambda s, _: (body(s), s[1]), carry, None, length=3, reverse=True
+    )[0],
+    "scan of a rule": lambda body, carry: tnf.scan(
+        lambda s, _: ((twice(s[0]), body(s)[1]), None), carry, None, length=3
+    )[0],
+    "nested scans": in_nested_scans,
+    "fori_loop": lambda body, carry: tnf.fori_loop(0, 3, lambda i, s: body(s), carry),
+    "while_loop": lambda body, carry: tnf.while_loop(
+        lambda s: s[2] < 3, lambda s: (*body(s), s[2] + 1), (*carry, 0)
+    ),
+    "while_loop, bounded": lambda body, carry: tnf.while_loop(
+        lambda s: s[2] < 3, lambda s: (*body(s), s[2] + 1), (*carry, 0), max_steps=4
+    ),
+    "a while_loop that its carry ends": lambda body, carry: tnf.while_loop(
+        lambda s: s[1] > 0, lambda s: (s[0] * 2, tnf.sqrt((s[0] - 4 * s[0] / 4) ** 2), s[2] / 2),
+        (*carry, carry[0]),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TURNS)
+def test_a_carry_that_goes_nowhere_has_no_slope(name: str) -> None:
+    x = np.float64(2.0)
+    fn = lambda x: doubled_beside_infinite_slopes(TURNS[name], x)
+    factor = 2.0 if "ends" in name else 8.0
+    assert tnf.grad(fn)(x) == factor
+    assert XlaExecutor().run(tnf.compile(tnf.grad(fn), x), x) == factor
+    squared = lambda x: fn(x) ** 2
+    assert tnf.grad(tnf.grad(squared))(x) == 2 * factor**2
+    rows = tnf.grad(lambda x: tnf.sum(tnf.vmap(fn)(x)))(np.array([2.0, 3.0]))
+    np.testing.assert_array_equal(rows, [factor, factor])
+
+
 def test_a_matrix_that_does_not_change_is_not_stacked() -> None:
     def fn(w: Any, h: Any) -> Any:
         return tnf.sum(tnf.scan(lambda h, _: (tnf.tanh(w @ h), None), h, None, length=7)[0])

@@ -8,13 +8,21 @@ Source: Radul, Paszke, Frostig, Johnson and Maclaurin, "You only linearize once"
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tenferro.ad.algebra import Value, apply, apply_one, broadcast, compare, lead, select, zeros
 from tenferro.ad.algebra import transpose as permute
 from tenferro.ad.graph_emitter import GraphEmitter
-from tenferro.ad.inside import Linearized, batched, cheapest, linearized, residuals, transposed
+from tenferro.ad.inside import (
+    Linearized,
+    batched,
+    cheapest,
+    linearized,
+    outputs_behind,
+    residuals,
+    transposed,
+)
 from tenferro.ad.rule import AdRows, AdRule, Tangents, Values
 from tenferro.ad.while_reversal import transposed_while
 from tenferro.graph import Graph
@@ -120,16 +128,21 @@ def scan_transpose(
 ) -> Tangents:
     """The scan the other way: cotangents of the carry go back, those of the constants add up.
 
-    Carries that depend on nothing linear, such as a counter, are scanned first, and their values are given.
+    Carries behind no cotangent are left out, whose zeros an infinite slope would make NaN. Those that depend on
+    nothing linear, such as a counter, are scanned first, and their values are given.
     """
     emitter: GraphEmitter = inputs[0].emitter
     n, m, first = op.num_consts, op.num_carry, op.first_xs
+    asked = outputs_behind(op.body, n, m, [i for i, bar in enumerate(y_bars) if bar is not None])
+    moving = [i for i in range(m) if i in asked]
+    if len(moving) < m:
+        return _transpose_over(op, inputs, linear, y_bars, moving, {})
     carries = _known_carries(op, linear)
     if carries:
         return _transpose_beside_known(op, inputs, linear, y_bars, carries)
     mask = [*linear[:n], *[True] * m, *linear[first:]]
-    asked = [i < m or y_bar is not None for i, y_bar in enumerate(y_bars)]
-    inner, nonlinear, bars, x_bars = transposed(op.body, mask, asked, emitter)
+    has_bar = [i < m or y_bar is not None for i, y_bar in enumerate(y_bars)]
+    inner, nonlinear, bars, x_bars = transposed(op.body, mask, has_bar, emitter)
     graph, picked = inner.graph, _at(mask)
     pulled = _placed(x_bars, picked, len(mask))
     summed = [i for i in range(n) if pulled[i] is not None]
@@ -189,17 +202,29 @@ def _transpose_beside_known(
     forward = Scan(turn, op.length, len(consts), len(carries), op.reverse)
     values = apply(forward, *[inputs[i] for i in operands])[len(carries) :]
     moving = [i for i in range(m) if i not in carries]
-    places = [*range(n), *[n + i for i in moving], *range(first, len(inputs))]
-    body = Subprogram.of(
-        graph,
-        [arguments[i] for i in (*places, *carried)],
-        [outputs[i] for i in (*moving, *range(m, len(outputs)))],
+    return _transpose_over(
+        op, inputs, linear, y_bars, moving, dict(zip(carries, values, strict=True))
     )
+
+
+def _transpose_over(
+    op: Scan,
+    inputs: Values,
+    linear: Mask,
+    y_bars: Tangents,
+    moving: Sequence[int],
+    known: Mapping[int, Value],
+) -> Tangents:
+    """Transpose the scan with some of its carries alone, and the values of others, turn by turn."""
+    n, m, first = op.num_consts, op.num_carry, op.first_xs
+    places = [*range(n), *[n + i for i in moving], *range(first, len(inputs))]
+    outputs = [*moving, *[i for i in range(m, len(y_bars)) if y_bars[i] is not None]]
+    body = op.body.part([*places, *[n + i for i in known]], outputs)
     x_bars = scan_transpose(
         Scan(body, op.length, n, len(moving), op.reverse),
-        (*[inputs[i] for i in places], *values),
-        (*[linear[i] for i in places], *[False] * len(carries)),
-        (*[y_bars[i] for i in moving], *y_bars[m:]),
+        (*[inputs[i] for i in places], *known.values()),
+        (*[linear[i] for i in places], *[False] * len(known)),
+        tuple([y_bars[i] for i in outputs]),
     )
     return _placed(x_bars[: len(places)], places, len(inputs))
 
