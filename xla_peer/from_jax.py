@@ -20,6 +20,9 @@ def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
     """A function written for jax as a program: it runs on NumPy, is differentiated by tenferro's rules,
     compared and exported.
 
+    What jax lowers has no `custom_jvp`, `custom_vjp` and `stop_gradient` any more: where these matter, give it the
+    derivative, as `jax.grad(fn)`.
+
     Args:
         fn: traced and lowered by jax, for the CPU.
         specs: for each argument a tree of arrays, `TensorSpec`s or `jax.ShapeDtypeStruct`s. Extents are

@@ -360,6 +360,22 @@ def test_flags_of_triangular_solves(side: str, uplo: str, trans: str, diag: str)
         np.testing.assert_allclose(t @ x if side == "L" else x @ t, b, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("exponent", [470, 1000, -470, -1060])
+def test_eigenvalues_of_large_and_small_matrices(exponent: int) -> None:
+    """LAPACK scales such a matrix, and OpenBLAS's does not scale its eigenvalues back."""
+    results = f"{VALUES} | {VALUES} | tensor<4x4xcomplex<f64>> | tensor<4x4xcomplex<f64>> | {INFO}"
+    config = "compute_left = 86 : ui8, compute_right = 86 : ui8"
+    program = import_stablehlo(module("lapack_dgeev_ffi", MATRIX, results, config))
+    a = np.diag([11.0, 5.0, 2.0, 1.0])
+    a[0, 1:] = 3.0
+    re, im, _, _, info = program.run(np.ldexp(a, exponent))
+    assert info == 0
+    np.testing.assert_allclose(
+        np.sort(np.ldexp(re, -exponent)), [1, 2, 5, 11], rtol=1e-3 if exponent < -1022 else 1e-13
+    )
+    np.testing.assert_array_equal(im, 0)
+
+
 PAIR, ROWS = "tensor<2x3x3xf64>", "tensor<2x3xf64>"
 FAILING: dict[str, tuple[list[str], tuple[int, ...], str]] = {
     "potrf": ([PAIR, "tensor<2xi32>"], (3, 1), ""),

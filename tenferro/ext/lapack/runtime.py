@@ -74,14 +74,27 @@ def geev(op: fam.Geev, a: Array) -> Any:
 
 def _geev(a: Array) -> tuple[Array, ...]:
     """The same of a finite matrix."""
-    *values, left, right, info = routine("geev", a)(a)
+    scale = _scale(a)
+    *values, left, right, info = routine("geev", a)(a / scale)
     if a.dtype.kind == "c":
-        outputs = (values[0], left, right)
+        outputs = (values[0] * scale, left, right)
     else:
         re, im = values
         kind = np.result_type(a.dtype, np.complex64)
-        outputs = ((re + 1j * im).astype(kind), unpacked(im, left), unpacked(im, right))
+        outputs = ((re + 1j * im).astype(kind) * scale, unpacked(im, left), unpacked(im, right))
     return nan_like(outputs) if info else outputs
+
+
+def _scale(a: Array) -> Any:
+    """A power of two near the largest element where that is far from 1, else 1: the eigenvalues of a matrix that geev
+    itself has to scale are not scaled back by OpenBLAS's.
+    """
+    largest = np.abs(a).max(initial=0)
+    info = np.finfo(a.dtype)
+    exponent = int(np.frexp(largest)[1]) if largest else 0
+    is_near = abs(exponent) < info.maxexp // 8
+    most = info.maxexp - 8
+    return a.real.dtype.type(1 if is_near else 2.0 ** min(max(exponent, -most), most))
 
 
 def gtsv(op: fam.Gtsv, below: Array, diagonal: Array, above: Array, b: Array) -> Any:
