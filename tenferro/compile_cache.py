@@ -104,7 +104,7 @@ class CompileCache:
         try:
             with replacing(self._path(key), mode=0o600) as file:
                 file.write(MAGIC + _digest(key, executable) + executable)
-        except OSError:
+        except (OSError, InvalidConfigError):
             self.count_failed_write()
             return
         self._evict()

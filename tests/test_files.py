@@ -6,6 +6,7 @@ import gc
 import io
 import json
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from tenferro.archives import array_in, opened_archive, write_array
 from tenferro.files import content_of, replacing
 from tenferro.ops.source import Constant
 from xla_peer.command_line.inputs import read_inputs
+from xla_peer.parity.divergence import save_reproduction
 
 X = np.arange(3.0)
 
@@ -107,6 +109,73 @@ def test_a_file_that_is_replaced_keeps_its_mode(tmp_path: Path) -> None:
         file.write(b"new")
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert path.read_bytes() == b"new"
+
+
+PROGRAM = tnf.compile(lambda x: x + np.ones(3), X)
+WRITERS: list[Any] = [
+    lambda path: tnf.save(PROGRAM, path),
+    lambda path: tnf.tree.save({"x": X}, path),
+    lambda path: xla_peer.export(PROGRAM, path=path, largest_constant=0, vectors=1, gradient=True),
+    lambda path: xla_peer.export_for_jax(PROGRAM, path=path),
+]
+
+
+@pytest.mark.parametrize("write", WRITERS)
+def test_a_link_is_followed(write: Any, tmp_path: Path) -> None:
+    for folder in ("here", "there"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "there" / "old").write_bytes(b"old")
+    for name in ("old", "new"):
+        link, named = tmp_path / "here" / f"{name}.mlir", tmp_path / "there" / name
+        link.symlink_to(Path("..") / "there" / name)
+        write(link)
+        assert link.is_symlink()
+        assert not named.is_symlink()
+        assert len(named.read_bytes()) > 3
+    assert {path.name for path in (tmp_path / "there").iterdir()} == {"old", "new"}
+
+
+@pytest.mark.parametrize("write", WRITERS)
+def test_only_regular_files_are_written(write: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)  # because the name of a socket is short
+    os.mkfifo("pipe.mlir")
+    Path("folder.mlir").mkdir()
+    Path("link.mlir").symlink_to("pipe.mlir")
+    Path("circle.mlir").symlink_to("circle.mlir")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket.mlir")
+    before = {path: path.lstat().st_ino for path in tmp_path.iterdir()}
+    for name, words in (
+        ("pipe", "is a pipe"), ("folder", "is a folder"), ("link", "is a pipe"), ("socket", "a socket"),
+        ("circle", "is not written: Too many levels"), ("n" * 300, "is not written: File name too long"),
+    ):  # fmt: skip
+        with pytest.raises(errors.InvalidConfigError, match=words):
+            write(f"{name}.mlir")
+    assert {path: path.lstat().st_ino for path in tmp_path.iterdir()} == before
+
+
+def test_nothing_is_written_where_one_file_of_several_cannot_be(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "model.gradient.mlir")
+    with pytest.raises(errors.InvalidConfigError, match="is a pipe"):
+        WRITERS[2](tmp_path / "model.mlir")
+    os.mkfifo(tmp_path / "repro.mlir")
+    with pytest.raises(errors.InvalidConfigError, match="is a pipe"):
+        save_reproduction(tmp_path, PROGRAM, [X], "text")
+    assert {path.name for path in tmp_path.iterdir()} == {"model.gradient.mlir", "repro.mlir"}
+
+
+@pytest.mark.parametrize("path", [None, 3, 2.5, "", "a\0b", "\ud800"])
+@pytest.mark.parametrize("door", [content_of, tnf.tree.load, *WRITERS[:2]])
+def test_what_names_no_file(door: Any, path: Any) -> None:
+    # An empty name is that of a file which does not exist, to whoever reads.
+    with pytest.raises((errors.InvalidConfigError, FileNotFoundError), match=r"No such|is not"):
+        door(path)
+
+
+def test_names_may_be_bytes(tmp_path: Path) -> None:
+    path = os.fsencode(tmp_path / "program.tnf")
+    tnf.save(PROGRAM, path)
+    assert tnf.load(path).run(X).tolist() == [1, 2, 3]
 
 
 # ---- how much they unpack to ---------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import numpy as np
 
 from lowering import StableHloModule
 from tenferro.errors import InvalidConfigError, NonStaticShapeError
-from tenferro.files import replacing
+from tenferro.files import replacing, target_of
 from tenferro.program import BoundedCache, check_arguments
 from tenferro.table import first_of
 from tenferro.tracebacks import public_methods
@@ -157,10 +157,12 @@ class Artifact:
         files in the same folder first.
 
         Raises:
-            InvalidConfigError: another suffix.
+            InvalidConfigError: another suffix; a folder, a pipe or a device in the place of a file.
             OSError: the folder does not exist, or the disk is full.
         """
         suffix = suffix_of(path)
+        for file_path in self._paths(path):
+            target_of(file_path)  # before the first is written
         if self.constants:
             with replacing(constants_path(path)) as file:
                 np.savez(file, **{name: stored(array) for name, array in self.constants.items()})
@@ -171,6 +173,16 @@ class Artifact:
             self.gradient.save(gradient_path(path))
         with replacing(path) as file:
             file.write(self.module.plain_text.encode() if suffix == ".mlir" else self.bytecode)
+
+    def _paths(self, path: Any) -> list[Any]:
+        """The files that `save` writes."""
+        gradient = self.gradient
+        return [
+            path,
+            *([constants_path(path)] if self.constants else ()),
+            *([vectors_path(path)] if self._vectors_file else ()),
+            *([] if gradient is None else gradient._paths(gradient_path(path))),
+        ]
 
     def __repr__(self) -> str:
         takes, gives = (

@@ -60,7 +60,8 @@ def save(
 
     Raises:
         DTypeError: a leaf that is not an array, or of a dtype that the format lacks (complex128).
-        InvalidConfigError: two leaves of one name, metadata that are not texts, surrogates in either.
+        InvalidConfigError: two leaves of one name, metadata that are not texts, surrogates in either; a path
+            that names a folder, a pipe or a device.
         OSError: a missing folder, a full disk, or no permission to write.
 
     >>> import os, tempfile

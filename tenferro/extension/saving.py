@@ -83,7 +83,8 @@ def save(program: GraphProgram, path: Any) -> None:
 
     Raises:
         UnsupportedError: a payload or a tree that JSON cannot hold, by op.
-        InvalidConfigError: an object that is no program.
+        InvalidConfigError: an object that is no program; a path that names a folder, a pipe or a device.
+        OSError: a missing folder, a full disk, or no permission to write.
 
     >>> import numpy as np, os, tempfile, tenferro as tnf
     >>> path = os.path.join(tempfile.mkdtemp(), "double.tenferro")

@@ -17,7 +17,7 @@ import numpy as np
 
 from lowering import PLATFORMS, lower_to_stablehlo
 from tenferro.extension.saving import save
-from tenferro.files import replacing
+from tenferro.files import replacing, target_of
 from tenferro.graph import Graph
 from tenferro.ops.control import ControlOp
 from tenferro.program import GraphProgram, Instruction, copy_into, makers
@@ -127,17 +127,20 @@ def save_reproduction(
     the folder.
 
     Raises:
+        InvalidConfigError: a folder, a pipe or a device in the place of a file.
         OSError: the folder cannot be made or written.
     """
     directory = Path(folder)
     directory.mkdir(parents=True, exist_ok=True)
-    save(program, directory / "repro.tnf")
     buffer = io.BytesIO()
     np.savez(buffer, **{f"x{i:03}": leaf for i, leaf in enumerate(leaves)})
     script = SCRIPT.replace("PLATFORM", repr(platform))
     files = {"repro.npz": buffer.getvalue(), "repro.py": script.encode()}
     if text is not None:
         files["repro.mlir"] = text.encode()
+    for name in ("repro.tnf", *files):
+        target_of(directory / name)  # before the first is written
+    save(program, directory / "repro.tnf")
     for name, content in files.items():
         with replacing(directory / name) as file:
             file.write(content)
