@@ -64,7 +64,8 @@ class GraphExecutor:
         segmented: run programs as generated Python, or one instruction at a time; results are the
             same, but for how sums are rounded.
         check_finite: stop at the first op that makes a NaN where no operand has one, or an infinity where
-            all are finite, in gradients too; the error names op, element, operands and your line.
+            all are finite, in gradients too; the error names op, element, operands and your line. Inputs and
+            constants may be anything.
         passes: the native passes; None takes `tenferro.passes.NATIVE_PASSES`.
         cache_size: how many specialised programs are kept.
         cache_bytes: how much their constants may hold together.

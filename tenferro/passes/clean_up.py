@@ -88,7 +88,8 @@ def filled(producers: Producers, number: Any, like: int, source: SourceLine | No
 def of_splats(function: Callable[..., Any]) -> Rule:
     """One number for all elements, where each operand is one.
 
-    Not of complex numbers, whose product may be rounded otherwise in an array than alone.
+    Not of complex numbers, whose product may be rounded otherwise in an array than alone. What makes an infinity
+    or NaN stays, because `check_finite` names it.
     """
 
     def rule(
@@ -98,7 +99,10 @@ def of_splats(function: Callable[..., Any]) -> Rule:
         if any([number is None or number.dtype.kind == "c" for number in numbers]):
             return None
         with np.errstate(all="ignore"):
-            return filled(producers, function(op, *numbers), inputs[0], source)
+            number = np.asarray(function(op, *numbers))
+        if DType.of(number.dtype).is_inexact and not np.isfinite(number):
+            return None
+        return filled(producers, number, inputs[0], source)
 
     return rule
 
