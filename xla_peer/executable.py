@@ -17,7 +17,7 @@ from tenferro.errors import (
 )
 from tenferro.table import first_of
 from tenferro.tracebacks import public, public_methods
-from tenferro.types import TensorSpec, TreeDef, flatten, unflatten
+from tenferro.types import TensorSpec, TreeDef, agree, flatten, unflatten
 from xla_peer import forking, pjrt
 
 __all__ = ["Executable"]
@@ -151,7 +151,7 @@ class Executable:
 
     def _flattened(self, arguments: tuple[Any, ...]) -> list[Any]:
         leaves, tree = flatten(arguments)
-        if tree != self._in_tree:
+        if not agree(tree, self._in_tree):
             raise ArityError(
                 f"takes {len(self.input_specs)} arrays ({', '.join(self.input_names)}) in the structure "
                 f"{self._in_tree}, got {tree}"

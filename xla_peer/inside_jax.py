@@ -23,7 +23,7 @@ from tenferro.ad import AdContext, batch_program
 from tenferro.errors import DTypeError, InvalidConfigError, UnsupportedError
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
 from tenferro.tracebacks import public_methods
-from tenferro.types import DType, flatten, unflatten
+from tenferro.types import DType, agree, flatten, unflatten
 from xla_peer import pjrt
 from xla_peer.exporting import module_for
 
@@ -86,7 +86,7 @@ class JaxFunction:
         """The tree that the program's function returns."""
         jax, _ = pjrt.modules()
         leaves, tree = flatten(args)
-        if tree != self.program.in_tree:
+        if not agree(tree, self.program.in_tree):
             self.program.check_arguments(args)  # because it says what is wrong
         leaves = [jax.numpy.asarray(leaf) for leaf in leaves]
         for leaf, name, spec in zip(

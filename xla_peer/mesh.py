@@ -14,7 +14,7 @@ from tenferro.door import as_operand
 from tenferro.errors import ArityError, DTypeError, InvalidConfigError
 from tenferro.program import GraphProgram
 from tenferro.tracebacks import public_methods
-from tenferro.types import DType, difference, flatten, prefix_leaves, unflatten
+from tenferro.types import DType, agree, difference, flatten, prefix_leaves, unflatten
 from xla_peer import pjrt
 
 __all__ = ["Mesh", "PartitionedProgram", "partition"]
@@ -205,7 +205,7 @@ class PartitionedProgram:
             InvalidConfigError: processes that hold the same part gave different elements.
         """
         leaves, tree = flatten(arrays)
-        if tree != self.program.in_tree:
+        if not agree(tree, self.program.in_tree):
             parting = difference(self.program.in_tree, tree, ("expected", "got"))
             raise ArityError(f"put_local: the arguments have another structure: {parting}")
         whole: dict[str, Any] = {}

@@ -49,6 +49,7 @@ from tenferro.types import (
     Tensor,
     TensorSpec,
     TreeDef,
+    agree,
     difference,
     flatten,
     leaf_paths,
@@ -260,7 +261,7 @@ def _chosen(
     bodies = [_Body(name, fn, specs, tree) for fn in functions.values()]
     trees = [flatten(body.result)[1] for body in bodies]
     for function, branch_tree in zip(functions, trees, strict=True):
-        if branch_tree != trees[0]:
+        if not agree(branch_tree, trees[0]):
             names = (f"{next(iter(functions))}(..)", f"{function}(..)")
             parting = difference(trees[0], branch_tree, names)
             raise ArityError(f"{name}: the functions must return one structure; {parting}")
@@ -361,7 +362,7 @@ class _Carry:
         One that returns as a tensor, or in another dtype, is no longer a number.
         """
         leaves, tree = flatten(result)
-        if tree != self.tree:
+        if not agree(tree, self.tree):
             return
         for i, (leaf, spec) in enumerate(zip(leaves, body.types(result), strict=True)):
             number = self.init_leaves[i]
@@ -383,7 +384,7 @@ class _Carry:
             ArityError, ShapeError, DTypeError: a carry of another structure or of other types than the one before.
         """
         tree = flatten(result)[1]
-        if tree != self.tree:
+        if not agree(tree, self.tree):
             parting = difference(self.tree, tree, ("the carry", "the next"))
             raise ArityError(f"{self.name}: the carry must keep its structure; {parting}")
         values = body.outputs(result, [spec.dtype for spec in self.specs])
@@ -881,7 +882,7 @@ def associative_scan(
 
     def combine(first: list[Any], second: list[Any]) -> list[Any]:
         results, structure = flatten(fn(unflatten(tree, first), unflatten(tree, second)))
-        if structure != tree:
+        if not agree(structure, tree):
             parting = difference(tree, structure, ("elems", "fn(..)"))
             raise ArityError(f"associative_scan: fn must return the structure of elems; {parting}")
         operands = [as_operand(leaf) for leaf in results]

@@ -28,7 +28,16 @@ from tenferro.graph import Alias, ArgumentBuilder, GraphBuilder, Mark, Opaque
 from tenferro.program import Subprogram
 from tenferro.rules.payload import as_int
 from tenferro.tracebacks import public_methods
-from tenferro.types import ArrayLike, PyTree, TreeDef, difference, flatten, leaf_paths, unflatten
+from tenferro.types import (
+    ArrayLike,
+    PyTree,
+    TreeDef,
+    agree,
+    difference,
+    flatten,
+    leaf_paths,
+    unflatten,
+)
 
 __all__ = ["checkpoint", "custom_jvp", "custom_vjp", "stop_gradient"]
 
@@ -547,7 +556,7 @@ def _matching(
 ) -> Any:
     """The leaves of a rule's result, which must have the types of some values."""
     leaves, actual_tree = flatten(tree)
-    if actual_tree != treedef:
+    if not agree(actual_tree, treedef):
         parting = difference(treedef, actual_tree, ("expected", "got"))
         raise ArityError(f"{what} has another structure: {parting}")
     for leaf, wanted in zip(leaves, like, strict=True):

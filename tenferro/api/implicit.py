@@ -46,6 +46,7 @@ from tenferro.types import (
     PyTree,
     TensorSpec,
     TreeDef,
+    agree,
     difference,
     flatten,
     leaf_paths,
@@ -95,7 +96,7 @@ class _Space:
             ArityError, ShapeError, DTypeError: a tree of another space.
         """
         leaves, tree = flatten(vector)
-        if tree != self.tree:
+        if not agree(tree, self.tree):
             parting = difference(self.tree, tree, (self.label, what))
             raise ArityError(
                 f"{self.name}: {what} must have the structure of {self.label}; {parting}"

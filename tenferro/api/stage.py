@@ -33,6 +33,7 @@ from tenferro.types import (
     PyTree,
     TensorSpec,
     TreeDef,
+    agree,
     difference,
     flatten,
     leaf_paths,
@@ -275,7 +276,7 @@ class Stage:
             ArityError, ShapeError, DTypeError: by the difference.
         """
         leaves, tree = flatten(trees)
-        if tree != treedef:
+        if not agree(tree, treedef):
             parting = difference(treedef, tree, ("expected", "got"))
             raise ArityError(f"{self.name}: {what} has another structure: {parting}")
         result: list[Any] = []

@@ -129,7 +129,7 @@ def _beneath(name: str, treedef: TreeDef, tree: Any, position: int) -> list[Any]
         ArityError: the tree has another structure above them.
     """
     actual = flatten(tree)[1]
-    if actual == treedef:
+    if pytrees.agree(actual, treedef):
         return flatten(tree)[0]
     try:
         return treedef.flatten_up_to(tree)

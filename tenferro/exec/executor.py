@@ -45,7 +45,7 @@ from tenferro.passes import NATIVE_PASSES
 from tenferro.program import BoundedCache, CacheStats, GraphProgram, registered_families
 from tenferro.program.memory_plan import MemoryPlan
 from tenferro.tracebacks import end_at_the_caller, public
-from tenferro.types import DType, TensorSpec, flatten, unflatten
+from tenferro.types import DType, TensorSpec, agree, flatten, unflatten
 
 if TYPE_CHECKING:
     from tenferro.program.profile import Profile
@@ -195,7 +195,7 @@ class GraphExecutor:
                     self._compiled.count_hit()
                     return self._run_checked(program, latest.compiled, leaves)
             leaves, tree = flatten(arrays)
-            if tree == program.in_tree:
+            if agree(tree, program.in_tree):
                 return self.run_leaves(program, leaves)
             return self.run_leaves(program, program.check_arguments(arrays))
         except Exception as error:

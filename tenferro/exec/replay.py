@@ -8,7 +8,7 @@ from tenferro.door import as_operand, beside, is_traced, spec_of
 from tenferro.door.replay import applied
 from tenferro.errors import ArityError, DTypeError
 from tenferro.program import GraphProgram
-from tenferro.types import difference, flatten
+from tenferro.types import agree, difference, flatten
 
 __all__ = ["replay"]
 
@@ -22,7 +22,7 @@ def replay(program: GraphProgram, arguments: tuple[Any, ...]) -> Any:
         ArityError, ShapeError, DTypeError, GuardError: arguments that do not fit.
     """
     leaves, tree = flatten(arguments)
-    if tree != program.in_tree:
+    if not agree(tree, program.in_tree):
         parting = difference(program.in_tree, tree, ("expected", "got"))
         raise ArityError(f"the arguments have another structure: {parting}")
     operands = [as_operand(leaf) for leaf in leaves]

@@ -164,6 +164,9 @@ def load(
 ) -> GraphProgram:
     """The program in a file that `save` wrote.
 
+    It takes named tuples of any class with the name and the fields of the one that was saved, and returns some of
+    classes of its own.
+
     Args:
         path: the file.
         skip_missing_extensions: replace ops of unregistered families by an op that is an error when it is

@@ -16,7 +16,7 @@ from tenferro.errors import (
     ShapeError,
 )
 from tenferro.interruption import is_interruption
-from tenferro.types import DType, TensorSpec, TreeDef, difference, flatten, host_array
+from tenferro.types import DType, TensorSpec, TreeDef, agree, difference, flatten, host_array
 
 __all__ = ["bind_symbols", "check_arguments", "check_leaves"]
 
@@ -40,7 +40,7 @@ def check_arguments(
         BackendFailureError: a leaf on another device than the host, or cut over several.
     """
     leaves, tree = flatten(arguments)
-    if tree != in_tree:
+    if not agree(tree, in_tree):
         if len(leaves) != len(specs):
             raise ArityError(f"takes {len(specs)} arrays ({', '.join(names)}), got {len(leaves)}")
         parting = difference(in_tree, tree, ("expected", "got"))

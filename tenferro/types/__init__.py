@@ -18,6 +18,7 @@ from tenferro.types.saved_tree import load_tree, save_tree
 from tenferro.types.spec import TensorSpec
 from tenferro.types.tree import (
     TreeDef,
+    agree,
     difference,
     flatten,
     leaf_paths,
@@ -40,6 +41,7 @@ __all__ = [
     "TensorSpec",
     "TreeDef",
     "UfuncOptions",
+    "agree",
     "difference",
     "flatten",
     "has_dtype",

@@ -30,6 +30,7 @@ __all__ = [
     "KeyPath",
     "SequenceKey",
     "TreeDef",
+    "agree",
     "difference",
     "flatten",
     "key_paths",
@@ -199,10 +200,17 @@ def prefix_leaves(prefix: Any, full: Any) -> list[Any]:
 # ---- structures that differ ------------------------------------------------------------------
 
 
+def agree(tree: TreeDef, wanted: TreeDef) -> bool:
+    """Whether two structures agree, as `difference` says."""
+    return tree == wanted or not difference(tree, wanted, ("", ""))
+
+
 def difference(
     left: TreeDef, right: TreeDef, names: tuple[str, str], *, is_prefix: bool = False
 ) -> str:
-    """The first difference of two structures, in words; "" for equal ones.
+    """The first difference of two structures, in words; "" where they agree.
+
+    Named tuples agree by name and fields, because a program from a file has classes of its own.
 
     Args:
         names: the names of the two structures.
@@ -216,7 +224,9 @@ def difference(
         path, left_node, right_node = pairs.pop()
         if left_node == right_node or (is_prefix and left_node.is_leaf()):
             continue
-        if left_node.one_level() != right_node.one_level():
+        if left_node.one_level() != right_node.one_level() and not _are_alike(
+            left_node, right_node
+        ):
             first, second = _described(left_node), _described(right_node)
             if first == second:  # one class with different static fields, which only optree prints
                 first, second = f"{left_node.one_level()}", f"{right_node.one_level()}"
@@ -226,6 +236,14 @@ def difference(
         children = zip(keys, left_node.children(), right_node.children(), strict=True)
         pairs += reversed([(path + key, first, second) for key, first, second in children])
     return ""
+
+
+def _are_alike(left: TreeDef, right: TreeDef) -> bool:
+    """Whether both are named tuples, of one name and the same fields."""
+    names, others = (getattr(each.type, "_fields", None) for each in (left, right))
+    if left.type is None or right.type is None or names is None or names != others:
+        return False
+    return (left.type.__name__, left.num_children) == (right.type.__name__, right.num_children)
 
 
 def _described(treedef: TreeDef) -> str:

@@ -56,6 +56,55 @@ def test_every_op_and_constant_comes_back(card: Any, tmp_path: Path) -> None:
         assert loaded.instructions == program.instructions
 
 
+def test_named_tuples_fit_by_name_and_fields(tmp_path: Path) -> None:
+    pair = Pair(np.full(2, 3.0), {"x": (np.ones(2),)})
+    program = tnf.compile(lambda p: Pair(p.left - 2 * p.right["x"][0], [p]), pair)
+    loaded = round_trip(program, tmp_path)
+
+    def loss(p: Any) -> Any:
+        return tnf.sum(loaded.run(p).left ** 2)
+
+    slopes = Pair(np.full(2, 2.0), {"x": (np.full(2, -4.0),)})
+    rows = Pair(np.ones((3, 2)), {"x": (np.ones((3, 2)),)})
+    for run in (
+        loaded.run,
+        lambda p: tnf.GraphExecutor().run(loaded, p),
+        tnf.jit(loaded.run),
+        tnf.jit(lambda p: loaded.run(p)),
+    ):
+        for _ in range(2):
+            result = run(pair)
+            np.testing.assert_array_equal(result.left, [1.0, 1.0])
+            assert (type(result).__name__, result._fields) == ("Pair", ("left", "right"))
+            assert run(type(result)(*pair)).left.tolist() == [1.0, 1.0]
+    for gradient in (tnf.grad(loss), tnf.grad(tnf.jit(loss))):
+        assert tnf.tree.all(tnf.tree.map(np.array_equal, gradient(pair), slopes))
+    y, pull = tnf.vjp(loaded.run, pair)
+    (pulled,) = pull(Pair(y.left, [pair._replace(left=np.zeros(2), right={"x": (np.zeros(2),)})]))
+    np.testing.assert_array_equal(pulled.left, y.left)
+    np.testing.assert_array_equal(tnf.vmap(loaded.run)(rows).left, -np.ones((3, 2)))
+    loaded.profile(pair, runs=1)
+
+
+def test_other_named_tuples_do_not_fit(tmp_path: Path) -> None:
+    loaded = round_trip(tnf.compile(lambda p: p.left, Pair(X, X)), tmp_path)
+    classes = [("Other", "left right"), ("Pair", "right left"), ("Pair", "left")]
+    others: list[Any] = [namedtuple(*each)(*[X] * len(each[1].split())) for each in classes]
+    for other in (*others, (X, X), [X, X]):
+        with pytest.raises(errors.ArityError, match=r"structure|takes 2 arrays"):
+            loaded.run(other)
+
+
+def test_a_carry_may_be_the_tuple_of_a_loaded_program(tmp_path: Path) -> None:
+    pair = Pair(X, X)
+    step = round_trip(tnf.compile(lambda p: Pair(p.left + p.right, p.right), pair), tmp_path).run
+    np.testing.assert_array_equal(tnf.fori_loop(0, 3, lambda _, p: step(p), pair).left, 4 * X)
+    np.testing.assert_array_equal(
+        tnf.scan(lambda p, _: (step(p), None), pair, None, length=3)[0].left, 4 * X
+    )
+    np.testing.assert_array_equal(tnf.cond(True, step, lambda p: p, pair).left, 2 * X)
+
+
 def test_trees_symbols_guards_and_text_come_back(tmp_path: Path) -> None:
     def fn(p: Any, x: Any) -> Any:
         y = p["w"][0] * x + np.array([1.5], ml_dtypes.bfloat16).astype("f4")

@@ -71,18 +71,35 @@ def test_every_dtype_is_carried(dtype: Any, tmp_path: Path) -> None:
 
 def test_structures_come_back(tmp_path: Path) -> None:
     path = tmp_path / "tree.mlir"
-    xla_peer.export(
-        lambda p, none: Point((p.x, [p.y]), none), Point(np.ones(2), np.ones(3)), None, path=path
-    )
+    arguments: Any = (Point(np.ones(2), np.ones(3)), None)
+    xla_peer.export(lambda p, none: Point((p.x, [p.y]), none), *arguments, path=path)
     found = xla_peer.load(path).run
     with pytest.raises(errors.ArityError):
         found(np.ones(2), np.ones(3))
-    artifact = xla_peer.load(path)
-    given = type(tnf.types.unflatten(artifact.manifest.in_tree, [0, 1])[0])  # its own named tuple
-    result = artifact.run(given(np.ones(2), np.ones(3)), None)
+    result = found(*arguments)
     assert result._fields == ("x", "y")
     assert result.y is None
     assert isinstance(result.x[1], list)
+
+
+def test_named_tuples_fit_by_name_and_fields(tmp_path: Path) -> None:
+    def f(point: Any) -> Any:
+        return point.x + point.y[0]
+
+    point = Point(np.ones(2, "f4"), np.ones(3, "f4"))
+    xla_peer.export(f, point, path=tmp_path / "f.mlir")
+    tnf.save(tnf.compile(f, point), tmp_path / "f.tnf")
+    program = tnf.load(tmp_path / "f.tnf")
+    xla = xla_peer.XlaExecutor()
+    placed = Point(*map(xla.put, point))
+    for call in (xla.compile(program), xla_peer.load(tmp_path / "f.mlir").call):
+        for _ in range(2):
+            np.testing.assert_array_equal(call(placed), [2.0, 2.0])
+    for run in (lambda p: xla.run(program, p), xla_peer.to_jax(program)):
+        np.testing.assert_array_equal(run(point), [2.0, 2.0])
+    cut = xla_peer.partition(program, xla_peer.Mesh({"one": 1}), xla_peer.PartitionSpec())
+    np.testing.assert_array_equal(xla.compile(cut)(*cut.put_local(point)), [2.0, 2.0])
+    assert xla_peer.check_parity(program, point).ok
 
 
 def test_no_inputs_no_outputs_and_empty(tmp_path: Path) -> None:
