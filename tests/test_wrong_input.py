@@ -205,3 +205,54 @@ def test_every_card_names_itself_and_what_it_accepts(card: type[StdTensorOp]) ->
     with pytest.raises(errors.DTypeError) as caught:
         sample.op.infer(*specs)
     assert card.__name__ in str(caught.value)
+
+
+X = np.arange(3.0)
+
+
+def _within_itself() -> list[Any]:
+    entries: list[Any] = [1.0]
+    entries += [entries, entries]
+    return entries
+
+
+def _deep(depth: int, inner: Any = 1.0) -> Any:
+    for _ in range(depth):
+        inner = [inner]
+    return inner
+
+
+@pytest.mark.parametrize(
+    "door",
+    [tnf.sum, tnf.asarray, tnf.stack, tnf.concat, lambda x: tnf.asarray(x, dtype=float),
+     lambda x: tnf.add(x, 1)],
+)  # fmt: skip
+def test_sequences_within_themselves(door: Any) -> None:
+    for entries in (_within_itself(), _deep(66), _deep(100_000)):
+        with pytest.raises(errors.TenferroError):
+            door(entries)
+
+
+def test_sequences_of_tensors_within_themselves() -> None:
+    def f(x: Any, depth: int | None) -> Any:
+        entries = [x, _within_itself()] if depth is None else _deep(depth, x)
+        return tnf.sum(tnf.asarray(entries))
+
+    assert tnf.jit(lambda x: f(x, 60))(X) == tnf.sum(X)
+    for depth in (None, 65, 100_000):
+        with pytest.raises(errors.DTypeError, match="64"):
+            tnf.jit(lambda x, depth=depth: f(x, depth))(X)
+
+
+@pytest.mark.parametrize(
+    "door",
+    [
+        tnf.grad(lambda x: x), tnf.jit(lambda x: x), tnf.vmap(lambda x: x), tnf.compile(lambda x: x, X).run,
+        lambda x: tnf.compile(lambda x: x, x), lambda x: tnf.compile(lambda _: x, X), tnf.tree.leaves,
+        lambda x: tnf.tree.map(abs, x), lambda x: tnf.scan(lambda c, _: (c, x), X, None, length=2),
+    ],
+)  # fmt: skip
+def test_trees_within_themselves(door: Any) -> None:
+    for tree in (_within_itself(), _deep(100_000), {"a": _within_itself()}):
+        with pytest.raises(errors.InvalidConfigError, match="contains itself"):
+            door(tree)

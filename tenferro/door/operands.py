@@ -28,6 +28,8 @@ __all__ = [
 ]
 
 PYTHON_SCALARS = (bool, int, float, complex)
+MOST_AXES = 64
+"""The most axes of NumPy's arrays."""
 
 
 def beside(x: Any, value: Any) -> Any:
@@ -83,15 +85,25 @@ def as_operand(value: ArrayLike) -> Tensor:
 
 
 def first_tensor(entries: Any) -> Any:
-    """The first tensor in nested sequences; None without one."""
-    remaining = [entries]
+    """The first tensor in nested sequences; None without one.
+
+    Raises:
+        DTypeError: more sequences inside each other than an array has axes, as where one contains itself.
+    """
+    first = None
+    remaining = [(entries, 0)]
     while remaining:
-        entry = remaining.pop()
+        entry, depth = remaining.pop()
         if isinstance(entry, list | tuple):
-            remaining.extend(reversed(entry))
-        elif is_traced(entry):
-            return entry
-    return None
+            if depth >= MOST_AXES:
+                raise DTypeError(
+                    f"a {type(entries).__name__} is no tensor: it contains itself, or more than {MOST_AXES} "
+                    "sequences inside each other"
+                )
+            remaining.extend([(inner, depth + 1) for inner in reversed(entry)])
+        elif first is None and is_traced(entry):
+            first = entry
+    return first
 
 
 def elements(operand: Any, asked: str, hint: str) -> Any:

@@ -144,14 +144,25 @@ def _key(entry: Any) -> Any:
 def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeDef]:
     """The leaves in order, and the structure without them; None is an empty tree.
 
+    Raises:
+        InvalidConfigError: a tree that contains itself, or is deeper than optree's `MAX_RECURSION_DEPTH`.
+
     >>> flatten({"b": 1, "a": (2, None)})[0]
     [2, 1]
     """
     import optree
 
-    leaves, treedef = optree.tree_flatten(tree, is_leaf, namespace=NAMESPACE)
-    while not _LEAVES.issuperset(map(type, leaves)) and _registered_any(leaves):
+    try:
         leaves, treedef = optree.tree_flatten(tree, is_leaf, namespace=NAMESPACE)
+        while not _LEAVES.issuperset(map(type, leaves)) and _registered_any(leaves):
+            leaves, treedef = optree.tree_flatten(tree, is_leaf, namespace=NAMESPACE)
+    except RecursionError as error:
+        if "flattening" not in str(error):  # Python's own, of functions that call each other
+            raise
+        raise InvalidConfigError(
+            f"a {type(tree).__name__} is no tree: it contains itself, or more than "
+            f"{optree.MAX_RECURSION_DEPTH} containers inside each other"
+        ) from None
     return leaves, treedef
 
 
