@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from tenferro.errors import TenferroError
 from tenferro.ops import STD_OPS, StdTensorOp
 from tests.samples import SAMPLES
 
+X = np.arange(3.0)
 VECTOR = tnf.TensorSpec((3,), "float64")
 MATRIX = tnf.TensorSpec((2, 3), "float64")
 COMPLEX = tnf.TensorSpec((3,), "complex128")
@@ -123,6 +125,27 @@ AT_ONCE: dict[str, tuple[Callable[[], Any], type[Exception], list[str]]] = {
     "float extent": (lambda: tnf.TensorSpec((2.0,), "f8"), errors.ShapeError, ["2.0"]),
     "bool extent": (lambda: tnf.TensorSpec((True,), "f8"), errors.ShapeError, ["True"]),
     "symbol": (lambda: tnf.TensorSpec(("1n",), "f8"), errors.InvalidConfigError, ["1n"]),
+    "subscripts": (lambda: tnf.einsum(3, X), errors.InvalidConfigError, ["einsum", "string"]),
+    "subscripts and an operand": (
+        lambda: tnf.einsum(X, np.ones((2, 2)), [0]),
+        errors.InvalidConfigError,
+        ["einsum", "string"],
+    ),
+    "shift": (lambda: tnf.roll(X, 1.5), errors.InvalidConfigError, ["roll: shift", "1.5"]),
+    "shifts": (lambda: tnf.roll(X, ("a",), axis=(0,)), errors.InvalidConfigError, ["roll", "'a'"]),
+    "traced shift": (
+        lambda: tnf.jit(lambda x: tnf.roll(x, x[0]))(X),
+        errors.ConcretizationError,
+        ["f64[]"],
+    ),
+    "modulus": (lambda: tnf.jit(lambda x: pow(x, 2, 3))(X), errors.ArityError, ["pow(x, y) % z"]),
+    "large integer": (
+        lambda: tnf.asarray(2**64),
+        errors.DTypeError,
+        ["18446744073709551616", "uint64"],
+    ),
+    "large integers": (lambda: tnf.sum([1, -(2**70)]), errors.DTypeError, ["integer", "uint64"]),
+    "Fraction": (lambda: tnf.asarray(Fraction(1, 2)), errors.DTypeError, ["no numbers"]),
     "object array": (lambda: tnf.add(np.array([None]), 1), errors.DTypeError, ["O"]),
     "masked array": (
         lambda: tnf.exp(np.ma.array([1.0], mask=[True])),
@@ -207,7 +230,24 @@ def test_every_card_names_itself_and_what_it_accepts(card: type[StdTensorOp]) ->
     assert card.__name__ in str(caught.value)
 
 
-X = np.arange(3.0)
+class Unreadable:
+    """An array by NumPy's protocol that raises what it likes."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise KeyError("no such buffer")
+
+
+@pytest.mark.parametrize(
+    "door",
+    [
+        tnf.sum, tnf.asarray, tnf.jit(lambda x: x), tnf.grad(lambda x: x), tnf.compile(lambda x: x, X).run,
+        lambda x: tnf.asarray(x, dtype=float), lambda x: tnf.sum([x, 1.0]), tnf.EagerRuntime().constant,
+        lambda x: tnf.jit(lambda y: y + x)(X), lambda x: tnf.compile(lambda _: x, X),
+    ],
+)  # fmt: skip
+def test_arrays_of_others_that_fail(door: Any) -> None:
+    with pytest.raises(errors.DTypeError, match="Unreadable"):
+        door(Unreadable())
 
 
 def _within_itself() -> list[Any]:

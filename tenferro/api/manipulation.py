@@ -21,6 +21,7 @@ from tenferro.dims import DimExpr, dim_min, is_exact, is_static, product
 from tenferro.door import apply_one, as_operand, copied, spec_of, strong
 from tenferro.errors import (
     AxisError,
+    ConcretizationError,
     DTypeError,
     InvalidConfigError,
     NonStaticShapeError,
@@ -474,7 +475,7 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
     """a with elements shifted by `shift` along `axis`, cyclically.
 
     Raises:
-        InvalidConfigError: unless there is one shift per axis.
+        InvalidConfigError: unless there is one shift per axis, an integer.
         NonStaticShapeError: an axis without a static extent.
 
     >>> roll([1, 2, 3], 1)
@@ -492,7 +493,7 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
         extent = x.shape[i]
         if not is_static(extent):
             raise NonStaticShapeError(f"roll: axis {i} of {spec_of(x)} has no known extent")
-        offset = operator.index(one_shift) % extent if extent else 0
+        offset = _shift(one_shift) % extent if extent else 0
         if offset:
             parts = [
                 slice_axis(x, i, extent - offset, extent),
@@ -500,6 +501,16 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
             ]
             x = concat(parts, axis=i)
     return x
+
+
+def _shift(value: Any) -> int:
+    """The number of places to shift by; bools count, as in NumPy."""
+    try:
+        return operator.index(value)
+    except ConcretizationError:
+        raise
+    except TypeError:
+        raise InvalidConfigError(f"roll: shift is an integer, got {value!r:.60}") from None
 
 
 def tile(A: ArrayLike, reps: int | Sequence[int]) -> Any:  # noqa: N803  # because NumPy calls it so

@@ -26,7 +26,7 @@ from tenferro.api.device import DEVICE, check_device
 from tenferro.api.inspection import check_version
 from tenferro.api.updates import At
 from tenferro.counterparts import is_missing
-from tenferro.errors import InvalidConfigError, UnsupportedError
+from tenferro.errors import ArityError, InvalidConfigError, UnsupportedError
 from tenferro.tracebacks import public, public_methods
 from tenferro.types import ArrayLike, DType, DTypeLike, Index, Tensor, UfuncOptions
 
@@ -116,7 +116,15 @@ class Operators:
     def __rmod__(self, lhs: ArrayLike) -> Any:
         return elementwise.remainder(lhs, self)
 
-    def __pow__(self, rhs: ArrayLike) -> Any:
+    def __divmod__(self, rhs: ArrayLike) -> Any:
+        return elementwise.floor_divide(self, rhs), elementwise.remainder(self, rhs)
+
+    def __rdivmod__(self, lhs: ArrayLike) -> Any:
+        return elementwise.floor_divide(lhs, self), elementwise.remainder(lhs, self)
+
+    def __pow__(self, rhs: ArrayLike, modulus: Any = None) -> Any:
+        if modulus is not None:
+            raise ArityError("pow: takes two operands; pow(x, y, z) is pow(x, y) % z")
         return elementwise.pow(self, rhs)
 
     def __rpow__(self, lhs: ArrayLike) -> Any:

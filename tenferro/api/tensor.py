@@ -52,6 +52,12 @@ class TracedTensor(Operators):
         builder = (current_builder() or like.builder) if operands else like.builder
         return append(builder, op, operands)
 
+    def __copy__(self) -> TracedTensor:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> TracedTensor:
+        return self  # because it is a value
+
     def __tenferro_stop__(self) -> TracedTensor:
         """This tensor as a constant to differentiation."""
         graph = self.builder.graph

@@ -75,13 +75,19 @@ def as_operand(value: ArrayLike) -> Tensor:
             raise DTypeError("a mask would be lost; fill it first, or use where()")
         array = host_array(value, "operand")
         if array.dtype.kind in "OSU":
-            raise DTypeError("it holds no numbers")
+            raise DTypeError(_what_is_no_number(array))
         DType.of(array.dtype)
     except InvalidConfigError:
         raise
     except (DTypeError, ValueError, TypeError) as error:
         raise DTypeError(f"{type(value).__name__} {value!r:.60} is no tensor: {error}") from None
     return array
+
+
+def _what_is_no_number(array: np.ndarray[Any, Any]) -> str:
+    if array.size and all([isinstance(x, int) for x in array.flat]):  # because the rest are numbers
+        return "an integer is beyond int64 and uint64, and fits no dtype; make it a float"
+    return "it holds no numbers"
 
 
 def first_tensor(entries: Any) -> Any:

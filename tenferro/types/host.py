@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.errors import BackendFailureError, InvalidConfigError
+from tenferro.errors import BackendFailureError, DTypeError, InvalidConfigError, TenferroError
+from tenferro.interruption import is_interruption
 from tenferro.types.dtype import DType
 
 __all__ = ["has_dtype", "host_array"]
@@ -28,7 +29,7 @@ def host_array(value: Any, name: str) -> np.ndarray[Any, Any]:
         BackendFailureError: an array on another device than the host, or on several; one of
             another library that NumPy does not read, such as torch's bfloat16.
         InvalidConfigError: a tensor of torch that requires grad, which would be lost.
-        ValueError, TypeError: a value that NumPy refuses.
+        ValueError, TypeError: a value that NumPy refuses, or whose conversion to an array fails.
 
     >>> host_array([1.0, 2.0], "x")
     array([1., 2.])
@@ -43,15 +44,26 @@ def host_array(value: Any, name: str) -> np.ndarray[Any, Any]:
             f"{name}: this {type(value).__name__} requires grad, and its library would not see what is "
             "computed here; give x.detach()"
         )
-    if isinstance(value, np.ndarray | np.generic) or not hasattr(type(value), "__dlpack__"):
-        return np.asarray(value)
     producer: Any = value
+    cls = type(value)
+    crosses = hasattr(cls, "__dlpack__") and not isinstance(value, np.ndarray | np.generic)
     try:
-        is_array = hasattr(type(value), "__array__")
-        return np.asarray(producer) if is_array else np.from_dlpack(producer)
-    except (BufferError, RuntimeError, TypeError) as error:  # such as torch's bfloat16
-        raise BackendFailureError(
-            f"{name}: NumPy does not read this {type(value).__name__}: {error}"
+        if crosses and not hasattr(cls, "__array__"):
+            return np.from_dlpack(producer)
+        return np.asarray(producer)
+    except Exception as error:
+        if is_interruption(error):
+            raise
+        if crosses and isinstance(
+            error, BufferError | RuntimeError | TypeError
+        ):  # torch's bfloat16
+            raise BackendFailureError(
+                f"{name}: NumPy does not read this {cls.__name__}: {error}"
+            ) from None
+        if isinstance(error, TenferroError | ValueError | TypeError | MemoryError):
+            raise
+        raise DTypeError(
+            f"{name}: NumPy does not read this {cls.__name__}: {type(error).__name__}: {error}"
         ) from None
 
 

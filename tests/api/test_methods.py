@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from typing import Any
 
@@ -146,3 +147,31 @@ def test_methods_refuse_what_has_no_meaning() -> None:
         x[0, 0].view("int8")
     with pytest.raises(errors.ShapeError, match="view"):
         x[:, :3].view("complex128")
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: divmod(x, 2.5),
+        lambda x: divmod(7, x),
+        lambda x: divmod(x, x[::-1]),
+        lambda x: divmod(np.array([5.0, -7.5, 2.0]), x),
+    ],
+)
+def test_divmod_is_numpys(f: Any) -> None:
+    for x in (np.array([1.5, -2.0, 3.0]), np.array([1, -2, 3])):
+        wanted = f(x)
+        for result in (f(RT.constant(x)), tnf.compile(f, x).run(x)):
+            for y, z in zip(result, wanted, strict=True):
+                assert_as_numpy(np.asarray(y), z)
+
+
+def test_a_traced_tensor_is_its_own_copy() -> None:
+    def f(x: Any) -> Any:
+        assert copy.copy(x) is x
+        return copy.deepcopy({"x": [x]})["x"][0] * 2
+
+    x = np.arange(3.0)
+    np.testing.assert_array_equal(tnf.jit(f)(x), 2 * x)
+    np.testing.assert_array_equal(tnf.grad(lambda x: tnf.sum(f(x)))(x), [2.0, 2.0, 2.0])
+    np.testing.assert_array_equal(tnf.scan(lambda c, y: (c, f(y)), 0.0, x)[1], 2 * x)

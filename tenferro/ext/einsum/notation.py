@@ -5,6 +5,7 @@ Source: NumPy's `einsum`.
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -121,11 +122,15 @@ def _letters(labels: Any) -> str:
 def _letter(label: Any) -> str:
     if label is Ellipsis:
         return "..."
-    if isinstance(label, bool) or not hasattr(label, "__index__") or not 0 <= label < MOST_LABELS:
+    try:
+        number = -1 if isinstance(label, bool) else operator.index(label)
+    except TypeError:  # such as an array where labels should stand
+        number = -1
+    if not 0 <= number < MOST_LABELS:
         raise InvalidConfigError(
-            f"einsum: labels are integers from 0 to {MOST_LABELS - 1}, got {label!r:.60}"
+            f"einsum: labels are integers from 0 to {MOST_LABELS - 1} in a list after each operand, or a string "
+            f"before all, got {label!r:.60}"
         )
-    number = int(label)
     if number < 52:
         return chr(ord("a") + number) if number < 26 else chr(ord("A") + number - 26)
     return chr(0x10000 + number)  # because code points are in order there, and none is reserved
