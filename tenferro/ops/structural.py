@@ -233,7 +233,7 @@ class Slice(StdTensorOp):
                     f"Slice: the extent of axis {axis} of {x} depends on the data; "
                     "PadToMatch restores an exact one"
                 )
-            for larger, smaller in ((extent, limit), (limit, start)):
+            for larger, smaller in ((extent, limit), (limit, start), (start, 0)):
                 decided = at_least(larger, smaller)
                 if decided is False:
                     raise ShapeError(

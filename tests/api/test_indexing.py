@@ -202,6 +202,17 @@ def test_slices_from_a_symbolic_extent() -> None:
         program.run(np.arange(5.0), np.ones(7))
 
 
+@pytest.mark.parametrize(
+    "bounds", [slice(-2, None), slice(-3, -1), slice(2, None), slice(None, -2)]
+)
+def test_slices_of_short_axes_are_refused_by_a_guard(bounds: slice) -> None:
+    program = tnf.compile(lambda x: x[bounds], tnf.TensorSpec(("n", "m"), "f8"))
+    x = np.arange(12.0).reshape(4, 3)
+    np.testing.assert_array_equal(program.run(x), x[bounds])
+    with pytest.raises(errors.GuardError, match=r"(?s)Slice: bounds of axis 0.*test_indexing\.py"):
+        program.run(x[:1])
+
+
 def test_updates_of_symbolic_extents() -> None:
     program = tnf.compile(lambda x: x.at[1:, ::2].add(1.0), tnf.TensorSpec(("n", 4), "float64"))
     wanted = np.zeros((3, 4))
