@@ -183,3 +183,58 @@ def test_a_linear_extent_decides_its_symbol(extent: str, actual: int, n: int | N
             program.run(x)
     else:
         assert program.run(x).shape == (n,)
+
+
+# ---- extents in arithmetic -------------------------------------------------------------------------
+
+FUNCTIONS: dict[str, Any] = {
+    "times": lambda x: x * x.shape[0],
+    "before times": lambda x: x.shape[0] * x,
+    "divided": lambda x: x / tnf.size(x),
+    "minus": lambda x: x.shape[0] - x.shape[1] - x,
+    "rest": lambda x: x * (x.shape[0] % 2 + x.shape[1] // 2),
+    "before rest": lambda x: x.shape[1] % (x + 1),
+    "power": lambda x: x ** x.shape[0],
+    "less": lambda x: x < x.shape[0],
+    "before less": lambda x: x.shape[0] < x,
+    "root": lambda x: tnf.sqrt(x.shape[0]),
+    "float32": lambda x: tnf.astype(x, "float32") / x.shape[0],
+    "int8": lambda x: tnf.astype(x, "int8") * x.shape[0],
+    "choice": lambda x: tnf.where(x > 2, x, x.shape[0]),
+    "array": lambda x: tnf.asarray(x.shape[0] * x.shape[1] + 1),
+    "average": lambda x: tnf.average(x, axis=0),
+    "weights": lambda x: tnf.average(x, axis=0, returned=True)[1],
+    "last": lambda x: tnf.at(x)[-1].add(1.0),
+    "last ones": lambda x: tnf.at(x)[-2:, 1].set(7.0),
+    "gradient": tnf.grad(lambda x: tnf.sum(x**2 * x.shape[0]) / tnf.size(x)),
+    "each": lambda x: tnf.vmap(lambda row: row / row.shape[0])(x),
+    "turn": lambda x: tnf.scan(lambda c, row: (c + row / x.shape[0], None), x[0], x)[0],
+    "choices": lambda x: tnf.cond(x[0, 0] > 0, lambda y: y * x.shape[0], lambda y: y, x),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_extents_are_operands(name: str) -> None:
+    """Weakly typed integers, as they are where extents are numbers."""
+    f = FUNCTIONS[name]
+    program = tnf.compile(f, TensorSpec(("n", "m"), "float64"))
+    for shape in ((2, 3), (5, 2)):
+        x = np.arange(1.0, 1.0 + shape[0] * shape[1]).reshape(shape)
+        wanted = tnf.compile(f, x).run(x)
+        found = program.run(x)
+        assert found.dtype == wanted.dtype
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+def test_extents_in_a_list_say_what_to_write() -> None:
+    spec = TensorSpec(("n", "m"), "float64")
+    with pytest.raises(errors.DTypeError, match=r"tenferro\.stack"):
+        tnf.compile(lambda x: tnf.asarray(list(x.shape)), spec)
+    np.testing.assert_array_equal(
+        tnf.compile(lambda x: tnf.stack(x.shape), spec).run(np.ones((2, 3))), [2, 3]
+    )
+
+
+def test_an_extent_outside_a_trace_is_no_operand() -> None:
+    with pytest.raises(errors.NonStaticShapeError, match="extent n is a number in a trace only"):
+        tnf.add(SymDim("n"), 1)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.dims import DimExpr, Extent, UpperBound, is_exact, is_static
+from tenferro.dims import DimExpr, Extent, SymDim, UpperBound, is_exact, is_static
 from tenferro.door import PYTHON_SCALARS, apply_one, as_operand, is_traced, is_weak, spec_of
 from tenferro.door.tracing import current_builder
 from tenferro.errors import DTypeError, NonStaticShapeError, ShapeError
@@ -37,7 +37,8 @@ __all__ = [
 
 _DEFAULT = {"b": DType.Bool, "i": DType.I64, "f": DType.F64, "c": DType.C64}
 _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
-_WEAK = {bool: 0, int: 1, float: 2, complex: 3}
+_WEAK: dict[type, int] = {bool: 0, int: 1, SymDim: 1, float: 2, complex: 3}
+"""Ranks of what takes the dtype of a tensor: Python numbers, and extents, which will be such."""
 
 
 def promote_dtypes(first: DType, second: DType) -> DType:
@@ -72,7 +73,7 @@ def result_type(*operands: ArrayLike | DTypeLike) -> DType:
     for operand in operands:
         x: Any = operand
         if type(x) in _WEAK:
-            kind = DType.of(type(x)).kind
+            kind = DType.of(int if type(x) is SymDim else type(x)).kind
         elif is_weak(x):
             kind = x.dtype.kind
         else:

@@ -134,9 +134,10 @@ class Polynomial:
             return {(): int(side)}
         if type(side) is type(self):
             return dict(side.terms)
-        if hasattr(side, "__index__"):
-            return {(): operator.index(side)}  # type: ignore[arg-type]  # because hasattr said so
-        return None
+        try:
+            return {(): operator.index(side)}  # type: ignore[arg-type]  # because what is none raises
+        except TypeError:  # such as a tensor, which takes an extent as an operand
+            return None
 
     def __add__(self, rhs: object) -> Self | int:
         terms = self._terms_of(rhs)
@@ -216,6 +217,18 @@ class Polynomial:
         if lhs == rhs or _exact_quotient(lhs, rhs) is not None:
             return 0
         return self.operation("%", lhs, rhs)
+
+    @property
+    def sides(self) -> tuple[Self | int, Self | int]:
+        """What is added and what is subtracted: two sums whose difference this is.
+
+        >>> from tenferro.dims import SymDim
+        >>> (SymDim("n") * 2 - SymDim("m") - 3).sides
+        (n*2, m+3)
+        """
+        added = {monomial: value for monomial, value in self.terms if value > 0}
+        subtracted = {monomial: -value for monomial, value in self.terms if value < 0}
+        return self._from_terms(added), self._from_terms(subtracted)
 
     # ---- meaning ---------------------------------------------------------------------------
 

@@ -10,7 +10,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from tenferro.errors import DTypeError, InvalidConfigError
+from tenferro.dims import Dim, SymDim
+from tenferro.door.application import apply_one
+from tenferro.door.tracing import apply_in_trace
+from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError
+from tenferro.ops.elementwise import Subtract
+from tenferro.ops.source import ShapeOf
+from tenferro.ops.structural import BroadcastInDim
 from tenferro.types import ArrayLike, DType, Tensor, TensorSpec, host_array
 
 __all__ = [
@@ -63,11 +69,14 @@ def as_operand(value: ArrayLike) -> Tensor:
 
     Raises:
         DTypeError: not an array, or an array of a dtype that tenferro lacks.
+        NonStaticShapeError: an extent outside of traces.
         BackendFailureError: an array on another device than the host.
         InvalidConfigError: a tensor of torch that requires grad.
     """
     if is_traced(value) or type(value) is np.ndarray:
         return cast("Tensor", value)
+    if isinstance(value, SymDim):
+        return _in_trace(value)
     if isinstance(value, list | tuple) and (tensor := first_tensor(value)) is not None:
         return tensor.__tenferro_sequence__(value)
     try:
@@ -84,9 +93,30 @@ def as_operand(value: ArrayLike) -> Tensor:
     return array
 
 
+def _in_trace(extent: SymDim) -> Any:
+    """An extent as an int64 scalar of the current trace."""
+    # What is subtracted is counted by itself, because no axis is shorter than 0.
+    added, subtracted = extent.sides
+    if subtracted == 0:
+        return _counted(added)
+    return apply_one(Subtract(), _counted(added), _counted(subtracted))
+
+
+def _counted(extent: Dim) -> Any:
+    """The extent of an axis that is as long, and takes no memory."""
+    if isinstance(extent, int):
+        return np.array(extent, np.int64)
+    wide = apply_in_trace(BroadcastInDim((extent,), ()), [np.zeros((), bool)])
+    if wide is None:
+        raise NonStaticShapeError(f"the extent {extent} is a number in a trace only")
+    return apply_one(ShapeOf(0), *wide)
+
+
 def _what_is_no_number(array: np.ndarray[Any, Any]) -> str:
     if array.size and all([isinstance(x, int) for x in array.flat]):  # because the rest are numbers
         return "an integer is beyond int64 and uint64, and fits no dtype; make it a float"
+    if any([isinstance(x, SymDim) for x in array.flat]):
+        return "extents that are known when the program runs are joined by tenferro.stack"
     return "it holds no numbers"
 
 
