@@ -277,13 +277,17 @@ def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Any:
             )
             quotient = subtract(quotient, convert(lower, dtype))
         return where(equal(rhs, 0), 0, quotient)
-    left_over = remainder(lhs, rhs)
-    quotient = divide(subtract(lhs, left_over), rhs)
-    nearest = apply_one(ops.RoundNearestEven(), quotient)
-    exact = where(equal(quotient, 0), multiply(0.0, divide(lhs, rhs)), nearest)
-    # Only an infinite x2 is a remainder itself: of a finite x1 of the other sign.
-    below = where(equal(left_over, rhs), -1.0, exact)
-    return where(equal(rhs, 0), divide(lhs, rhs), below)
+    lhs, rhs = convert(lhs, dtype.accumulator), convert(rhs, dtype.accumulator)
+    # The remainder with the sign of x1, because x1 without that with the sign of x2 may overflow.
+    left_over = apply_one(ops.Remainder(), lhs, rhs)
+    ratio = divide(lhs, rhs)
+    truncated = divide(subtract(lhs, left_over), rhs)
+    is_above = logical_and(not_equal(left_over, 0), not_equal(less(left_over, 0), less(rhs, 0)))
+    quotient = where(is_above, subtract(truncated, 1), truncated)
+    whole = floor(quotient)
+    nearest = where(greater(subtract(quotient, whole), 0.5), add(whole, 1), whole)
+    exact = where(equal(quotient, 0), multiply(0.0, ratio), nearest)
+    return convert(where(equal(rhs, 0), ratio, exact), dtype)
 
 
 @_in_common_dtype

@@ -762,3 +762,40 @@ def test_columns_of_one_observation_are_variables() -> None:
         result = function(M[:1], rowvar=False)
         assert result.shape == (4, 4)
         assert np.isnan(result).all()
+
+
+def floats_of_every_size(dtype: str, count: int = 400) -> np.ndarray:
+    """Random bits, and the numbers at which functions take another way."""
+    kind = np.dtype(dtype)
+    bits = np.random.default_rng(1).integers(0, 256, count * kind.itemsize, "u1").view(kind)
+    limits = np.finfo(kind)
+    ends = [
+        0.0,
+        0.5,
+        1.0,
+        3.0,
+        7.0,
+        limits.max,
+        limits.max / 2,
+        limits.tiny,
+        limits.smallest_subnormal,
+    ]
+    special = np.array([*ends, np.inf, np.nan], kind)
+    return np.concatenate([bits, special, -special])
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_quotients_of_floats_are_numpys(dtype: str) -> None:
+    """Also where the remainder with the divisor's sign is not to be had from the dividend without overflow."""
+    x = floats_of_every_size(dtype)
+    near = np.array([1.0, -2.0, 3.0, -5.0, 1e3], dtype)
+    with np.errstate(all="ignore"):
+        pairs = [(x[:, None], x[-40:]), (x[:, None], near), (x[-22:, None] * near, near)]
+        for lhs, rhs in pairs:
+            wanted = np.divmod(lhs, rhs)
+            for found in (tnf.divmod(lhs, rhs), tnf.jit(tnf.divmod)(lhs, rhs)):
+                for part, whole in zip(found, wanted, strict=True):
+                    np.testing.assert_array_equal(part, whole, strict=True)
+                    signs = np.signbit(whole) & ~np.isnan(whole)
+                    np.testing.assert_array_equal(np.signbit(part) & ~np.isnan(part), signs)
+    assert tnf.floor_divide(np.array([-1.7e308]), np.array([1e308])) == -2
