@@ -16,6 +16,7 @@ from tenferro.api.arguments import refuse, refuse_options
 from tenferro.api.elementwise import (
     abs,
     add,
+    clip,
     divide,
     equal,
     floor_divide,
@@ -24,6 +25,7 @@ from tenferro.api.elementwise import (
     isfinite,
     isinf,
     isnan,
+    left_shift,
     less,
     less_equal,
     logical_and,
@@ -47,8 +49,8 @@ from tenferro.api.promotion import convert, inexact_dtype, promote, result_type
 from tenferro.api.reductions import all as all_of
 from tenferro.door import apply_one, as_operand, copied, elements, spec_of
 from tenferro.errors import DTypeError, ShapeError
-from tenferro.ops.elementwise import Complex
-from tenferro.types import ArrayLike, DType, UfuncOptions
+from tenferro.ops.elementwise import BitcastConvert, Complex
+from tenferro.types import ArrayLike, DType, Tensor, UfuncOptions
 
 __all__ = [
     "allclose", "array_equal", "deg2rad", "degrees", "divmod", "fabs", "fix", "float_power", "fmax", "fmin",
@@ -151,7 +153,7 @@ def float_power(
 def ldexp(
     x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]
 ) -> Any:
-    """x1 2^x2, for integers x2; also where 2^x2 overflows and the product does not.
+    """x1 2^x2, for integers x2, rounded once; also where 2^x2 overflows and the product does not.
 
     Raises:
         DTypeError: complex x1, or x2 that are not integers.
@@ -164,11 +166,27 @@ def ldexp(
     dtype = spec_of(x).dtype
     if spec_of(exponent).dtype.is_inexact:
         raise DTypeError(f"ldexp: x2 is of integers, got {spec_of(exponent)}")
-    exponent = convert(exponent, DType.I64)
-    half = floor_divide(exponent, 2)
-    for power in (half, subtract(exponent, half)):
-        x = multiply(x, convert(pow(2.0, convert(power, DType.F64)), dtype))
-    return x
+    if spec_of(exponent).dtype is DType.U64:
+        # Because there is no integer type of both 64 bits and a sign that holds all of them.
+        exponent = minimum(exponent, np.uint64(np.iinfo(np.int64).max))
+    limits = ml_dtypes.finfo(dtype.accumulator.dtype)
+    least, most = int(limits.minexp), int(limits.maxexp) - 1
+    reach = 3 * most
+    x, exponent = convert(x, dtype.accumulator), clip(convert(exponent, DType.I64), -reach, reach)
+    for _ in range(2):
+        # Downwards no further than to where a number that loses digits becomes zero in the end: they are rounded once.
+        step = where(less(exponent, least), least + limits.nmant + 1, minimum(exponent, most))
+        x, exponent = multiply(x, _power_of_two(step, limits)), subtract(exponent, step)
+    return convert(multiply(x, _power_of_two(clip(exponent, least, most), limits)), dtype)
+
+
+def _power_of_two(exponent: Tensor, limits: Any) -> Any:
+    """2 to integers between the limits of a dtype's exponents, by its bits."""
+    dtype = DType.of(limits.dtype)
+    bits = convert(
+        add(exponent, 1 - int(limits.minexp)), DType.I32 if dtype is DType.F32 else DType.I64
+    )
+    return apply_one(BitcastConvert(dtype), left_shift(bits, int(limits.nmant)))
 
 
 def sinc(x: ArrayLike) -> Any:

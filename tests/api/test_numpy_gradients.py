@@ -175,6 +175,40 @@ def test_numbers_whose_powers_of_two_overflow() -> None:
     np.testing.assert_array_equal(tnf.ldexp(x, power), np.ldexp(x, power))
 
 
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_powers_of_two_of_every_size(dtype: str) -> None:
+    """The product is rounded once, also to a subnormal number; so is its derivative, which is no NaN."""
+    kind = np.finfo(dtype)
+    bits = (
+        np.random.default_rng(0).integers(0, 256, 200 * np.dtype(dtype).itemsize, "u1").view(dtype)
+    )
+    ends = [
+        0.0,
+        1.0,
+        kind.max,
+        kind.tiny,
+        kind.smallest_subnormal,
+        3 * kind.smallest_subnormal,
+        np.inf,
+        np.nan,
+    ]
+    x = np.concatenate([bits, np.array(ends, dtype), -np.array(ends, dtype)])[:, None]
+    reach = 2 * (kind.maxexp - kind.minexp)
+    power = np.concatenate(
+        [np.arange(-reach, reach, max(reach // 200, 1)), [2**31 - 1, -(2**31), 2**63 - 1, -(2**63)]]
+    )
+    with np.errstate(all="ignore"):
+        for exponent in (power, power[:-2].astype("i4"), np.arange(-128, 128).astype("i1")):
+            wanted = np.ldexp(x, exponent)
+            for found in (tnf.ldexp(x, exponent), tnf.jit(tnf.ldexp)(x, exponent)):
+                np.testing.assert_array_equal(found, wanted, strict=True)
+                signs = np.signbit(wanted) & ~np.isnan(wanted)
+                np.testing.assert_array_equal(np.signbit(found) & ~np.isnan(found), signs)
+        slope = tnf.grad(lambda x: tnf.sum(tnf.ldexp(x, power)))(np.zeros(power.shape, dtype))
+        np.testing.assert_array_equal(slope, np.ldexp(np.ones((), dtype), power))
+    assert tnf.ldexp(1.0, np.array(2**64 - 1, "u8")) == np.inf
+
+
 def test_counts_in_a_trace_have_a_length() -> None:
     x = np.array([0, 2, 2, 7])
     counts = tnf.jit(lambda x: tnf.bincount(x, length=4))(x)
