@@ -26,7 +26,7 @@ from tenferro.api.promotion import (
     promote_number,
     result_type,
 )
-from tenferro.door import apply_one, as_operand, copied, spec_of
+from tenferro.door import apply_one, as_operand, copied, is_weak, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, UnsupportedError
 from tenferro.ops import StdTensorOp, analytic
 from tenferro.ops import elementwise as ops
@@ -198,12 +198,43 @@ def _arithmetic(name: str, op: StdTensorOp, formula: str) -> Any:
 def _comparison(name: str, direction: str, formula: str) -> Any:
     op = ops.Compare(direction)
 
-    @_documented(name, formula, "any, compared in the common dtype; the result is bool")
+    @_documented(
+        name,
+        formula,
+        "any, in the common dtype, uint64 and signed ones exactly; the result is bool",
+    )
     @_in_common_dtype
     def function(x1: Any, x2: Any, /) -> Any:
-        return apply_one(op, *promote(x1, x2))
+        lhs, rhs = promote(x1, x2)
+        # Asked last, because most operands are of their common dtype.
+        if lhs is not x1 and rhs is not x2 and of_both_signs(x1, x2):
+            return _compared_by_bits(op, x1, x2)
+        return apply_one(op, lhs, rhs)
 
     return function
+
+
+def of_both_signs(x1: ArrayLike, x2: ArrayLike) -> bool:
+    """Whether one operand is of uint64 and one of a signed integer dtype, whose common dtype is a float."""
+    dtypes = [spec_of(as_operand(x)).dtype for x in (x1, x2) if not is_weak(x)]
+    return DType.U64 in dtypes and any([dtype.kind == "i" for dtype in dtypes])
+
+
+def bits64(x: ArrayLike) -> Any:
+    """The 64 bits of integers, as int64: those of uint64 from 2^63 are negative."""
+    x = as_operand(x)
+    if spec_of(x).dtype is DType.U64:
+        return apply_one(ops.BitcastConvert(DType.I64), x)
+    return convert(x, DType.I64)
+
+
+def _compared_by_bits(op: ops.Compare, x1: ArrayLike, x2: ArrayLike) -> Any:
+    """Unsigned, and where the signed operand is negative, as -1 with 0 compares."""
+    bits = broadcast_arrays(bits64(x1), bits64(x2))
+    unsigned = apply_one(op, *[apply_one(ops.BitcastConvert(DType.U64), x) for x in bits])
+    is_first = spec_of(as_operand(x1)).dtype.kind == "i"
+    below = apply_one(op, *np.array([-1, 0] if is_first else [0, -1]))
+    return where(less(bits[0] if is_first else bits[1], 0), below, unsigned)
 
 
 def _bitwise(name: str, op: StdTensorOp, formula: str) -> Any:

@@ -15,12 +15,16 @@ import numpy as np
 
 from tenferro.api.axes import normalize_axis
 from tenferro.api.elementwise import (
+    bits64,
     equal,
     floor_divide,
+    greater_equal,
     less,
+    logical_and,
     logical_not,
     minimum,
     not_equal,
+    of_both_signs,
     remainder,
     where,
 )
@@ -33,7 +37,7 @@ from tenferro.api.searching import FEW, argsort, searchsorted, sort
 from tenferro.dims import DimExpr, is_static
 from tenferro.door import as_operand, beside, elements, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError, ShapeError
-from tenferro.types import ArrayLike, Tensor
+from tenferro.types import ArrayLike, DType, Tensor
 
 __all__ = [
     "UniqueAllResult",
@@ -257,6 +261,11 @@ def isin(
         for x in (element, test_elements)
     ]
     dtype = result_type(*sides)
+    if dtype is DType.F64 and of_both_signs(*sides):
+        # Members have the same bits, and are not negative: their common dtype does not hold them exactly.
+        sides = [bits64(x) for x in sides]
+        is_member = logical_and(isin(*sides), greater_equal(sides[0], 0))
+        return logical_not(is_member) if invert else is_member
     x, candidates = convert(sides[0], dtype), ravel(convert(sides[1], dtype))
     extent = candidates.shape[0]
     if dtype.is_complex or not is_static(extent) or extent <= FEW:

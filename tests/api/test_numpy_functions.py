@@ -799,3 +799,29 @@ def test_quotients_of_floats_are_numpys(dtype: str) -> None:
                     signs = np.signbit(whole) & ~np.isnan(whole)
                     np.testing.assert_array_equal(np.signbit(part) & ~np.isnan(part), signs)
     assert tnf.floor_divide(np.array([-1.7e308]), np.array([1e308])) == -2
+
+
+@pytest.mark.parametrize("signed", ["i8", "i1"])
+def test_integers_of_both_signs_are_compared_exactly(signed: str) -> None:
+    """Their common dtype is float64, which does not hold them."""
+    limits = np.iinfo(signed)
+    x = np.array(
+        [limits.min, -1, 0, 1, limits.max - 1, limits.max, min(2**53 + 1, limits.max)], signed
+    )
+    y = np.array([0, 1, 126, 2**53, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1], "u8")
+    compared = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
+    for lhs, rhs in ((x[:, None], y), (y[:, None], x), (x[0], y), (y[-1], x[:, None])):
+        for function in compared:
+            wanted = function(lhs, rhs)
+            ours = getattr(tnf, function.__name__)
+            for found in (ours(lhs, rhs), tnf.jit(ours)(lhs, rhs), ours(RT.constant(lhs), rhs)):
+                np.testing.assert_array_equal(np.asarray(found), wanted, strict=True)
+        members = np.array([[any(int(a) == int(b) for b in rhs.flat)] for a in lhs.flat]).reshape(
+            lhs.shape
+        )
+        for among in (rhs, np.repeat(rhs, 40)):
+            np.testing.assert_array_equal(tnf.isin(lhs, among), members)
+            np.testing.assert_array_equal(tnf.jit(tnf.isin)(lhs, among), members)
+    assert not tnf.array_equal(np.array([2**53 + 1]), np.array([2**53], "u8"))
+    assert not tnf.array_equal(np.array([-1]), np.array([2**64 - 1], "u8"))
+    assert tnf.add(x, y[0]).dtype == tnf.float64
