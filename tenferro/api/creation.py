@@ -180,6 +180,7 @@ def full(
 
     Raises:
         ShapeError: a negative extent, or one that is not an integer.
+        DTypeError: a Python number that the dtype does not hold.
         BackendFailureError: more than memory holds, more than 64 axes.
         NonStaticShapeError: a symbolic extent, outside a trace and without `like`.
 
@@ -190,9 +191,7 @@ def full(
     check_device("full", device)
     refuse("full", "order", order)
     shape = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
-    value = as_operand(fill_value)
-    if dtype is not None:
-        value = convert(value, DType.of(dtype))
+    value = asarray(fill_value, dtype)
     shape = TensorSpec(shape, spec_of(value).dtype).shape
     if all(map(is_static, shape)) and like is None and not is_traced(value):
         with _allocating("full", TensorSpec.of(shape, spec_of(value).dtype)):
@@ -310,6 +309,7 @@ def arange(
     Raises:
         InvalidConfigError: a step of zero.
         DataDependentShapeError: a bound or a step that belongs to a trace.
+        DTypeError: numbers that an integer dtype does not hold.
     """
     check_device("arange", device)
     if stop is None:
@@ -327,6 +327,9 @@ def arange(
         return convert(counts * step + start, DType.I64 if dtype is None else DType.of(dtype))
     with _allocating("arange", f"{start} to {stop} by {step}"):
         array = np.arange(*numbers)
+    if dtype is not None and DType.of(dtype).is_integer:
+        for end in array[[0, -1]] if array.size else ():
+            convert(end.item(), DType.of(dtype))
     if is_traced(start) or is_traced(step):
         next_one = subtract(add(start, step), start)
         array = add(start, multiply(next_one, np.arange(array.size, dtype=array.dtype)))

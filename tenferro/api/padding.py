@@ -184,6 +184,9 @@ def _by_ramps(
 ) -> Any:
     extent, dtype = _extent(mode, x, axis), spec_of(x).dtype
     first, last = slice_axis(x, axis, 0, 1), slice_axis(x, axis, extent - 1, extent)
+    for end in ends:
+        if isinstance(end, int):
+            convert(end, dtype)
     low, high = (
         linspace(end, take(edge, 0, axis=axis), count, endpoint=False, axis=axis)
         for edge, end, count in zip((first, last), ends, width, strict=True)

@@ -103,12 +103,12 @@ def convert(x: ArrayLike, dtype: DType) -> Tensor:
     """x in `dtype`; a Python number must fit.
 
     Raises:
-        DTypeError: a Python integer outside the range of `dtype`.
+        DTypeError: a Python integer outside the range of `dtype`, or NaN, an infinity or a complex number that it lacks.
     """
     if type(x) in PYTHON_SCALARS:
         try:
             return np.array(x, dtype.dtype)
-        except (OverflowError, TypeError):
+        except (OverflowError, TypeError, ValueError):
             raise DTypeError(f"the Python number {x!r} does not fit {dtype}") from None
     x = as_operand(x)
     return x if spec_of(x).dtype is dtype else apply_one(Convert(dtype), x)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tenferro.api.elementwise import divide, pow
+from tenferro.api.elementwise import divide, negative, pow
 from tenferro.api.indexing import (
     axes_of,
     expanded,
@@ -92,7 +92,7 @@ class IndexedUpdates:
 
     def subtract(self, values: ArrayLike) -> Any:
         """x with x[index] -= values; repeated elements take all of their values."""
-        return _updated(self._x, self._index, -as_operand(values), "add")
+        return _updated(self._x, self._index, negative(_in_dtype_of(self._x, values)), "add")
 
     def multiply(self, values: ArrayLike) -> Any:
         """x with x[index] *= values; repeated elements take all of their values."""

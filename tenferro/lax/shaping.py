@@ -11,13 +11,13 @@ from typing import Any
 
 from tenferro.api import creation, manipulation
 from tenferro.api.axes import normalize_axis
-from tenferro.api.promotion import broadcast_shapes, convert
+from tenferro.api.promotion import broadcast_shapes
 from tenferro.dims import is_static
 from tenferro.door import apply_one, as_operand, is_traced, spec_of
 from tenferro.errors import InvalidConfigError, ShapeError
 from tenferro.lax.operands import axis_list, same_dtype
 from tenferro.ops import structural as ops
-from tenferro.types import ArrayLike, DType, DTypeLike
+from tenferro.types import ArrayLike, DTypeLike
 
 __all__ = [
     "broadcast",
@@ -63,8 +63,7 @@ def full_like(
     x = as_operand(x)
     extents = x.shape if shape is None else tuple(shape)
     kind = spec_of(x).dtype if dtype is None else dtype
-    value = convert(as_operand(fill_value), DType.of(kind))
-    return creation.full(extents, value, like=x if is_traced(x) else None)
+    return creation.full(extents, fill_value, dtype=kind, like=x if is_traced(x) else None)
 
 
 def iota(dtype: DTypeLike | None, size: Any) -> Any:

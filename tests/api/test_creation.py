@@ -120,3 +120,41 @@ def test_sequences_of_tensors_are_tensors(name: str) -> None:
 def test_a_tensor_of_a_trace_is_not_exported() -> None:
     with pytest.raises(errors.ConcretizationError, match="DLPack"):
         tnf.compile(lambda x: tnf.from_dlpack(x), np.ones(2))
+
+
+UNFIT: dict[str, Any] = {
+    "full": lambda u: tnf.full((2,), 300, dtype=u.dtype), "full below": lambda u: tnf.full((2,), -1, dtype="uint8"),
+    "full of NaN": lambda u: tnf.full((2,), np.nan, dtype="int32"), "full of inf": lambda u: tnf.full((), -np.inf, dtype="int32"),
+    "full of complex": lambda u: tnf.full((2,), 1j, dtype="float32"), "full of many": lambda u: tnf.full((2,), [300, 1], dtype="uint8"),
+    "full_like": lambda u: tnf.full_like(u, 300), "lax.full": lambda u: tnf.lax.full((2,), 300, "uint8"),
+    "lax.full_like": lambda u: tnf.lax.full_like(u, 300), "asarray": lambda u: tnf.asarray(300, "uint8"),
+    "arange": lambda u: tnf.arange(257, dtype="uint8"), "arange below": lambda u: tnf.arange(-1, 3, dtype="uint8"),
+    "arange down": lambda u: tnf.arange(3, -2, -1, dtype="uint8"), "pad": lambda u: tnf.pad(u, 1, constant_values=300),
+    "pad by sides": lambda u: tnf.pad(u, 1, constant_values=(300, 0)), "pad ramp": lambda u: tnf.pad(u, 1, "linear_ramp", end_values=300),
+    "where": lambda u: tnf.where(u > 0, u, 300), "at": lambda u: tnf.at(u)[0].set(300), "at sub": lambda u: tnf.at(u)[0].subtract(300),
+    "initial": lambda u: tnf.max(u, initial=300), "select": lambda u: tnf.select([u > 0], [u], 300),
+    "number": lambda u: u + 300, "NaN beside integers": lambda u: tnf.sum(u, initial=np.nan),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_python_numbers_that_do_not_fit_are_refused(name: str) -> None:
+    u = np.arange(3, dtype="uint8")
+    for call in (lambda: UNFIT[name](RT.constant(u)), lambda: tnf.compile(UNFIT[name], u)):
+        with pytest.raises(errors.DTypeError):
+            call()
+
+
+def test_numbers_at_the_limits_of_a_dtype_fit() -> None:
+    np.testing.assert_array_equal(tnf.full((2,), 255, "u1"), np.full((2,), 255, "u1"), strict=True)
+    np.testing.assert_array_equal(
+        tnf.arange(256, dtype="u1"), np.arange(256, dtype="u1"), strict=True
+    )
+    np.testing.assert_array_equal(
+        tnf.arange(300, 300, dtype="u1"), np.arange(0, dtype="u1"), strict=True
+    )
+    np.testing.assert_array_equal(
+        tnf.arange(2.5, dtype="u1"), np.arange(3, dtype="u1"), strict=True
+    )
+    np.testing.assert_array_equal(tnf.full((2,), 2.0, "i4"), np.full((2,), 2, "i4"), strict=True)
+    assert tnf.full((), np.int64(300), "u1") == 44

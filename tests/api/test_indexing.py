@@ -151,6 +151,9 @@ def test_writing(name: str, kind: str) -> None:
 
 
 def test_values_broadcast_and_numbers_are_weak() -> None:
+    for dtype in ("u1", "f4"):
+        less = tnf.at(np.ones(2, dtype))[0].subtract(1)
+        np.testing.assert_array_equal(less, np.array([0, 1], dtype), strict=True)
     x = RT.constant(X.astype("float32"))
     assert x.at[1].set(2).dtype == np.float32
     np.testing.assert_array_equal(x.at[:, 1].set(np.arange(5, dtype="f4"))[2, 1], np.arange(5))
