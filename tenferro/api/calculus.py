@@ -20,11 +20,16 @@ from tenferro.api.elementwise import (
     divide,
     equal,
     greater,
+    isfinite,
+    isinf,
     isnan,
     less,
     log10,
     logical_and,
+    logical_not,
+    logical_or,
     multiply,
+    not_equal,
     pow,
     remainder,
     sign,
@@ -211,7 +216,7 @@ def interp(
     """The piecewise linear function through the points (xp, fp) at x. Differentiable in x, fp and xp.
 
     Args:
-        xp: ascending, or with a period in any order.
+        xp: ascending, or with a period in any order. Where some are equal the last of them has the value.
         left, right: the values beyond the ends, by default those at the ends.
         period: of the function, which has no ends then.
 
@@ -242,12 +247,27 @@ def interp(
         above = where(less(above, 1), 1, where(greater(above, count - 1), count - 1, above))
         x0, x1 = take(places, above - 1, axis=0), take(places, above, axis=0)
         y0, y1 = take(values, above - 1, axis=0), take(values, above, axis=0)
-        inside = add(y0, multiply(divide(subtract(y1, y0), subtract(x1, x0)), subtract(x, x0)))
+        inside = _on_segment(x, (x0, y0), (x1, y1))
     low = take(values, 0, axis=0) if left is None else left
     high = take(values, count - 1, axis=0) if right is None else right
     result = where(less(x, take(places, 0, axis=0)), low, inside)
     result = where(greater(x, take(places, count - 1, axis=0)), high, result)
     return where(isnan(x), x, result)
+
+
+def _on_segment(x: Tensor, low: tuple[Any, Any], high: tuple[Any, Any]) -> Any:
+    """The line through two points at x, and at a point its own value, whatever that of the other is."""
+    (x0, y0), (x1, y1) = low, high
+    # From the end that x is at, or from the finite one: an infinite one less itself is NaN.
+    is_infinite = logical_or(isinf(x0), isinf(y0))
+    from_high = logical_or(equal(x, x1), logical_and(is_infinite, not_equal(x, x0)))
+    x_near, y_near = where(from_high, x1, x0), where(from_high, y1, y0)
+    is_step = equal(x0, x1)
+    run, rise = where(is_step, 1.0, subtract(x1, x0)), subtract(y1, y0)
+    is_near = logical_or(equal(x, x_near), equal(y0, y1))
+    has_none = logical_or(is_step, logical_and(is_near, logical_not(isfinite(divide(rise, run)))))
+    slope = divide(where(has_none, 0.0, rise), run)
+    return add(y_near, multiply(slope, subtract(x, x_near)))
 
 
 def _extended_period(

@@ -215,3 +215,31 @@ def test_counts_in_a_trace_have_a_length() -> None:
     np.testing.assert_array_equal(counts, [1, 0, 2, 0])
     with pytest.raises(tnf.errors.DataDependentShapeError, match="length="):
         tnf.compile(lambda x: tnf.bincount(x), x)
+
+
+def test_interpolation_at_steps_and_beside_infinities() -> None:
+    """A point itself has its value, whatever its neighbours are, and every gradient a number."""
+    inf = np.inf
+    points: list[tuple[list[float], list[float]]] = [
+        ([0, 0, 1, 1], [1, 2, 3, 4]), ([0, 1, 2], [1, 2, inf]), ([0, 1, 2], [inf, 2, 1]), ([0, 1, 2], [1, inf, inf]),
+        ([0, 1, 1, 1, 2], [0, 1, 2, 3, 4]), ([1, 1], [3, 4]), ([0, 1], [-inf, inf]), ([-inf, 0, inf], [1, 2, 3]),
+        ([0, 5e-324, 1], [0, 1, 2]), ([0, 1, 2], [1, np.nan, 3]),
+    ]  # fmt: skip
+    x = np.array([-1.0, 0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, np.nan])
+    for xp, fp in points:
+        with np.errstate(all="ignore"):
+            wanted = np.interp(x, xp, fp)
+            np.testing.assert_array_equal(tnf.interp(x, xp, fp), wanted)
+            np.testing.assert_array_equal(
+                tnf.jit(tnf.interp)(x, np.array(xp), np.array(fp)), wanted
+            )
+    gradient = tnf.grad(lambda *args: tnf.sum(tnf.interp(*args)), argnums=(0, 1, 2))
+    steps = gradient(
+        np.array([-1.0, 0.0, 0.5, 1.0, 2.0]), np.array([0.0, 0, 1, 1]), np.array([1.0, 2, 3, 4])
+    )
+    np.testing.assert_array_equal(steps[0], [0, 1, 1, 0, 0])
+    np.testing.assert_array_equal(steps[1], [0, -1.5, -0.5, 0])
+    np.testing.assert_array_equal(steps[2], [1, 1.5, 0.5, 2])
+    beside = gradient(np.array([0.5, 1.0]), np.arange(3.0), np.array([1.0, 2, inf]))
+    np.testing.assert_array_equal(beside[0], [1, 0])
+    np.testing.assert_array_equal(beside[2], [0.5, 1.5, 0])
