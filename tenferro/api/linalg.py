@@ -836,8 +836,10 @@ def cond(x: Any, p: Any = None) -> Any:
 def _largest(size: Any, axis: Axis, keepdims: bool = False) -> Any:
     """The maximum of nonnegative numbers; 0, by their sum, of no elements."""
     extents = [size.shape[i] for i in normalize_axes("norm", axis, len(size.shape))]
-    empty = builtins.any(is_static(n) and n == 0 for n in extents)
-    return (sum if empty else max)(size, axis=axis, keepdims=keepdims)
+    if builtins.any(is_static(n) and n == 0 for n in extents):
+        return sum(size, axis=axis, keepdims=keepdims)
+    initial = None if builtins.all(map(is_static, extents)) else 0.0
+    return max(size, axis=axis, keepdims=keepdims, initial=initial)
 
 
 def _is_number(ord: Any) -> bool:

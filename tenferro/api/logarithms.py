@@ -95,8 +95,8 @@ def largest(name: str, x: Tensor, axis: Axis) -> Any:
     if spec_of(x).dtype.is_complex:
         raise DTypeError(f"{name}: takes real numbers, got {spec_of(x)}")
     axes = normalize_axes(name, axis, len(x.shape))
-    is_empty = any([is_static(x.shape[i]) and x.shape[i] == 0 for i in axes])
-    return max(x, axis=axes, keepdims=True, initial=-math.inf if is_empty else None)
+    has_elements = all([is_static(x.shape[i]) and x.shape[i] > 0 for i in axes])
+    return max(x, axis=axes, keepdims=True, initial=None if has_elements else -math.inf)
 
 
 def logsumexp(x: ArrayLike, /, axis: Axis = None, keepdims: bool = False) -> Any:

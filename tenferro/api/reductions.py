@@ -131,9 +131,11 @@ def prod(
     return total if initial is None else multiply(total, convert(initial, spec_of(total).dtype))
 
 
-def _require_elements(name: str, x: Tensor, axis: Axis) -> None:
+def _require_elements(name: str, x: Any, axis: Axis) -> None:
     for i in normalize_axes(name, axis, len(x.shape)):
-        if is_static(x.shape[i]) and x.shape[i] == 0:
+        if not is_static(x.shape[i]):
+            x.guards.require(x.shape[i], ">=", 1, f"{name} without initial=: axis {i}")
+        elif x.shape[i] == 0:
             raise ShapeError(
                 f"{name}: axis {i} of {spec_of(x)} is empty, and {name} has no identity; give initial="
             )
@@ -176,7 +178,7 @@ def max(
         where: the elements to include; `initial` replaces the others.
 
     Raises:
-        ShapeError: an empty axis, without `initial`.
+        ShapeError: an empty axis, without `initial`; a GuardError, where the program runs, if it is symbolic.
         DTypeError: complex a.
         InvalidConfigError: `where` without `initial`.
 

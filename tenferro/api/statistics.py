@@ -29,6 +29,7 @@ from tenferro.api.elementwise import (
     imag,
     isnan,
     less,
+    less_equal,
     logical_and,
     logical_not,
     multiply,
@@ -381,6 +382,7 @@ def cov(
     Raises:
         ShapeError: more than two axes.
         InvalidConfigError: a ddof that is not an integer.
+        GuardError: a symbolic number of variables that is 1 where the program runs: their matrix has no other rank.
 
     >>> cov([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]])
     array([[ 1., -1.],
@@ -391,6 +393,8 @@ def cov(
     x = _variables(m, rowvar, dtype)
     if y is not None:
         x = concat([x, _variables(y, rowvar, dtype)], axis=0)
+    if not is_static(x.shape[0]):
+        x.guards.require(x.shape[0], ">=", 2, "cov: a matrix of variables")
     freedom = (0 if bias else 1) if ddof is None else ddof
     if fweights is None and aweights is None:
         centred = subtract(x, reductions.mean(x, axis=1, keepdims=True))
@@ -526,8 +530,11 @@ def nanvar(
     """
     x, is_number = _numbers(a, 0)
     is_included = _included_numbers(is_number, where)
-    return reductions.var(
+    spread = reductions.var(
         x, axis, dtype, out, ddof, keepdims, where=is_included, mean=mean, correction=correction
+    )
+    return _of_enough(
+        spread, x, is_included, axis, keepdims, ddof if correction == 0 else correction
     )
 
 
@@ -542,9 +549,22 @@ def nanstd(
     """
     x, is_number = _numbers(a, 0)
     is_included = _included_numbers(is_number, where)
-    return reductions.std(
+    spread = reductions.std(
         x, axis, dtype, out, ddof, keepdims, where=is_included, mean=mean, correction=correction
     )
+    return _of_enough(
+        spread, x, is_included, axis, keepdims, ddof if correction == 0 else correction
+    )
+
+
+def _of_enough(
+    spread: Tensor, x: Tensor, is_included: Tensor, axis: Axis, keepdims: bool, ddof: ArrayLike
+) -> Any:
+    """NaN where no degree of freedom is left, as NumPy has it of dtypes that have NaN."""
+    if not spec_of(x).dtype.is_inexact:
+        return spread
+    count = reductions.count_nonzero(broadcast_to(is_included, x.shape), axis, keepdims=keepdims)
+    return where(less_equal(count, ddof), math.nan, spread)
 
 
 def _nan_extreme(

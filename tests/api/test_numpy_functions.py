@@ -825,3 +825,50 @@ def test_integers_of_both_signs_are_compared_exactly(signed: str) -> None:
     assert not tnf.array_equal(np.array([2**53 + 1]), np.array([2**53], "u8"))
     assert not tnf.array_equal(np.array([-1]), np.array([2**64 - 1], "u8"))
     assert tnf.add(x, y[0]).dtype == tnf.float64
+
+
+@pytest.mark.parametrize("dtype", ["f4", "c8", "i4"])
+def test_a_spread_of_too_few_numbers_is_none(dtype: str) -> None:
+    x = np.array([[1, 2, 3], [4, 7, 8]]).astype(dtype)
+    if x.dtype.kind != "i":
+        x[0, 1:] = np.nan
+    for ours, numpys in ((tnf.nanvar, np.nanvar), (tnf.nanstd, np.nanstd)):
+        for options in (
+            {"axis": 1, "ddof": 1}, {"axis": 1, "ddof": 2, "keepdims": True}, {"ddof": 4}, {"axis": 0, "correction": 3},
+            {"axis": 1, "ddof": 1, "where": np.array([True, False, True])},
+        ):  # fmt: skip
+            with warnings.catch_warnings(action="ignore"):
+                wanted = numpys(x, **options)
+                for found in (
+                    ours(x, **options),
+                    tnf.jit(lambda x, f=ours, o=options: f(x, **o))(x),
+                ):
+                    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+                    assert found.dtype == wanted.dtype
+
+
+def test_symbolic_extents_without_elements_are_refused_when_they_run() -> None:
+    spec = tnf.TensorSpec(("n", "m"), "float64")
+    for function in (tnf.max, tnf.min, tnf.ptp, tnf.nanmax, tnf.nanmin):
+        program = tnf.compile(lambda x, f=function: f(x, axis=1), spec)
+        np.testing.assert_array_equal(program.run(M), function(M, axis=1))
+        assert program.run(np.ones((0, 2))).shape == (0,)
+        with pytest.raises(errors.GuardError, match="axis 1"):
+            program.run(np.ones((2, 0)))
+        with pytest.raises(errors.ShapeError):
+            function(np.ones((2, 0)), axis=1)
+    for function in (
+        lambda x: tnf.max(x, 1, initial=0.0), lambda x: tnf.linalg.norm(x, np.inf, 1),
+        lambda x: tnf.special.logsumexp(x, axis=1), lambda x: tnf.nn.softmax(x, axis=1),
+    ):  # fmt: skip
+        for x in (np.ones((2, 0)), M):
+            np.testing.assert_array_equal(tnf.compile(function, spec).run(x), function(x))
+
+
+def test_the_covariance_of_symbolic_variables_is_a_matrix() -> None:
+    for function in (tnf.cov, tnf.corrcoef):
+        program = tnf.compile(function, tnf.TensorSpec(("n", "m"), "float64"))
+        np.testing.assert_allclose(program.run(M), function(M))
+        with pytest.raises(errors.GuardError, match="variables"):
+            program.run(M[:1])
+        assert function(M[:1]).shape == ()
