@@ -158,6 +158,16 @@ AT_ONCE: dict[str, tuple[Callable[[], Any], type[Exception], list[str]]] = {
     "no tensor": (lambda: tnf.compile(lambda x: "a", VECTOR), errors.DTypeError, ["result"]),
     "order": (lambda: tnf.GraphExecutor(order="Z"), errors.InvalidConfigError, ["'Z'"]),
     "threads": (lambda: tnf.GraphExecutor(threads=0), errors.InvalidConfigError, ["threads"]),
+    "half a thread": (
+        lambda: tnf.GraphExecutor(threads=1.5),
+        errors.InvalidConfigError,
+        ["threads", "1.5"],
+    ),
+    "threads in words": (
+        lambda: tnf.GraphExecutor(threads="2"),
+        errors.InvalidConfigError,
+        ["threads", "'2'"],
+    ),
     "zeros": (lambda: tnf.zeros((-1,)), errors.ShapeError, ["-1"]),
     "step": (lambda: tnf.arange(0, 10, 0), errors.InvalidConfigError, ["step"]),
     "points": (lambda: tnf.linspace(0, 1, -1), errors.InvalidConfigError, ["-1"]),

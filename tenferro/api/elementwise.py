@@ -494,8 +494,13 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Any:
 
     Its derivatives are x1 / y and x2 / y, also where |x1| = |x2| and where one is zero or infinite; 0 where
     both are zero.
+
+    Raises:
+        DTypeError, ShapeError: complex operands, or ones that do not broadcast.
     """
     dtype = inexact_dtype(result_type(x1, x2))
+    if dtype.is_complex:
+        raise DTypeError(f"hypot: takes real numbers, got {dtype}")
     lhs, rhs = promote(x1, x2, dtype=dtype)
     # Selects, because maximum and |x| are differentiated as if they were linear at ties.
     rhs_is_large = logical_or(less(abs(lhs), abs(rhs)), isinf(rhs))

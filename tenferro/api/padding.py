@@ -73,14 +73,14 @@ def pad(
     rank = len(x.shape)
     widths = [
         _width(x, pad_width, pair) for pair in _pairs("pad_width", _by_axis(pad_width, rank), x)
-    ]
+    ][:rank]
     if mode == "empty" or (
         mode == "constant" and not _is_nested(options.get("constant_values", 0))
     ):
         return _surrounded(x, widths, options.get("constant_values", 0))
     option = _OPTIONS[mode]
     default = {"constant_values": 0, "end_values": 0}.get(option or "")
-    settings = _pairs(option or "", options.get(option or "", default), x)
+    settings = _pairs(option or "", options.get(option or "", default), x)[:rank]
     for axis, (width, setting) in enumerate(zip(widths, settings, strict=True)):
         if width != (0, 0):
             x = _MODES[mode](mode, x, axis, width, setting)
@@ -95,7 +95,7 @@ def _by_axis(pad_width: ArrayLike | Mapping[int, Any], rank: int) -> Any:
     """A dict of widths by axes, completed for every axis."""
     if not isinstance(pad_width, dict):
         return pad_width
-    widths: list[Any] = [(0, 0)] * rank
+    widths: list[Any] = [(0, 0)] * max(rank, 1)
     for axis, width in pad_width.items():
         widths[normalize_axis("pad", axis, rank)] = (
             tuple(width) if _is_nested(width) else (width, width)
@@ -104,8 +104,8 @@ def _by_axis(pad_width: ArrayLike | Mapping[int, Any], rank: int) -> Any:
 
 
 def _pairs(name: str, value: Any, x: Tensor) -> list[tuple[Any, Any]]:
-    """One value or pair for all axes, or one for each axis, as pairs by axis."""
-    rank = len(x.shape)
+    """One value or pair for all axes, or one for each axis, as pairs by axis; a number takes what one axis does."""
+    rank = max(len(x.shape), 1)
     if not _is_nested(value):
         return [(value, value)] * rank
     entries = list(value)

@@ -98,15 +98,18 @@ def key(seed: ArrayLike) -> Any:
     """The key of a seed: its high and its low 32 bits, as uint32[2].
 
     Args:
-        seed: an integer, of which the lowest 64 bits count, or an integer scalar tensor.
+        seed: an integer of 64 bits, or an integer scalar tensor.
 
     Raises:
         DTypeError: a seed that is not an integer.
+        InvalidConfigError: one of more than 64 bits.
 
     >>> key(42)
     array([ 0, 42], dtype=uint32)
     """
     if isinstance(seed, int):
+        if not -(2**63) <= seed < 2**64:
+            raise InvalidConfigError(f"key: a seed has 64 bits, got {seed}")
         words = (seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF)
         return np.array(words, np.uint32)
     x = as_operand(seed)
@@ -502,8 +505,11 @@ def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool =
 
     Raises:
         DTypeError: a scalar that is not an integer; an invalid key.
+        InvalidConfigError: a negative integer.
     """
     if isinstance(x, int):
+        if x < 0:
+            raise InvalidConfigError(f"permutation: x is at least 0, got {x}")
         return _shuffled(key, np.arange(x), 0)
     array = as_operand(x)
     if not array.shape:

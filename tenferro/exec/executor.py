@@ -113,8 +113,11 @@ class GraphExecutor:
         self._options = {name: value for name, value in options.items() if value is not NUMPY}
         if order not in ("F", "C", "K"):
             raise InvalidConfigError(f'GraphExecutor: order is "F", "C" or "K", got {order!r}')
-        if threads is not None and (isinstance(threads, bool) or threads < 1):
-            raise InvalidConfigError(f"GraphExecutor: threads is at least 1, got {threads!r}")
+        is_count = hasattr(threads, "__index__") and not isinstance(threads, bool)
+        if threads is not None and not (is_count and threads >= 1):
+            raise InvalidConfigError(
+                f"GraphExecutor: threads is an integer from 1, got {threads!r}"
+            )
         if check_finite and backend is not NUMPY:
             raise InvalidConfigError("GraphExecutor: check_finite looks at NumPy's arrays only")
         if compiled not in ("auto", True, False):

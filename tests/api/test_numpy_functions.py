@@ -550,6 +550,11 @@ REFUSED_BY_NUMPY: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] =
     "a map that is not square": (lambda x: np.linalg.tensorinv(x, 1), errors.ShapeError, r"tensorinv: the first 1 axes have as many elements as the others, got 3 and 4 of f64\[3,4\]"),
     "equations that are not square": (lambda x: np.linalg.tensorsolve(x, x[:, 0]), errors.ShapeError, r"tensorsolve: the axes of f64\[3,4\] are those of f64\[3\] and as many unknowns"),
     "a right side of another size": (lambda x: np.linalg.tensorsolve(x[:, :3], x[0]), errors.ShapeError, r"tensorsolve: the axes of f64\[3,3\] are those of f64\[4\]"),
+    "a length of complex numbers": (lambda x: np.hypot(x, 4j), errors.DTypeError, r"hypot: takes real numbers, got complex128"),
+    "a number with fewer edges": (lambda x: np.pad(x[0, 0], -1), errors.ShapeError, "none is negative"),
+    "a number with three edges": (lambda x: np.pad(x[0, 0], (1, 2, 3)), errors.ShapeError, "two numbers"),
+    "a number with edges of two axes": (lambda x: np.pad(x[0, 0], ((1, 2), (3, 4))), errors.ShapeError, "two numbers"),
+    "a number with three constants": (lambda x: np.pad(x[0, 0], 1, constant_values=(1, 2, 3)), errors.ShapeError, "two numbers"),
     "a power of a vector": (lambda x: np.linalg.matrix_power(x[0].astype("int8"), 2), errors.ShapeError, "matrix_power"),
 }  # fmt: skip
 
@@ -872,3 +877,9 @@ def test_the_covariance_of_symbolic_variables_is_a_matrix() -> None:
         with pytest.raises(errors.GuardError, match="variables"):
             program.run(M[:1])
         assert function(M[:1]).shape == ()
+
+
+def test_a_number_has_no_edges() -> None:
+    for width in (1, (1, 2), ((1, 2),), {}):
+        np.testing.assert_array_equal(tnf.pad(2.0, width), 2.0)
+        np.testing.assert_array_equal(tnf.pad(2.0, width, constant_values=(3, 4)), 2.0)

@@ -120,7 +120,7 @@ def test_as_jax(name: str) -> None:
     np.testing.assert_array_equal(found, wanted)
 
 
-@pytest.mark.parametrize("seed", [0, 1, -5, 2**31, 2**40 + 3, 2**63 - 1])
+@pytest.mark.parametrize("seed", [0, 1, -5, 2**31, 2**40 + 3, 2**63 - 1, -(2**63)])
 def test_seeds_as_jax(seed: int) -> None:
     with jax.enable_x64(True):
         wanted = np.asarray(jax.random.PRNGKey(seed))
@@ -282,6 +282,9 @@ MISUSE: dict[str, tuple[Any, type[Exception], str]] = {
     "no key": (lambda: random.uniform(np.zeros(2)), errors.DTypeError, "random.key"),
     "many keys": (lambda: random.uniform(random.split(KEY)), errors.DTypeError, r"u32\[2\]"),
     "float seed": (lambda: random.key(1.5), errors.DTypeError, "integer"),
+    "large seed": (lambda: random.key(2**64), errors.InvalidConfigError, "64 bits"),
+    "low seed": (lambda: random.key(-(2**63) - 1), errors.InvalidConfigError, "64 bits"),
+    "integers below a negative one": (lambda: random.permutation(KEY, -3), errors.InvalidConfigError, "-3"),
     "negative extent": (lambda: random.bits(KEY, (-1,)), errors.InvalidConfigError, "-1"),
     "signed bits": (lambda: random.bits(KEY, (), "int32"), errors.DTypeError, "unsigned"),
     "integer uniform": (lambda: random.uniform(KEY, (), "int32"), errors.DTypeError, "float"),
