@@ -228,6 +228,13 @@ def bits64(x: ArrayLike) -> Any:
     return convert(x, DType.I64)
 
 
+def as_int64(x: Tensor) -> Any:
+    """Integers as int64; those of uint64 beyond it as its largest."""
+    if spec_of(x).dtype is DType.U64:
+        x = minimum(x, np.uint64(np.iinfo(np.int64).max))
+    return convert(x, DType.I64)
+
+
 def _compared_by_bits(op: ops.Compare, x1: ArrayLike, x2: ArrayLike) -> Any:
     """Unsigned, and where the signed operand is negative, as -1 with 0 compares."""
     bits = broadcast_arrays(bits64(x1), bits64(x2))

@@ -17,7 +17,16 @@ import numpy as np
 from tenferro.api.arguments import refuse
 from tenferro.api.axes import normalize_axis
 from tenferro.api.creation import shape_of
-from tenferro.api.elementwise import add, less, maximum, minimum, remainder, subtract, where
+from tenferro.api.elementwise import (
+    add,
+    as_int64,
+    less,
+    maximum,
+    minimum,
+    remainder,
+    subtract,
+    where,
+)
 from tenferro.api.manipulation import concat, expand_dims, flattened, flip, moveaxis, reshape
 from tenferro.api.planned import planned
 from tenferro.api.promotion import broadcast_arrays, broadcast_to, convert
@@ -400,7 +409,7 @@ def from_start(index: Any, x: Tensor, axis: int) -> Any:
             raise OutOfBoundsError(
                 f"indexing: index {worst} is outside axis {axis} of extent {extent}"
             )
-    index = convert(index, DType.I64)
+    index = as_int64(index)
     if not is_traced(index) and (index >= 0).all():
         return index
     length = extent if is_static(extent) else shape_of(x, axis)
@@ -434,13 +443,13 @@ def take(
     index = as_operand(indices)
     if not spec_of(index).dtype.is_integer:
         raise DTypeError(f"take: indices are integers, got {spec_of(index)}")
-    if mode == "clip" and spec_of(index).dtype is DType.U64:
-        # Because there is no integer type of both 64 bits and a sign that holds all of them.
-        index = convert(minimum(index, np.uint64(np.iinfo(np.int64).max)), DType.I64)
-    if mode != "raise":
-        extent = x.shape[axis] if is_static(x.shape[axis]) else shape_of(x, axis)
-        last = subtract(extent, 1)
-        index = remainder(index, extent) if mode == "wrap" else minimum(maximum(index, 0), last)
+    extent: Any = x.shape[axis] if is_static(x.shape[axis]) else shape_of(x, axis)
+    if mode == "clip":
+        index = minimum(maximum(as_int64(index), 0), subtract(extent, 1))
+    elif mode == "wrap":
+        # In 64 bits, because a narrow dtype need not hold the extent.
+        wide = DType.U64 if spec_of(index).dtype is DType.U64 else DType.I64
+        index = remainder(convert(index, wide), convert(extent, wide))
     return getitem(x, (*([slice(None)] * axis), index))
 
 

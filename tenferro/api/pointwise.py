@@ -16,6 +16,7 @@ from tenferro.api.arguments import refuse, refuse_options
 from tenferro.api.elementwise import (
     abs,
     add,
+    as_int64,
     clip,
     divide,
     equal,
@@ -166,13 +167,10 @@ def ldexp(
     dtype = spec_of(x).dtype
     if spec_of(exponent).dtype.is_inexact:
         raise DTypeError(f"ldexp: x2 is of integers, got {spec_of(exponent)}")
-    if spec_of(exponent).dtype is DType.U64:
-        # Because there is no integer type of both 64 bits and a sign that holds all of them.
-        exponent = minimum(exponent, np.uint64(np.iinfo(np.int64).max))
     limits = ml_dtypes.finfo(dtype.accumulator.dtype)
     least, most = int(limits.minexp), int(limits.maxexp) - 1
     reach = 3 * most
-    x, exponent = convert(x, dtype.accumulator), clip(convert(exponent, DType.I64), -reach, reach)
+    x, exponent = convert(x, dtype.accumulator), clip(as_int64(exponent), -reach, reach)
     for _ in range(2):
         # Downwards no further than to where a number that loses digits becomes zero in the end: they are rounded once.
         step = where(less(exponent, least), least + limits.nmant + 1, minimum(exponent, most))

@@ -18,6 +18,7 @@ from tenferro.api.axes import normalize_axes, normalize_axis
 from tenferro.api.creation import linspace, zeros
 from tenferro.api.elementwise import (
     add,
+    as_int64,
     ceil,
     clip,
     conj,
@@ -628,7 +629,7 @@ def bincount(
         raise ShapeError(f"bincount: takes a vector, got {spec_of(x)}")
     if length is None:
         numbers = elements(x, "bincount", "give length=, the number of counts")
-        length = max(int(numbers.max(initial=-1)) + 1, minlength)
+        length = max(int(numbers.max()) + 1 if numbers.size else 0, minlength)
     if not is_traced(x) and x.size and int(x.min()) < 0:
         raise OutOfBoundsError(f"bincount: takes numbers from 0, got {int(x.min())}")
     w = np.ones((), np.int64) if weights is None else as_operand(weights)
@@ -636,9 +637,10 @@ def bincount(
         w = w if spec_of(w).dtype.is_inexact else convert(w, DType.F64)
         if tuple(w.shape) != tuple(x.shape):
             raise ShapeError(f"bincount: weights {spec_of(w)} for {spec_of(x)}")
+    x = as_int64(x)
     counted = logical_and(greater_equal(x, 0), less(x, length))
     one_more = zeros(length + 1, spec_of(w).dtype)
-    places = where(counted, convert(x, DType.I64), length)
+    places = where(counted, x, length)
     return take(At(one_more)[places].add(broadcast_to(w, x.shape)), np.arange(length), axis=0)
 
 

@@ -19,6 +19,7 @@ from tenferro.api.axes import normalize_axis
 from tenferro.api.creation import full_like, shape_of
 from tenferro.api.elementwise import (
     add,
+    as_int64,
     greater_equal,
     less,
     less_equal,
@@ -169,7 +170,7 @@ def _starts(
             raise DTypeError(
                 f"lax.{name}: start index {axis} must be an integer scalar, got {spec}"
             )
-        index = convert(entry, DType.I64)
+        index = as_int64(entry)
         if is_allowed and spec.dtype.kind == "i":
             index = where(less(index, 0), add(index, _extent(x, axis)), index)
         starts.append(index)

@@ -315,3 +315,48 @@ def test_clipped_positions_of_every_integer_type() -> None:
         assert tnf.take(x, indices, mode="clip").tolist() == expected.tolist()
         program = tnf.compile(lambda x, i: tnf.take(x, i, mode="clip"), x, indices)
         assert program.run(x, indices).tolist() == expected.tolist()
+        indices = indices if dtype == "u8" else indices[:2]
+        wrapped = x[(indices.astype(object) % 300).astype(np.int64)]
+        assert tnf.take(x, indices, mode="wrap").tolist() == wrapped.tolist()
+        program = tnf.compile(
+            lambda x, i: tnf.take(x, i, mode="wrap"), tnf.TensorSpec(("n",), "f8"), indices
+        )
+        assert program.run(x, indices).tolist() == wrapped.tolist()
+
+
+def test_traced_positions_beyond_every_signed_integer() -> None:
+    """They are beyond the last element, and not before the first."""
+    x = np.arange(12.0).reshape(3, 4)
+    far = np.array([2**63, 2**64 - 1, 2], "u8")
+    for peer in (tnf.GraphExecutor(), XLA):
+
+        def run(function: Any, *args: Any, peer: Any = peer) -> Any:
+            return np.asarray(peer.run(tnf.compile(function, *args), *args))
+
+        np.testing.assert_array_equal(run(lambda x, i: x[i], x, far), x[[2, 2, 2]])
+        np.testing.assert_array_equal(
+            run(lambda x, i: tnf.take_along_axis(x, i, 1), x, far[:, None]),
+            x[[0, 1, 2], [3, 3, 2]][:, None],
+        )
+        kept = run(lambda x, i: x.at[i].set(0.0), x, far)
+        np.testing.assert_array_equal(kept, x * [[1], [1], [0]])
+        for i in far[:2]:
+            last = run(lambda x, i: tnf.lax.dynamic_slice(x, (i, 0), (1, 4)), x, i)
+            np.testing.assert_array_equal(last, x[2:])
+            last = run(lambda x, i: tnf.lax.dynamic_update_slice(x, x[:1], (i, 0)), x, i)
+            np.testing.assert_array_equal(last, x[[0, 1, 0]])
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u8"])
+def test_counts_of_every_integer_type(dtype: str) -> None:
+    x = np.array([3, 120, 3], dtype)
+    for options in ({}, {"minlength": 300}):
+        np.testing.assert_array_equal(
+            tnf.bincount(x, **options), np.bincount(x.astype("i8"), **options)
+        )
+    counts = np.bincount(x.astype("i8"), minlength=300)
+    np.testing.assert_array_equal(tnf.bincount(x, length=300), counts)
+    np.testing.assert_array_equal(tnf.jit(lambda x: tnf.bincount(x, length=300))(x), counts)
+    assert tnf.bincount(x[:0]).shape == (0,)
+    far = np.array([2, np.iinfo(dtype).max], dtype)
+    np.testing.assert_array_equal(tnf.jit(lambda x: tnf.bincount(x, length=3))(far), [0, 0, 1])
