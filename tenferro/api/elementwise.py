@@ -508,7 +508,7 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     dtype = inexact_dtype(result_type(x1, x2))
     if dtype.is_complex:
         raise DTypeError(f"hypot: takes real numbers, got {dtype}")
-    lhs, rhs = promote(x1, x2, dtype=dtype)
+    lhs, rhs = [convert(x, dtype.accumulator) for x in promote(x1, x2, dtype=dtype)]
     # Selects, because maximum and |x| are differentiated as if they were linear at ties.
     rhs_is_large = logical_or(less(abs(lhs), abs(rhs)), isinf(rhs))
     large, small = where(rhs_is_large, rhs, lhs), where(rhs_is_large, lhs, rhs)
@@ -517,7 +517,7 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     finite = where(is_infinite, 1, large)
     ratio = where(is_infinite, 0, divide(small, where(equal(finite, 0), 1, finite)))
     length = multiply(abs(finite), sqrt(add(1, square(ratio))))
-    return where(is_infinite, abs(large), length)
+    return convert(where(is_infinite, abs(large), length), dtype)
 
 
 @_in_inexact_dtype
@@ -616,13 +616,19 @@ def atan2(x1: ArrayLike, x2: ArrayLike, /) -> Any:
 @elementwise
 def log2(x: ArrayLike, /) -> Any:
     """The logarithm of x to base 2."""
-    return _scaled(log(x), 1.4426950408889634)
+    return _scaled_logarithm(x, 1.4426950408889634)
 
 
 @elementwise
 def log10(x: ArrayLike, /) -> Any:
     """The logarithm of x to base 10."""
-    return _scaled(log(x), 0.4342944819032518)
+    return _scaled_logarithm(x, 0.4342944819032518)
+
+
+def _scaled_logarithm(x: ArrayLike, factor: float) -> Any:
+    x = as_operand(x)
+    dtype = inexact_dtype(spec_of(x).dtype)
+    return convert(_scaled(log(convert(x, dtype.accumulator)), factor), dtype)
 
 
 def _scaled(x: Tensor, factor: float) -> Any:

@@ -864,6 +864,11 @@ def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, o
     if not _is_number(ord):
         raise InvalidConfigError(f"vector_norm: ord is a number, inf or -inf, got {ord!r}")
     x = as_inexact(x)
+    dtype = spec_of(x).dtype
+    return convert(_vector_norm(convert(x, dtype.accumulator), axis, keepdims, ord), dtype.real)
+
+
+def _vector_norm(x: Tensor, axis: Axis, keepdims: bool, ord: Any) -> Any:
     size = abs(x)
     if ord == math.inf:
         return _largest(size, axis, keepdims)

@@ -53,7 +53,10 @@ def logaddexp(
         DTypeError: complex operands.
     """
     refuse_options("logaddexp", options, out)
-    return _logaddexp(*in_one_float("logaddexp", x1, x2))
+    lhs, rhs = in_one_float("logaddexp", x1, x2)
+    dtype = spec_of(lhs).dtype
+    wide = _logaddexp(convert(lhs, dtype.accumulator), convert(rhs, dtype.accumulator))
+    return convert(wide, dtype)
 
 
 def in_one_float(name: str, *xs: ArrayLike) -> tuple[Any, ...]:
@@ -105,7 +108,10 @@ def logsumexp(x: ArrayLike, /, axis: Axis = None, keepdims: bool = False) -> Any
     Raises:
         DTypeError: complex x. AxisError: no axis of x.
     """
-    return _logsumexp("logsumexp", as_inexact(x), axis, keepdims)
+    x = as_inexact(x)
+    dtype = spec_of(x).dtype
+    total = _logsumexp("logsumexp", convert(x, dtype.accumulator), axis, keepdims)
+    return convert(total, dtype)
 
 
 def _logsumexp(name: str, x: Tensor, axis: Axis, keepdims: bool) -> Any:
@@ -155,13 +161,15 @@ def softmax(x: Any, /, axis: Axis = -1) -> Any:
         DTypeError: complex x. AxisError: no axis of x.
     """
     x = as_inexact(x)
+    dtype = spec_of(x).dtype
+    x = convert(x, dtype.accumulator)
     top = stop_gradient(largest("softmax", x, axis))
     infinite = isinf(top)
     finite = where(infinite, 0.0, x) if is_traced(x) else x
     differences = subtract(finite, where(infinite, 0.0, top))
     winners = convert(equal(x, top), spec_of(x).dtype)
     powers = where(infinite, winners, exp(differences))
-    return divide(powers, sum(powers, axis=axis, keepdims=True))
+    return convert(divide(powers, sum(powers, axis=axis, keepdims=True)), dtype)
 
 
 def log_softmax(x: ArrayLike, /, axis: Axis = -1) -> Any:
@@ -171,4 +179,6 @@ def log_softmax(x: ArrayLike, /, axis: Axis = -1) -> Any:
         DTypeError: complex x. AxisError: no axis of x.
     """
     x = as_inexact(x)
-    return subtract(x, _logsumexp("log_softmax", x, axis, True))
+    dtype = spec_of(x).dtype
+    x = convert(x, dtype.accumulator)
+    return convert(subtract(x, _logsumexp("log_softmax", x, axis, True)), dtype)

@@ -46,7 +46,7 @@ from tenferro.api.elementwise import (
     where,
 )
 from tenferro.api.logarithms import in_one_float, logaddexp
-from tenferro.api.promotion import convert, inexact_dtype, promote, result_type
+from tenferro.api.promotion import as_inexact, convert, inexact_dtype, promote, result_type
 from tenferro.api.reductions import all as all_of
 from tenferro.door import apply_one, as_operand, copied, elements, spec_of
 from tenferro.errors import DTypeError, ShapeError
@@ -188,13 +188,14 @@ def _power_of_two(exponent: Tensor, limits: Any) -> Any:
 
 
 def sinc(x: ArrayLike) -> Any:
-    """sin(pi x) / (pi x), and 1 at 0, with right derivatives of every order there.
+    """sin(pi x) / (pi x), and 1 at 0, with right derivatives of every order there; of integers in float64.
 
     >>> sinc([0.0, 0.5, 1.0])
     array([1.00000000e+00, 6.36619772e-01, 3.89817183e-17])
     """
-    x = as_operand(x)
-    y = multiply(convert(x, inexact_dtype(spec_of(x).dtype)), math.pi)
+    x = as_inexact(x)
+    dtype = spec_of(x).dtype
+    y = multiply(convert(x, dtype.accumulator), math.pi)
     is_small = less(abs(y), 0.5)
     square = where(is_small, multiply(y, y), 0.0)
     large = where(is_small, 1.0, y)
@@ -202,7 +203,7 @@ def sinc(x: ArrayLike) -> Any:
     series: Any = 1.0
     for k in range(10, 0, -1):
         series = subtract(1.0, multiply(multiply(square, series), 1 / (2 * k * (2 * k + 1))))
-    return where(is_small, series, divide(sin(large), large))
+    return convert(where(is_small, series, divide(sin(large), large)), dtype)
 
 
 def heaviside(
@@ -232,8 +233,9 @@ def logaddexp2(
     """
     refuse_options("logaddexp2", options, out)
     lhs, rhs = in_one_float("logaddexp2", x1, x2)
-    scale = math.log(2.0)
-    return divide(logaddexp(multiply(lhs, scale), multiply(rhs, scale)), scale)
+    dtype, scale = spec_of(lhs).dtype, math.log(2.0)
+    lhs, rhs = [multiply(convert(x, dtype.accumulator), scale) for x in (lhs, rhs)]
+    return convert(divide(logaddexp(lhs, rhs), scale), dtype)
 
 
 def real_if_close(a: ArrayLike, tol: float = 100) -> Any:

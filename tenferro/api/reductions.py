@@ -324,13 +324,14 @@ def var(
     >>> var([1.0, 2.0, 3.0]), var([1.0, 2.0, 3.0], ddof=1)
     (array(0.66666667), array(1.))
     """
-    return _variance("var", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
+    return convert(*_variance("var", a, axis, dtype, out, ddof, keepdims, where, mean, correction))
 
 
 def _variance(
     name: str, a: ArrayLike, axis: Axis, dtype: DTypeLike | None, out: None, ddof: ArrayLike, keepdims: bool, where: ArrayLike, centre: Any,
     correction: ArrayLike,
-) -> Any:  # fmt: skip
+) -> tuple[Any, DType]:  # fmt: skip
+    """The variance before it is rounded, and its dtype."""
     refuse(name, "out", out)
     if ddof != 0 and correction != 0:
         raise InvalidConfigError(f"{name}: ddof and correction are one thing; give one of them")
@@ -344,7 +345,7 @@ def _variance(
     total = sum(squares, axis=axis, keepdims=keepdims, where=where)
     count = _count(x, axis, total, where)
     freedom = subtract(count, convert(correction, spec_of(total).dtype))
-    return convert(divide(total, maximum(freedom, 0.0)), dtype.real)
+    return divide(total, maximum(freedom, 0.0)), dtype.real
 
 
 def std(
@@ -356,7 +357,8 @@ def std(
     >>> std([1.0, 2.0, 3.0], correction=1)
     array(1.)
     """
-    return root(_variance("std", a, axis, dtype, out, ddof, keepdims, where, mean, correction))
+    variance, dtype = _variance("std", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
+    return convert(root(variance), dtype)
 
 
 def root(total: Tensor) -> Any:

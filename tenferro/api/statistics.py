@@ -117,6 +117,12 @@ def _element(ordered: Tensor, index: int) -> Any:
     return take(ordered, index, axis=-1)
 
 
+def _mean_of_two(low: Tensor, high: Tensor) -> Any:
+    dtype = spec_of(low).dtype
+    pair = [convert(x, dtype.accumulator) for x in (low, high)]
+    return convert(divide(add(*pair), 2.0), dtype)
+
+
 def median(
     a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Any:  # fmt: skip
@@ -136,7 +142,7 @@ def median(
     refuse("median", "out", out)
     ordered, count, keepdims_shape = _ordered("median", a, axis)
     low, high = _element(ordered, (count - 1) // 2), _element(ordered, count // 2)
-    middle = low if count % 2 else divide(add(low, high), 2.0)
+    middle = low if count % 2 else _mean_of_two(low, high)
     last = _element(ordered, count - 1)
     result = where(isnan(last), last, middle)
     return reshape(result, keepdims_shape) if keepdims else result
@@ -157,7 +163,7 @@ def nanmedian(
     )
     positions = [clip(floor_divide(subtract(numbers, one), 2), 0, count - 1) for one in (1, 0)]
     low, high = (squeeze(take_along_axis(ordered, position, axis=-1), -1) for position in positions)
-    result = where(equal(squeeze(remainder(numbers, 2), -1), 1), low, divide(add(low, high), 2.0))
+    result = where(equal(squeeze(remainder(numbers, 2), -1), 1), low, _mean_of_two(low, high))
     return reshape(result, keepdims_shape) if keepdims else result
 
 
@@ -347,9 +353,10 @@ def average(
         w = _beside(x, as_operand(weights), axis)
         dtype = result_type(x, w)
         dtype = dtype if dtype.is_inexact else DType.F64
-        x, w = convert(x, dtype), convert(w, dtype)
+        x, w = convert(x, dtype.accumulator), convert(w, dtype.accumulator)
         total = reductions.sum(broadcast_to(w, x.shape), axis=axis, keepdims=keepdims)
         result = divide(reductions.sum(multiply(x, w), axis=axis, keepdims=keepdims), total)
+        result, total = convert(result, dtype), convert(total, dtype)
     return (result, broadcast_to(total, result.shape)) if returned else result
 
 

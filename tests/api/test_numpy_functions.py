@@ -883,3 +883,45 @@ def test_a_number_has_no_edges() -> None:
     for width in (1, (1, 2), ((1, 2),), {}):
         np.testing.assert_array_equal(tnf.pad(2.0, width), 2.0)
         np.testing.assert_array_equal(tnf.pad(2.0, width, constant_values=(3, 4)), 2.0)
+
+
+IN_ONE_ROUNDING: dict[str, Callable[..., Any]] = {
+    "sinc": lambda x, y: tnf.sinc(x), "hypot": tnf.hypot, "logaddexp": tnf.logaddexp, "logaddexp2": tnf.logaddexp2,
+    "log2": lambda x, y: tnf.log2(abs(x)), "log10": lambda x, y: tnf.log10(abs(x)), "floor_divide": tnf.floor_divide,
+    "std": lambda x, y: tnf.std(tnf.stack([x, y]), axis=0), "var": lambda x, y: tnf.var(tnf.stack([x, y]), axis=0),
+    "nanstd": lambda x, y: tnf.nanstd(tnf.stack([x, y]), axis=0), "median": lambda x, y: tnf.median(tnf.stack([x, y]), 0),
+    "nanmedian": lambda x, y: tnf.nanmedian(tnf.stack([x, y]), 0), "norm": lambda x, y: tnf.linalg.norm(tnf.stack([x, y]), axis=0),
+    "3-norm": lambda x, y: tnf.linalg.vector_norm(tnf.stack([x, y]), axis=0, ord=3),
+    "average": lambda x, y: tnf.average(tnf.stack([x, y]), 0, weights=np.array([300.0, 500.0], x.dtype)),
+    "logsumexp": lambda x, y: tnf.special.logsumexp(tnf.stack([x, y]), axis=0),
+    "softmax": lambda x, y: tnf.nn.softmax(tnf.stack([x, y]), axis=0), "log_softmax": lambda x, y: tnf.nn.log_softmax(tnf.stack([x, y]), axis=0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [tnf.float16, tnf.bfloat16])
+@pytest.mark.parametrize("name", IN_ONE_ROUNDING)
+def test_half_precision_is_rounded_once(name: str, dtype: tnf.DType) -> None:
+    """What is computed in several steps neither overflows nor loses digits between them."""
+    bits = np.random.default_rng(0).integers(0, 2**16, (2, 2000), "u2").view("f2")
+    finite = bits[:, np.isfinite(bits).all(0)]
+    x, y = np.concatenate([finite, [[300, 60000, -60000, 0], [300, 60000, 0, 0]]], 1).astype(
+        dtype.dtype
+    )
+    function = IN_ONE_ROUNDING[name]
+    with np.errstate(all="ignore"):
+        exact = np.asarray(function(x.astype("f8"), y.astype("f8")))
+        rounded = exact.astype(dtype.dtype)
+        for found in (function(x, y), tnf.jit(function)(x, y)):
+            assert found.dtype == dtype
+            values, wanted = np.asarray(found).astype("f8"), rounded.astype("f8")
+            np.testing.assert_array_equal(np.isnan(values), np.isnan(wanted))
+            digit = {tnf.float16: 2.0**-10, tnf.bfloat16: 2.0**-7}[dtype]
+            # Where terms cancel, what is left is as far off as float32 is.
+            np.testing.assert_allclose(values, wanted, rtol=4 * digit, atol=4e-6)
+
+
+@pytest.mark.parametrize("dtype", ["?", "u1", "i2", "i8", "f2", "f4"])
+def test_sinc_is_of_numpys_dtype(dtype: str) -> None:
+    x = np.array([0, 1, 1]).astype(dtype)
+    assert tnf.sinc(x).dtype == np.sinc(x).dtype
+    np.testing.assert_allclose(tnf.sinc(x), np.sinc(x), atol=1e-3)
