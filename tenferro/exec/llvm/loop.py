@@ -37,9 +37,10 @@ from tenferro.types import TensorSpec
 
 __all__ = ["CompiledLoop", "LoopCompiler"]
 
-WORTH = 200
+WORTH = 60
 """Microseconds of the interpreter, by estimate, that are worth compiling, which takes from ten milliseconds to some
-hundred: after as many runs it is paid for, and a loop in a program that is kept is run more often."""
+hundred: after some hundreds of runs it is paid for, and a loop in a program that is kept is run more often. It is
+decided before the first run, because functions may have other last bits compiled."""
 PER_MICROSECOND = 500
 """Elements that the interpreter computes in a microsecond, beside one for each instruction."""
 HEAVY: dict[type, float] = {
