@@ -10,16 +10,17 @@ import pytest
 import tenferro as tnf
 from tenferro import errors
 from tenferro.ad import AdContext, batch_program
-from tenferro.door import apply
+from tenferro.door import apply, apply_one
 from tenferro.ops.contraction import Convolution, DotGeneral
 from tenferro.ops.control import Cond
 from tenferro.ops.dynamic import DynamicTruncate
-from tenferro.ops.indexing import Gather, Scatter
+from tenferro.ops.indexing import DynamicSlice, DynamicUpdateSlice, Gather, Scatter
 from tenferro.program import Subprogram
 from tenferro.types import DType
 from tests.samples import SAMPLES
 from tests.samples.contraction import OTHER_CONVOLUTIONS, OTHER_DOTS
 from tests.samples.sample import OpSample
+from xla_peer import XlaExecutor
 
 PER_OP = 5
 COVERED = [
@@ -29,17 +30,12 @@ COVERED = [
     if sample.inputs and sample.op.name != "DynamicTruncate"
 ]
 """DynamicTruncate of a size that differs would give slices of different extents."""
-SHARED_STARTS = {"DynamicSlice", "DynamicUpdateSlice"}
 
 
 def masks(sample: OpSample) -> list[tuple[bool, ...]]:
     count = len(sample.inputs)
     singles = [tuple(i == j for i in range(count)) for j in range(count)]
-    found = [*singles, (True,) * count]
-    if sample.op.name in SHARED_STARTS:
-        data = 1 if sample.op.name == "DynamicSlice" else 2
-        found = [mask for mask in singles if not any(mask[data:])]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys([*singles, (True,) * count]))
 
 
 def variants(x: Any) -> Any:
@@ -102,14 +98,187 @@ def test_what_depends_on_no_batched_input_is_repeated() -> None:
     assert y.shape == (4, 3)
 
 
-def test_windows_that_start_elsewhere_are_refused() -> None:
-    program = tnf.compile(
-        lambda x, i: apply(tnf.ops.indexing.DynamicSlice((2,)), x, i)[0],
-        np.ones(5),
-        np.int64(1),
+STARTS = [-300, -1, 0, 1, 2, 100, 2**63 + 5]
+ROWS, COLUMNS = 5, 4
+
+
+def places(dtype: str, roll: int = 0) -> Any:
+    """Starts inside and outside of the operand, as far as the dtype has them."""
+    info = np.iinfo(dtype)
+    fit = [start for start in STARTS if info.min <= start <= info.max]
+    return np.roll(np.array(fit, dtype), roll)
+
+
+def of_each_slice(program: Any, mask: tuple[bool, ...], given: tuple[Any, ...]) -> Any:
+    """The program on slice after slice."""
+    count = next(len(x) for x, here in zip(given, mask, strict=True) if here)
+    slices = [
+        [x[index] if here else x for x, here in zip(given, mask, strict=True)]
+        for index in range(count)
+    ]
+    return np.stack([program.run(*one) for one in slices])
+
+
+def require_each_slice(op: Any, mask: tuple[bool, ...], given: tuple[Any, ...]) -> None:
+    one = [x[0] if here else x for x, here in zip(given, mask, strict=True)]
+    program = tnf.compile(lambda *xs: apply(op, *xs)[0], *one)
+    count = next(len(x) for x, here in zip(given, mask, strict=True) if here)
+    batched = batch_program(program, mask, count, AdContext())
+    expected = of_each_slice(program, mask, given)
+    for found in (batched.run(*given), XlaExecutor().run(batched, *given)):
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+
+
+def operand(count: int | None, shape: tuple[int, ...], dtype: str = "f8") -> Any:
+    shape = shape if count is None else (count, *shape)
+    return (np.arange(np.prod(shape, dtype=int)).reshape(shape) % 7).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i8", "u8"])
+@pytest.mark.parametrize("is_batched", [False, True])
+def test_windows_that_start_elsewhere_in_each_slice(dtype: str, is_batched: bool) -> None:
+    rows, columns = places(dtype), places(dtype, 2)
+    count = len(rows)
+    several = count if is_batched else None
+    x = operand(several, (ROWS, COLUMNS))
+    for sizes in ((2, 3), (1, 4), (5, 1), (5, 4), (1, 1), (0, 2)):
+        window = -1 - operand(None if is_batched else count, sizes)
+        for both in (True, False):
+            second = columns if both else columns[-1]
+            mask = (is_batched, True, both)
+            require_each_slice(DynamicSlice(sizes), mask, (x, rows, second))
+            mask = (is_batched, not is_batched, True, both)
+            require_each_slice(DynamicUpdateSlice(2), mask, (x, window, rows, second))
+
+
+@pytest.mark.parametrize("dtype", ["?", "i4", "f4", "c16"])
+def test_windows_of_every_kind_of_dtype(dtype: str) -> None:
+    starts = places("i8")
+    x = operand(len(starts), (ROWS,), dtype)
+    window = operand(len(starts), (2,), dtype)
+    require_each_slice(DynamicSlice((2,)), (True, True), (x, starts))
+    require_each_slice(DynamicUpdateSlice(1), (True, True, True), (x, window, starts))
+    require_each_slice(DynamicUpdateSlice(1), (False, False, True), (x[0], window[0], starts))
+
+
+def test_starts_of_a_narrow_dtype_in_a_long_operand() -> None:
+    x, starts = operand(4, (300,)), np.array([-5, 0, 99, 127], np.int8)
+    require_each_slice(DynamicSlice((2,)), (True, True), (x, starts))
+    require_each_slice(DynamicUpdateSlice(1), (True, False, True), (x, -np.ones(2), starts))
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
+def test_windows_of_operands_without_elements(shape: tuple[int, int]) -> None:
+    starts = places("i8")
+    x = operand(None, shape)
+    sizes = tuple([min(n, 2) for n in shape])
+    require_each_slice(DynamicSlice(sizes), (False, True, True), (x, starts, starts))
+    mask = (False, False, True, True)
+    require_each_slice(DynamicUpdateSlice(2), mask, (x, np.zeros(sizes), starts, starts))
+
+
+def test_a_batch_of_no_windows() -> None:
+    x, none = operand(None, (ROWS,)), np.zeros(0, np.int64)
+    assert tnf.vmap(lambda i: tnf.lax.dynamic_slice(x, (i,), (2,)))(none).shape == (0, 2)
+    written = tnf.vmap(lambda i: tnf.lax.dynamic_update_slice(x, x[:2], (i,)))(none)
+    assert written.shape == (0, ROWS)
+
+
+def windows_of(x: Any, i: Any, j: Any) -> Any:
+    """Read at one place, written at another."""
+    read = apply_one(DynamicSlice((2, 3)), x, i, j)
+    return apply_one(DynamicUpdateSlice(2), x * x, tnf.sin(read), j, i)
+
+
+def weighted(x: Any, i: Any, j: Any, weight: Any) -> Any:
+    return tnf.sum(tnf.sin(windows_of(x, i, j)) * weight)
+
+
+def batch_of_windows() -> tuple[Any, ...]:
+    x, weight = np.random.default_rng(0).normal(size=(2, 4, ROWS, COLUMNS))
+    return x, np.array([-4, 1, 9, 2]), np.array([2, -1, 0, 50]), weight
+
+
+def test_derivatives_of_windows_that_start_elsewhere() -> None:
+    x, i, j, weight = given = batch_of_windows()
+    expected = np.stack([tnf.grad(weighted)(*one) for one in zip(*given, strict=True)])
+
+    def loss(*args: Any) -> Any:
+        return tnf.sum(tnf.vmap(weighted)(*args))
+
+    program = tnf.compile(tnf.grad(loss), *given)
+    for found in (
+        program.run(*given),
+        XlaExecutor().run(program, *given),
+        tnf.vmap(tnf.grad(weighted))(*given),
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
+    _, pushed = tnf.jvp(lambda x: loss(x, i, j, weight), (x,), (weight,))
+    np.testing.assert_allclose(pushed, np.sum(expected * weight), rtol=1e-12)
+    tnf.check_grads(lambda x: loss(x, i, j, weight), (x,), order=2)
+
+
+def test_windows_of_operands_with_symbolic_extents() -> None:
+    x, i, j, _ = batch_of_windows()
+    expected = np.stack([windows_of(*one) for one in zip(x, i, j, strict=True)])
+    specs = [tnf.TensorSpec(("b", "n", "m"), "f8"), *[tnf.TensorSpec(("b",), "i8")] * 2]
+    program = tnf.compile(tnf.vmap(windows_of), *specs)
+    for found in (program.run(x, i, j), XlaExecutor().run(program, x, i, j)):
+        np.testing.assert_allclose(found, expected, rtol=1e-13)
+    inside = np.array([0, 1, 2, 1]), np.array([1, 0, 1, 1])
+    slope = tnf.grad(lambda x, i, j: tnf.sum(tnf.vmap(windows_of)(x, i, j)))
+    np.testing.assert_allclose(
+        tnf.compile(slope, *specs).run(x, *inside), slope(x, *inside), rtol=1e-13
     )
-    with pytest.raises(errors.UnsupportedError, match="DynamicSlice"):
-        batch_program(program, (False, True), 3, AdContext())
+
+
+def test_windows_of_batches_of_batches() -> None:
+    x, i, j, _ = batch_of_windows()
+    found = tnf.vmap(tnf.vmap(windows_of, (None, 0, None)), (0, None, 0))(x, i, j)
+    for a, b in np.ndindex(4, 4):
+        np.testing.assert_allclose(found[a, b], windows_of(x[a], i[b], j[a]), rtol=1e-13)
+
+
+def rolled(x: Any, i: Any) -> Any:
+    """Windows in bodies of a scan, a choice and a loop."""
+
+    def turn(x: Any, k: Any) -> Any:
+        read = tnf.lax.dynamic_slice(x, (i + k,), (2,))
+        x = tnf.cond(
+            i > k, lambda x: tnf.lax.dynamic_update_slice(x, tnf.sin(read), (k,)), lambda x: x, x
+        )
+        return x, read
+
+    x, read = tnf.scan(turn, x, np.arange(3))
+
+    def body(state: Any) -> Any:
+        return state[0] + 1, tnf.lax.dynamic_update_slice(state[1], state[1][:1] * 2, (state[0],))
+
+    return tnf.while_loop(lambda state: state[0] < 3, body, (i, x))[1], read
+
+
+def test_windows_inside_of_loops() -> None:
+    x, i = np.random.default_rng(0).normal(size=(4, 6)), np.array([-2, 0, 1, 3])
+    values, reads = tnf.vmap(rolled)(x, i)
+    program = tnf.compile(tnf.vmap(rolled), x, i)
+    natively, by_xla = program.run(x, i), XlaExecutor().run(program, x, i)
+    for index in range(4):
+        value, read = rolled(x[index], i[index])
+        for found in ((values, reads), natively, by_xla):
+            np.testing.assert_allclose(found[0][index], value, rtol=1e-13)
+            np.testing.assert_allclose(found[1][index], read, rtol=1e-13)
+    slope = tnf.grad(lambda x, i: tnf.sum(rolled(x, i)[0]))
+    found = tnf.grad(lambda x: tnf.sum(tnf.vmap(rolled)(x, i)[0]))(x)
+    np.testing.assert_allclose(found, [slope(*one) for one in zip(x, i, strict=True)], rtol=1e-13)
+
+
+def test_a_window_of_one_row_is_a_gather_of_rows() -> None:
+    """And along an axis that a window fills, no start is asked for."""
+    x, i = np.ones((6, 4)), np.array([0, 2])
+    read = lambda i: tnf.lax.dynamic_index_in_dim(x, i, 0, keepdims=False)
+    (gather,) = gathers(tnf.compile(tnf.vmap(read), i))
+    assert gather.collapsed_slice_dims == gather.start_index_map == (0,)
 
 
 @pytest.mark.parametrize(

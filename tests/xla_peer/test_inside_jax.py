@@ -11,6 +11,7 @@ import pytest
 import tenferro as tnf
 import xla_peer
 from tenferro import errors
+from tenferro.ext.linalg import families
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
@@ -95,16 +96,23 @@ def test_vmap() -> None:
     close(per_sample(P, xs), expected(P, xs))
 
 
-def test_vmap_without_a_batch_rule_goes_slice_by_slice() -> None:
-    from tenferro.door import apply_one
-    from tenferro.ops.indexing import DynamicSlice
+class Unbatched(tnf.ExtensionAdRule):
+    """A family that refuses batches."""
 
-    ours = xla_peer.to_jax(
-        tnf.compile(lambda x, i: apply_one(DynamicSlice((2,)), x, i), np.ones(5), np.int64(0))
-    )
-    starts = np.array([0, 3, 1])
-    found = jax.vmap(ours, (None, 0))(np.arange(5.0), starts)
-    np.testing.assert_array_equal(found, [[0, 1], [3, 4], [1, 2]])
+    family_id = families.Qr.family_id
+
+    def batch_rule(self, *arguments: Any) -> Any:
+        raise errors.ADRuleUnsupportedError("no batches")
+
+
+def test_vmap_without_a_batch_rule_goes_slice_by_slice() -> None:
+    context = tnf.AdContext(tnf.ExtensionRuleSet([Unbatched()]))
+    program = tnf.compile(tnf.linalg.qr, X)
+    with pytest.raises(errors.UnsupportedError, match="no batches"):
+        tnf.vmap(program, context=context)(np.stack([X, X]))
+    ours = xla_peer.to_jax(program, context=context)
+    xs = np.stack([X, 2 * X, X[::-1]])
+    close(jax.vmap(lambda x: ours(x).R)(xs), np.stack([tnf.linalg.qr(x).R for x in xs]))
 
 
 def test_gradients_are_jaxs_conjugated_ours() -> None:

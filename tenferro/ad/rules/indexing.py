@@ -6,6 +6,7 @@ drops them. With symbolic extents, derivatives are promised for indices in bound
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +23,7 @@ from tenferro.ad.algebra import (
     full,
     iota_along,
     is_zero,
+    lead,
     lead_all,
     logical_and,
     reshape,
@@ -31,10 +33,11 @@ from tenferro.ad.algebra import (
 )
 from tenferro.ad.rule import AdRows, AdRule, Tangents, Values, jointly_linear, linear
 from tenferro.ad.rules.structural import shifted
-from tenferro.errors import UnsupportedError
 from tenferro.ops import indexing as ops
-from tenferro.ops.elementwise import Clamp
+from tenferro.ops.elementwise import Clamp, Minimum
 from tenferro.ops.reduction import ReduceAnd
+from tenferro.ops.source import ShapeOf
+from tenferro.ops.structural import Concatenate
 from tenferro.types import DType
 
 __all__ = ["ROWS"]
@@ -299,10 +302,34 @@ def origin(start: Value | None, like: Value) -> Value:
     return scalar(like, 0, dtype)
 
 
-def require_shared_starts(op: Any, batched: tuple[bool, ...]) -> None:
-    """Windows that start elsewhere in each slice have no rule."""
-    if any(batched):
-        raise UnsupportedError(f"{op.name}: has no batch rule for starts that differ; use Gather")
+def free_axes(extents: Sequence[Any], sizes: Sequence[Any]) -> tuple[int, ...]:
+    """The axes along which a window of these sizes has more than one place."""
+    return tuple([
+        axis for axis, (extent, size) in enumerate(zip(extents, sizes, strict=True))
+        if extent - size != 0
+    ])  # fmt: skip
+
+
+def start_vectors(starts: Sequence[Value], batched: Sequence[bool], count: Any) -> Value:
+    """The starts of each slice as a row."""
+    columns = [
+        reshape(start if has else lead(start, count), (count, 1))
+        for start, has in zip(starts, batched, strict=True)
+    ]
+    return columns[0] if len(columns) == 1 else apply_one(Concatenate(1, len(columns)), *columns)
+
+
+def starts_that_fit(starts: Value, x: Value, update: Value, axes: Sequence[int]) -> Value:
+    """Rows of starts along these axes of x, moved to where the update fits, as the op moves them."""
+    bounds = last_starts(starts, 1, [x.shape[axis] - update.shape[axis] for axis in axes])
+    if bounds is None:
+        if starts.dtype is DType.U64:
+            starts = apply_one(Minimum(), starts, full(starts, np.iinfo(np.int64).max))
+        starts = convert(starts, DType.I64)
+        lasts = [apply_one(ShapeOf(a), x) - apply_one(ShapeOf(a), update) for a in axes]
+        count = starts.shape[0]
+        bounds = start_vectors(lasts, [False] * len(lasts), count)
+    return apply_one(Clamp(), starts, zeros(starts), bounds)
 
 
 def dynamic_slice_transpose(op: ops.DynamicSlice, x: Value, *rest: Value) -> Value:
@@ -312,12 +339,33 @@ def dynamic_slice_transpose(op: ops.DynamicSlice, x: Value, *rest: Value) -> Val
 
 
 def dynamic_slice_batch(op: ops.DynamicSlice, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """All of the leading axis."""
-    require_shared_starts(op, batched[1:])
+    """All of the leading axis; of starts that differ from slice to slice, a gather of one window each."""
     x, *starts = inputs
-    sizes = op.resolved("sizes", (x.shape[1:],))
-    first = origin(starts[0] if starts else None, x)
-    return apply(ops.DynamicSlice((x.shape[0], *sizes)), x, first, *starts)
+    extents = x.shape[1:] if batched[0] else x.shape
+    sizes = op.resolved("sizes", (extents,))
+    if not any(batched[1:]):
+        first = origin(starts[0] if starts else None, x)
+        return apply(ops.DynamicSlice((x.shape[0], *sizes)), x, first, *starts)
+    count = inputs[batched.index(True)].shape[0]
+    axes = free_axes(extents, sizes)
+    if not axes:
+        return (x if batched[0] else lead(x, count),)
+    # Rows that are taken by number have kernels of their own, which windows of one row do not.
+    rows = tuple([axis for axis in axes if sizes[axis] == 1])
+    batch_axis = (0,) if batched[0] else ()
+    gather = ops.Gather(
+        offset_dims=tuple(range(1, 1 + len(sizes) - len(rows))),
+        collapsed_slice_dims=shifted(rows) if batched[0] else rows,
+        operand_batching_dims=batch_axis,
+        start_indices_batching_dims=batch_axis,
+        start_index_map=shifted(axes) if batched[0] else axes,
+        index_vector_dim=1,
+        slice_sizes=(1, *sizes) if batched[0] else sizes,
+    )
+    vectors = start_vectors(
+        [starts[axis] for axis in axes], [batched[1 + axis] for axis in axes], count
+    )
+    return (reshape(apply_one(gather, x, vectors), (count, *sizes)),)
 
 
 def update_slice_transpose(
@@ -334,12 +382,34 @@ def update_slice_transpose(
 def update_slice_batch(
     op: ops.DynamicUpdateSlice, inputs: Values, batched: tuple[bool, ...]
 ) -> Values:
-    """All of the leading axis."""
-    require_shared_starts(op, batched[2:])
+    """All of the leading axis; at starts that differ from slice to slice, a scatter of one window each."""
     starts = inputs[2:]
-    x, update = lead_all(inputs[:2], batched[:2])
-    first = origin(starts[0] if starts else None, x)
-    return apply(ops.DynamicUpdateSlice(op.rank + 1), x, update, first, *starts)
+    if not any(batched[2:]):
+        x, update = lead_all(inputs[:2], batched[:2])
+        first = origin(starts[0] if starts else None, x)
+        return apply(ops.DynamicUpdateSlice(op.rank + 1), x, update, first, *starts)
+    count = inputs[batched.index(True)].shape[0]
+    x, update = [
+        value if has else lead(value, count)
+        for value, has in zip(inputs[:2], batched, strict=False)
+    ]
+    axes = free_axes(x.shape[1:], update.shape[1:])
+    if not axes:
+        return (update,)
+    vectors = start_vectors(
+        [starts[axis] for axis in axes], [batched[2 + axis] for axis in axes], count
+    )
+    scatter = ops.Scatter(
+        update_window_dims=tuple(range(1, 1 + op.rank)),
+        inserted_window_dims=(),
+        input_batching_dims=(0,),
+        scatter_indices_batching_dims=(0,),
+        scatter_dims_to_operand_dims=shifted(axes),
+        index_vector_dim=1,
+        combiner="set",
+        unique_indices=True,
+    )
+    return apply(scatter, x, starts_that_fit(vectors, x, update, shifted(axes)), update)
 
 
 ROWS: AdRows = {
