@@ -22,7 +22,7 @@ from tenferro.types import TensorSpec
 if TYPE_CHECKING:
     from tenferro.ad.context import AdContext
 
-__all__ = ["batch", "batch_all", "batch_program", "batch_some"]
+__all__ = ["batch", "batch_all", "batch_program", "batch_some", "marked"]
 
 
 def batch(
@@ -104,7 +104,7 @@ def _sweep(
         elif isinstance(op, Mark | Opaque) and not any(mask):
             again.update(zip(node.outputs, graph.add(op, tuple(handles)), strict=True))
         elif isinstance(op, Mark | Opaque):
-            results = _marked(emitter, op, handles, mask)
+            results = marked(emitter, op, handles, mask)
             batched.update(zip(node.outputs, results, strict=True))
         elif isinstance(op, OptimizationBarrier):
             results = graph.add(op, tuple(handles), emitter.source)
@@ -137,7 +137,7 @@ def _batch_of(
 # ---- marks ---------------------------------------------------------------------------------------
 
 
-def _marked(
+def marked(
     emitter: GraphEmitter, op: Mark | Opaque, handles: Sequence[int], mask: Sequence[bool]
 ) -> tuple[int, ...]:
     """A mark on every slice of a batch: all it gives has the leading axis."""

@@ -903,3 +903,102 @@ def test_the_gradient_of_a_choice_computes_nothing_twice() -> None:
 
     text = str(tnf.compile(tnf.value_and_grad(chosen), np.float64(0.3), np.int32(0)))
     assert [text.count(f" = {op} ") for op in ("Sin", "Cos", "Exp")] == [1, 1, 3]
+
+
+# ---- batches of choices ------------------------------------------------------------------------------
+
+
+def rooted(t: Any) -> Any:
+    return tnf.cond(t > 0, tnf.sqrt, tnf.sin, t)
+
+
+def picked(t: Any) -> Any:
+    branches = [tnf.sin, tnf.sqrt, lambda u: tnf.log(u) * u]
+    return tnf.switch(tnf.astype(t > 0, "int32") + tnf.astype(t > 3, "int32"), branches, t)
+
+
+def rolled(t: Any) -> Any:
+    def turn(c: Any, _: Any) -> Any:
+        return tnf.cond(c > 0.5, lambda u: tnf.sqrt(u - 0.5), lambda u: u * 0.9 + 0.1, c), None
+
+    return tnf.scan(turn, t, length=3)[0]
+
+
+def nested_choice(t: Any) -> Any:
+    inner = lambda u: tnf.cond(u > 2, lambda v: tnf.sqrt(v - 2) * u, tnf.log, u)
+    return tnf.cond(t > 0, inner, lambda u: u * u, t)
+
+
+def bounded(t: Any) -> Any:
+    return tnf.while_loop(lambda v: v > 1, lambda v: tnf.sqrt(v - 1.0), t, max_steps=4)
+
+
+def unbounded(t: Any) -> Any:
+    return tnf.while_loop(lambda v: v > 1, lambda v: tnf.sqrt(v - 1.0), t)
+
+
+def ruled(t: Any) -> Any:
+    @tnf.custom_jvp
+    def root(x: Any) -> Any:
+        return tnf.sqrt(x)
+
+    root.defjvp(lambda p, t: (root(p[0]), t[0] / (2 * root(p[0]))))
+    return tnf.cond(t > 0, lambda u: tnf.checkpoint(root)(u) * u, tnf.stop_gradient, t)
+
+
+CHOICES = [rooted, picked, rolled, nested_choice, bounded, unbounded, ruled]
+CHOSEN = np.array([4.0, -1.0, 0.2, 0.9, 2.3])
+
+
+@pytest.mark.parametrize("fn", CHOICES)
+def test_the_branch_not_taken_is_not_in_the_gradient_of_a_batch(fn: Any) -> None:
+    first, second = (
+        np.array([slope(t) for t in CHOSEN]) for slope in (tnf.grad(fn), tnf.grad(tnf.grad(fn)))
+    )
+    assert np.isfinite([first, second]).all()
+    total = lambda z: tnf.sum(tnf.vmap(fn)(z))
+    program = tnf.compile(tnf.grad(total), CHOSEN)
+    by_rows = lambda z: tnf.sum(tnf.vmap(tnf.vmap(fn))(tnf.reshape(z, (1, 5))))
+    for found in (
+        program.run(CHOSEN),
+        XlaExecutor().run(program, CHOSEN),
+        tnf.jvp(tnf.vmap(fn), (CHOSEN,), (np.ones(5),))[1],
+        tnf.vmap(tnf.grad(fn))(CHOSEN),
+        tnf.grad(by_rows)(CHOSEN),
+        np.diagonal(tnf.jacrev(tnf.vmap(fn))(CHOSEN)),
+        np.diagonal(tnf.jacfwd(tnf.vmap(fn))(CHOSEN)),
+    ):
+        np.testing.assert_allclose(found, first, rtol=1e-12)
+    for found in (
+        tnf.grad(lambda z: tnf.sum(tnf.grad(total)(z)))(CHOSEN),
+        tnf.grad(lambda z: tnf.sum(tnf.vmap(tnf.grad(fn))(z)))(CHOSEN),
+        np.diagonal(tnf.hessian(total)(CHOSEN)),
+    ):
+        np.testing.assert_allclose(found, second, rtol=1e-11)
+
+
+@pytest.mark.parametrize("place", ["captured", "passed"])
+def test_what_slices_share_gets_the_gradient_of_those_that_take_its_branch(place: str) -> None:
+    def of(t: Any, w: Any) -> Any:
+        if place == "captured":
+            return tnf.cond(t > 0, lambda u: tnf.sqrt(u * w[0]), lambda u: w[1] * u, t)
+        return tnf.cond(t > 0, lambda u, w: tnf.sqrt(u * w[0]), lambda u, w: w[1] * u, t, w)
+
+    w = np.array([2.0, 3.0])
+    total = lambda w: tnf.sum(tnf.vmap(of, (0, None))(CHOSEN, w))
+    expected = sum(tnf.grad(of, 1)(t, w) for t in CHOSEN)
+    assert np.isfinite(expected).all()
+    np.testing.assert_allclose(tnf.grad(total)(w), expected, rtol=1e-13)
+    second = sum(tnf.hessian(lambda w, t=t: of(t, w))(w) for t in CHOSEN)
+    np.testing.assert_allclose(tnf.hessian(total)(w), second, rtol=1e-12)
+
+
+def test_a_batch_of_choices_computes_each_branch_once() -> None:
+    def ops(fn: Any) -> list[str]:
+        return [step.op.name for step in tnf.compile(fn, CHOSEN).instructions]
+
+    total = lambda z: tnf.sum(tnf.vmap(rooted)(z))
+    counted = ("Sqrt", "Sin", "Cos", "Select")
+    plain, derived = ops(tnf.vmap(rooted)), ops(tnf.value_and_grad(total))
+    assert [plain.count(name) for name in counted] == [1, 1, 0, 1]
+    assert [derived.count(name) for name in counted] == [1, 1, 1, 2]

@@ -13,6 +13,7 @@ from typing import Any
 
 from tenferro.ad.algebra import Value, apply, apply_one, broadcast, compare, lead, select, zeros
 from tenferro.ad.algebra import transpose as permute
+from tenferro.ad.batch import marked
 from tenferro.ad.graph_emitter import GraphEmitter
 from tenferro.ad.inside import (
     Linearized,
@@ -25,7 +26,7 @@ from tenferro.ad.inside import (
 )
 from tenferro.ad.rule import AdRows, AdRule, Tangents, Values
 from tenferro.ad.while_reversal import transposed_while
-from tenferro.graph import Graph
+from tenferro.graph import Graph, Mark
 from tenferro.ops.control import Alternatives, Cond, Scan, While
 from tenferro.ops.reduction import ReduceOr
 from tenferro.program import Subprogram, dependents
@@ -372,7 +373,54 @@ def cond_batch(op: Cond, inputs: Values, mask: tuple[bool, ...]) -> Values:
             select(broadcast(here, a, (0,)), a, b)
             for a, b in zip(results[number], chosen, strict=True)
         ])  # fmt: skip
-    return chosen
+    return _of_chosen_branches(op, inputs, mask, chosen)
+
+
+def _of_chosen_branches(op: Cond, inputs: Values, mask: Mask, chosen: Values) -> Values:
+    """The results of a batch for which all branches ran, differentiated as each slice's own choice."""
+    emitter: GraphEmitter = inputs[0].emitter
+    handles = [x.handle for x in (*inputs, *chosen)]
+    mark = Chosen(op, len(inputs), len(chosen))
+    return emitter.values(marked(emitter, mark, handles, [*mask, *[True] * len(chosen)]))
+
+
+class Chosen(Mark):
+    """The operands of a choice, then its results, which the mark gives: their derivative is the choice's.
+
+    Differentiated op by op, a batch of all branches would send a cotangent of zero through the branches
+    that a slice does not take, where it meets slopes that are infinite or NaN.
+    """
+
+    __slots__ = ("choice",)
+
+    def __init__(self, choice: Cond, inputs: int, outputs: int) -> None:
+        super().__init__(tuple(range(inputs, inputs + outputs)))
+        self.choice = choice
+
+    @property
+    def key(self) -> Any:
+        """The branches are between the inputs."""
+        return (Chosen, self.takes)
+
+    def differentiates(self, mode: str) -> tuple[int, ...]:
+        """The operands."""
+        return tuple(range(1, self.takes[0]))
+
+    def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
+        """A choice between the tangents of the branches."""
+        count = self.takes[0]
+        active = [dot is not None for dot in tangents[1:count]]
+        branches, moving = _tangents_of(self.choice.branches, active, emitter)
+        if not moving:
+            return (None,) * len(outputs)
+        y_dots = apply(Cond(tuple(branches)), *inputs[:count], *_present(tangents[1:count]))
+        return _placed(y_dots, moving, len(outputs))
+
+    def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
+        """A choice between the transposes of the branches."""
+        count = self.takes[0]
+        x_bars = cond_transpose(self.choice, inputs[:count], tuple(linear[:count]), y_bars)
+        return (*x_bars, *[None] * len(self.takes))
 
 
 # ---- alternatives ------------------------------------------------------------------------------------
@@ -384,12 +432,21 @@ def alternatives_jvp(
     """Alternatives of the tangent, each from the operands alone: no residual of one is a
     residual of the other, and where the executor takes the same one again, equal instructions are one.
     """
-    emitter: GraphEmitter = inputs[0].emitter
     active = [dot is not None for dot in tangents]
-    forms = [linearized(part, active, emitter) for part in op.parts]
-    moving = [j for j in range(len(outputs)) if any([form.y_dots[j] is not None for form in forms])]
+    linear, moving = _tangents_of(op.parts, active, inputs[0].emitter)
     if not moving:
         return (None,) * len(outputs)
+    y_dots = apply(op.with_parts(*linear), *inputs, *_present(tangents))
+    return _placed(y_dots, moving, len(outputs))
+
+
+def _tangents_of(
+    parts: Sequence[Subprogram], active: Mask, emitter: GraphEmitter
+) -> tuple[list[Subprogram], list[int]]:
+    """For each of the parts its tangents, from the operands and their tangents; and of which outputs."""
+    forms = [linearized(part, active, emitter) for part in parts]
+    count = len(parts[0].output_slots)
+    moving = [j for j in range(count) if any([form.y_dots[j] is not None for form in forms])]
     linear = [
         Subprogram.of(
             form.graph,
@@ -398,8 +455,7 @@ def alternatives_jvp(
         )
         for form in forms
     ]
-    y_dots = apply(op.with_parts(*linear), *inputs, *_present(tangents))
-    return _placed(y_dots, moving, len(outputs))
+    return linear, moving
 
 
 def alternatives_transpose(
@@ -467,7 +523,7 @@ def while_batch(op: While, inputs: Values, mask: tuple[bool, ...]) -> Values:
             break
         carry = grown
     op = (
-        _until_all_stop(test.part, body.part, n, emitter)
+        _until_all_stop(op, test.part, body.part, [*mask[:n], *carry], emitter)
         if test.outputs[0]
         else While(test.part, body.part, n)
     )
@@ -480,9 +536,13 @@ def while_batch(op: While, inputs: Values, mask: tuple[bool, ...]) -> Values:
 
 
 def _until_all_stop(
-    test: Subprogram, body: Subprogram, n: int, surroundings: GraphEmitter
+    op: While, test: Subprogram, body: Subprogram, mask: Mask, surroundings: GraphEmitter
 ) -> While:
-    """The loop over a batch with one bool per slice as its condition."""
+    """The loop over a batch with one bool per slice as its condition.
+
+    A turn of one slice is a choice between its carry as it is and the body.
+    """
+    n = op.num_consts
     graph = Graph()
     inner = surroundings.inner(graph)
     inputs = [graph.add_input(spec) for spec in test.input_specs]
@@ -491,10 +551,14 @@ def _until_all_stop(
     cond = Subprogram.of(graph, inputs, [any_goes_on.handle])
     old = inner.values(inputs[n:])
     new = inner.values(body.emit(graph, inputs))
-    new_carry = [
-        select(broadcast(goes_on, b, (0,)), b, a).handle for a, b in zip(old, new, strict=True)
-    ]
-    return While(cond, Subprogram.of(graph, inputs, new_carry), n)
+    chosen = tuple([
+        select(broadcast(goes_on, b, (0,)), b, a) for a, b in zip(old, new, strict=True)
+    ])  # fmt: skip
+    still = Graph()
+    kept = [still.add_input(spec) for spec in op.body.input_specs]
+    turn = Cond((Subprogram.of(still, kept, kept[n:]), op.body))
+    chosen = _of_chosen_branches(turn, (goes_on, *inner.values(inputs)), [True, *mask], chosen)
+    return While(cond, Subprogram.of(graph, inputs, [y.handle for y in chosen]), n)
 
 
 ROWS: AdRows = {
