@@ -340,7 +340,8 @@ class custom_jvp(_CustomFunction):  # noqa: N801  # because it is used as a deco
     """A function with a user-defined tangent rule.
 
     `fn.defjvp(rule)` sets it: `rule(primals, tangents)` returns (y, y_dot), with y_dot linear in the
-    tangents. With `nondiff_argnums` the rule is called as `rule(*nondiff, primals, tangents)`.
+    tangents, and y of the types of the function's result. The value is always the function's own, where
+    JAX takes y for it when it differentiates. With `nondiff_argnums` the rule is called as `rule(*nondiff, primals, tangents)`.
 
     >>> import tenferro as tnf
     >>> @custom_jvp
@@ -408,6 +409,12 @@ class _JvpMark(_CustomMark):
             result = rule(*nondiff, primals, dots)
         if not isinstance(result, tuple) or len(result) != 2:
             raise ArityError(f"custom_jvp: the rule of {self.rule.shown} gives (y, y_dot)")
+        _require_alike(
+            result[0],
+            self.call.out_tree,
+            outputs,
+            f"custom_jvp: y of the rule of {self.rule.shown}",
+        )
         what = f"custom_jvp: y_dot of {self.rule.shown}"
         return _matching(emitter, builder, result[1], self.call.out_tree, outputs, what)
 
@@ -417,7 +424,8 @@ class custom_vjp(_CustomFunction):  # noqa: N801  # because it is used as a deco
     """A function with a user-defined pullback, for reverse mode.
 
     `fn.defvjp(fwd, bwd)` sets it: `fwd(*args)` returns (y, residuals), `bwd(residuals, y_bar)` a tuple
-    with one cotangent per argument, None for zero. With `nondiff_argnums`, `fwd` takes all
+    with one cotangent per argument, None for zero. y has the types of the function's result, which is the
+    value; JAX takes y for it when it differentiates. With `nondiff_argnums`, `fwd` takes all
     arguments in order and `bwd` is called as `bwd(*nondiff, residuals, y_bar)`. Forward mode is
     refused: the pullback does not define it.
 
@@ -465,6 +473,8 @@ class _VjpMark(_CustomMark):
             result = self.rule.rules[0](*args)
         if not isinstance(result, tuple) or len(result) != 2:
             raise ArityError(f"custom_vjp: fwd of {self.rule.shown} gives (y, residuals)")
+        what = f"custom_vjp: y of fwd of {self.rule.shown}"
+        _require_alike(result[0], self.call.out_tree, outputs, what)
         residuals, tree = flatten(result[1])
         residual_values = [value_in(builder, leaf) for leaf in residuals]
         active = tuple(i for i in range(len(self.call.inputs)) if tangents[i] is not None)
@@ -554,16 +564,27 @@ def _matching(
     like: Sequence[Any],
     what: str,
 ) -> Any:
-    """The leaves of a rule's result, which must have the types of some values."""
+    """The leaves of a rule's result, which must have the types of some values, of those that have tangents."""
+    inexact = [x if x.dtype.is_inexact else None for x in like]
+    leaves = _require_alike(tree, treedef, inexact, what)
+    return emitter.values([value_in(builder, leaf) for leaf in leaves])
+
+
+def _require_alike(tree: PyTree, treedef: TreeDef, like: Sequence[Any], what: str) -> list[Any]:
+    """The leaves of a rule's result, held to a structure, and to the types of values; None's is not asked for.
+
+    Raises:
+        ArityError, ShapeError: it has another.
+    """
     leaves, actual_tree = flatten(tree)
     if not agree(actual_tree, treedef):
         parting = difference(treedef, actual_tree, ("expected", "got"))
         raise ArityError(f"{what} has another structure: {parting}")
     for leaf, wanted in zip(leaves, like, strict=True):
         spec = spec_of(as_operand(leaf))
-        if wanted.dtype.is_inexact and spec != wanted.type:
+        if wanted is not None and spec != wanted.type:
             raise ShapeError(f"{what} must be {wanted.type}, got {spec}")
-    return emitter.values([value_in(builder, leaf) for leaf in leaves])
+    return leaves
 
 
 def _positional(

@@ -317,6 +317,32 @@ def test_a_malformed_pullback_is_named(bwd: Any, error: type, words: str) -> Non
     assert "named" in str(caught.value)
 
 
+BESIDE = {
+    "shape": (lambda x: np.ones(2) * x, errors.ShapeError),
+    "dtype": (lambda x: tnf.astype(x, "float32"), errors.ShapeError),
+    "tree": (lambda x: (x, x), errors.ArityError),
+}
+
+
+@pytest.mark.parametrize("kind", BESIDE)
+def test_what_a_rule_gives_for_the_value_has_the_types_of_the_value(kind: str) -> None:
+    change, error = BESIDE[kind]
+    pushed, pulled = tnf.custom_jvp(lambda x: x * x), tnf.custom_vjp(lambda x: x * x)
+    pushed.defjvp(lambda xs, dots: (change(xs[0]), dots[0]))
+    pulled.defvjp(lambda x: (change(x), x), lambda x, y_bar: (y_bar * x,))
+    for fn, what in ((pushed, "custom_jvp: y of the rule"), (pulled, "custom_vjp: y of fwd")):
+        for call in (fn, lambda x, fn=fn: tnf.scan(lambda c, _: (fn(c), None), x, length=2)[0]):
+            with pytest.raises(error, match=f"{what} of .*<lambda>"):
+                tnf.grad(call)(2.0)
+
+
+def test_the_value_is_the_functions_own() -> None:
+    fn = tnf.custom_jvp(lambda x: x * x)
+    fn.defjvp(lambda xs, dots: (9 * xs[0], dots[0]))
+    assert tnf.jvp(fn, (2.0,), (1.0,)) == (4.0, 1.0)
+    assert tnf.value_and_grad(fn)(2.0) == (4.0, 1.0)
+
+
 def test_a_rule_that_closes_over_an_active_tensor_is_refused() -> None:
     def outer(x: Any) -> Any:
         @tnf.custom_jvp
