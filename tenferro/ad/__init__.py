@@ -10,7 +10,7 @@ from tenferro.ad.context import AdContext
 from tenferro.ad.graph_emitter import GraphEmitter
 from tenferro.ad.inside import residuals
 from tenferro.ad.linearize import linearize
-from tenferro.ad.transpose import transpose
+from tenferro.ad.transpose import require_linear, transpose
 
 __all__ = [
     "AdContext",
@@ -20,6 +20,7 @@ __all__ = [
     "batch_all",
     "batch_program",
     "linearize",
+    "require_linear",
     "residuals",
     "transpose",
 ]

@@ -25,6 +25,7 @@ __all__ = [
     "AdRows",
     "AdRule",
     "Tangents",
+    "TransposeRule",
     "batched_by",
     "bilinear",
     "elementwise_batch",
@@ -47,13 +48,15 @@ BatchRule = Callable[[Any, Values, tuple[bool, ...]], Values]
 class AdRule:
     """One cell: the derivative and batch rules of an op.
 
-    `reason` says why there is no derivative, where there is none.
+    `reason` says why there is no derivative, where there is none. `is_linear` says of operands, given by a
+    mask, whether the op is linear in them together; None where `transpose` takes any.
     """
 
     jvp: Jvp | None
     transpose: TransposeRule | None = None
     batch: BatchRule | None = None
     reason: str = ""
+    is_linear: Callable[[tuple[bool, ...]], bool] | None = None
 
 
 AdRows = Mapping[type[StdTensorOp], AdRule]
@@ -133,7 +136,7 @@ def linear(transpose: Callable[..., Value | None], batch: BatchRule = elementwis
         x_bar = transpose(op, *inputs, y_bars[0])
         return (x_bar, *([None] * (len(inputs) - 1)))
 
-    return AdRule(jvp, transpose_rule, batch)
+    return AdRule(jvp, transpose_rule, batch, is_linear=lambda mask: not any(mask[1:]))
 
 
 def jointly_linear(transpose: TransposeRule, batch: BatchRule, count: int | None = None) -> AdRule:
@@ -149,7 +152,8 @@ def jointly_linear(transpose: TransposeRule, batch: BatchRule, count: int | None
         ]
         return apply(op, *dots, *inputs[n:])
 
-    return AdRule(jvp, transpose, batch)
+    is_linear = None if count is None else lambda mask: not any(mask[count:])
+    return AdRule(jvp, transpose, batch, is_linear=is_linear)
 
 
 def bilinear(
@@ -176,4 +180,4 @@ def bilinear(
             return (lhs_transpose(op, *inputs, y_bar), None)
         return (None, rhs_transpose(op, *inputs, y_bar))
 
-    return AdRule(jvp, transpose_rule, batch)
+    return AdRule(jvp, transpose_rule, batch, is_linear=lambda mask: not all(mask))

@@ -12,10 +12,14 @@ from tenferro.ad.algebra import Value
 from tenferro.ad.graph_emitter import GraphEmitter
 from tenferro.ad.joined import joined
 from tenferro.ad.linearize import missing_rule
-from tenferro.errors import TenferroError
+from tenferro.ad.rule import AdRule, TransposeRule
+from tenferro.errors import ADRuleUnsupportedError, TenferroError
 from tenferro.graph import Instruction, Mark, Opaque
+from tenferro.ops import StdTensorOp
+from tenferro.ops.source import ShapeOf
+from tenferro.program import needed
 
-__all__ = ["transpose"]
+__all__ = ["require_linear", "transpose"]
 
 
 def transpose(
@@ -31,7 +35,7 @@ def transpose(
         start: the number of nodes there were when the linear inputs were made.
 
     Raises:
-        ADRuleUnsupportedError: an op in the linear region without a transpose.
+        ADRuleUnsupportedError: an op in the region that has no transpose, or is not linear in what it gets.
     """
     graph, rules = emitter.graph, emitter.rules
     linear = [False] * len(graph.types)
@@ -66,9 +70,7 @@ def transpose(
                 x_bars = op.transpose(emitter, values, mask, y_bars)
             else:
                 rule = rules[type(op)]
-                if rule.transpose is None:
-                    raise missing_rule(op, "transpose")
-                x_bars = rule.transpose(op, values, mask, y_bars)
+                x_bars = _transpose_of(op, rule, mask)(op, values, mask, y_bars)
         except TenferroError as error:
             error.at(str(emitter.source or ""))
             raise
@@ -78,3 +80,44 @@ def transpose(
     emitter.source = None
     x_bars = [bars[value].handle if value in bars else None for value in inputs]
     return joined(graph, end, x_bars)
+
+
+def require_linear(
+    emitter: GraphEmitter, start: int, inputs: Iterable[int], outputs: Iterable[int]
+) -> None:
+    """Refuse what could not be transposed because it is not linear in `inputs`; nothing is written.
+
+    Raises:
+        ADRuleUnsupportedError: as `transpose`.
+    """
+    instructions = emitter.graph.instructions
+    reached = set(inputs)
+    for index in needed(instructions, outputs, start=start):
+        op, operands, results, _, _ = instructions[index]
+        if reached.isdisjoint(operands) or isinstance(op, ShapeOf):
+            continue
+        reached.update(results)
+        if isinstance(op, Mark | Opaque):
+            continue
+        rule = emitter.rules[type(op)]
+        if rule.jvp is None:
+            continue
+        emitter.derive(index)
+        try:
+            _transpose_of(op, rule, tuple([value in reached for value in operands]))
+        except TenferroError as error:
+            error.at(str(emitter.source or ""))
+            raise
+    emitter.source = None
+
+
+def _transpose_of(op: StdTensorOp, rule: AdRule, mask: tuple[bool, ...]) -> TransposeRule:
+    """The transpose of an op that is linear in these operands."""
+    if rule.transpose is None:
+        raise missing_rule(op, "transpose")
+    if rule.is_linear is not None and not rule.is_linear(mask):
+        raise ADRuleUnsupportedError(
+            f"{op.name}: is not linear in what depends on a tangent here, so that nothing can be transposed; "
+            "the rule of a derivative must be linear in its tangents"
+        )
+    return rule.transpose

@@ -13,7 +13,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-from tenferro.ad import AdContext, batch, residuals, transpose
+from tenferro.ad import AdContext, batch, require_linear, residuals, transpose
 from tenferro.ad import linearize as linearize_graph
 from tenferro.ad.algebra import (
     Value,
@@ -319,13 +319,22 @@ def linearize(
 
     `fn` is evaluated once; `push(*tangents)` runs the linear part alone.
 
+    Raises:
+        ADRuleUnsupportedError: a derivative rule that is not linear in its tangents; in a loop it is not seen.
+
     >>> y, push = linearize(lambda x: x * x, 3.0)
     >>> y, push(1.0), push(2.0)
     (array(9.), array(6.), array(12.))
     """
     stage = _stage_of_all("linearize", fn, primals, has_aux, context, executor)
     tree = flatten(tuple(primals))[1]
-    y, apply = _linear_part(stage, stage.primals, functools.partial(_pushed, stage))
+
+    def linear(dots: Sequence[int]) -> list[int]:
+        y_dots = _pushed(stage, dots)
+        require_linear(stage.emitter, stage.start, dots, y_dots)
+        return y_dots
+
+    y, apply = _linear_part(stage, stage.primals, linear)
 
     @public
     def push(*tangents: PyTree) -> Any:

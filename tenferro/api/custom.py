@@ -232,6 +232,11 @@ class _CustomMark(Mark):
         self.static = static
 
     @property
+    def name(self) -> str:
+        """The rule's kind and its function."""
+        return f"{self.rule.name} of {self.rule.shown}"
+
+    @property
     def key(self) -> Any:
         """The rule, if it is plain code; its captured values may differ from trace to trace."""
         return (self.rule, self.takes) if self.rule.is_plain and not self.static else None

@@ -9,6 +9,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro import errors
+from tenferro.ext.linalg import families
 
 F8 = "float64"
 X = np.array([0.5, -1.25, 2.0])
@@ -334,6 +335,64 @@ def test_what_a_rule_gives_for_the_value_has_the_types_of_the_value(kind: str) -
         for call in (fn, lambda x, fn=fn: tnf.scan(lambda c, _: (fn(c), None), x, length=2)[0]):
             with pytest.raises(error, match=f"{what} of .*<lambda>"):
                 tnf.grad(call)(2.0)
+
+
+NOT_LINEAR = {
+    "product": lambda dot: dot * dot,
+    "choice": lambda dot: tnf.where(dot > 0, dot, 2 * dot),
+    "reciprocal": lambda dot: 1 / dot,
+    "function": tnf.exp,
+    "largest": lambda dot: tnf.maximum(dot, 0.0),
+    "place": lambda dot: tnf.take(tnf.stack([dot, -dot]), tnf.astype(dot > 0, "int64")),
+}
+ASKED = {
+    "grad": lambda fn: tnf.grad(fn)(2.0),
+    "vjp": lambda fn: tnf.vjp(fn, 2.0)[1](1.0),
+    "hessian": lambda fn: tnf.hessian(fn)(2.0),
+    "linearize": lambda fn: tnf.linearize(fn, 2.0),
+    "scan": lambda fn: tnf.grad(
+        lambda x: tnf.scan(lambda c, _: (fn(c), None), x, length=2)[0]
+    )(2.0),
+    "cond": lambda fn: tnf.grad(lambda x: tnf.cond(x > 0, fn, tnf.sin, x))(2.0),
+    "vmap of grad": lambda fn: tnf.vmap(tnf.grad(fn))(np.ones(2)),
+    "grad of vmap": lambda fn: tnf.grad(lambda x: tnf.sum(tnf.vmap(fn)(x)))(np.ones(2)),
+    "tape": lambda fn: fn(tnf.EagerRuntime().variable(2.0)).backward(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("kind", NOT_LINEAR)
+def test_a_rule_that_is_not_linear_is_refused(kind: str, asked: str) -> None:
+    @tnf.custom_jvp
+    def cube(x: Any) -> Any:
+        return x**3
+
+    cube.defjvp(lambda xs, dots: (xs[0] ** 3, NOT_LINEAR[kind](dots[0])))
+    with pytest.raises(
+        errors.ADRuleUnsupportedError, match=r"test_transforms.*custom_jvp of .*cube"
+    ):
+        ASKED[asked](cube)
+
+
+@pytest.mark.parametrize("kind", ["product", "choice"])
+def test_a_familys_rule_that_is_not_linear_is_refused(kind: str) -> None:
+    class Wrong(tnf.ExtensionAdRule):
+        family_id = families.Cholesky.family_id
+
+        def linearize(
+            self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any
+        ) -> Any:
+            return NOT_LINEAR[kind](tangents[0])
+
+    context = tnf.AdContext(tnf.ExtensionRuleSet([Wrong()]))
+    total = lambda a: tnf.sum(tnf.linalg.cholesky(a))
+    for transform in (
+        tnf.grad,
+        tnf.hessian,
+        lambda fn, context: lambda a: tnf.linearize(fn, a, context=context),
+    ):
+        with pytest.raises(errors.ADRuleUnsupportedError, match=r"test_transforms.*cholesky"):
+            transform(total, context=context)(np.eye(2))
 
 
 def test_the_value_is_the_functions_own() -> None:

@@ -51,5 +51,6 @@ def pad_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
 
 ROWS: AdRows = {
     ops.DynamicTruncate: linear(truncate_transpose, truncate_batch),
-    ops.PadToMatch: linear(pad_transpose, pad_batch),
+    # The reference is read for its extent alone.
+    ops.PadToMatch: replace(linear(pad_transpose, pad_batch), is_linear=None),
 }

@@ -269,6 +269,7 @@ ROWS: AdRows = batched_by(
             divide_jvp,
             lambda op, xs, linear, y_bars: (y_bars[0] / conj(xs[1]), None),
             elementwise_batch,
+            is_linear=lambda mask: not mask[1],
         ),
         ops.Remainder: partials(
             lambda x0, x1, y: full(x0, 1),
@@ -278,7 +279,9 @@ ROWS: AdRows = batched_by(
         ops.Maximum: extremum("GT"),
         ops.Minimum: extremum("LT"),
         ops.Clamp: jvp_only(clamp_jvp),
-        ops.Select: AdRule(select_jvp, select_transpose, elementwise_batch),
+        ops.Select: AdRule(
+            select_jvp, select_transpose, elementwise_batch, is_linear=lambda mask: not mask[0]
+        ),
         ops.Abs: jvp_only(abs_jvp),
         ops.Sign: jvp_only(sign_jvp),
         ops.Conj: linear(lambda op, x, y_bar: conj(y_bar)),

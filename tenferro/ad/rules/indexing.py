@@ -415,7 +415,9 @@ def update_slice_batch(
 ROWS: AdRows = {
     ops.Gather: linear(gather_transpose, gather_batch),
     ops.GatherDynamicSliceSizes: linear(gather_transpose, gather_batch),
-    ops.Scatter: AdRule(scatter_jvp, scatter_transpose, scatter_batch),
+    ops.Scatter: AdRule(
+        scatter_jvp, scatter_transpose, scatter_batch, is_linear=lambda mask: not mask[1]
+    ),
     ops.DynamicSlice: linear(dynamic_slice_transpose, dynamic_slice_batch),
     ops.DynamicUpdateSlice: jointly_linear(update_slice_transpose, update_slice_batch, 2),
 }
