@@ -75,6 +75,34 @@ def test_results_that_depend_on_no_slice() -> None:
     assert b.shape == (4, 2)
 
 
+def test_results_that_all_slices_share() -> None:
+    w = np.arange(3.0)
+    assert tnf.vmap(lambda x: 1.0, out_axes=None)(X) == 1.0
+    row, shared = tnf.vmap(lambda x, w: (x * w, w + 1), (0, None), (1, None))(X, w)
+    np.testing.assert_array_equal(row, (X * w).T)
+    np.testing.assert_array_equal(shared, w + 1)
+    traced = tnf.jit(
+        lambda x, w: tnf.vmap(lambda x: {"x": x, "w": 2 * w}, 0, {"x": 0, "w": None})(x)
+    )
+    np.testing.assert_array_equal(traced(X, w)["w"], 2 * w)
+    slope = tnf.grad(lambda w: tnf.sum(tnf.vmap(lambda x: w * w, out_axes=None)(X)))
+    np.testing.assert_array_equal(slope(w), 2 * w)
+    with pytest.raises(errors.InvalidConfigError, match=r"result \['x'\] .* None"):
+        tnf.vmap(lambda x: {"x": x}, out_axes=None)(X)
+
+
+def test_the_size_of_the_batch() -> None:
+    assert tnf.vmap(lambda x: x[0], axis_size=4)(X).shape == (4,)
+    repeated = tnf.vmap(lambda x: 2 * x, None, axis_size=5)(X)
+    np.testing.assert_array_equal(repeated, np.stack([2 * X] * 5))
+    assert tnf.vmap(lambda: tnf.ones(2), axis_size=3)().shape == (3, 2)
+    assert tnf.vmap(lambda x: x, None, None, axis_size=3)(X).shape == X.shape
+    with pytest.raises(errors.ShapeError, match="axis_size"):
+        tnf.vmap(lambda x: x, axis_size=3)(X)
+    with pytest.raises(errors.InvalidConfigError, match="axis_size"):
+        tnf.vmap(lambda x: x, axis_size="many")
+
+
 @pytest.mark.parametrize(
     ("in_axes", "args", "error"),
     [

@@ -4,7 +4,7 @@
 from `grad` to `hessian` is made of. Functions and pytrees are the business of `tenferro.api`.
 """
 
-from tenferro.ad.batch import batch, batch_all, batch_program
+from tenferro.ad.batch import batch, batch_program, batch_some
 from tenferro.ad.checkpoint import Checkpoint
 from tenferro.ad.context import AdContext
 from tenferro.ad.graph_emitter import GraphEmitter
@@ -17,8 +17,8 @@ __all__ = [
     "Checkpoint",
     "GraphEmitter",
     "batch",
-    "batch_all",
     "batch_program",
+    "batch_some",
     "linearize",
     "require_linear",
     "residuals",

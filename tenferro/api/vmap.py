@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar, cast
 
-from tenferro.ad import AdContext, batch_all
+from tenferro.ad import AdContext, batch_some
 from tenferro.api.axes import normalize_axis
 from tenferro.api.compile import name_of, output_value
 from tenferro.api.manipulation import moveaxis
@@ -25,6 +25,7 @@ from tenferro.errors import (
 )
 from tenferro.graph import ArgumentBuilder, Graph, GraphBuilder, line_of
 from tenferro.program import BoundedCache, CacheStats, Executor, GraphProgram, native_executor
+from tenferro.rules.payload import as_int
 from tenferro.tracebacks import public_methods
 from tenferro.types import (
     PyTree,
@@ -48,6 +49,7 @@ def vmap(
     in_axes: PyTree = 0,
     out_axes: PyTree = 0,
     *,
+    axis_size: int | None = None,
     cache_size: int = 256,
     context: AdContext | None = None,
     executor: Executor | None = None,
@@ -58,7 +60,9 @@ def vmap(
         in_axes: the axis of the batch in each argument; None for an argument shared by all slices.
             A number is for all, a tuple has one entry per argument, and an entry may be a tree that is
             a prefix of the argument's.
-        out_axes: the axis of the batch in each result, likewise a prefix of the result.
+        out_axes: the axis of the batch in each result, likewise a prefix of the result; None for a result
+            that depends on no slice, which is given once.
+        axis_size: the size of the batch, which must be that of the arguments that have one.
         cache_size: the most programs in the cache, least recently used dropped first. `fn` is called each
             time, and equal graphs share a program; `jit(vmap(fn))` calls it once.
         context: batch rules of extension families that precede the families' own.
@@ -66,7 +70,8 @@ def vmap(
 
     Raises:
         ShapeError: batches of different sizes, or an axis that does not exist.
-        InvalidConfigError: no argument has a batch; an axis that is neither a number nor None.
+        InvalidConfigError: no argument has a batch, and there is no axis_size; an axis that is neither a
+            number nor None; None for a result that has the batch.
         UnsupportedError: an op without a rule for such operands.
 
     >>> import numpy as np
@@ -77,7 +82,9 @@ def vmap(
     """
     if not callable(fn):
         raise InvalidConfigError(f"vmap: expected a function, got {fn!r:.60}")
-    return cast("Any", _Mapped(fn, in_axes, out_axes, cache_size, context, executor))
+    if axis_size is not None:
+        axis_size = as_int("vmap", "axis_size", axis_size, 0)
+    return cast("Any", _Mapped(fn, in_axes, out_axes, axis_size, cache_size, context, executor))
 
 
 @public_methods
@@ -89,7 +96,8 @@ class _Mapped:
         fn: Callable[..., Any],
         in_axes: PyTree,
         out_axes: PyTree,
-        size: int,
+        axis_size: int | None,
+        cache_size: int,
         context: AdContext | None,
         executor: Executor | None,
     ) -> None:
@@ -101,8 +109,9 @@ class _Mapped:
         self._has_own_context = context is None
         self._context = AdContext() if context is None else context
         self._executor = executor
-        self._cache_size = size
-        self._programs: BoundedCache[GraphProgram] = BoundedCache(size)
+        self._axis_size = axis_size
+        self._cache_size = cache_size
+        self._programs: BoundedCache[GraphProgram] = BoundedCache(cache_size)
 
     def __reduce__(self) -> Any:
         """The function and the options, or its global name: programs are traced again where it is loaded.
@@ -121,6 +130,7 @@ class _Mapped:
             self._fn,
             self._in_axes,
             self._out_axes,
+            axis_size=self._axis_size,
             cache_size=self._cache_size,
             executor=self._executor,
         )
@@ -142,7 +152,7 @@ class _Mapped:
             None if axis is None else normalize_axis("vmap", axis, len(x.shape))
             for axis, x in zip(axes, operands, strict=True)
         ]
-        size = _size(operands, axes, names)
+        size = _size(operands, axes, names, self._axis_size)
         moved = [
             x if axis in (None, 0) else moveaxis(x, axis, 0)
             for x, axis in zip(operands, axes, strict=True)
@@ -224,10 +234,22 @@ class _Mapped:
             output_value(builder, leaf, path)
             for leaf, path in zip(leaves, leaf_paths(result), strict=True)
         ]
+        out_axes = _prefix("out_axes", self._out_axes, result)
         effects = [value for value in graph.effects if value >= first]
-        batched_outputs = batch_all(
-            self._context.emitter(graph), start, batched_values, [*outputs, *effects], size
+        batched_outputs, has_batch = batch_some(
+            self._context.emitter(graph),
+            start,
+            batched_values,
+            [*outputs, *effects],
+            size,
+            [*[axis is not None for axis in out_axes], *[True] * len(effects)],
         )
+        for axis, has, path in zip(out_axes, has_batch, leaf_paths(result), strict=False):
+            if axis is None and has:
+                raise InvalidConfigError(
+                    f"vmap: result {path or 'of the function'} differs from slice to slice, and out_axes has None "
+                    "for it"
+                )
         # Prints of one slice are replaced by those of the batch.
         rest = [value for value in graph.effects if value not in effects]
         graph.effects = list(dict.fromkeys([*rest, *batched_outputs[len(outputs) :]]))
@@ -239,11 +261,13 @@ class _Mapped:
             return result
         leaves, tree = flatten(result)
         axes = _prefix("out_axes", self._out_axes, result)
-        if None in axes:
-            raise InvalidConfigError(
-                "vmap: every result has the axis of the batch; out_axes has None"
-            )
-        return unflatten(tree, [moveaxis(y, 0, axis) for y, axis in zip(leaves, axes, strict=True)])
+        return unflatten(
+            tree,
+            [
+                y if axis is None else moveaxis(y, 0, axis)
+                for y, axis in zip(leaves, axes, strict=True)
+            ],
+        )
 
     def cache_stats(self) -> CacheStats:
         """Counts of hits, misses and entries of the cache of batched programs."""
@@ -267,15 +291,17 @@ def _prefix(name: str, prefix: PyTree, full: PyTree) -> list[Any]:
     return axes
 
 
-def _size(operands: list[Any], axes: list[Any], names: list[str]) -> Any:
+def _size(operands: list[Any], axes: list[Any], names: list[str], axis_size: int | None) -> Any:
     sizes = {
         name: x.shape[axis]
         for x, axis, name in zip(operands, axes, names, strict=True)
         if axis is not None
     }
+    if axis_size is not None:
+        sizes["axis_size"] = axis_size
     if not sizes:
         raise InvalidConfigError(
-            "vmap: no argument has an axis to map over; in_axes has None alone"
+            "vmap: no argument has an axis to map over; in_axes has None alone, and there is no axis_size"
         )
     first = next(iter(sizes.values()))
     if any(size != first for size in sizes.values()):
