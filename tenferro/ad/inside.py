@@ -17,18 +17,19 @@ from tenferro.ad.transpose import transpose
 from tenferro.graph import Graph
 from tenferro.ops import ALL_OPS, elementwise, structural
 from tenferro.ops.indexing import DynamicSlice, Gather
-from tenferro.program import Subprogram, dependents, needed, pruned_unmarked
+from tenferro.program import Subprogram, dependents, needed
 from tenferro.types import TensorSpec
 
 __all__ = [
     "Batched",
     "Linearized",
+    "TransposedTurn",
     "batched",
     "cheapest",
     "linearized",
-    "outputs_behind",
     "residuals",
     "transposed",
+    "transposed_turn",
 ]
 
 
@@ -172,21 +173,54 @@ def transposed(
     return emitter, nonlinear, y_bars, transpose(emitter, 0, unknown, pairs)
 
 
-def outputs_behind(body: Subprogram, first: int, count: int, outputs: Iterable[int]) -> set[int]:
-    """These outputs of a loop's body, and the carries that they depend on in any turn.
+@dataclass(frozen=True)
+class TransposedTurn:
+    """The body of a linear loop backward, as `transposed` gives it.
+
+    Attributes:
+        asked: which outputs have a cotangent in some turn: those that were asked for, and the carries behind them.
+            Zeros for the others would be NaN where a slope is infinite.
+        nonlinear, bars: known inputs, cotangents of the asked outputs.
+        x_bars: by number of an input its cotangent, where it has one.
+    """
+
+    emitter: GraphEmitter
+    asked: tuple[bool, ...]
+    nonlinear: list[int]
+    bars: list[int]
+    x_bars: dict[int, int]
+
+    def filled(self, number: int, spec: TensorSpec) -> int:
+        """The cotangent of an input of this type, zeros where there is none."""
+        return self.x_bars[number] if number in self.x_bars else self.emitter.zeros(spec)
+
+
+def transposed_turn(
+    body: Subprogram,
+    first: int,
+    count: int,
+    linear: Sequence[bool],
+    asked: Sequence[bool],
+    surroundings: GraphEmitter,
+) -> TransposedTurn:
+    """The body backward for the asked outputs, at the fixed point over the carry.
 
     Args:
         first, count: the carry is `count` inputs from this one on, and as many first outputs.
+
+    Raises:
+        ADRuleUnsupportedError: an op in it without a transpose.
     """
-    reached = set(outputs)
+    asked = tuple(asked)
+    places = [i for i, is_linear in enumerate(linear) if is_linear]
     while True:
-        slots = [body.output_slots[i] for i in reached]
-        part = needed(body.instructions, slots, narrow=pruned_unmarked).values()
-        read = {slot for step in part for slot in step.inputs}.union(slots)
-        grown = reached.union([i for i in range(count) if body.input_slots[first + i] in read])
-        if grown == reached:
-            return reached
-        reached = grown
+        emitter, nonlinear, bars, pulled = transposed(body, linear, asked, surroundings)
+        x_bars = {i: bar for i, bar in zip(places, pulled, strict=True) if bar is not None}
+        carry = [asked[i] or first + i in x_bars for i in range(count)]
+        grown = (*carry, *asked[count:])
+        if grown == asked:
+            return TransposedTurn(emitter, asked, nonlinear, bars, x_bars)
+        asked = grown
 
 
 @dataclass(frozen=True)

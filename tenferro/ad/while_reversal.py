@@ -17,7 +17,7 @@ from typing import Any
 
 from tenferro.ad.algebra import Value, apply, apply_one, compare, full, lead, scalar, select, zeros
 from tenferro.ad.graph_emitter import GraphEmitter
-from tenferro.ad.inside import outputs_behind, transposed
+from tenferro.ad.inside import transposed_turn
 from tenferro.ad.rule import Tangents, Values
 from tenferro.errors import ADRuleUnsupportedError
 from tenferro.graph import Graph
@@ -43,12 +43,7 @@ def transposed_while(
     Raises:
         ADRuleUnsupportedError: a condition that depends on what the loop is linear in.
     """
-    n, m = op.num_consts, len(y_bars)
-    asked = [i for i, bar in enumerate(y_bars) if bar is not None]
-    tested = [i - n for i in op.cond.reads([0]) if i >= n]
-    carry = sorted(outputs_behind(op.body, n, m, [*asked, *tested]))
-    if len(carry) < m:
-        return _transpose_over(op, inputs, linear, y_bars, carry)
+    n = op.num_consts
     mask = _linear_inputs(op, linear)
     if any([mask[i] for i in op.cond.reads([0])]):
         raise ADRuleUnsupportedError(
@@ -57,36 +52,14 @@ def transposed_while(
         )
     nonlinear = [x for x, is_linear in zip(inputs, mask, strict=True) if not is_linear]
     n_known = mask[:n].count(False)
-    loop = _Loop.of(op, mask, inputs[0].emitter)
-    bars = [
-        zeros(x) if bar is None else bar
-        for x, bar, is_linear in zip(inputs[n:], y_bars, mask[n:], strict=True)
-        if is_linear
-    ]
+    asked = [is_linear and bar is not None for is_linear, bar in zip(mask[n:], y_bars, strict=True)]
+    loop = _Loop.of(op, mask, asked, inputs[0].emitter)
+    bars = [zeros(inputs[i]) if (bar := y_bars[i - n]) is None else bar for i in loop.moving]
     sums = [zeros(inputs[i]) for i in loop.summed]
     results = loop.backward(nonlinear[:n_known], nonlinear[n_known:], bars, sums)
     x_bars: list[Value | None] = [None] * len(inputs)
-    moving = [i for i in range(n, len(inputs)) if mask[i]]
-    for i, x_bar in zip([*moving, *loop.summed], results, strict=True):
+    for i, x_bar in zip([*loop.moving, *loop.summed], results, strict=True):
         x_bars[i] = x_bar if linear[i] else None
-    return x_bars
-
-
-def _transpose_over(
-    op: While, inputs: Values, linear: Sequence[bool], y_bars: Tangents, carry: Sequence[int]
-) -> Tangents:
-    """Transpose the loop with that carry alone: the zeros of others an infinite slope would make NaN."""
-    places = [*range(op.num_consts), *[op.num_consts + i for i in carry]]
-    parts = op.cond.part(places, [0]), op.body.part(places, carry)
-    some = transposed_while(
-        op.with_parts(*parts),
-        tuple([inputs[i] for i in places]),
-        tuple([linear[i] for i in places]),
-        tuple([y_bars[i] for i in carry]),
-    )
-    x_bars: list[Value | None] = [None] * len(inputs)
-    for i, x_bar in zip(places, some, strict=True):
-        x_bars[i] = x_bar
     return x_bars
 
 
@@ -110,8 +83,9 @@ class _Loop:
     Attributes:
         test: whether it goes on, from known constants and state.
         turn: the next state.
-        pull: from constants, state, cotangents of the linear carry and sums of the linear constants' to the
+        pull: from constants, state, cotangents of the moving carry and sums of the linear constants' to the
             cotangents before the turn and the sums with them.
+        moving: the inputs of the linear carry that have a cotangent in some turn.
         summed: the linear constants that have a cotangent.
         rows: states in a buffer.
     """
@@ -119,33 +93,33 @@ class _Loop:
     test: Subprogram
     turn: Subprogram
     pull: Subprogram
+    moving: tuple[int, ...]
     summed: tuple[int, ...]
     rows: int
 
     @classmethod
-    def of(cls, op: While, mask: Sequence[bool], surroundings: GraphEmitter) -> _Loop:
-        """The parts of a loop that is linear in the inputs of `mask`."""
-        n = op.num_consts
-        picked = [i for i, is_linear in enumerate(mask) if is_linear]
-        inner, nonlinear, bars, x_bars = transposed(op.body, mask, mask[n:], surroundings)
-        cotangents = dict(zip(picked, x_bars, strict=True))
-        summed = tuple([i for i in picked if i < n and cotangents[i] is not None])
+    def of(
+        cls, op: While, mask: Sequence[bool], asked: Sequence[bool], surroundings: GraphEmitter
+    ) -> _Loop:
+        """The parts of a loop that is linear in the inputs of `mask`, for the cotangents of the asked outputs."""
+        n, m = op.num_consts, len(asked)
+        back = transposed_turn(op.body, n, m, mask, asked, surroundings)
+        inner = back.emitter
+        moving = tuple([n + i for i in range(m) if back.asked[i]])
+        summed = tuple([i for i in range(n) if i in back.x_bars])
         sums = [inner.graph.add_input(op.body.input_specs[i]) for i in summed]
-        carried = [
-            inner.zeros(op.body.input_specs[i]) if (bar := cotangents[i]) is None else bar
-            for i in picked
-            if i >= n
-        ]
+        carried = [back.filled(i, op.body.input_specs[i]) for i in moving]
         totals = [
-            (Value(inner, total) + Value(inner, cotangents[i])).handle
+            (Value(inner, total) + Value(inner, back.x_bars[i])).handle
             for total, i in zip(sums, summed, strict=True)
         ]
-        pull = Subprogram.of(inner.graph, [*nonlinear, *bars, *sums], [*carried, *totals])
+        pull = Subprogram.of(inner.graph, [*back.nonlinear, *back.bars, *sums], [*carried, *totals])
         state = [i for i in range(len(mask) - n) if not mask[n + i]]
         specs = [op.body.input_specs[n + i] for i in state]
-        known = [i for i, is_linear in enumerate(mask) if not is_linear]
-        test, turn = op.cond.part(known, [0]), op.body.part(known, state)
-        return cls(test, turn, pull, summed, _rows(specs))
+        test, turn = (
+            _known_part(part, mask, outputs) for part, outputs in ((op.cond, [0]), (op.body, state))
+        )
+        return cls(test, turn, pull, moving, summed, _rows(specs))
 
     def backward(
         self,
@@ -244,6 +218,18 @@ class _Loop:
         zero = scalar(turns, 0, DType.I64)
         results = _looped([turns, stride, *consts], [zero, *start, *empty], goes_on, turn)
         return list(results[1 + m :])
+
+
+def _known_part(part: Subprogram, mask: Sequence[bool], outputs: Sequence[int]) -> Subprogram:
+    """The outputs that need nothing linear, from the inputs that are not."""
+    graph = Graph()
+    inputs = [
+        graph.add_stand_in(spec) if is_linear else graph.add_input(spec)
+        for spec, is_linear in zip(part.input_specs, mask, strict=True)
+    ]
+    results = part.emit(graph, inputs)
+    nonlinear = [x for x, is_linear in zip(inputs, mask, strict=True) if not is_linear]
+    return Subprogram.of(graph, nonlinear, [results[i] for i in outputs])
 
 
 def _rows(specs: Sequence[TensorSpec]) -> int:

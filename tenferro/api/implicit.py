@@ -11,7 +11,7 @@ Source: Krantz and Parks, "The Implicit Function Theorem", 2002; the functions o
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -38,9 +38,9 @@ from tenferro.errors import (
     InvalidConfigError,
     ShapeError,
 )
-from tenferro.graph import Alias, ArgumentBuilder, Graph, GraphBuilder, Mark
+from tenferro.graph import Alias, ArgumentBuilder, Graph, GraphBuilder, Instruction, Mark
 from tenferro.ops.control import ControlOp
-from tenferro.program import Subprogram, copy_into, needed, pruned_unmarked
+from tenferro.program import Subprogram, copy_into, needed, pruned
 from tenferro.types import (
     ArrayLike,
     PyTree,
@@ -576,11 +576,7 @@ def _transpose(builder: GraphBuilder, space: _Space, matvec: Callable[[Any], Any
     traced = _Traced(builder, _leaves_of(builder, space, "the linear map", vecmat), space)
     # A loop at the point also counts, and what it counts is all that the transpose reads of it.
     part = needed(
-        graph.instructions,
-        traced.outputs,
-        available=traced.inputs,
-        start=first,
-        narrow=pruned_unmarked,
+        graph.instructions, traced.outputs, available=traced.inputs, start=first, narrow=_narrowed
     )
     point = set(anywhere)
     if any([not point.isdisjoint(node.inputs) for node in part.values()]):
@@ -609,6 +605,14 @@ def _transpose(builder: GraphBuilder, space: _Space, matvec: Callable[[Any], Any
         return unflatten(space.tree, [TracedTensor(builder, values[y]) for y in traced.outputs])
 
     return _LinearMap(builder, space, again)
+
+
+def _narrowed(instruction: Instruction, wanted: Collection[int]) -> Instruction:
+    """Only the wanted outputs of a loop or branch, if no rule of a user is lost by that."""
+    op = instruction.op
+    return (
+        instruction if isinstance(op, ControlOp) and op.is_marked else pruned(instruction, wanted)
+    )
 
 
 def custom_root(

@@ -26,7 +26,6 @@ from tenferro.program.instructions import (
     makers,
     needed,
     pruned,
-    pruned_unmarked,
     readers,
     renumber,
 )
@@ -70,7 +69,6 @@ __all__ = [
     "needed",
     "prune_outputs",
     "pruned",
-    "pruned_unmarked",
     "readers",
     "register_extension",
     "registered_families",

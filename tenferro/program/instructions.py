@@ -15,7 +15,6 @@ from tenferro.ops.control import ControlOp
 from tenferro.types import TensorSpec
 
 __all__ = [
-    "Narrow",
     "copy_into",
     "dependents",
     "instructions_between",
@@ -24,7 +23,6 @@ __all__ = [
     "makers",
     "needed",
     "pruned",
-    "pruned_unmarked",
     "readers",
     "renumber",
     "without_marks",
@@ -86,14 +84,6 @@ def pruned(instruction: Instruction, wanted: Collection[int]) -> Instruction:
         tuple([outputs[position] for position in kept_outputs]),
         last_use,
         source,
-    )
-
-
-def pruned_unmarked(instruction: Instruction, wanted: Collection[int]) -> Instruction:
-    """The same, if no rule of a user is lost by that: what has marks inside stays as it is."""
-    op = instruction.op
-    return (
-        instruction if isinstance(op, ControlOp) and op.is_marked else pruned(instruction, wanted)
     )
 
 

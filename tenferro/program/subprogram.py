@@ -15,14 +15,7 @@ from typing import Any
 from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.graph import Graph, Instruction, Mark, Opaque, SourceLine
 from tenferro.ops.control import ControlOp
-from tenferro.program.instructions import (
-    Narrow,
-    copy_into,
-    instructions_between,
-    needed,
-    pruned_unmarked,
-    renumber,
-)
+from tenferro.program.instructions import copy_into, instructions_between, needed, renumber
 from tenferro.program.program import GraphProgram, flat_tree
 from tenferro.types import TensorSpec
 
@@ -74,22 +67,13 @@ class Subprogram(GraphProgram):
         require_depth("a sub-program", self.depth)
 
     @classmethod
-    def of(
-        cls,
-        graph: Graph,
-        inputs: Sequence[int],
-        outputs: Sequence[int],
-        narrow: Narrow | None = None,
-    ) -> Subprogram:
+    def of(cls, graph: Graph, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram:
         """The part of a graph between these values, with its marks.
-
-        Args:
-            narrow: as in `needed`.
 
         Raises:
             InvalidConfigError: it needs a value that is no input.
         """
-        part = needed(graph.instructions, outputs, available=inputs, narrow=narrow)
+        part = needed(graph.instructions, outputs, available=inputs)
         try:
             code, values, slots = renumber(part.values(), inputs, outputs)
         except KeyError as error:
@@ -169,22 +153,6 @@ class Subprogram(GraphProgram):
         types = None if self.guards or self._has_marks else self.types
         copy_into(graph, self.instructions, values, source=source, types=types)
         return [values[slot] for slot in self.output_slots]
-
-    def part(self, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram:
-        """Some of the outputs as a function of some of the inputs, with marks.
-
-        Raises:
-            InvalidConfigError: an output needs another input.
-        """
-        graph = Graph()
-        chosen = set(inputs)
-        values = [
-            graph.add_input(spec) if i in chosen else graph.add_stand_in(spec)
-            for i, spec in enumerate(self.input_specs)
-        ]
-        results = self.emit(graph, values)
-        chosen_values = [values[i] for i in inputs]
-        return Subprogram.of(graph, chosen_values, [results[i] for i in outputs], pruned_unmarked)
 
     @property
     def program(self) -> GraphProgram:

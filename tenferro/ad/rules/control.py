@@ -8,7 +8,7 @@ Source: Radul, Paszke, Frostig, Johnson and Maclaurin, "You only linearize once"
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tenferro.ad.algebra import Value, apply, apply_one, broadcast, compare, lead, select, zeros
@@ -20,9 +20,9 @@ from tenferro.ad.inside import (
     batched,
     cheapest,
     linearized,
-    outputs_behind,
     residuals,
     transposed,
+    transposed_turn,
 )
 from tenferro.ad.rule import AdRows, AdRule, Tangents, Values
 from tenferro.ad.while_reversal import transposed_while
@@ -127,48 +127,44 @@ def scan_jvp(op: Scan, inputs: Values, outputs: Values, tangents: Tangents) -> T
 def scan_transpose(
     op: Scan, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """The scan the other way: cotangents of the carry go back, those of the constants add up.
+    """The scan the other way: cotangents of the carry go back, where they are not zero in every turn, and those of the
+    constants add up.
 
-    Carries behind no cotangent are left out, whose zeros an infinite slope would make NaN. Those that depend on
-    nothing linear, such as a counter, are scanned first, and their values are given.
+    Carries that depend on nothing linear, such as a counter, are scanned first, and their values are given.
     """
     emitter: GraphEmitter = inputs[0].emitter
     n, m, first = op.num_consts, op.num_carry, op.first_xs
-    asked = outputs_behind(op.body, n, m, [i for i, bar in enumerate(y_bars) if bar is not None])
-    moving = [i for i in range(m) if i in asked]
-    if len(moving) < m:
-        return _transpose_over(op, inputs, linear, y_bars, moving, {})
     carries = _known_carries(op, linear)
     if carries:
         return _transpose_beside_known(op, inputs, linear, y_bars, carries)
     mask = [*linear[:n], *[True] * m, *linear[first:]]
-    has_bar = [i < m or y_bar is not None for i, y_bar in enumerate(y_bars)]
-    inner, nonlinear, bars, x_bars = transposed(op.body, mask, has_bar, emitter)
-    graph, picked = inner.graph, _at(mask)
-    pulled = _placed(x_bars, picked, len(mask))
-    summed = [i for i in range(n) if pulled[i] is not None]
-    sliced = [i for i in range(first, len(mask)) if pulled[i] is not None]
-    sums = [graph.add_input(op.body.input_specs[i]) for i in summed]
-    carry = [
-        pulled[n + i] if pulled[n + i] is not None else inner.zeros(op.body.input_specs[n + i])
-        for i in range(m)
-    ]
+    turn = transposed_turn(op.body, n, m, mask, [bar is not None for bar in y_bars], emitter)
+    inner, x_bars = turn.emitter, turn.x_bars
+    moving = [i for i in range(m) if turn.asked[i]]
+    summed = [i for i in range(n) if i in x_bars]
+    sliced = [i for i in range(first, len(mask)) if i in x_bars]
+    sums = [inner.graph.add_input(op.body.input_specs[i]) for i in summed]
+    carry = [turn.filled(n + i, op.body.input_specs[n + i]) for i in moving]
     totals = [
-        (Value(inner, total) + Value(inner, pulled[i])).handle
+        (Value(inner, total) + Value(inner, x_bars[i])).handle
         for total, i in zip(sums, summed, strict=True)
     ]
-    n_known = sum(not is_linear for is_linear in mask[:n])
+    n_known, count = mask[:n].count(False), len(moving)
+    known, bars = turn.nonlinear, turn.bars
     body = Subprogram.of(
-        graph,
-        [*nonlinear[:n_known], *bars[:m], *sums, *nonlinear[n_known:], *bars[m:]],
-        [*carry, *totals, *[pulled[i] for i in sliced]],
+        inner.graph,
+        [*known[:n_known], *bars[:count], *sums, *known[n_known:], *bars[count:]],
+        [*carry, *totals, *[x_bars[i] for i in sliced]],
     )
     consts = [x for x, is_linear in zip(inputs[:n], mask, strict=False) if not is_linear]
-    start = [*_or_zeros(y_bars[:m], inputs[n:first]), *[zeros(inputs[i]) for i in summed]]
+    start = [
+        *_or_zeros([y_bars[i] for i in moving], [inputs[n + i] for i in moving]),
+        *[zeros(inputs[i]) for i in summed],
+    ]
     xs = [x for x, is_linear in zip(inputs[first:], mask[first:], strict=True) if not is_linear]
     backward = Scan(body, op.length, len(consts), len(start), not op.reverse)
     results = apply(backward, *consts, *start, *xs, *_present(y_bars[m:]))
-    return _placed(results, [*range(n, first), *summed, *sliced], len(inputs))
+    return _placed(results, [*[n + i for i in moving], *summed, *sliced], len(inputs))
 
 
 def _known_carries(op: Scan, linear: Mask) -> list[int]:
@@ -203,29 +199,17 @@ def _transpose_beside_known(
     forward = Scan(turn, op.length, len(consts), len(carries), op.reverse)
     values = apply(forward, *[inputs[i] for i in operands])[len(carries) :]
     moving = [i for i in range(m) if i not in carries]
-    return _transpose_over(
-        op, inputs, linear, y_bars, moving, dict(zip(carries, values, strict=True))
-    )
-
-
-def _transpose_over(
-    op: Scan,
-    inputs: Values,
-    linear: Mask,
-    y_bars: Tangents,
-    moving: Sequence[int],
-    known: Mapping[int, Value],
-) -> Tangents:
-    """Transpose the scan with some of its carries alone, and the values of others, turn by turn."""
-    n, m, first = op.num_consts, op.num_carry, op.first_xs
     places = [*range(n), *[n + i for i in moving], *range(first, len(inputs))]
-    outputs = [*moving, *[i for i in range(m, len(y_bars)) if y_bars[i] is not None]]
-    body = op.body.part([*places, *[n + i for i in known]], outputs)
+    body = Subprogram.of(
+        graph,
+        [arguments[i] for i in (*places, *carried)],
+        [outputs[i] for i in (*moving, *range(m, len(outputs)))],
+    )
     x_bars = scan_transpose(
         Scan(body, op.length, n, len(moving), op.reverse),
-        (*[inputs[i] for i in places], *known.values()),
-        (*[linear[i] for i in places], *[False] * len(known)),
-        tuple([y_bars[i] for i in outputs]),
+        (*[inputs[i] for i in places], *values),
+        (*[linear[i] for i in places], *[False] * len(carries)),
+        (*[y_bars[i] for i in moving], *y_bars[m:]),
     )
     return _placed(x_bars[: len(places)], places, len(inputs))
 
