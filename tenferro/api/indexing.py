@@ -193,7 +193,7 @@ def _axis_count(entries: list[Any]) -> int:
     return sum(map(indexes_axis, entries))
 
 
-def indexes_axis(entry: Any) -> bool:
+def indexes_axis(entry: Index) -> bool:
     """True for all but None and Ellipsis."""
     return entry is not None and entry is not Ellipsis
 
@@ -389,7 +389,7 @@ def pieces(entries: list[Any]) -> list[tuple[str, int]]:
     return axes
 
 
-def _kind(entry: Any) -> str:
+def _kind(entry: Index) -> str:
     """The name in `pieces`, and "none" for a `...` for no axis."""
     if entry is None:
         return "new"

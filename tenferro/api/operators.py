@@ -122,7 +122,7 @@ class Operators:
     def __rdivmod__(self, lhs: ArrayLike) -> Any:
         return elementwise.floor_divide(lhs, self), elementwise.remainder(lhs, self)
 
-    def __pow__(self, rhs: ArrayLike, modulus: Any = None) -> Any:
+    def __pow__(self, rhs: ArrayLike, modulus: ArrayLike | None = None) -> Any:
         if modulus is not None:
             raise ArityError("pow: takes two operands; pow(x, y, z) is pow(x, y) % z")
         return elementwise.pow(self, rhs)
