@@ -328,6 +328,9 @@ def test_convolutions_of_a_gpu_that_are_not_finite() -> None:
         ([2.0, np.inf], np.nan, 2.0, True),
         ([2.0, np.nan], np.nan, 3.0, False),
         ([np.nan, 2.0], np.nan, 0.0, False),  # of an element that is there
+        ([-np.inf, np.inf], np.nan, -np.inf, True),  # and another of a hole
+        ([-np.inf, np.inf], np.nan, np.inf, False),
+        ([-np.inf, np.inf], np.nan, 2.0, False),
         ([2.0, 3.0], 2.0, np.nan, False),
     ],
 )

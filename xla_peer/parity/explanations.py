@@ -284,8 +284,8 @@ def _largest_term(x: Any, multiplies: bool) -> Any:
 
 
 def _leaves_zeros_out(parting: Parting) -> bool:
-    """A convolution whose kernel is infinite or NaN only where it meets padding and holes, and PJRT's worst element is
-    the sum of the other products.
+    """A convolution whose kernel is infinite or NaN where it meets padding and holes, and PJRT's worst element is the sum
+    of the other products.
     """
     if not isinstance(parting.op, co.Convolution):
         return False
@@ -297,7 +297,15 @@ def _leaves_zeros_out(parting: Parting) -> bool:
     (meetings,) = native_outputs(program, [np.ones_like(x), is_special.astype(kernel.dtype)])
     (others,) = native_outputs(program, [x, np.where(is_special, 0, kernel)])
     _, peer = parting.results
-    return bool(meetings[worst] == 0) and _lies_among(peer, others[worst].reshape(1))
+    if meetings[worst] == 0:
+        return _lies_among(peer, others[worst].reshape(1))
+    if parting.is_complex:
+        return False
+    # Infinite products of one sign are that infinity, all others NaN.
+    signs = np.where(np.isinf(kernel), np.sign(kernel), 0).astype(kernel.dtype)
+    (of_signs,) = native_outputs(program, [np.sign(x), signs])
+    is_infinite = np.abs(of_signs[worst]) == meetings[worst]
+    return bool(peer == np.copysign(np.inf, of_signs[worst]) if is_infinite else peer != peer)
 
 
 def _is_folded_nan(parting: Parting) -> bool:
