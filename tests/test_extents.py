@@ -221,9 +221,9 @@ def test_extents_are_operands(name: str) -> None:
     for shape in ((2, 3), (5, 2)):
         x = np.arange(1.0, 1.0 + shape[0] * shape[1]).reshape(shape)
         wanted = tnf.compile(f, x).run(x)
-        found = program.run(x)
-        assert found.dtype == wanted.dtype
-        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+        result = program.run(x)
+        assert result.dtype == wanted.dtype
+        np.testing.assert_allclose(result, wanted, rtol=1e-12)
 
 
 def test_extents_in_a_list_say_what_to_write() -> None:

@@ -175,52 +175,61 @@ def transposed(
 
 @dataclass(frozen=True)
 class TransposedTurn:
-    """The body of a linear loop backward, as `transposed` gives it.
+    """The body of a linear loop backward.
 
     Attributes:
-        asked: which outputs have a cotangent in some turn: those that were asked for, and the carries behind them.
-            Zeros for the others would be NaN where a slope is infinite.
-        nonlinear, bars: known inputs, cotangents of the asked outputs.
+        moving: the numbers of the carry with a cotangent in some turn: those that were asked for, and those behind
+            them. Zeros for the others would be NaN where a slope is infinite.
+        summed: the numbers of the constants with a cotangent.
+        nonlinear, bars, sums: known inputs, cotangents of the moving carry and the other outputs that were asked for, and
+            the sums of the constants' cotangents so far.
+        carry, totals: the cotangents of the moving carry before the turn, and the sums with the turn's.
         x_bars: by number of an input its cotangent, where it has one.
     """
 
     emitter: GraphEmitter
-    asked: tuple[bool, ...]
+    moving: tuple[int, ...]
+    summed: tuple[int, ...]
     nonlinear: list[int]
     bars: list[int]
+    sums: list[int]
+    carry: list[int]
+    totals: list[int]
     x_bars: dict[int, int]
-
-    def filled(self, number: int, spec: TensorSpec) -> int:
-        """The cotangent of an input of this type, zeros where there is none."""
-        return self.x_bars[number] if number in self.x_bars else self.emitter.zeros(spec)
 
 
 def transposed_turn(
     body: Subprogram,
-    first: int,
-    count: int,
+    num_consts: int,
+    num_carry: int,
     linear: Sequence[bool],
     asked: Sequence[bool],
     surroundings: GraphEmitter,
 ) -> TransposedTurn:
     """The body backward for the asked outputs, at the fixed point over the carry.
 
-    Args:
-        first, count: the carry is `count` inputs from this one on, and as many first outputs.
-
     Raises:
         ADRuleUnsupportedError: an op in it without a transpose.
     """
-    asked = tuple(asked)
+    n, m, specs = num_consts, num_carry, body.input_specs
+    has_bar = tuple(asked)
     places = [i for i, is_linear in enumerate(linear) if is_linear]
     while True:
-        emitter, nonlinear, bars, pulled = transposed(body, linear, asked, surroundings)
+        emitter, nonlinear, bars, pulled = transposed(body, linear, has_bar, surroundings)
         x_bars = {i: bar for i, bar in zip(places, pulled, strict=True) if bar is not None}
-        carry = [asked[i] or first + i in x_bars for i in range(count)]
-        grown = (*carry, *asked[count:])
-        if grown == asked:
-            return TransposedTurn(emitter, asked, nonlinear, bars, x_bars)
-        asked = grown
+        grown = (*[has_bar[i] or n + i in x_bars for i in range(m)], *has_bar[m:])
+        if grown == has_bar:
+            break
+        has_bar = grown
+    moving = tuple([i for i in range(m) if has_bar[i]])
+    summed = tuple([i for i in range(n) if i in x_bars])
+    sums = [emitter.graph.add_input(specs[i]) for i in summed]
+    carry = [x_bars[i] if i in x_bars else emitter.zeros(specs[i]) for i in [n + i for i in moving]]
+    totals = [
+        (Value(emitter, total) + Value(emitter, x_bars[i])).handle
+        for total, i in zip(sums, summed, strict=True)
+    ]
+    return TransposedTurn(emitter, moving, summed, nonlinear, bars, sums, carry, totals, x_bars)
 
 
 @dataclass(frozen=True)

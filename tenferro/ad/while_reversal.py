@@ -104,22 +104,18 @@ class _Loop:
         """The parts of a loop that is linear in the inputs of `mask`, for the cotangents of the asked outputs."""
         n, m = op.num_consts, len(asked)
         back = transposed_turn(op.body, n, m, mask, asked, surroundings)
-        inner = back.emitter
-        moving = tuple([n + i for i in range(m) if back.asked[i]])
-        summed = tuple([i for i in range(n) if i in back.x_bars])
-        sums = [inner.graph.add_input(op.body.input_specs[i]) for i in summed]
-        carried = [back.filled(i, op.body.input_specs[i]) for i in moving]
-        totals = [
-            (Value(inner, total) + Value(inner, back.x_bars[i])).handle
-            for total, i in zip(sums, summed, strict=True)
-        ]
-        pull = Subprogram.of(inner.graph, [*back.nonlinear, *back.bars, *sums], [*carried, *totals])
+        pull = Subprogram.of(
+            back.emitter.graph,
+            [*back.nonlinear, *back.bars, *back.sums],
+            [*back.carry, *back.totals],
+        )
+        moving = tuple([n + i for i in back.moving])
         state = [i for i in range(len(mask) - n) if not mask[n + i]]
         specs = [op.body.input_specs[n + i] for i in state]
         test, turn = (
             _known_part(part, mask, outputs) for part, outputs in ((op.cond, [0]), (op.body, state))
         )
-        return cls(test, turn, pull, moving, summed, _rows(specs))
+        return cls(test, turn, pull, moving, back.summed, _rows(specs))
 
     def backward(
         self,

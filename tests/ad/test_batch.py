@@ -49,11 +49,11 @@ def test_each_slice(sample: OpSample) -> None:
     program = tnf.compile(lambda *xs: apply(sample.op, *xs), *sample.inputs)
     for mask in masks(sample):
         batched = batch_program(program, mask, 3, AdContext())
-        given = [variants(x) if here else x for x, here in zip(sample.inputs, mask, strict=True)]
-        found = batched.run(*given)
+        operands = [variants(x) if here else x for x, here in zip(sample.inputs, mask, strict=True)]
+        result = batched.run(*operands)
         for index in range(3):
-            slices = [x[index] if here else x for x, here in zip(given, mask, strict=True)]
-            for y, expected in zip(found, program.run(*slices), strict=True):
+            slices = [x[index] if here else x for x, here in zip(operands, mask, strict=True)]
+            for y, expected in zip(result, program.run(*slices), strict=True):
                 dtype = DType.of(expected.dtype)
                 assert y.dtype == expected.dtype
                 assert y[index].shape == expected.shape
@@ -109,25 +109,25 @@ def places(dtype: str, roll: int = 0) -> Any:
     return np.roll(np.array(fit, dtype), roll)
 
 
-def of_each_slice(program: Any, mask: tuple[bool, ...], given: tuple[Any, ...]) -> Any:
+def of_each_slice(program: Any, mask: tuple[bool, ...], operands: tuple[Any, ...]) -> Any:
     """The program on slice after slice."""
-    count = next(len(x) for x, here in zip(given, mask, strict=True) if here)
+    count = next(len(x) for x, here in zip(operands, mask, strict=True) if here)
     slices = [
-        [x[index] if here else x for x, here in zip(given, mask, strict=True)]
+        [x[index] if here else x for x, here in zip(operands, mask, strict=True)]
         for index in range(count)
     ]
     return np.stack([program.run(*one) for one in slices])
 
 
-def require_each_slice(op: Any, mask: tuple[bool, ...], given: tuple[Any, ...]) -> None:
-    one = [x[0] if here else x for x, here in zip(given, mask, strict=True)]
+def require_each_slice(op: Any, mask: tuple[bool, ...], operands: tuple[Any, ...]) -> None:
+    one = [x[0] if here else x for x, here in zip(operands, mask, strict=True)]
     program = tnf.compile(lambda *xs: apply(op, *xs)[0], *one)
-    count = next(len(x) for x, here in zip(given, mask, strict=True) if here)
+    count = next(len(x) for x, here in zip(operands, mask, strict=True) if here)
     batched = batch_program(program, mask, count, AdContext())
-    expected = of_each_slice(program, mask, given)
-    for found in (batched.run(*given), XlaExecutor().run(batched, *given)):
-        assert found.dtype == expected.dtype
-        np.testing.assert_array_equal(found, expected)
+    expected = of_each_slice(program, mask, operands)
+    for result in (batched.run(*operands), XlaExecutor().run(batched, *operands)):
+        assert result.dtype == expected.dtype
+        np.testing.assert_array_equal(result, expected)
 
 
 def operand(count: int | None, shape: tuple[int, ...], dtype: str = "f8") -> Any:
@@ -201,19 +201,19 @@ def batch_of_windows() -> tuple[Any, ...]:
 
 
 def test_derivatives_of_windows_that_start_elsewhere() -> None:
-    x, i, j, weight = given = batch_of_windows()
-    expected = np.stack([tnf.grad(weighted)(*one) for one in zip(*given, strict=True)])
+    x, i, j, weight = operands = batch_of_windows()
+    expected = np.stack([tnf.grad(weighted)(*one) for one in zip(*operands, strict=True)])
 
     def loss(*args: Any) -> Any:
         return tnf.sum(tnf.vmap(weighted)(*args))
 
-    program = tnf.compile(tnf.grad(loss), *given)
-    for found in (
-        program.run(*given),
-        XlaExecutor().run(program, *given),
-        tnf.vmap(tnf.grad(weighted))(*given),
+    program = tnf.compile(tnf.grad(loss), *operands)
+    for result in (
+        program.run(*operands),
+        XlaExecutor().run(program, *operands),
+        tnf.vmap(tnf.grad(weighted))(*operands),
     ):
-        np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
+        np.testing.assert_allclose(result, expected, rtol=1e-13, atol=1e-13)
     _, pushed = tnf.jvp(lambda x: loss(x, i, j, weight), (x,), (weight,))
     np.testing.assert_allclose(pushed, np.sum(expected * weight), rtol=1e-12)
     tnf.check_grads(lambda x: loss(x, i, j, weight), (x,), order=2)
@@ -224,8 +224,8 @@ def test_windows_of_operands_with_symbolic_extents() -> None:
     expected = np.stack([windows_of(*one) for one in zip(x, i, j, strict=True)])
     specs = [tnf.TensorSpec(("b", "n", "m"), "f8"), *[tnf.TensorSpec(("b",), "i8")] * 2]
     program = tnf.compile(tnf.vmap(windows_of), *specs)
-    for found in (program.run(x, i, j), XlaExecutor().run(program, x, i, j)):
-        np.testing.assert_allclose(found, expected, rtol=1e-13)
+    for result in (program.run(x, i, j), XlaExecutor().run(program, x, i, j)):
+        np.testing.assert_allclose(result, expected, rtol=1e-13)
     inside = np.array([0, 1, 2, 1]), np.array([1, 0, 1, 1])
     slope = tnf.grad(lambda x, i, j: tnf.sum(tnf.vmap(windows_of)(x, i, j)))
     np.testing.assert_allclose(
@@ -235,9 +235,9 @@ def test_windows_of_operands_with_symbolic_extents() -> None:
 
 def test_windows_of_batches_of_batches() -> None:
     x, i, j, _ = batch_of_windows()
-    found = tnf.vmap(tnf.vmap(windows_of, (None, 0, None)), (0, None, 0))(x, i, j)
+    result = tnf.vmap(tnf.vmap(windows_of, (None, 0, None)), (0, None, 0))(x, i, j)
     for a, b in np.ndindex(4, 4):
-        np.testing.assert_allclose(found[a, b], windows_of(x[a], i[b], j[a]), rtol=1e-13)
+        np.testing.assert_allclose(result[a, b], windows_of(x[a], i[b], j[a]), rtol=1e-13)
 
 
 def rolled(x: Any, i: Any) -> Any:
@@ -265,12 +265,12 @@ def test_windows_inside_of_loops() -> None:
     natively, by_xla = program.run(x, i), XlaExecutor().run(program, x, i)
     for index in range(4):
         value, read = rolled(x[index], i[index])
-        for found in ((values, reads), natively, by_xla):
-            np.testing.assert_allclose(found[0][index], value, rtol=1e-13)
-            np.testing.assert_allclose(found[1][index], read, rtol=1e-13)
+        for result in ((values, reads), natively, by_xla):
+            np.testing.assert_allclose(result[0][index], value, rtol=1e-13)
+            np.testing.assert_allclose(result[1][index], read, rtol=1e-13)
     slope = tnf.grad(lambda x, i: tnf.sum(rolled(x, i)[0]))
-    found = tnf.grad(lambda x: tnf.sum(tnf.vmap(rolled)(x, i)[0]))(x)
-    np.testing.assert_allclose(found, [slope(*one) for one in zip(x, i, strict=True)], rtol=1e-13)
+    result = tnf.grad(lambda x: tnf.sum(tnf.vmap(rolled)(x, i)[0]))(x)
+    np.testing.assert_allclose(result, [slope(*one) for one in zip(x, i, strict=True)], rtol=1e-13)
 
 
 def test_a_window_of_one_row_is_a_gather_of_rows() -> None:
@@ -288,10 +288,10 @@ def test_a_window_of_one_row_is_a_gather_of_rows() -> None:
 )
 def test_inputs_with_kernels_of_their_own(sample: OpSample) -> None:
     program = tnf.compile(lambda *xs: apply(sample.op, *xs), *sample.inputs)
-    given = [variants(x) for x in sample.inputs]
-    (found,) = batch_program(program, (True, True), 3, AdContext()).run(*given)
-    expected = [program.run(x, w)[0] for x, w in zip(*given, strict=True)]
-    np.testing.assert_allclose(found, np.stack(expected), rtol=1e-13, atol=1e-13)
+    operands = [variants(x) for x in sample.inputs]
+    (result,) = batch_program(program, (True, True), 3, AdContext()).run(*operands)
+    expected = [program.run(x, w)[0] for x, w in zip(*operands, strict=True)]
+    np.testing.assert_allclose(result, np.stack(expected), rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize("axis", [0, 1])

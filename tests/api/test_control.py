@@ -959,7 +959,7 @@ def test_the_branch_not_taken_is_not_in_the_gradient_of_a_batch(fn: Any) -> None
     total = lambda z: tnf.sum(tnf.vmap(fn)(z))
     program = tnf.compile(tnf.grad(total), CHOSEN)
     by_rows = lambda z: tnf.sum(tnf.vmap(tnf.vmap(fn))(tnf.reshape(z, (1, 5))))
-    for found in (
+    for gradient in (
         program.run(CHOSEN),
         XlaExecutor().run(program, CHOSEN),
         tnf.jvp(tnf.vmap(fn), (CHOSEN,), (np.ones(5),))[1],
@@ -968,13 +968,13 @@ def test_the_branch_not_taken_is_not_in_the_gradient_of_a_batch(fn: Any) -> None
         np.diagonal(tnf.jacrev(tnf.vmap(fn))(CHOSEN)),
         np.diagonal(tnf.jacfwd(tnf.vmap(fn))(CHOSEN)),
     ):
-        np.testing.assert_allclose(found, first, rtol=1e-12)
-    for found in (
+        np.testing.assert_allclose(gradient, first, rtol=1e-12)
+    for gradient in (
         tnf.grad(lambda z: tnf.sum(tnf.grad(total)(z)))(CHOSEN),
         tnf.grad(lambda z: tnf.sum(tnf.vmap(tnf.grad(fn))(z)))(CHOSEN),
         np.diagonal(tnf.hessian(total)(CHOSEN)),
     ):
-        np.testing.assert_allclose(found, second, rtol=1e-11)
+        np.testing.assert_allclose(gradient, second, rtol=1e-11)
 
 
 @pytest.mark.parametrize("place", ["captured", "passed"])

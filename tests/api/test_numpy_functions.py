@@ -798,8 +798,8 @@ def test_quotients_of_floats_are_numpys(dtype: str) -> None:
         pairs = [(x[:, None], x[-40:]), (x[:, None], near), (x[-22:, None] * near, near)]
         for lhs, rhs in pairs:
             wanted = np.divmod(lhs, rhs)
-            for found in (tnf.divmod(lhs, rhs), tnf.jit(tnf.divmod)(lhs, rhs)):
-                for part, whole in zip(found, wanted, strict=True):
+            for result in (tnf.divmod(lhs, rhs), tnf.jit(tnf.divmod)(lhs, rhs)):
+                for part, whole in zip(result, wanted, strict=True):
                     np.testing.assert_array_equal(part, whole, strict=True)
                     signs = np.signbit(whole) & ~np.isnan(whole)
                     np.testing.assert_array_equal(np.signbit(part) & ~np.isnan(part), signs)
@@ -819,8 +819,8 @@ def test_integers_of_both_signs_are_compared_exactly(signed: str) -> None:
         for function in compared:
             wanted = function(lhs, rhs)
             ours = getattr(tnf, function.__name__)
-            for found in (ours(lhs, rhs), tnf.jit(ours)(lhs, rhs), ours(RT.constant(lhs), rhs)):
-                np.testing.assert_array_equal(np.asarray(found), wanted, strict=True)
+            for result in (ours(lhs, rhs), tnf.jit(ours)(lhs, rhs), ours(RT.constant(lhs), rhs)):
+                np.testing.assert_array_equal(np.asarray(result), wanted, strict=True)
         members = np.array([[any(int(a) == int(b) for b in rhs.flat)] for a in lhs.flat]).reshape(
             lhs.shape
         )
@@ -844,12 +844,12 @@ def test_a_spread_of_too_few_numbers_is_none(dtype: str) -> None:
         ):  # fmt: skip
             with warnings.catch_warnings(action="ignore"):
                 wanted = numpys(x, **options)
-                for found in (
+                for result in (
                     ours(x, **options),
                     tnf.jit(lambda x, f=ours, o=options: f(x, **o))(x),
                 ):
-                    np.testing.assert_allclose(found, wanted, rtol=1e-6)
-                    assert found.dtype == wanted.dtype
+                    np.testing.assert_allclose(result, wanted, rtol=1e-6)
+                    assert result.dtype == wanted.dtype
 
 
 def test_symbolic_extents_without_elements_are_refused_when_they_run() -> None:
@@ -911,9 +911,9 @@ def test_half_precision_is_rounded_once(name: str, dtype: tnf.DType) -> None:
     with np.errstate(all="ignore"):
         exact = np.asarray(function(x.astype("f8"), y.astype("f8")))
         rounded = exact.astype(dtype.dtype)
-        for found in (function(x, y), tnf.jit(function)(x, y)):
-            assert found.dtype == dtype
-            values, wanted = np.asarray(found).astype("f8"), rounded.astype("f8")
+        for result in (function(x, y), tnf.jit(function)(x, y)):
+            assert result.dtype == dtype
+            values, wanted = np.asarray(result).astype("f8"), rounded.astype("f8")
             np.testing.assert_array_equal(np.isnan(values), np.isnan(wanted))
             digit = {tnf.float16: 2.0**-10, tnf.bfloat16: 2.0**-7}[dtype]
             # Where terms cancel, what is left is as far off as float32 is.

@@ -200,10 +200,10 @@ def test_powers_of_two_of_every_size(dtype: str) -> None:
     with np.errstate(all="ignore"):
         for exponent in (power, power[:-2].astype("i4"), np.arange(-128, 128).astype("i1")):
             wanted = np.ldexp(x, exponent)
-            for found in (tnf.ldexp(x, exponent), tnf.jit(tnf.ldexp)(x, exponent)):
-                np.testing.assert_array_equal(found, wanted, strict=True)
+            for result in (tnf.ldexp(x, exponent), tnf.jit(tnf.ldexp)(x, exponent)):
+                np.testing.assert_array_equal(result, wanted, strict=True)
                 signs = np.signbit(wanted) & ~np.isnan(wanted)
-                np.testing.assert_array_equal(np.signbit(found) & ~np.isnan(found), signs)
+                np.testing.assert_array_equal(np.signbit(result) & ~np.isnan(result), signs)
         slope = tnf.grad(lambda x: tnf.sum(tnf.ldexp(x, power)))(np.zeros(power.shape, dtype))
         np.testing.assert_array_equal(slope, np.ldexp(np.ones((), dtype), power))
     assert tnf.ldexp(1.0, np.array(2**64 - 1, "u8")) == np.inf

@@ -139,32 +139,29 @@ def scan_transpose(
         return _transpose_beside_known(op, inputs, linear, y_bars, carries)
     mask = [*linear[:n], *[True] * m, *linear[first:]]
     turn = transposed_turn(op.body, n, m, mask, [bar is not None for bar in y_bars], emitter)
-    inner, x_bars = turn.emitter, turn.x_bars
-    moving = [i for i in range(m) if turn.asked[i]]
-    summed = [i for i in range(n) if i in x_bars]
+    x_bars, moving = turn.x_bars, turn.moving
     sliced = [i for i in range(first, len(mask)) if i in x_bars]
-    sums = [inner.graph.add_input(op.body.input_specs[i]) for i in summed]
-    carry = [turn.filled(n + i, op.body.input_specs[n + i]) for i in moving]
-    totals = [
-        (Value(inner, total) + Value(inner, x_bars[i])).handle
-        for total, i in zip(sums, summed, strict=True)
-    ]
     n_known, count = mask[:n].count(False), len(moving)
-    known, bars = turn.nonlinear, turn.bars
     body = Subprogram.of(
-        inner.graph,
-        [*known[:n_known], *bars[:count], *sums, *known[n_known:], *bars[count:]],
-        [*carry, *totals, *[x_bars[i] for i in sliced]],
+        turn.emitter.graph,
+        [
+            *turn.nonlinear[:n_known],
+            *turn.bars[:count],
+            *turn.sums,
+            *turn.nonlinear[n_known:],
+            *turn.bars[count:],
+        ],
+        [*turn.carry, *turn.totals, *[x_bars[i] for i in sliced]],
     )
     consts = [x for x, is_linear in zip(inputs[:n], mask, strict=False) if not is_linear]
     start = [
         *_or_zeros([y_bars[i] for i in moving], [inputs[n + i] for i in moving]),
-        *[zeros(inputs[i]) for i in summed],
+        *[zeros(inputs[i]) for i in turn.summed],
     ]
     xs = [x for x, is_linear in zip(inputs[first:], mask[first:], strict=True) if not is_linear]
     backward = Scan(body, op.length, len(consts), len(start), not op.reverse)
     results = apply(backward, *consts, *start, *xs, *_present(y_bars[m:]))
-    return _placed(results, [*[n + i for i in moving], *summed, *sliced], len(inputs))
+    return _placed(results, [*[n + i for i in moving], *turn.summed, *sliced], len(inputs))
 
 
 def _known_carries(op: Scan, linear: Mask) -> list[int]:
@@ -539,8 +536,8 @@ def _until_all_stop(
         select(broadcast(goes_on, b, (0,)), b, a) for a, b in zip(old, new, strict=True)
     ])  # fmt: skip
     still = Graph()
-    kept = [still.add_input(spec) for spec in op.body.input_specs]
-    turn = Cond((Subprogram.of(still, kept, kept[n:]), op.body))
+    arguments = [still.add_input(spec) for spec in op.body.input_specs]
+    turn = Cond((Subprogram.of(still, arguments, arguments[n:]), op.body))
     chosen = _of_chosen_branches(turn, (goes_on, *inner.values(inputs)), [True, *mask], chosen)
     return While(cond, Subprogram.of(graph, inputs, [y.handle for y in chosen]), n)
 
