@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import time
@@ -725,18 +726,36 @@ def test_functions_are_called_with_what_their_texts_take(
 ) -> None:
     """And with the interpreter's lock where they give it back."""
     texts: list[str] = []
-    linked = link.Linker._linked
+    engine_of, of_pointers, of_arrays = (
+        link.Linker._engine, link.OfPointers.linked, link.OfArrays.linked
+    )  # fmt: skip
 
-    def checked(
-        linker: Any, text: str, pointers: int, numbers: int, has_lock: bool, **options: Any
-    ) -> Any:
-        (head,) = [line for line in text.splitlines() if line.startswith("define i64 @f(")]
-        assert (head.count("ptr"), head.count("i64 %")) == (pointers, numbers)
-        assert has_lock == ("call ptr @PyEval_SaveThread()" in text)
+    def noted(linker: Any, text: str, is_optimised: bool = True) -> Any:
         texts.append(text)
-        return linked(linker, text, pointers, numbers, has_lock, **options)
+        return engine_of(linker, text, is_optimised)
 
-    monkeypatch.setattr(link.Linker, "_linked", checked)
+    def checked(convention: Any, engine: Any) -> Any:
+        (head,) = [line for line in texts[-1].splitlines() if line.startswith("define i64 @f(")]
+        pointers, numbers = convention.pointers, convention.numbers
+        assert (head.count("ptr"), head.count("i64 %")) == (pointers, numbers)
+        assert "call ptr @PyEval_SaveThread()" not in texts[-1]
+        return of_pointers(convention, engine)
+
+    def checked_when_called(convention: Any, engine: Any) -> Any:
+        count = len(re.findall(r"getelementptr i64, ptr %arguments, i64 \d+", texts[-1]))
+        assert count == texts[-1].count("ptr %arguments") - 1
+        assert "call ptr @PyEval_SaveThread()" in texts[-1]
+        function = of_arrays(convention, engine)
+
+        def call(*arguments: Any) -> int | None:
+            assert len(arguments) == count
+            return function(*arguments)
+
+        return call
+
+    monkeypatch.setattr(link.Linker, "_engine", noted)
+    monkeypatch.setattr(link.OfPointers, "linked", checked)
+    monkeypatch.setattr(link.OfArrays, "linked", checked_when_called)
     function, arrays = TAKEN[name]
     executor, program = tnf.GraphExecutor(compiled=True), tnf.compile(function, *arrays)
     for _ in range(2):
@@ -912,9 +931,16 @@ class Asked(link.Linker):
         super().__init__()
         self.asked: list[str] = []
 
-    def _linked(self, text: str, *_: Any, **options: Any) -> Any:
-        assert options == {"is_optimised": False}
+    def _engine(self, text: str, is_optimised: bool = True) -> Any:
+        assert not is_optimised
         self.asked.append(text)
+        return text
+
+
+class Short:
+    """A convention by which a function is the length of its text."""
+
+    def linked(self, engine: Any) -> Any:
         return len
 
 
@@ -936,14 +962,14 @@ def test_short_work_does_not_wait_for_passes(
     linker, text = Asked(), "line\n" * lines
     work = None if instructions is None else Work(instructions)
     for again in range(3):
-        function = linker.function_for_one_call(text, work, 2, 1)
+        function = linker.function_for_one_call(text, work, Short())
         assert function is (len if is_linked and not again else None)
     assert linker.asked == [text] * is_linked
     linker.cache_clear()
-    assert linker.function_for_one_call(text, work, 2) is (len if is_linked else None)
-    assert linker.function_for_one_call("another", Work(1), 2) is len
+    assert linker.function_for_one_call(text, work, Short()) is (len if is_linked else None)
+    assert linker.function_for_one_call("another", Work(1), Short()) is len
     linker.cache = CompileCache(tmp_path)
-    assert linker.function_for_one_call("a third", Work(1), 2) is None
+    assert linker.function_for_one_call("a third", Work(1), Short()) is None
 
 
 def test_a_while_loop_is_left_when_passes_would_have_been_done(
@@ -954,3 +980,35 @@ def test_a_while_loop_is_left_when_passes_would_have_been_done(
     assert [linker.parts("line\n" * lines) for lines in (0, 100, 1000)] == [6, 19, 131]
     monkeypatch.setattr(python_calls, "PART", 10**12)
     assert linker.parts("line\n") == 1
+
+
+def test_operands_lie_anywhere() -> None:
+    def f(c: Any, x: Any, xs: Any) -> Any:
+        return tnf.scan(lambda c, row: (c * 0.5 + row @ x, c.sum()), c, xs)
+
+    rng = np.random.default_rng(3)
+    whole = rng.random((9, 6)), rng.random((6, 10)), rng.random((8, 18))
+    program = tnf.compile(f, np.ones(5), np.ones((6, 5)), np.ones((4, 6)))
+    executor = tnf.GraphExecutor("K", compiled=True)
+    for c, x, xs in (
+        (whole[0][::2, 1], whole[1][:, ::2], whole[2][::2, ::3]),
+        (whole[0][0, 4::-1], whole[1][::-1, :5], np.asfortranarray(whole[2][:4, :6])),
+        (np.broadcast_to(whole[0][0, 0], (5,)), whole[1].T[:5].T, whole[2][:4, 6:12]),
+    ):
+        dense = [np.ascontiguousarray(each) for each in (c, x, xs)]
+        expected = executor.run(program, *dense)
+        actual = executor.run(program, c, x, xs)
+        for y, wanted in zip(tnf.tree.leaves(actual), tnf.tree.leaves(expected), strict=True):
+            assert y.tobytes() == wanted.tobytes()
+        assert all((each == one).all() for each, one in zip((c, x, xs), dense, strict=True))
+
+
+def test_loops_take_more_operands_than_ctypes_would() -> None:
+    def f(xs: Any) -> Any:
+        return tnf.fori_loop(0, 3, lambda i, c: [x + 1.0 for x in c], xs)
+
+    xs = [np.float64(number) for number in range(1100)]
+    program = tnf.compile(f, xs)
+    executor = tnf.GraphExecutor("K", compiled=True)
+    assert "# compiled" in str(executor.compile(program))
+    assert [float(y) for y in executor.run(program, xs)] == [float(x) + 3.0 for x in xs]

@@ -16,7 +16,7 @@ pytest.importorskip("llvmlite.binding")
 from tenferro.exec.llvm import array_function, ufunc_loops  # because of what they need
 from tenferro.exec.llvm.code import Code
 from tenferro.exec.llvm.host import VIEWS, HostCalls, Site
-from tenferro.exec.llvm.link import Linker
+from tenferro.exec.llvm.link import Linker, OfArrays
 from tenferro.types import DType, TensorSpec
 
 NAMES = ["%x", "%y", "%z"]
@@ -24,29 +24,37 @@ NAMES = ["%x", "%y", "%z"]
 
 @pytest.fixture(scope="module")
 def summed() -> Any:
-    """x + y into z, of the first two elements; y may have any strides."""
+    """x + y into z, of the first two elements; the number is the result, and negative where an exception is raised."""
     code = Code()
     for k in range(2):
         x, y = (code.load(name, k, DType.F64) for name in NAMES[:2])
         code.store(code.value(f"fadd double {x}, {y}"), "%z", k, DType.F64)
-    code.line("ret i64 0")
-    text = code.text("line", NAMES, is_internal=True)
-    text += array_function.entry(code, "line", NAMES, [0, 2])
-    return Linker().built_in(text, {}, False)
+    code.line("ret i64 %number")
+    text = code.text("line", NAMES, ["%number"], is_internal=True)
+    text += array_function.entry(code, "line", NAMES, ["%number"])
+    return Linker().function(text, OfArrays(), is_optimised=False)
 
 
 def test_dense_arrays_are_taken(summed: Any) -> None:
     x, y, z = np.array([1.0, 2.0]), np.array([0.5, 0.25]), np.zeros(2)
-    assert summed(x, y, z) is True
+    assert summed(x, y, z, 0) == 0
     assert z.tolist() == [1.5, 2.25]
-    wide = np.array([0.5, 0.25, 8.0])[::2]
-    assert summed(x, wide, z) is True  # of which the elements lie where they are asked for
-    assert z.tolist() == [1.5, 2.25]
-    x = np.array([[1.0], [2.0]])
-    assert summed(x, y, z) is True
+    y = np.array([[0.5], [2.0]])
+    assert summed(x, y, z, 0) == 0
+    assert z.tolist() == [1.5, 4.0]
 
 
-@pytest.mark.parametrize("position", [0, 2])
+@pytest.mark.parametrize("number", [0, 1, 255, 257, 2**40, 2**63 - 1])
+def test_numbers_come_and_go(summed: Any, number: int) -> None:
+    assert summed(np.ones(2), np.ones(2), np.zeros(2), number) == number
+
+
+def test_a_negative_number_is_an_exception(summed: Any) -> None:
+    with pytest.raises(SystemError, match="without setting an exception"):
+        summed(np.ones(2), np.ones(2), np.zeros(2), -1)
+
+
+@pytest.mark.parametrize("position", [0, 1, 2])
 def test_others_are_left_as_they_are(summed: Any, position: int) -> None:
     memory = np.zeros(64, np.uint8)
     begin = -memory.ctypes.data % 8 + 1
@@ -56,7 +64,7 @@ def test_others_are_left_as_they_are(summed: Any, position: int) -> None:
     for other in (gaps, unaligned, turned, np.float64(1.0), [1.0, 2.0], None):
         arrays: list[Any] = [np.ones(2), np.ones(2), np.zeros(2)]
         arrays[position] = other
-        assert summed(*arrays) is False
+        assert summed(*arrays, 0) is None
         assert position == 2 or not arrays[2].any()
     assert not gaps.any()
     assert not memory.any()
@@ -64,8 +72,9 @@ def test_others_are_left_as_they_are(summed: Any, position: int) -> None:
 
 def test_what_is_no_array_is_not_read(summed: Any) -> None:
     z = np.zeros(2)
-    for other in (np.float64(1.0), (1.0, 2.0), np.ma.ones(2)):
-        assert summed(np.ones(2), other, z) is False
+    for other in (np.float64(1.0), (1.0, 2.0), np.ma.ones(2), True, 1.0):
+        assert summed(np.ones(2), other, z, 0) is None
+        assert summed(np.ones(2), np.ones(2), z, other) is None
     assert not z.any()
 
 

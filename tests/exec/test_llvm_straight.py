@@ -351,7 +351,7 @@ def test_it_is_compiled_after_as_many_runs_as_is_said(monkeypatch: pytest.Monkey
     runs = schedule.later.after(schedule)
     assert runs > 2
     assert f"# the first of 100 steps that are compiled after {runs} runs" in str(schedule)
-    assert "define ptr @call" in executor.source(program, "llvm")
+    assert "define i64 @f(ptr %arguments)" in executor.source(program, "llvm")
     wanted = executor.run(program, x)
     calls, results = list[int](), [wanted]
     call = StraightFunction.__call__

@@ -16,7 +16,7 @@ from tenferro.exec.kernels.sums_of_products import DirectSums, SumOfProducts
 from tenferro.exec.kernels.windows import Window
 from tenferro.exec.llvm.code import NotCompiledError
 from tenferro.exec.llvm.first_call import Work
-from tenferro.exec.llvm.link import Linker, Processor, is_installed, processor
+from tenferro.exec.llvm.link import Linker, OfPointers, Processor, is_installed, processor
 from tenferro.exec.llvm.sums_of_products import CompiledSums, text_of, tile_of
 from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.resources import Resources
@@ -256,12 +256,12 @@ class Called:
         self.processor, self.has_one_for_now = vectors_of(4), has_one_for_now
         self.asked: list[tuple[Any, ...]] = []
 
-    def function_for_one_call(self, text: str, work: Work, pointers: int, numbers: int) -> Any:
-        self.asked.append(("now", text, work, pointers, numbers))
+    def function_for_one_call(self, text: str, work: Work, convention: Any) -> Any:
+        self.asked.append(("now", text, work, convention))
         return "for now" if self.has_one_for_now else None
 
-    def function(self, text: str, pointers: int, numbers: int) -> Any:
-        self.asked.append(("for good", text, pointers, numbers))
+    def function(self, text: str, convention: Any) -> Any:
+        self.asked.append(("for good", text, convention))
         return "for good"
 
 
@@ -277,8 +277,8 @@ def test_what_is_worth_compiling(has_one_for_now: bool) -> None:
     expected = ("for now" if has_one_for_now else "for good", 4)
     assert machine.function(sums(40, 4), 102) == expected
     (_, text, *asked), *later = linker.asked
-    assert asked == [Work(102 // 4 * 6), 3, 2]
-    assert later == ([] if has_one_for_now else [("for good", text, 3, 2)])
+    assert asked == [Work(102 // 4 * 6), OfPointers(3, 2)]
+    assert later == ([] if has_one_for_now else [("for good", text, OfPointers(3, 2))])
     # And 41 are three of 14, of which the last one begins earlier.
     assert machine.function(sums(41, 4), 100) == (expected[0], 3)
 

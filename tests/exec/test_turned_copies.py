@@ -275,11 +275,11 @@ def test_rows_are_turned_by_linked_functions_alone() -> None:
 class Noted(Linker):
     """A linker that notes what functions take."""
 
-    def _linked(self, text: str, pointers: int, numbers: int, *others: Any, **options: Any) -> Any:
+    def function(self, text: str, convention: Any, *options: Any) -> Any:
         (head,) = [line for line in text.splitlines() if line.startswith("define i64 @f(")]
-        assert (head.count("ptr"), head.count("i64 %")) == (pointers, numbers)
-        self.signature = pointers, numbers
-        return super()._linked(text, pointers, numbers, *others, **options)
+        self.signature = convention.pointers, convention.numbers
+        assert (head.count("ptr"), head.count("i64 %")) == self.signature
+        return super().function(text, convention, *options)
 
 
 @pytest.mark.skipif(max(LINKER.processor.lanes) < 4, reason="vectors are short")

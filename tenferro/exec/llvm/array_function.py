@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.exec.llvm.code import Code
+from tenferro.exec.llvm.code import Code, NotCompiledError
 
-__all__ = ["ENTRY", "addresses", "built_in", "entry", "knows_arrays"]
+__all__ = ["CALLER", "SHARED", "addresses", "built_in", "entry", "knows_arrays"]
 
-ENTRY = "call"
-"""The name of the function that Python calls."""
+CALLER = "tenferro_call_with_arrays"
+"""The function that Python calls, of the module `SHARED`."""
 DENSE = 0x0101
 """The flags of an array that is aligned and row-major."""
 FASTCALL = 0x0080
@@ -51,6 +51,67 @@ class _Method(ctypes.Structure):
     )
 
 
+SHARED = f"""declare void @Py_IncRef(ptr)
+declare ptr @PyCapsule_GetPointer(ptr, ptr)
+declare i64 @PyLong_AsLongLong(ptr)
+declare ptr @PyLong_FromLongLong(i64)
+@python.None = external global i8
+@python.int = external global i8
+@numpy.ndarray = external global i8
+define ptr @{CALLER}(ptr %self, ptr %arguments, i64 %count) nounwind {{
+start:
+  %function = call ptr @PyCapsule_GetPointer(ptr %self, ptr null)
+  %values = alloca i64, i64 %count
+  %is_any = icmp sgt i64 %count, 0
+  br i1 %is_any, label %argument, label %call
+argument:
+  %number = phi i64 [0, %start], [%following, %known]
+  %place = getelementptr ptr, ptr %arguments, i64 %number
+  %x = load ptr, ptr %place
+  %type.at = getelementptr i8, ptr %x, i64 {_Array.type.offset}
+  %type = load ptr, ptr %type.at
+  %is_array = icmp eq ptr %type, @numpy.ndarray
+  br i1 %is_array, label %array, label %other
+array:
+  %flags.at = getelementptr i8, ptr %x, i64 {_Array.flags.offset}
+  %flags = load i32, ptr %flags.at
+  %both = and i32 %flags, {DENSE}
+  %fits = icmp eq i32 %both, {DENSE}
+  br i1 %fits, label %dense, label %leave
+dense:
+  %data.at = getelementptr i8, ptr %x, i64 {_Array.data.offset}
+  %data = load i64, ptr %data.at
+  br label %known
+other:
+  %is_integer = icmp eq ptr %type, @python.int
+  br i1 %is_integer, label %integer, label %leave
+integer:
+  %small = call i64 @PyLong_AsLongLong(ptr %x)
+  br label %known
+known:
+  %value = phi i64 [%data, %dense], [%small, %integer]
+  %value.at = getelementptr i64, ptr %values, i64 %number
+  store i64 %value, ptr %value.at
+  %following = add i64 %number, 1
+  %more = icmp slt i64 %following, %count
+  br i1 %more, label %argument, label %call
+call:
+  %status = call i64 %function(ptr %values)
+  %has_raised = icmp slt i64 %status, 0
+  br i1 %has_raised, label %raised, label %done
+raised:
+  ret ptr null
+done:
+  %y = call ptr @PyLong_FromLongLong(i64 %status)
+  ret ptr %y
+leave:
+  call void @Py_IncRef(ptr @python.None)
+  ret ptr @python.None
+}}
+"""
+"""Looks at its arguments, and calls the function that a capsule holds with the address of their addresses and values."""
+
+
 @cache
 def knows_arrays() -> bool:
     """Whether arrays lie in memory as this module reads them."""
@@ -65,84 +126,81 @@ def knows_arrays() -> bool:
 
 
 def addresses() -> dict[str, int]:
-    """Addresses for the names in the text of `entry`."""
-    count = ctypes.cast(ctypes.pythonapi.Py_IncRef, ctypes.c_void_p).value
-    assert count is not None
-    return {
-        "Py_IncRef": count,
-        "python.True": id(True),
-        "python.False": id(False),
-        "numpy.ndarray": id(np.ndarray),
+    """Addresses for the names in the text of `SHARED`."""
+    functions = {
+        name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
+        for name in (
+            "Py_IncRef",
+            "PyCapsule_GetPointer",
+            "PyLong_AsLongLong",
+            "PyLong_FromLongLong",
+        )
     }
+    objects = {"python.None": id(None), "python.int": id(int), "numpy.ndarray": id(np.ndarray)}
+    return {name: value for name, value in (functions | objects).items() if value is not None}
 
 
-def entry(code: Code, function: str, pointers: Sequence[str], checked: Sequence[int]) -> str:
-    """A function of arrays that calls one of pointers to their elements, and gives True; False, having done nothing, if
-    an argument is no array or one that is not dense.
+def entry(
+    code: Code,
+    function: str,
+    pointers: Sequence[str],
+    numbers: Sequence[str] = (),
+    before: str = "",
+    after: str = "",
+) -> str:
+    """`@f`, which `CALLER` calls with the address of arguments, and which calls a function of pointers and numbers.
 
     Args:
-        checked: which arrays may have any strides.
+        before, after: lines around the call.
+
+    Raises:
+        NotCompiledError: NumPy's records of arrays have another layout.
     """
-    lines = [
-        "declare void @Py_IncRef(ptr)",
-        "@python.True = external global i8",
-        "@python.False = external global i8",
-        "@numpy.ndarray = external global i8",
-        f"define ptr @{ENTRY}(ptr %self, ptr %arguments, i64 %count) nounwind {{",
-    ]
-    for number in range(len(pointers)):
+    if not knows_arrays():
+        raise NotCompiledError("arrays lie in memory in another way than is known")
+    lines = list[str]()
+    for position, name in enumerate((*pointers, *numbers)):
+        kind = "ptr" if position < len(pointers) else "i64"
         lines += [
-            f"  %place{number} = getelementptr ptr, ptr %arguments, i64 {number}",
-            f"  %array{number} = load ptr, ptr %place{number}",
-            f"  %kind{number} = getelementptr i8, ptr %array{number}, i64 {_Array.type.offset}",
-            f"  %type{number} = load ptr, ptr %kind{number}",
-            f"  %is{number} = icmp eq ptr %type{number}, @numpy.ndarray",
-            f"  br i1 %is{number}, label %is_array{number}, label %leave",
-            f"is_array{number}:",
+            f"  {name}.at = getelementptr i64, ptr %arguments, i64 {position}",
+            f"  {name} = load {kind}, ptr {name}.at",
         ]
-        if number in checked:
-            lines += [
-                f"  %field{number} = getelementptr i8, ptr %array{number}, i64 {_Array.flags.offset}",
-                f"  %flags{number} = load i32, ptr %field{number}",
-                f"  %both{number} = and i32 %flags{number}, {DENSE}",
-                f"  %fits{number} = icmp eq i32 %both{number}, {DENSE}",
-                f"  br i1 %fits{number}, label %is_dense{number}, label %leave",
-                f"is_dense{number}:",
-            ]
-        lines += [
-            f"  %head{number} = getelementptr i8, ptr %array{number}, i64 {_Array.data.offset}",
-            f"  %data{number} = load ptr, ptr %head{number}",
-        ]
-    if code.areas:
-        whole = f"%data{list(pointers).index('%scratch')}"
-        lines.append(f"  %scratch = getelementptr i8, ptr {whole}, i64 0")
-    lines += [
-        code.call_of(function, [f"%data{number}" for number in range(len(pointers))], ()),
-        "  call void @Py_IncRef(ptr @python.True)",
-        "  ret ptr @python.True",
-        "leave:",
-        "  call void @Py_IncRef(ptr @python.False)",
-        "  ret ptr @python.False",
+    return "\n".join([
+        "define i64 @f(ptr %arguments) nounwind {",
+        *lines,
+        *([before] if before else []),
+        code.call_of(function, pointers, numbers),
+        *([after] if after else []),
+        "  ret i64 %status",
         "}",
         "",
-    ]
-    return "\n".join(lines)
+    ])  # fmt: skip
 
 
-def built_in(address: int, owner: Any) -> Callable[..., bool]:
-    """The built-in function at an address.
+def built_in(function: int, caller: int, owner: Any) -> Callable[..., int | None]:
+    """A function of arrays and integers: the number that `@f` gives, or None, having done nothing, if an argument is
+    something else, or an array that is not dense.
 
     Args:
+        function, caller: addresses of `@f` and of `CALLER`.
         owner: what the code lives as long as.
+
+    Raises:
+        Exception: what has been raised where `@f` gives a negative number.
     """
-    method = _Method(b"tenferro", address, FASTCALL, None)
-    return _new()(ctypes.addressof(method), (owner, method), None)
+    new_capsule, new_function = _makers()
+    method = _Method(b"tenferro", caller, FASTCALL, None)
+    capsule = new_capsule(function, None, None)
+    return new_function(ctypes.addressof(method), capsule, (owner, method))
 
 
 @cache
-def _new() -> Any:
-    """CPython's maker of built-in functions."""
-    prototype = ctypes.PYFUNCTYPE(
-        ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p
+def _makers() -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """CPython's makers of capsules and of built-in functions."""
+    pointer, value = ctypes.c_void_p, ctypes.py_object
+    capsule = ctypes.PYFUNCTYPE(value, pointer, pointer, pointer)
+    function = ctypes.PYFUNCTYPE(value, pointer, value, value)
+    return (
+        capsule(("PyCapsule_New", ctypes.pythonapi)),
+        function(("PyCFunction_NewEx", ctypes.pythonapi)),
     )
-    return prototype(("PyCFunction_NewEx", ctypes.pythonapi))

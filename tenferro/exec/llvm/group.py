@@ -20,7 +20,7 @@ from tenferro.exec.llvm.code import (
 from tenferro.exec.llvm.control import Emitter
 from tenferro.exec.llvm.first_call import Work
 from tenferro.exec.llvm.folding import BLOCK, CHAINED, CHAINS, cell_of
-from tenferro.exec.llvm.link import Linker
+from tenferro.exec.llvm.link import Linker, OfPointers
 from tenferro.exec.llvm.reduction import TOTALS, identity
 from tenferro.exec.llvm.tensor import Body, Memory, Store, Tensor
 from tenferro.exec.schedule import ExecInstruction, Tiles
@@ -101,11 +101,11 @@ class CompiledGroup:
             [Walk(x.shape, tuple([step // x.itemsize for step in x.strides])) for x in arrays]
         )
         text, scratch, work = self.text_of(walks, lead, over)
-        pointers = len(arrays) + len(self.op.totals) + 1
-        function = self.linker.function_for_one_call(text, work, pointers, numbers=2)
+        convention = OfPointers(len(arrays) + len(self.op.totals) + 1, 2)
+        function = self.linker.function_for_one_call(text, work, convention)
         if function is not None:
             return function, scratch, True
-        return self.linker.function(text, pointers, numbers=2), scratch, False
+        return self.linker.function(text, convention), scratch, False
 
     def text_of(
         self, walks: tuple[Walk, ...], lead: int, over: Pairs = ()

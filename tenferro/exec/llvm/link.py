@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from importlib.metadata import version
 from importlib.util import find_spec
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Protocol
 
 from tenferro.compile_cache import CompileCache
 from tenferro.exec.llvm import array_function, blas, gamma, python_calls
@@ -18,7 +19,17 @@ from tenferro.exec.llvm.code import LATE, Code
 from tenferro.exec.llvm.first_call import UNOPTIMISED, Work, for_first_call, passes, without_passes
 from tenferro.program import BoundedCache
 
-__all__ = ["Linker", "Processor", "is_installed", "module_of", "processor"]
+__all__ = [
+    "Convention",
+    "Linked",
+    "Linker",
+    "OfArrays",
+    "OfPointers",
+    "Processor",
+    "is_installed",
+    "module_of",
+    "processor",
+]
 
 
 OLDEST = 0, 45
@@ -111,9 +122,14 @@ def _machine(processor: Processor, level: int) -> Any:
 @cache
 def _add_symbols(module: Any) -> None:
     """Let LLVM know the addresses that a module of this package gives for names in texts."""
+    _add(module.addresses())
+
+
+def _add(symbols: Mapping[str, int]) -> None:
+    """Let LLVM know addresses for names in texts."""
     import llvmlite.binding as llvm  # because it is an extra
 
-    for name, address in module.addresses().items():
+    for name, address in symbols.items():
         llvm.add_symbol(name, address)
 
 
@@ -123,7 +139,9 @@ def _shared() -> Any:
     import llvmlite.binding as llvm  # because it is an extra
 
     machine = _machine(processor(), 0)
-    engine = _in_memory(machine.emit_object(_parsed(python_calls.SHARED, machine)))
+    module = _parsed(python_calls.SHARED, machine)
+    module.link_in(_parsed(array_function.SHARED, machine))
+    engine = _in_memory(machine.emit_object(module))
     for name in (python_calls.CHECK, python_calls.CALL):
         llvm.add_symbol(name, engine.get_function_address(name))
     return engine
@@ -140,6 +158,40 @@ def _in_memory(code: bytes) -> Any:
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     return engine
+
+
+class Convention(Protocol):
+    """How `@f` of a text is called."""
+
+    def linked(self, engine: Any) -> Callable[..., Any]:
+        """The function of linked code."""
+        ...
+
+
+@dataclass(frozen=True)
+class OfPointers:
+    """`@f` takes pointers, then numbers, and gives a number; it is called without the interpreter's lock."""
+
+    pointers: int
+    numbers: int = 0
+
+    def linked(self, engine: Any) -> Linked:
+        """The function of linked code."""
+        kinds = [*[ctypes.c_void_p] * self.pointers, *[ctypes.c_int64] * self.numbers]
+        prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *kinds)
+        return Linked(prototype(engine.get_function_address("f")), engine)
+
+
+@dataclass(frozen=True)
+class OfArrays:
+    """`@f` takes the address of what arrays and integers are; it is called with the interpreter's lock, and what it
+    raises is raised.
+    """
+
+    def linked(self, engine: Any) -> Callable[..., int | None]:
+        """The function of linked code."""
+        caller = _shared().get_function_address(array_function.CALLER)
+        return array_function.built_in(engine.get_function_address("f"), caller, engine)
 
 
 class Linked:
@@ -177,23 +229,28 @@ class Linker:
         return processor()
 
     def function(
-        self, text: str, pointers: int, numbers: int = 0, has_lock: bool = False
-    ) -> Callable[..., int]:
-        """`@f` of a text: from pointers and numbers to a number.
-
-        Args:
-            has_lock: it is called with the interpreter's lock, and what it raises is raised.
-        """
-        return self.functions.get(text, lambda: self._linked(text, pointers, numbers, has_lock))
-
-    def function_for_one_call(
         self,
         text: str,
-        work: Work | None,
-        pointers: int,
-        numbers: int = 0,
-        has_lock: bool = False,
-    ) -> Callable[..., int] | None:
+        convention: Convention,
+        symbols: Mapping[str, int] = MappingProxyType({}),
+        is_optimised: bool = True,
+    ) -> Callable[..., Any]:
+        """`@f` of a text.
+
+        Args:
+            symbols: addresses that the text names.
+            is_optimised: whether LLVM's passes are run.
+        """
+
+        def linked() -> Callable[..., Any]:
+            _add(symbols)
+            return convention.linked(self._engine(text, is_optimised))
+
+        return self.functions.get(text, linked)
+
+    def function_for_one_call(
+        self, text: str, work: Work | None, convention: Convention
+    ) -> Callable[..., Any] | None:
         """The same without LLVM's passes: it is linked in a fraction of their time, is slower, and gives the same bits.
 
         Args:
@@ -211,28 +268,7 @@ class Linker:
         plain = for_first_call(text, work, max(self.processor.lanes))
         if plain is None:
             return None
-        return self._linked(plain, pointers, numbers, has_lock, is_optimised=False)
-
-    def built_in(
-        self, text: str, symbols: Mapping[str, int], is_optimised: bool
-    ) -> Callable[..., Any]:
-        """`array_function.ENTRY` of a text, as a function of arrays.
-
-        Args:
-            symbols: addresses that the text names.
-        """
-
-        def linked() -> Callable[..., Any]:
-            import llvmlite.binding as llvm  # because it is an extra
-
-            for name, address in symbols.items():
-                llvm.add_symbol(name, address)
-            engine = self._engine(text, is_optimised)
-            return array_function.built_in(
-                engine.get_function_address(array_function.ENTRY), engine
-            )
-
-        return self.functions.get(text, linked)
+        return convention.linked(self._engine(plain, is_optimised=False))
 
     def parts(self, text: str) -> int:
         """After how many parts of a while loop, without LLVM's passes, it has taken longer than these would."""
@@ -242,16 +278,6 @@ class Linker:
         """Forget every function that nothing else holds."""
         self.functions.clear()
         self._asked_for.clear()
-
-    def _linked(
-        self, text: str, pointers: int, numbers: int, has_lock: bool, is_optimised: bool = True
-    ) -> Callable[..., int]:
-        engine = self._engine(text, is_optimised)
-        kinds = [*[ctypes.c_void_p] * pointers, *[ctypes.c_int64] * numbers]
-        prototype = ctypes.PYFUNCTYPE if has_lock else ctypes.CFUNCTYPE
-        plain = prototype(ctypes.c_int64, *kinds)(engine.get_function_address("f"))
-
-        return Linked(plain, engine)
 
     def _engine(self, text: str, is_optimised: bool = True) -> Any:
         """The engine of a text's machine code."""

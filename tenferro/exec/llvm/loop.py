@@ -17,7 +17,7 @@ from tenferro.exec.llvm.code import NotCompiledError
 from tenferro.exec.llvm.control import COMPILED, Emitter
 from tenferro.exec.llvm.first_call import Work
 from tenferro.exec.llvm.host import HostCalls, Kernels
-from tenferro.exec.llvm.link import Linker, Processor
+from tenferro.exec.llvm.link import Linker, OfArrays, Processor
 from tenferro.exec.llvm.loop_text import LoopText
 from tenferro.exec.llvm.places import results_in
 from tenferro.exec.llvm.python_calls import UNFINISHED, WHOLE
@@ -59,12 +59,12 @@ WHILE_TURNS = 100
 
 COMPILED_PER_CALL = 4
 """Instructions for each that is a call of the interpreter's kernel, below which a loop is interpreted."""
+LITTLE = 1 << 16
+"""Bytes of scratch that are new for each call, which takes less time than to look for idle ones."""
 MOST_LINES = 20_000
 """Of a text: LLVM takes up to half a millisecond for each."""
 SHARED_CALL = 400_000
 """Multiplications of a product from which OpenBLAS shares it between its threads."""
-MOST_POINTERS = 1000
-"""Of a function that is called from Python."""
 
 
 def cost_of(program: GraphProgram) -> float:
@@ -220,13 +220,17 @@ class CompiledLoop:
         self.written = written(op, inputs, prepare, self.host, linker.processor)
         self.outputs = op.output_types(self.inputs, GuardLog())
         self.following: CompiledLoop | None = None
-        self._function: Callable[..., int] | None = None
-        self._ahead: Ahead[Callable[..., int]] | None = None
+        self._first_carry = op.num_consts
+        self._first_xs = op.first_xs if isinstance(op, Scan) else len(inputs)
+        self._function: Callable[..., int | None] | None = None
+        self._ahead: Ahead[Callable[..., int | None]] | None = None
         is_shared = self.written.largest_call >= SHARED_CALL
         # Threads that small products do not need would wait for the next turn by spinning.
         threads = kernels.resources.workers.count
         self.blas_threads = threads if is_shared else 1
         self._has_threads = threads > 1
+        self._calls_blas = blas.PREFIX in self.text
+        self._needs_little = not self._calls_blas and self.written.scratch <= LITTLE
 
     def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
         """The last carry, then the stacked outputs of the iterations.
@@ -234,26 +238,37 @@ class CompiledLoop:
         Args:
             into: for each result the bytes that it is written to, or None for memory of its own.
         """
-        op = self.op
-        operands = [np.ascontiguousarray(x).reshape(x.shape) for x in arrays]
-        first = op.first_xs if isinstance(op, Scan) else len(operands)
-        inits = operands[op.num_consts : first]
-        results = results_in(self.outputs, into)
-        for y, x in zip(results, inits, strict=False):
-            np.copyto(y, x)
-        carry, stacks = results[: len(inits)], results[len(inits) :]
-        constants = self.written.constants
-        every = [*operands[: op.num_consts], *carry, *operands[first:], *stacks, *constants]
-        with self._blas(), self.memory.scratch([self.written.scratch]) as (scratch,):
-            pointers = [*[x.ctypes.data for x in [*every, scratch]], self.host.address]
-            function = self._function or self._first_function()
-            parts = WHOLE if function is self._function else self.linker.parts(self.text)
-            following, self.following = self.following, None
-            if following is not None:
-                following.compile_ahead()
-            while function(*pointers, parts) == UNFINISHED:
-                function, parts = self._last_function(), WHOLE
+        first, last, written = self._first_carry, self._first_xs, self.written
+        results = results_in(self.outputs, into, arrays[first:last])
+        carry, stacks = results[: last - first], results[last - first :]
+        operands = (*arrays[:first], *carry, *arrays[last:], *stacks, *written.constants)
+        function = self._function or self._first_function()
+        parts = WHOLE if function is self._function else self.linker.parts(self.text)
+        following, self.following = self.following, None
+        if following is not None:
+            following.compile_ahead()
+        if self._needs_little:
+            self._run(function, operands, np.empty(written.scratch, np.uint8), parts)
+        else:
+            with self._blas(), self.memory.scratch([written.scratch]) as (scratch,):
+                self._run(function, operands, scratch, parts)
         return results[0] if len(results) == 1 else tuple(results)
+
+    def _run(
+        self,
+        function: Callable[..., int | None],
+        operands: Sequence[Any],
+        scratch: Any,
+        parts: int,
+    ) -> None:
+        """Run all turns, with another function from where the first one has done its parts."""
+        beside = scratch, self.host.address
+        status = function(*operands, *beside, parts)
+        if status is None:  # because an operand is not dense
+            operands = [np.ascontiguousarray(x).reshape(np.shape(x)) for x in operands]
+            status = function(*operands, *beside, parts)
+        while status == UNFINISHED:
+            status = self._last_function()(*operands, *beside, WHOLE)
 
     @property
     def text(self) -> str:
@@ -261,28 +276,25 @@ class CompiledLoop:
         return self.written.text
 
     def _blas(self) -> AbstractContextManager[None]:
-        if blas.PREFIX not in self.text:
-            return nullcontext()
-        return SCIPYS.several(self.blas_threads)
+        return SCIPYS.several(self.blas_threads) if self._calls_blas else nullcontext()
 
     def compile_ahead(self) -> None:
         """Compile the first call's code in a thread, where the executor has several."""
         if self._has_threads and self._function is None and self._ahead is None:
             self._ahead = Ahead(self._compiled)
 
-    def _first_function(self) -> Callable[..., int]:
+    def _first_function(self) -> Callable[..., int | None]:
         ahead, self._ahead = self._ahead, None
         return self._compiled() if ahead is None else ahead.value()
 
-    def _compiled(self) -> Callable[..., int]:
+    def _compiled(self) -> Callable[..., int | None]:
         """A function for one call, where that pays, or the one that is kept."""
-        text, pointers, work = self.text, self.written.pointers, self.written.work
-        function = self.linker.function_for_one_call(text, work, pointers, 1, has_lock=True)
+        function = self.linker.function_for_one_call(self.text, self.written.work, OfArrays())
         return function or self._last_function()
 
-    def _last_function(self) -> Callable[..., int]:
+    def _last_function(self) -> Callable[..., int | None]:
         """The one that is kept."""
-        self._function = self.linker.function(self.text, self.written.pointers, 1, has_lock=True)
+        self._function = self.linker.function(self.text, OfArrays())
         return self._function
 
 
@@ -339,15 +351,11 @@ def written(
         raise NotCompiledError(
             f"{op.name}: {len(code.lines)} lines of text, more than {MOST_LINES}, would take long to compile"
         )
-    if len(every) > MOST_POINTERS:
-        raise NotCompiledError(
-            f"{op.name}: more than {MOST_POINTERS} operands and results are not compiled"
-        )
     numbers = ["%parts"]
     text = code.text("loop", every, numbers, is_internal=True)
     text += python_calls.entry(code, every, numbers) + code.lanes_text()
     constants = [array for _, array in body.constants]
-    return LoopText(text, len(every), constants, body.scratch_bytes, work, code.largest_call)
+    return LoopText(text, constants, body.scratch_bytes, work, code.largest_call)
 
 
 def _in_registers(body: Body, carry: Sequence[Memory]) -> tuple[list[Memory], Callable[[], None]]:

@@ -14,9 +14,8 @@ class LoopText(NamedTuple):
     """A loop, or a strip of it, as LLVM's text.
 
     Attributes:
-        text: of a function of operands, results, constants and scratch, and of one number: after how many parts a while
+        text: of a function of operands, results, constants and scratch, and of a last number: after how many parts a while
             loop is left, or the first index of a strip.
-        pointers: how many the function takes.
         constants: large ones.
         scratch: bytes.
         work: of a call, if that is known.
@@ -24,7 +23,6 @@ class LoopText(NamedTuple):
     """
 
     text: str
-    pointers: int
     constants: Sequence[Any]
     scratch: int
     work: Work | None

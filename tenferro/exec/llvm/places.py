@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -13,15 +12,28 @@ from tenferro.types import TensorSpec
 __all__ = ["results_in"]
 
 
-def results_in(specs: Sequence[TensorSpec], places: Sequence[Any] | None) -> list[Any]:
+def results_in(
+    specs: Sequence[TensorSpec], places: Sequence[Any] | None, inits: Sequence[Any] = ()
+) -> list[Any]:
     """Row-major arrays of these types.
 
     Args:
         places: for each the bytes that it lies in, or None for memory of its own.
+        inits: the values of the first ones.
     """
-    return [
+    if not places:
+        results = [
+            x.copy() if type(x) is np.ndarray else np.array(x, spec.dtype.dtype)
+            for x, spec in zip(inits, specs, strict=False)
+        ]
+        results += [np.empty(spec.shape, spec.dtype.dtype) for spec in specs[len(inits) :]]
+        return results
+    results = [
         np.empty(spec.shape, spec.dtype.dtype)
         if memory is None
         else np.ndarray(spec.shape, spec.dtype.dtype, memory)
-        for spec, memory in zip(specs, places or repeat(None), strict=False)
+        for spec, memory in zip(specs, places, strict=True)
     ]
+    for y, x in zip(results, inits, strict=False):
+        np.copyto(y, x)
+    return results

@@ -10,7 +10,8 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 
-from tenferro.exec.llvm.code import Code, Index, arguments
+from tenferro.exec.llvm import array_function
+from tenferro.exec.llvm.code import Code, Index
 
 __all__ = [
     "CALL",
@@ -65,14 +66,8 @@ define i64 @{CALL}(ptr %function, i64 %first, i64 %second) nounwind {{
   ret i64 %status
 }}
 """
-ENTRY = """declare ptr @PyEval_SaveThread()
+LOCK = """declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
-define i64 @f({arguments}) nounwind {{
-  %thread = call ptr @PyEval_SaveThread()
-{call}
-  call void @PyEval_RestoreThread(ptr %thread)
-  ret i64 %status
-}}
 """
 
 
@@ -86,8 +81,9 @@ def addresses() -> dict[str, int]:
 
 def entry(code: Code, pointers: Sequence[str], numbers: Sequence[str]) -> str:
     """`@f`, which is called with the interpreter's lock and runs `@loop` without it."""
-    call = code.call_of("loop", pointers, numbers)
-    return ENTRY.format(arguments=arguments(pointers, numbers), call=call)
+    before = "  %thread = call ptr @PyEval_SaveThread()"
+    after = "  call void @PyEval_RestoreThread(ptr %thread)"
+    return LOCK + array_function.entry(code, "loop", pointers, numbers, before, after)
 
 
 def check(code: Code) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from tenferro.exec.llvm import array_function, ufunc_loops
 from tenferro.exec.llvm.code import Flat, Index, NotCompiledError, memory_type
 from tenferro.exec.llvm.control import COMPILED
-from tenferro.exec.llvm.link import Linker, Processor
+from tenferro.exec.llvm.link import Linker, OfArrays, Processor
 from tenferro.exec.llvm.loop import MOST_LINES
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.exec.llvm.ufunc_loops import Loop, loop_of
@@ -78,7 +78,7 @@ class StraightFunction:
             for step in body.instructions
         ])  # fmt: skip
         self._one_by_one = Runner(body)
-        self._code: Callable[..., bool] | None = None
+        self._code: Callable[..., int | None] | None = None
 
     @property
     def text(self) -> str:
@@ -89,22 +89,22 @@ class StraightFunction:
         """The results."""
         code, text = self._code, self._text
         if code is None:
-            code = self.linker.built_in(text.text, text.symbols, self.is_optimised)
+            code = self.linker.function(text.text, OfArrays(), text.symbols, self.is_optimised)
             self._code = code
         results = [np.empty(shape, dtype) for shape, dtype in self._results]
         beside = self._constants
         if text.scratch_bytes:
             beside = (*beside, np.empty(text.scratch_bytes, np.uint8))
-        if not code(*arrays, *results, *beside):
+        if code(*arrays, *results, *beside) is None:
             results = self._in_another_order(code, arrays, beside)
         return results[0] if len(results) == 1 else results
 
     def _in_another_order(
-        self, code: Callable[..., bool], arrays: Sequence[Any], beside: Sequence[Any]
+        self, code: Callable[..., int | None], arrays: Sequence[Any], beside: Sequence[Any]
     ) -> list[Any]:
         if self._is_flat:
             results = [np.empty(shape, dtype, order="F") for shape, dtype in self._results]
-            if code(*[x.T for x in arrays], *[y.T for y in results], *beside):
+            if code(*[x.T for x in arrays], *[y.T for y in results], *beside) is not None:
                 return results
         return self._one_by_one(arrays)
 
@@ -145,8 +145,6 @@ class _Writer:
     """Writes the function of a schedule."""
 
     def __init__(self, body: ExecProgram, processor: Processor) -> None:
-        if not array_function.knows_arrays():
-            raise NotCompiledError("arrays lie in memory in another way than is known")
         self.schedule, self.types = body, body.types
         self.code = processor.code()
         self.body = Body(self.code)
@@ -177,11 +175,8 @@ class _Writer:
         code.line("ret i64 0")
         if len(code.lines) > MOST_LINES:
             raise NotCompiledError(f"more than {MOST_LINES} lines would take long to compile")
-        checked = [
-            number for number, slot in enumerate(body.input_slots) if self.types[slot].size > 1
-        ]
         text = code.text("line", names, is_internal=True)
-        text += array_function.entry(code, "line", names, checked) + code.lanes_text()
+        text += array_function.entry(code, "line", names) + code.lanes_text()
         return Text(text, self.symbols, self.body.scratch_bytes)
 
     # ---- values ------------------------------------------------------------------------------------

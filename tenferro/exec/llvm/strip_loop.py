@@ -18,7 +18,7 @@ from tenferro.exec.llvm.code import Index, NotCompiledError
 from tenferro.exec.llvm.control import Emitter
 from tenferro.exec.llvm.first_call import Work
 from tenferro.exec.llvm.host import Kernels
-from tenferro.exec.llvm.link import Linker, Processor
+from tenferro.exec.llvm.link import Linker, OfArrays, Processor
 from tenferro.exec.llvm.loop_text import LoopText
 from tenferro.exec.llvm.places import results_in
 from tenferro.exec.llvm.strips import Prepare, Strips, strip_of
@@ -92,7 +92,7 @@ def _written(
     text += python_calls.entry(code, every, ["%start"]) + code.lanes_text()
     constants = [array for _, array in body.constants]
     work = Work.of(code).times(strips.count)
-    return LoopText(text, len(every), constants, body.scratch_bytes, work, code.largest_call)
+    return LoopText(text, constants, body.scratch_bytes, work, code.largest_call)
 
 
 class StripLoop:
@@ -115,7 +115,7 @@ class StripLoop:
         self.strips, self.linker, self.resources = strips, linker, kernels.resources
         self.written = _written(strips, inputs, prepare, linker.processor)
         self.outputs = strips.whole_outputs(inputs)
-        self._function: Callable[..., int] | None = None
+        self._function: Callable[..., int | None] | None = None
 
     @property
     def text(self) -> str:
@@ -133,20 +133,21 @@ class StripLoop:
         Args:
             into: for each result the bytes that it is written to, or None for memory of its own.
         """
-        operands = [np.ascontiguousarray(x) for x in arrays]
         results = results_in(self.outputs, into)
-        addresses = [x.ctypes.data for x in (*operands, *results, *self.written.constants)]
+        operands = [
+            *[np.ascontiguousarray(x).reshape(x.shape) for x in arrays], *results,
+            *self.written.constants,
+        ]  # fmt: skip
         function = self._function or self._first_function()
         memory, strips, stop = self.resources.memory, self.strips, threading.Event()
 
         def take(first: int, last: int) -> None:
             with memory.scratch([self.written.scratch]) as (scratch,):
-                pointers = (*addresses, scratch.ctypes.data)
                 try:
                     for number in range(first, last):
                         if stop.is_set():
                             return
-                        function(*pointers, strips.start(number))
+                        function(*operands, scratch, strips.start(number))
                 except BaseException:
                     stop.set()
                     raise
@@ -154,11 +155,9 @@ class StripLoop:
         self.resources.workers.share(take, strips.count)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _first_function(self) -> Callable[..., int]:
+    def _first_function(self) -> Callable[..., int | None]:
         """One for this call only, where that pays, or the one that is kept."""
-        text, pointers = self.text, self.written.pointers
-        work = self.written.work
-        function = self.linker.function_for_one_call(text, work, pointers, 1, has_lock=True)
+        function = self.linker.function_for_one_call(self.text, self.written.work, OfArrays())
         if function is None:
-            function = self._function = self.linker.function(text, pointers, 1, has_lock=True)
+            function = self._function = self.linker.function(self.text, OfArrays())
         return function

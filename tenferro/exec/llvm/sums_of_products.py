@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from tenferro.exec.kernels.sums_of_products import SumOfProducts
 from tenferro.exec.llvm.code import Index, NotCompiledError, llvm_type
 from tenferro.exec.llvm.first_call import Work
-from tenferro.exec.llvm.link import Linker, Processor
+from tenferro.exec.llvm.link import Linker, OfPointers, Processor
 from tenferro.program import BoundedCache
 
 __all__ = ["CompiledSums", "text_of"]
@@ -46,8 +46,9 @@ class CompiledSums:
         if text is None:
             return None
         work = Work(multiplications // text.lanes * UNOPTIMISED_WORK)
-        function = self.linker.function_for_one_call(text.text, work, 3, numbers=2)
-        return function or self.linker.function(text.text, 3, numbers=2), text.tasks
+        convention = OfPointers(3, 2)
+        function = self.linker.function_for_one_call(text.text, work, convention)
+        return function or self.linker.function(text.text, convention), text.tasks
 
     def _written(self, sums: SumOfProducts) -> _Text | None:
         processor = self.linker.processor

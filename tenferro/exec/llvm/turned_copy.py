@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from tenferro.exec.llvm.code import Code, Index
-from tenferro.exec.llvm.link import Linked, Linker, Processor
+from tenferro.exec.llvm.link import Linked, Linker, OfPointers, Processor
 from tenferro.exec.runtime.turn import LINE, Turn, TurnedRows
 from tenferro.program import BoundedCache, CacheStats
 
@@ -61,7 +61,7 @@ class TurnedCopies:
         functions = [code, *[turn for turn, _ in linked]]
         text = rows_text(rows, operands, results, [tasks for _, tasks in linked])
         pointers = len(functions) + operands + results + 1 + len(linked)
-        driver = self.linker.function(text, pointers, numbers=2)
+        driver = self.linker.function(text, OfPointers(pointers, 2))
         addresses = [function.address for function in functions]
 
         def function(*arguments: int) -> int:
@@ -83,7 +83,7 @@ class TurnedCopies:
         if max(processor.lanes) < NARROWEST:
             return None
         counts, own = tasks_of(turn)
-        return self.linker.function(text_of(turn, processor), 2, numbers=2), prod(counts[:own])
+        return self.linker.function(text_of(turn, processor), OfPointers(2, 2)), prod(counts[:own])
 
 
 def tasks_of(turn: Turn) -> tuple[list[int], int]:
