@@ -50,10 +50,42 @@ def transcendental(n: Any, x: Any) -> Any:
     return y
 
 
+SENDERS, RECEIVERS = np.random.default_rng(0).integers(0, 10, (2, 30))
+WEIGHTS = np.random.default_rng(1).standard_normal((4, 4))
+
+
+def messages(n: Any, x: Any) -> Any:
+    """Three layers of a network on a graph: differences along edges, summed at each node."""
+    for _ in range(3):
+        along = n.tanh((x[SENDERS] - x[RECEIVERS]) @ WEIGHTS)
+        if n is np:
+            total = np.zeros_like(x)
+            np.add.at(total, RECEIVERS, along)
+        else:
+            total = tnf.at(tnf.zeros_like(x))[RECEIVERS].add(along)
+        x = x + total
+    return n.sum(x * x)
+
+
+def layers(n: Any, x: Any) -> Any:
+    """Softmax and normalisation of ten rows, sorted, four times."""
+    for _ in range(4):
+        y = n.exp(x - n.max(x, axis=1, keepdims=True))
+        y = y / n.sum(y, axis=1, keepdims=True)
+        mean = n.sum(y, axis=1, keepdims=True) / 4.0
+        x = n.sort(y - mean, axis=1)[:, ::-1] + x
+    return x
+
+
 CASES: dict[str, tuple[Callable[..., Any], Any]] = {
     "1,000 ops on float64[8]": (chain, np.full(8, 0.9)),
     "1,000 ops on float64[1000]": (chain, np.full(1000, 0.9)),
     "100 ops on one float64": (scalars, np.float64(0.3)),
+    "3 layers on a graph of 10 nodes": (messages, np.linspace(0, 1, 40).reshape(10, 4)),
+    "4 layers of softmax and sort on float64[10, 4]": (
+        layers,
+        np.linspace(0, 1, 40).reshape(10, 4),
+    ),
     "12 arithmetic ops on float64[4,000,000]": (arithmetic, np.full(4_000_000, 0.9)),
     "12 transcendental ops on float64[4,000,000]": (transcendental, np.full(4_000_000, 0.9)),
 }

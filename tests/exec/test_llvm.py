@@ -17,7 +17,7 @@ import tenferro as tnf
 from tenferro import errors
 from tenferro.compile_cache import CompileCache
 from tenferro.dims import GuardLog
-from tenferro.door import apply
+from tenferro.door import apply, apply_one
 from tenferro.exec import executor as native
 from tenferro.exec.llvm import link, python_calls
 from tenferro.exec.llvm import loop as compiled_loops
@@ -26,6 +26,7 @@ from tenferro.exec.llvm.first_call import Work
 from tenferro.exec.plan import group
 from tenferro.ops.control import Alternatives, ControlOp
 from tenferro.ops.dynamic import DynamicTruncate
+from tenferro.ops.indexing import Scatter
 from tenferro.types import flatten
 from tests.exec.compiled_loops import require_same_bits, run_as_written_and_optimised
 from tests.samples import SAMPLES
@@ -1012,3 +1013,26 @@ def test_loops_take_more_operands_than_ctypes_would() -> None:
     executor = tnf.GraphExecutor("K", compiled=True)
     assert "# compiled" in str(executor.compile(program))
     assert [float(y) for y in executor.run(program, xs)] == [float(x) + 3.0 for x in xs]
+
+
+@pytest.mark.parametrize("combiner", ["set", "add", "multiply"])
+def test_windows_that_overlap_are_combined_in_the_order_of_updates(combiner: str) -> None:
+    """Row by row of the updates, although a window's own axis comes first in them."""
+    op = Scatter((0,), (), (), (), (0,), 1, combiner)
+    rng = np.random.default_rng(7)
+    x, starts = (
+        rng.standard_normal(9),
+        np.array([[[3], [0], [4], [3], [5]], [[1], [0], [2], [1], [9]]]),
+    )
+    updates = rng.standard_normal((2, 4, 5)) * 1e8
+    program = tnf.compile(
+        lambda x, starts, updates: tnf.scan(
+            lambda c, each: (c * 0.5, apply_one(op, c, *each)), x, (starts, updates)
+        ),
+        x, starts, updates,
+    )  # fmt: skip
+    expected = tnf.GraphExecutor("K", compiled=False).run(program, x, starts, updates)
+    executor = tnf.GraphExecutor("K", compiled=True)
+    assert "# compiled" in str(executor.compile(program))
+    for y, wanted in zip(executor.run(program, x, starts, updates), expected, strict=True):
+        assert y.tobytes() == wanted.tobytes()

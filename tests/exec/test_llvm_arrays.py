@@ -154,7 +154,7 @@ def test_a_loop_is_given_what_numpy_gives_it(is_number: bool) -> None:
     code = Code()
     symbols = {"numpy.less": 1, "numpy.less.data": 2}
     loop = ufunc_loops.Loop("numpy.less", symbols, (DType.F64, DType.F64, DType.Bool))
-    ufunc_loops.call(code, loop, NAMES, 5, is_number)
+    ufunc_loops.call(code, loop, NAMES, [5], ufunc_loops.dense_steps(loop, is_number))
     steps = "i64 0, i64 0, i64 1" if is_number else "i64 8, i64 8, i64 1"
     assert code.globals == [
         f"@number0 = private constant [3 x i64] [{steps}]",
@@ -169,7 +169,8 @@ def test_a_loop_is_given_what_numpy_gives_it(is_number: bool) -> None:
         "@numpy.less.data = external global i8",
     ]
     code = Code()
-    ufunc_loops.call(code, loop._replace(symbols={"numpy.less": 1}), NAMES, 5, is_number)
+    steps = ufunc_loops.dense_steps(loop, is_number)
+    ufunc_loops.call(code, loop._replace(symbols={"numpy.less": 1}), NAMES, [5], steps)
     assert "ptr @numpy.less, ptr null, ptr @number1" in code.lines[0]
     assert list(code.declared) == ["numpy.less"]
     assert list(code.functions) == ["call_loop_3"]

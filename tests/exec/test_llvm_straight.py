@@ -12,10 +12,13 @@ import pytest
 import tenferro as tnf
 from tenferro.door import apply_one
 from tenferro.errors import BackendFailureError
+from tenferro.exec.interpreter import interpret
 from tenferro.exec.kernels import KERNELS
-from tenferro.exec.llvm import array_function, link
-from tenferro.exec.llvm.straight import StraightFunction, loop_of_step
+from tenferro.exec.kernels.indexing import SMALLEST_SUMS
+from tenferro.exec.llvm import array_function, link, numpy_sums
+from tenferro.exec.llvm.straight import VIEWS, StraightFunction, loop_of_step
 from tenferro.exec.plan import lines
+from tenferro.exec.plan.layouts import layouts_of
 from tenferro.exec.plan.lines import lines_of, period_of
 from tenferro.exec.schedule import ExecProgram, Straight
 from tenferro.extension import HostReferenceRuntime, apply
@@ -98,10 +101,10 @@ def require_same(program: GraphProgram, *arrays: Any, orders: Any = ("K", "F")) 
 )
 @pytest.mark.usefixtures("soon")
 def test_samples(card: Any, fast: float, orders: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of elementwise ops, each in a line with itself, on arrays that lie in memory in several ways: in either order,
+    """Of ops that lines hold, each in a line with itself, on arrays that lie in memory in several ways: in either order,
     once with LLVM's passes and once without.
     """
-    if not KERNELS[card].elementwise:
+    if not (KERNELS[card].elementwise or issubclass(card, (*VIEWS, *lines.MOVES))):
         return
     monkeypatch.setattr(lines, "FAST", fast)
     builder, inputs, outputs = GraphBuilder(), list[Any](), list[Any]()
@@ -147,8 +150,8 @@ def test_results_have_the_order_of_the_steps() -> None:
 @pytest.mark.usefixtures("soon")
 def test_lines_that_differ_in_a_number() -> None:
     def fn(x: Any) -> Any:
-        first = tnf.sum((x + tnf.sum(x)) * 2.0)
-        return tnf.sum((x + first) * 3.0)
+        first = tnf.prod((x + tnf.prod(x)) * 2.0)
+        return tnf.prod((x + first) * 3.0)
 
     program = tnf.compile(fn, X)
     schedule = later(tnf.GraphExecutor("K"), program)
@@ -209,7 +212,7 @@ def test_views_that_repeat_a_value_are_done_again_in_each_line() -> None:
     def fn(x: Any, b: Any) -> Any:
         row = tnf.broadcast_to(b, (3, 4))
         y = tnf.tanh(x + row) * 2.0
-        return tnf.sum(y), tnf.sin(y * row) - 1.0
+        return tnf.prod(y), tnf.sin(y * row) - 1.0
 
     program = tnf.compile(fn, X, b)
     schedule = later(tnf.GraphExecutor("K"), program)
@@ -264,7 +267,7 @@ def around(view: Any) -> Any:
             lambda y: apply_one(Reshape((4, 3)), y),
             ["Sin Multiply", "Cos Add Exp Multiply Subtract"],
         ),
-        (lambda y: y.T, ["Sin Multiply", "Cos Add", "Multiply Subtract"]),
+        (lambda y: y.T, ["Sin Multiply Cos Add", "Multiply Subtract"]),
         (lambda y: tnf.broadcast_to(y, (lines.LARGEST, 3, 4)), ["Sin Multiply", "Cos Add"]),
     ],
     ids=["of another shape", "turned", "large"],
@@ -330,6 +333,132 @@ def test_a_short_program_is_not_worth_it() -> None:
     assert schedule.later is not None
     assert schedule.later.after(schedule) == 0
     assert "compiled" not in str(schedule)
+
+
+# ---- what is not elementwise -----------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("soon")
+def test_what_moves_and_sums_elements_is_part_of_a_line() -> None:
+    i = np.array([2, 0, 2, 1])
+
+    def fn(x: Any, i: Any) -> Any:
+        rows = x[i] * 2.0
+        table = tnf.at(tnf.zeros((3, 4)))[i].add(rows[:, ::-1])
+        wide = tnf.concatenate([table, tnf.pad(x[:, 1:], ((0, 0), (0, 1)))], axis=1)
+        return tnf.sum(tnf.exp(-wide), axis=0), tnf.sort(wide, axis=1).max(axis=0), tnf.tril(x)
+
+    program = tnf.compile(fn, X, i)
+    schedule = later(tnf.GraphExecutor("K"), program)
+    (line, *others) = straight(schedule)
+    assert {"Gather", "Scatter", "Concatenate", "Pad", "ReduceSum", "Sort"} <= {*names(line)} | {
+        name for each in others for name in names(each)
+    }
+    assert require_same(program, X, i)
+    assert require_same(program, np.asfortranarray(X), i)
+    assert require_same(program, apart(X), i[::-1])
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float64", "complex64", "complex128", "int32", "uint8"]
+)
+@pytest.mark.usefixtures("soon")
+def test_sums_are_numpys(dtype: str) -> None:
+    """By rows, by columns and by both, of few terms and of many, of -0.0 alone, and of infinities."""
+    for shape, axes in (
+        ((1,), (0,)), ((7,), (0,)), ((128,), (0,)), ((129,), (0,)), ((1000,), (0,)), ((6, 128), (1,)),
+        ((6, 129), (1,)), ((129, 6), (0,)), ((9, 1), (0,)), ((1, 3, 1), (0,)), ((4, 1, 33), (0, 2)),
+        ((3, 40, 5), (0, 2)), ((6, 4, 5, 3), (1, 2)), ((5, 4, 3), (0, 1, 2)), ((4, 3), ()),
+    ):  # fmt: skip
+        x = RNG.standard_normal((2, *shape)) * 50
+        x = (x[0] + 1j * x[1] if dtype.startswith("c") else np.abs(x[0])).astype(dtype)
+        program = tnf.compile(lambda x: tnf.sum(x * 2, axis=axes) + 1, x)
+        require_same(program, x)
+        require_same(program, -np.zeros_like(x))
+        if x.dtype.kind == "f":
+            x[(-1,) * x.ndim] = np.inf
+            require_same(program, x)
+
+
+def test_sums_of_another_numpy_are_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lines_with_sums() -> int:
+        program = tnf.compile(lambda x: tnf.sum(x * 2.0 - 1.0, axis=1) * 3.0 + 1.0, X)
+        schedule = tnf.GraphExecutor("K", compiled=False).compile(program)
+        return sum(["ReduceSum" in [step.op.name for step in line.body] for line in lines_of(schedule)])  # fmt: skip
+
+    assert lines_with_sums() == 1
+    monkeypatch.setattr(numpy_sums, "start_of", lambda dtype: 1)
+    assert not numpy_sums.is_known.__wrapped__()
+    monkeypatch.setattr(numpy_sums, "is_known", lambda: False)
+    assert lines_with_sums() == 0
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_function_of_one_number_that_lies_backwards_is_a_step() -> None:
+    """NumPy's loop along such a vector may be another one, with other bits."""
+    x = np.float32([0.9945045])
+
+    def fn(x: Any) -> Any:
+        return tnf.cosh(tnf.lax.cummin(tnf.sin(x) * 2.0, axis=0, reverse=True)) + 1.0
+
+    program = tnf.compile(fn, x)
+    lines_with = [names(line) for line in straight(later(tnf.GraphExecutor("K"), program))]
+    assert not any(["Cosh" in each for each in lines_with])
+    for number in np.linspace(0.1, 3.0, 40, dtype="f4"):
+        require_same(program, number[None])
+
+
+@pytest.mark.usefixtures("soon")
+def test_what_may_lie_by_columns_is_not_moved_in_a_line() -> None:
+    """LAPACK's results do; so do those of functions of them, which have lines of their own."""
+    a = X @ X.T + np.eye(3)
+
+    def fn(a: Any) -> Any:
+        factor = tnf.linalg.cholesky(a * 2.0 + a) * 2.0
+        return tnf.exp(factor - 1.0), tnf.sum(factor, axis=0), factor[::-1] + 1.0
+
+    program = tnf.compile(fn, a)
+    executor = tnf.GraphExecutor("K")
+    for line in straight(later(executor, program)):
+        assert not {"ReduceSum", "Reverse"} & {*names(line)} or "Exp" not in names(line)
+    assert require_same(program, a)
+
+
+@pytest.mark.parametrize("size", [SMALLEST_SUMS - 1, SMALLEST_SUMS])
+@pytest.mark.usefixtures("soon")
+def test_many_additions_are_a_step(size: int) -> None:
+    """Because NumPy's kernel adds them up before it adds them."""
+    x, i = RNG.standard_normal(size), RNG.integers(0, 7, size)
+    program = tnf.compile(lambda x, i: tnf.at(tnf.ones(7))[i].add(x * 2.0 + 1.0) * 3.0 - 1.0, x, i)
+    names_of_lines = [names(line) for line in straight(later(tnf.GraphExecutor("K"), program))]
+    is_part = any(["Scatter" in each for each in names_of_lines])
+    assert is_part == (size < SMALLEST_SUMS)
+    assert require_same(program, x, i)
+
+
+def test_layouts_are_those_of_kernels() -> None:
+    x, i = np.zeros((3, 4)), np.array([1, 0])
+
+    def fn(x: Any, i: Any) -> Any:
+        return (
+            x + 1.0,
+            x.T,
+            x.T * 2.0,
+            x[:, 1:],
+            x[:, 1:] * 2.0,
+            x[i],
+            tnf.lax.cummax(x, 1, reverse=True),
+        )
+
+    schedule = tnf.GraphExecutor("K", compiled=False).compile(tnf.compile(fn, x, i))
+    layouts = layouts_of(schedule, lambda step: True)
+    results = interpret(schedule, [x, i])
+    for slot, y in zip(schedule.output_slots, results, strict=True):
+        assert (slot in layouts.rows) == y.flags.c_contiguous, schedule.types[slot]
+        assert (slot in layouts.columns) == (y.flags.f_contiguous and not y.flags.c_contiguous)
+    untried = layouts_of(schedule, lambda step: False)
+    assert untried.rows >= {*schedule.output_slots}
+    assert not untried.columns
 
 
 # ---- when ------------------------------------------------------------------------------------------

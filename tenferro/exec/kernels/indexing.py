@@ -23,7 +23,7 @@ from tenferro.ops.indexing import (
 )
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["ROWS"]
+__all__ = ["ROWS", "SMALLEST_SUMS"]
 
 SMALLEST_SUMS = 1 << 12
 """Elements of updates that are worth a product with a sparse matrix."""

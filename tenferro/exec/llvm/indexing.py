@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tenferro.exec.llvm import elementwise as el
@@ -92,7 +92,8 @@ def scatter(
     )
     sizes = {axis: updates.spec.shape[position] for axis, position in window.items()}
 
-    def one_window(batch: Indices) -> None:
+    def at_window(batch: Indices, write: Callable[[Sequence[Index]], None]) -> None:
+        """Write at where a window starts, if it fits."""
         starts: list[Index] = [0] * y.rank
         fits = None
         for number, axis in enumerate(op.scatter_dims_to_operand_dims):
@@ -107,28 +108,41 @@ def scatter(
         ):
             starts[axis] = batch[where - (where > op.index_vector_dim)]
 
-        def write() -> None:
+        if fits is None:
+            write(starts)
+        else:
+            code.branch(fits, lambda: write(starts), lambda: None)
+
+    def combine(starts: Sequence[Index], index: Indices) -> None:
+        """One update."""
+        position = [
+            code.add(starts[axis], index[window[axis]]) if axis in window else starts[axis]
+            for axis in range(y.rank)
+        ]
+        value = body.at(updates, index)
+        where = code.linear(position, y.shape)
+        if op.combiner != "set":
+            old = code.load(memory.pointer, where, y.dtype)
+            value = COMBINERS[op.combiner](code, op, y.dtype, [old, value])
+        code.store(value, memory.pointer, where, y.dtype)
+
+    def one_window(batch: Indices) -> None:
+        def write(starts: Sequence[Index]) -> None:
             def one(offset: Indices) -> None:
-                index = by_axes((*batch_axes, *window_axes), (*batch, *offset))
-                position = [
-                    code.add(starts[axis], index[window[axis]]) if axis in window else starts[axis]
-                    for axis in range(y.rank)
-                ]
-                value = body.at(updates, index)
-                where = code.linear(position, y.shape)
-                if op.combiner != "set":
-                    old = code.load(memory.pointer, where, y.dtype)
-                    value = COMBINERS[op.combiner](code, op, y.dtype, [old, value])
-                code.store(value, memory.pointer, where, y.dtype)
+                combine(starts, by_axes((*batch_axes, *window_axes), (*batch, *offset)))
 
             code.loops([updates.spec.shape[axis] for axis in window_axes], one)
 
-        if fits is None:
-            write()
-        else:
-            code.branch(fits, write, lambda: None)
+        at_window(batch, write)
 
-    code.loops([updates.spec.shape[axis] for axis in batch_axes], one_window)
+    def one_update(index: Indices) -> None:
+        batch = tuple([index[axis] for axis in batch_axes])
+        at_window(batch, lambda starts: combine(starts, index))
+
+    if [*batch_axes, *window_axes] == [*range(updates.spec.rank)]:
+        code.loops([updates.spec.shape[axis] for axis in batch_axes], one_window)
+    else:  # because windows may overlap
+        code.loops(updates.spec.shape, one_update)
     return [body.stored(memory)]
 
 

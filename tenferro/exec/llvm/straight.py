@@ -13,22 +13,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tenferro.exec.llvm import array_function, ufunc_loops
+from tenferro.exec.llvm import array_function, numpy_sums, ufunc_loops
 from tenferro.exec.llvm.code import Flat, Index, NotCompiledError, memory_type
 from tenferro.exec.llvm.control import COMPILED
 from tenferro.exec.llvm.link import Linker, OfArrays, Processor
 from tenferro.exec.llvm.loop import MOST_LINES
+from tenferro.exec.llvm.numpy_sums import sum_of
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.exec.llvm.ufunc_loops import Loop, loop_of
 from tenferro.exec.runner import Runner
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
+from tenferro.ops.elementwise import Imag, Real
+from tenferro.ops.structural import BroadcastInDim, ExtractDiag, Reshape, Reverse, Slice, Transpose
 from tenferro.types import TensorSpec
 
-__all__ = ["StraightFunction", "is_written", "loop_of_step"]
+__all__ = ["VIEWS", "StraightFunction", "is_written", "loop_of_step"]
+
+VIEWS = (BroadcastInDim, Reshape, Slice, Transpose, Reverse, ExtractDiag, Real, Imag)
+"""Ops of one operand whose result NumPy only sees in another way."""
 
 
 def is_written(step: ExecInstruction, operands: Sequence[TensorSpec]) -> bool:
-    """Whether an elementwise step is written element by element, with the interpreter's bits."""
+    """Whether a step is written element by element, with the interpreter's bits."""
     op: Any = step.op
     row = COMPILED[type(op)]
     if not row.is_exact or row.reason_for(op, operands):
@@ -74,7 +80,7 @@ class StraightFunction:
         self._constants = tuple([np.ascontiguousarray(x) for x in constants if not _is_one(x)])
         self._is_flat = not any([x.ndim > 1 for x in self._constants]) and all([
             step.is_ufunc or step.function is np.where
-            or (not step.is_elementwise and body.types[step.input_slots[0]].size == 1)
+            or (isinstance(step.op, BroadcastInDim | Reshape) and body.types[step.input_slots[0]].size == 1)
             for step in body.instructions
         ])  # fmt: skip
         self._one_by_one = Runner(body)
@@ -206,6 +212,12 @@ class _Writer:
             if kind == "loop":
                 for _, step in members:
                     self._loop(step)
+            elif kind == "whole":
+                for _, step in members:
+                    self._whole(step)
+            elif kind == "sum":
+                for _, step in members:
+                    self._sum(step)
             elif kind == "view" or prod(shape) == 1:
                 for _, step in members:
                     (result,) = self._elements(step, self.tensors)
@@ -218,11 +230,13 @@ class _Writer:
                 self.body.write(x, memory)
 
     def _kind(self, numbered: tuple[int, ExecInstruction]) -> tuple[str, tuple[int, ...]]:
-        """The way in which a step is written, and the shape of its result."""
+        """The way in which a step is written, and the shape of its result where it goes along with others."""
         _, step = numbered
         operands = [self.types[slot] for slot in step.input_slots]
-        if not step.is_elementwise:
+        if isinstance(step.op, VIEWS):
             return "view", ()
+        if not step.is_elementwise:
+            return "whole" if is_written(step, operands) else "sum", ()
         return ("element" if is_written(step, operands) else "loop"), step.output_types[0].shape
 
     def _elements(self, step: ExecInstruction, tensors: Any) -> Sequence[Tensor]:
@@ -230,6 +244,31 @@ class _Writer:
         op: Any = step.op
         operands = [tensors[slot] for slot in step.input_slots]
         return COMPILED[type(op)].write(self.body, op, operands, step.output_types)
+
+    def _whole(self, step: ExecInstruction) -> None:
+        """The results of a row, in memory."""
+        op: Any = step.op
+        row, body = COMPILED[type(op)], self.body
+        operands = [self.tensors[slot] for slot in step.input_slots]
+        for position, x in enumerate(operands):
+            if row.must_settle(position) and x.memory is None and not x.is_cheap:
+                operands[position] = body.settled(x)
+        body.target = self.targets.get(step.output_slots[0])
+        results = row.write(body, op, operands, step.output_types)
+        body.target = None
+        for slot, result in zip(step.output_slots, results, strict=True):
+            self._keep(slot, body.settled(result) if result.spec.size > 1 else result)
+
+    def _sum(self, step: ExecInstruction) -> None:
+        """Calls of NumPy's loops."""
+        op: Any = step.op
+        (x,), (y,) = step.input_slots, step.output_slots
+        total = sum_of(self.types[x], op.axes)
+        assert total is not None
+        self.symbols |= total.loop.symbols
+        result = self._memory(y)
+        numpy_sums.write(self.body, total, self.body.dense(self.tensors[x]), result)
+        self._keep(y, self.body.stored(result))
 
     def _loop(self, step: ExecInstruction) -> None:
         """NumPy's loop, from memory to memory."""
@@ -247,7 +286,8 @@ class _Writer:
                 self.body.write(self.tensors[each], memory)
             result = self._cell(y, len(memories))
         pointers = [memory.pointer for memory in (*memories, result)]
-        ufunc_loops.call(self.code, loop, pointers, y.size, is_number=not y.shape)
+        steps = ufunc_loops.dense_steps(loop, is_number=not y.shape)
+        ufunc_loops.call(self.code, loop, pointers, [y.size], steps)
         self._keep(slot, self.body.stored(result))
 
     def _cell(self, spec: TensorSpec, number: int) -> Memory:

@@ -16,7 +16,7 @@ import numpy as np
 from tenferro.exec.llvm.code import Code
 from tenferro.types import DType
 
-__all__ = ["Loop", "call", "loop_of"]
+__all__ = ["Loop", "call", "dense_steps", "loop_of"]
 
 
 class _Ufunc(ctypes.Structure):
@@ -77,19 +77,33 @@ def _loop(ufunc: np.ufunc, record: Any, position: int, dtypes: tuple[DType, ...]
     return Loop(name, symbols | ({f"{name}.data": data} if data else {}), dtypes)
 
 
-def call(code: Code, loop: Loop, pointers: Sequence[str], count: int, is_number: bool) -> None:
-    """Call a loop on dense elements.
+def dense_steps(loop: Loop, is_number: bool) -> list[int]:
+    """The bytes from element to element of dense operands and results.
+
+    Args:
+        is_number: whether the operands have rank 0, which NumPy gives no steps.
+    """
+    sizes = [dtype.itemsize for dtype in loop.dtypes]
+    return [0] * (len(sizes) - 1) + sizes[-1:] if is_number else sizes
+
+
+def call(
+    code: Code, loop: Loop, pointers: Sequence[str], counts: Sequence[int], steps: Sequence[int]
+) -> None:
+    """Call a loop.
 
     Args:
         pointers: of operands, then of the result.
-        is_number: whether the operands have rank 0, which NumPy gives no steps.
+        counts: of elements; of a ufunc of arrays, of rows first.
+        steps: the bytes from element to element; of a ufunc of arrays, from row to row first.
     """
     arity = len(pointers)
-    sizes = [dtype.itemsize for dtype in loop.dtypes]
-    steps = [0] * (arity - 1) + sizes[-1:] if is_number else sizes
-    numbers = ", ".join([f"i64 {step}" for step in steps])
-    places = code.constant(f"[{arity} x i64]", f"[{numbers}]")
-    length = code.constant("[1 x i64]", f"[i64 {count}]")
+    places, length = (
+        code.constant(
+            f"[{len(numbers)} x i64]", f"[{', '.join([f'i64 {number}' for number in numbers])}]"
+        )
+        for numbers in (steps, counts)
+    )
     code.declared[loop.name] = f"declare void @{loop.name}(ptr, ptr, ptr, ptr)"
     data = "null"
     if len(loop.symbols) > 1:

@@ -1,23 +1,51 @@
 """Lines: consecutive steps on few elements that LLVM compiles as one, with the bits that the steps give.
 
-A line holds elementwise steps with compiled rows that are exact, and ufuncs, whose loops are called; and views along
-which a value repeats itself, which it does again. All values have an order that is known, if the arguments have one.
+A line holds steps with compiled rows that are exact, elementwise or not, and ufuncs, whose loops are called; and views,
+which it does again. All values of a line lie row by row, if its arguments do. One that is elementwise may lie column by
+column as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from math import ceil
 from typing import Any, Protocol
 
 import numpy as np
 
-from tenferro.exec.llvm.straight import is_written, loop_of_step
-from tenferro.exec.plan.alias import may_view
+from tenferro.exec.kernels.indexing import SMALLEST_SUMS
+from tenferro.exec.llvm.numpy_sums import sum_of
+from tenferro.exec.llvm.straight import VIEWS, is_written, loop_of_step
+from tenferro.exec.plan.layouts import layouts_of
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
-from tenferro.ops.elementwise import Imag, Real
-from tenferro.ops.structural import BroadcastInDim, ExtractDiag, Reshape, Reverse, Transpose
+from tenferro.ops.extension import Extension
+from tenferro.ops.indexing import DynamicSlice, DynamicUpdateSlice, Gather, Scatter
+from tenferro.ops.reduction import (
+    ArgMax,
+    ArgMin,
+    CumMax,
+    CumMin,
+    ReduceAnd,
+    ReduceMax,
+    ReduceMin,
+    ReduceOr,
+    ReduceSum,
+    Sort,
+    TopK,
+)
+from tenferro.ops.structural import (
+    BroadcastInDim,
+    Concatenate,
+    EmbedDiag,
+    ExtractDiag,
+    Pad,
+    Reshape,
+    Reverse,
+    Tril,
+    Triu,
+)
 
 __all__ = ["Compilable", "Line", "lines_of", "runs_until_paid", "text_key"]
 
@@ -34,6 +62,13 @@ LONGEST_PERIOD, MOST = 120, 0.9
 """Steps after which a schedule repeats itself, and the part of it that does."""
 CALL = 0.35
 """Microseconds of a call of NumPy, beside its work."""
+CALLS: Mapping[type, float] = {
+    BroadcastInDim: 4.0, Reverse: 1.5, ExtractDiag: 4.0, Concatenate: 1.0, Pad: 1.0, EmbedDiag: 8.0,
+    Tril: 1.5, Triu: 1.5, DynamicSlice: 3.0, DynamicUpdateSlice: 3.0, Gather: 8.0, Scatter: 30.0,
+    ReduceMax: 1.0, ReduceMin: 1.0, ReduceAnd: 1.0, ReduceOr: 1.0, ReduceSum: 1.5, CumMax: 1.5, CumMin: 1.5,
+    Sort: 3.0, TopK: 9.0,
+}  # fmt: skip
+"""The same of kernels that are several calls, or slow ones."""
 WORK = 3000
 """Elements that NumPy computes in a microsecond, and a line does not carry to the cache and back."""
 LINE = 0.35, 0.12
@@ -46,8 +81,9 @@ PRICE = 4000.0, 50.0
 """Microseconds that LLVM takes for a line, and for each of its steps."""
 PRICE_OF_PASSES = 9000.0, 300.0
 """The same for its passes."""
-TURNING = (Transpose, Reverse, ExtractDiag, Real, Imag)
-"""Views of other steps from element to element."""
+MOVES = (Concatenate, Pad, EmbedDiag, Tril, Triu, DynamicSlice, DynamicUpdateSlice, Gather, Scatter,
+         ReduceMax, ReduceMin, ReduceAnd, ReduceOr, ArgMax, ArgMin, CumMax, CumMin, Sort, TopK)  # fmt: skip
+"""Ops that are not elementwise, whose results are elements of their operands, or the places of those."""
 
 
 @dataclass(frozen=True)
@@ -58,26 +94,32 @@ class Line:
         numbers: of the steps.
         views: those of the views among them.
         body: the steps, with the views that they read.
+        left_out: ops of the views that nothing else reads.
         takes, gives: slots.
     """
 
     numbers: tuple[int, ...]
     views: tuple[int, ...]
     body: tuple[ExecInstruction, ...]
+    left_out: tuple[type, ...]
     takes: tuple[int, ...]
     gives: tuple[int, ...]
 
     @property
     def saves(self) -> float:
         """Microseconds of a run, by estimate."""
-        elements = sum([step.output_types[0].size for step in self.body if step.is_elementwise])
+        steps = [step for step in self.body if not isinstance(step.op, VIEWS)]
+        elements = sum([step.output_types[0].size for step in steps])
+        calls = sum([CALLS.get(type(step.op), CALL) for step in steps])
+        views = sum([CALLS.get(op, CALL) for op in self.left_out])
         call, result = LINE
-        return CALL * len(self.numbers) + elements / WORK - call - result * len(self.gives)
+        return calls + views + elements / WORK - call - result * len(self.gives)
 
     @property
     def is_optimised(self) -> bool:
         """Whether LLVM's passes are worth their time."""
-        written = sum([step.output_types[0].size for step in self.body if step.is_elementwise])
+        steps = [step for step in self.body if not isinstance(step.op, VIEWS)]
+        written = sum([step.output_types[0].size for step in steps])
         return written * UNOPTIMISED > FAST * self.saves
 
     @property
@@ -130,23 +172,29 @@ def lines_of(program: ExecProgram) -> list[Line]:
     return [line for line in finder.lines() if len(line.numbers) > 1]
 
 
+class Needs(Enum):
+    """How the arrays of a line have to lie, for a step of it."""
+
+    NOTHING = 0
+    ROWS = 1
+    EITHER = 2
+
+
 class _Finder:
     """Looks for lines.
 
     Attributes:
-        spread: slots that are not dense, because a value repeats itself.
-        views: steps that give those, and others of one element, by the slot that they make.
-        turned: slots that are seldom dense, because axes are in another order.
+        rows, columns, apart: slots that lie row by row, column by column, or as vectors of one element with another step,
+            as far as is known.
+        unknown: the results of extensions, and what is elementwise made of them, which may lie in either way.
+        views: steps that a line can do again, by the slot that they make.
     """
 
     def __init__(self, program: ExecProgram) -> None:
         self.program, self.types = program, program.types
         self.views: dict[int, ExecInstruction] = {}
-        self.turned: set[int] = set()
-        self.spread = {
-            slot for slot, value in program.constants.items()
-            if value.size > 1 and not value.flags.c_contiguous
-        }  # fmt: skip
+        self.rows, self.columns, self.apart = layouts_of(program, self._is_tried)
+        self.unknown: set[int] = set()
         self.readers: dict[int, list[int]] = {slot: [-1] for slot in program.output_slots}
         for number, step in enumerate(program.instructions):
             for slot in step.input_slots:
@@ -155,17 +203,20 @@ class _Finder:
     def lines(self) -> Iterator[Line]:
         """One after the other."""
         numbers, views = list[int](), list[int]()
+        needs = set[Needs]()
         for number, step in enumerate(self.program.instructions):
+            self._pass_on(step)
             if self._is_view(step):
                 self.views[step.output_slots[0]] = step
                 views.append(number)
-            elif self._belongs(step):
-                numbers.append(number)
-            else:
-                if isinstance(step.op, TURNING):
-                    self.turned.update(step.output_slots)
+                continue
+            its = self._needs(step)
+            if its is None or {*needs, its} == {Needs.ROWS, Needs.EITHER}:
                 yield from self._cut(numbers, views)
-                numbers, views = [], []
+                numbers, views, needs = [], [], set()
+            if its is not None:
+                numbers.append(number)
+                needs.update([its] if its is not Needs.NOTHING else [])
         yield from self._cut(numbers, views)
 
     def _cut(self, numbers: Sequence[int], views: Sequence[int]) -> Iterator[Line]:
@@ -185,38 +236,87 @@ class _Finder:
             self.types[slot].is_static and 0 < self.types[slot].size <= LARGEST for slot in slots
         ])  # fmt: skip
 
+    def _is_tried(self, step: ExecInstruction) -> bool:
+        is_any = step.is_elementwise or isinstance(step.op, (*VIEWS, *MOVES))
+        return is_any and self._is_few((*step.input_slots, *step.output_slots))
+
+    def _pass_on(self, step: ExecInstruction) -> None:
+        """Note results that may lie in either way."""
+        passes_on = step.is_elementwise or isinstance(step.op, VIEWS)
+        is_read = not self.unknown.isdisjoint(step.input_slots)
+        if isinstance(step.op, Extension) or (passes_on and is_read):
+            self.unknown.update([slot for slot in step.output_slots if self.types[slot].rank > 1])
+
     def _is_view(self, step: ExecInstruction) -> bool:
         """Whether a step is a view that a line can do again."""
-        if not isinstance(step.op, BroadcastInDim | Reshape) or step.places:
+        if not isinstance(step.op, VIEWS) or step.places:
             return False
         if not self._is_few((*step.input_slots, *step.output_slots)):
             return False
-        (y,) = step.output_slots
-        if self.types[y].size == 1:
-            return True
-        if isinstance(step.op, Reshape):
-            return False
-        self.spread.add(y)
-        return True
+        # A value that lies column by column is an operand of lines that do.
+        return not isinstance(step.op, Reshape) or step.output_slots[0] not in self.columns
 
-    def _belongs(self, step: ExecInstruction) -> bool:
-        """Whether a step can be part of a line."""
-        if not step.is_elementwise or len(step.output_slots) != 1 or may_view(step):
-            return False
+    def _needs(self, step: ExecInstruction) -> Needs | None:
+        """How arrays have to lie so that a step can be part of a line; None where it cannot."""
         if not self._is_few((*step.input_slots, *step.output_slots)):
-            return False
-        if not self.turned.isdisjoint(step.input_slots):
-            return False
+            return None
         operands = [self.types[slot] for slot in step.input_slots]
-        (y,) = step.output_types
-        is_ufunc = step.is_ufunc or step.function is np.where
-        dense = [slot for slot in step.input_slots if slot not in self.spread]
-        if len(dense) < len(operands) and not (
-            is_ufunc and is_written(step, operands)
-            and any([self.types[slot].shape == y.shape for slot in dense])
-        ):  # fmt: skip
-            return False  # because NumPy's choice of an order, and of a loop, depends on strides
-        return is_written(step, operands) or loop_of_step(step, operands) is not None
+        # Of constants, numbers stand in the text, and others are copied row by row.
+        bases = {*map(self._base, step.input_slots)} - self.program.constants.keys()
+        if isinstance(step.op, (*MOVES, ReduceSum)):
+            fits = (
+                self.rows.issuperset((*step.output_slots, *bases))
+                and self.unknown.isdisjoint(step.input_slots)
+                and not self._is_added_up(step)
+                and (is_written(step, operands) or self._is_known_sum(step))
+            )
+            return Needs.ROWS if fits else None
+        if not step.is_elementwise or len(step.output_slots) != 1:
+            return None
+        (y,) = step.output_slots
+        others = {slot for slot in step.input_slots if not self._is_one(slot)}
+        is_dense = all([self.types[slot].shape == self.types[y].shape for slot in others])
+        is_of_views = not self.views.keys().isdisjoint(others)
+        lying = self.columns if y in self.columns else self.rows
+        # Of elements that lie apart, or of one that repeats itself, NumPy's functions may have other bits.
+        is_function = loop_of_step(step, operands) is not None and all([
+            slot in lying if self.types[slot].size > 1 else slot not in self.apart
+            for slot in step.input_slots
+        ])  # fmt: skip
+        if y not in lying or not (is_written(step, operands) or is_function):
+            return None
+        if lying is self.rows and not self.rows.issuperset(bases):
+            return None
+        if lying is self.columns or y in self.unknown:
+            fits = is_dense and not is_of_views and (lying is self.rows or others <= lying)
+            return Needs.EITHER if fits else None
+        return Needs.ROWS if is_of_views and self.types[y].rank > 1 else Needs.NOTHING
+
+    def _is_known_sum(self, step: ExecInstruction) -> bool:
+        """Whether a step is a sum that calls of NumPy's loops make."""
+        (x, *_), op = step.input_slots, step.op
+        if not isinstance(op, ReduceSum) or x not in self.rows:
+            return False
+        return sum_of(self.types[x], op.axes) is not None
+
+    def _base(self, slot: int) -> int:
+        """The value that a view shows, which a line takes."""
+        while slot in self.views:
+            (slot,) = self.views[slot].input_slots
+        return slot
+
+    def _is_one(self, slot: int) -> bool:
+        """Whether all elements of a value are one."""
+        slot = self._base(slot)
+        constant = self.program.constants.get(slot)
+        return self.types[slot].size == 1 or (constant is not None and not any(constant.strides))
+
+    def _is_added_up(self, step: ExecInstruction) -> bool:
+        """Whether a scatter may add so many updates that NumPy's order is another."""
+        op = step.op
+        if not isinstance(op, Scatter) or op.combiner != "add":
+            return False
+        return self.types[step.input_slots[2]].size >= SMALLEST_SUMS
 
     def _finished(self, numbers: Sequence[int], views: Sequence[int]) -> Line:
         """The line of some steps."""
@@ -244,7 +344,12 @@ class _Finder:
             slot for number in numbers for slot in steps[number].output_slots
             if any([self._is_outside(reader, mine) for reader in self.readers.get(slot, ())])
         ]  # fmt: skip
-        return Line(tuple(numbers), tuple(views), tuple(body), tuple(takes), tuple(gives))
+        left_out = [
+            type(steps[number].op) for number in views if not self._is_outside(number, mine)
+        ]
+        return Line(
+            tuple(numbers), tuple(views), tuple(body), tuple(left_out), tuple(takes), tuple(gives)
+        )
 
     def _is_outside(self, reader: int, mine: set[int]) -> bool:
         """Whether a reader is another step, and no view that this line alone reads."""

@@ -14,12 +14,11 @@ from typing import Any
 from tenferro.exec.llvm.code import NotCompiledError
 from tenferro.exec.llvm.link import Linker
 from tenferro.exec.llvm.loop import LoopCompiler
-from tenferro.exec.llvm.straight import StraightFunction, Text
+from tenferro.exec.llvm.straight import VIEWS, StraightFunction, Text
 from tenferro.exec.plan.late_groups import late_groups, with_compiled
 from tenferro.exec.plan.lines import Compilable, Line, lines_of, runs_until_paid
 from tenferro.exec.plan.place import free
 from tenferro.exec.schedule import ExecInstruction, ExecProgram, Straight
-from tenferro.ops.structural import BroadcastInDim, Reshape
 
 __all__ = ["Straightener", "joined"]
 
@@ -126,7 +125,7 @@ def _without_unread_views(
     read = set(program.output_slots)
     remaining: list[ExecInstruction] = []
     for step in reversed(steps):
-        if isinstance(step.op, BroadcastInDim | Reshape) and read.isdisjoint(step.output_slots):
+        if isinstance(step.op, VIEWS) and read.isdisjoint(step.output_slots):
             continue
         read.update(step.input_slots)
         remaining.append(step)

@@ -1,0 +1,197 @@
+"""Sums with NumPy's bits, from compiled code: the calls of its loops that its kernels come down to for row-major arrays.
+
+A row of few floats is its dot product with ones. Other sums are NumPy's reductions: axes of extent 1 are left out,
+neighbours that are both summed over, or both kept, are one, and the loop of `add` runs along the last of them, onto the
+result of the rows before.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import groupby
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tenferro.exec.kernels.row_sums import BLOCK, has_row_sums
+from tenferro.exec.llvm import ufunc_loops
+from tenferro.exec.llvm.code import Index, memory_type
+from tenferro.exec.llvm.tensor import Body, Memory
+from tenferro.exec.llvm.ufunc_loops import Loop, loop_of
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["Sum", "sum_of", "write"]
+
+TRIED = (DType.F32, DType.F64, DType.C32, DType.C64)
+
+
+class Sum(NamedTuple):
+    """The calls of a loop that make a sum.
+
+    loop:     of `vecdot` or `add`
+    is_dot:   whether it is the former, in one call for all rows
+    groups:   neighbouring axes as one: the extent, and whether they are summed over
+    """
+
+    loop: Loop
+    is_dot: bool
+    groups: tuple[tuple[int, bool], ...]
+
+    @property
+    def outer(self) -> tuple[int, ...]:
+        """The extents around a call."""
+        return tuple([extent for extent, _ in self.groups[:-1]])
+
+    @property
+    def length(self) -> int:
+        """Elements along which a call goes."""
+        return self.groups[-1][0]
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """Elements of the result, and of x, from one to the next along a call."""
+        return (0, 1) if self.groups[-1][1] else (1, 1)
+
+    def places(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """How many elements of the result, and of x, lie between neighbours along each outer extent."""
+        y_steps, x_steps, y_step, x_step = list[int](), list[int](), 1, 1
+        for extent, is_summed in reversed(self.groups):
+            y_steps.insert(0, 0 if is_summed else y_step)
+            x_steps.insert(0, x_step)
+            x_step *= extent
+            y_step *= 1 if is_summed else extent
+        return tuple(y_steps[:-1]), tuple(x_steps[:-1])
+
+
+def sum_of(x: TensorSpec, axes: Sequence[int]) -> Sum | None:
+    """The sum of a row-major array over some axes; None where it is computed otherwise."""
+    return _sum_of(x, axes) if is_known() else None
+
+
+def _sum_of(x: TensorSpec, axes: Sequence[int]) -> Sum | None:
+    if x.dtype.is_bool or x.dtype.accumulator is not x.dtype or not axes or not x.size:
+        return None
+    kinds = [(n, axis in axes) for axis, n in enumerate(x.shape) if n != 1] or [(1, True)]
+    groups = tuple([
+        (prod([n for n, _ in group]), is_summed)
+        for is_summed, group in groupby(kinds, lambda kind: kind[1])
+    ])  # fmt: skip
+    are_last = {*axes} == {*range(x.rank - len(axes), x.rank)}
+    count = prod([x.shape[axis] for axis in axes])
+    if has_row_sums(x.dtype):
+        if are_last and count <= BLOCK:
+            rows = x.size // count
+            loop = loop_of(np.vecdot, (x.dtype,) * 3)
+            return None if loop is None else Sum(loop, True, ((rows, False), (count, True)))
+        # The kernel sums longer rows in blocks, and takes first axes that lie as last ones do for those.
+        are_first = {*axes} == {*range(len(axes))}
+        if x.dtype is not DType.F64 if are_last else are_first and len(groups) == 1:
+            return None
+    loop = loop_of(np.add, (x.dtype,) * 3)
+    return None if loop is None else Sum(loop, False, groups)
+
+
+def write(body: Body, total: Sum, x: Memory, y: Memory) -> None:
+    """Call the loop for all of y."""
+    code, dtype = body.code, x.spec.dtype
+    size = dtype.itemsize
+    if total.is_dot:
+        (rows, _), (count, _) = total.groups
+        kind, one = memory_type(dtype), "1.0"
+        ones = code.constant(f"[{count} x {kind}]", f"[{', '.join([f'{kind} {one}'] * count)}]")
+        pointers = [x.pointer, ones, y.pointer]
+        steps = [count * size, 0, size, size, size]
+        ufunc_loops.call(code, total.loop, pointers, [rows, count], steps)
+        return
+    body.write(body.filled(y.spec, start_of(dtype)), y)
+    y_step, x_step = (step * size for step in total.steps)
+    parts = 2 if dtype.is_complex else 1
+
+    def one_call(index: tuple[Index, ...]) -> None:
+        pointers = []
+        for memory, steps in zip((y, x), total.places(), strict=True):
+            offset: Index = 0
+            for i, step in zip(index, steps, strict=True):
+                offset = code.add(offset, code.scaled(i, step * parts))
+            pointers.append(code.address(memory.pointer, offset, dtype))
+        y_at, x_at = pointers
+        ufunc_loops.call(
+            code, total.loop, [y_at, x_at, y_at], [total.length], [y_step, x_step, y_step]
+        )
+
+    code.loops(total.outer, one_call)
+
+
+@cache
+def start_of(dtype: DType) -> Any:
+    """The zero where NumPy's sums start."""
+    return np.add.reduce(np.full(1, -0.0, dtype.dtype))
+
+
+@cache
+def is_known() -> bool:
+    """Whether NumPy's sums come down to these calls."""
+    rng = np.random.default_rng(0)
+    for dtype in TRIED:
+        for shape, axes in (
+            ((1,), (0,)), ((100,), (0,)), ((5000,), (0,)), ((7, 30), (1,)), ((7, 300), (1,)),
+            ((30, 7), (0,)), ((1, 9, 4), (1,)), ((3, 4, 50), (0, 2)), ((2, 4, 5, 3), (1, 2)),
+            ((3, 1, 5), (0, 1, 2)),
+        ):  # fmt: skip
+            x = rng.standard_normal(2 * prod(shape)).view("c16")[: prod(shape)]
+            x = (x if dtype.is_complex else np.real(x)).astype(dtype.dtype).reshape(shape)
+            total = _sum_of(TensorSpec(shape, dtype), axes)
+            if (
+                total is not None
+                and _called(total, x, axes).tobytes() != _wanted(total, x, axes).tobytes()
+            ):
+                return False
+    return True
+
+
+def _wanted(total: Sum, x: Any, axes: tuple[int, ...]) -> Any:
+    """The sum by NumPy itself."""
+    if not total.is_dot:
+        return np.add.reduce(x, axes)
+    rows = x.reshape((*x.shape[: -len(axes)], -1))
+    ones = np.ones(rows.shape[-1], x.dtype)
+    return rows.dot(ones) if rows.ndim == 1 else np.vecdot(rows, ones)
+
+
+def _called(total: Sum, x: Any, axes: tuple[int, ...]) -> Any:
+    """The sum by calls of the loop."""
+    size = x.itemsize
+    shape = [n for axis, n in enumerate(x.shape) if axis not in axes]
+    y = np.full(shape, 0 if total.is_dot else start_of(DType.of(x.dtype)), x.dtype)
+    data = total.loop.symbols.get(f"{total.loop.name}.data")
+    function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(total.loop.symbols[total.loop.name])
+
+    def call(pointers: Sequence[int], counts: Sequence[int], steps: Sequence[int]) -> None:
+        numbers = [(ctypes.c_ssize_t * len(each))(*each) for each in (pointers, counts, steps)]
+        function(*numbers, data)
+
+    if total.is_dot:
+        (rows, _), (count, _) = total.groups
+        ones = np.ones(count, x.dtype)
+        addresses = [each.ctypes.data for each in (x, ones, y)]
+        call(addresses, [rows, count], [count * size, 0, size, size, size])
+        return y
+    y_step, x_step = (step * size for step in total.steps)
+    y_start, x_start = y.ctypes.data, x.ctypes.data
+    for y_offset, x_offset in _offsets(total):
+        y_at, x_at = y_start + y_offset * size, x_start + x_offset * size
+        call([y_at, x_at, y_at], [total.length], [y_step, x_step, y_step])
+    return y
+
+
+def _offsets(total: Sum) -> Iterator[tuple[int, int]]:
+    """Elements of the result and of x before each call."""
+    y_steps, x_steps = total.places()
+    for index in np.ndindex(*total.outer):
+        yield (
+            sum([i * step for i, step in zip(index, y_steps, strict=True)]),
+            sum([i * step for i, step in zip(index, x_steps, strict=True)]),
+        )

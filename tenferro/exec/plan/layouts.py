@@ -1,0 +1,83 @@
+"""Layouts: which values of a schedule NumPy lays row by row, by what kernels make of zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tenferro.exec.runtime.numpy_state import numpy_state
+from tenferro.exec.schedule import ExecInstruction, ExecProgram
+from tenferro.types import TensorSpec
+
+__all__ = ["Layouts", "layouts_of"]
+
+
+class Layouts(NamedTuple):
+    """Slots whose arrays have no gaps: row-major ones, and others that are column-major.
+
+    apart:  vectors of one element whose step is not its size, to which NumPy's functions go by another loop
+    """
+
+    rows: frozenset[int]
+    columns: frozenset[int]
+    apart: frozenset[int]
+
+
+def layouts_of(program: ExecProgram, is_tried: Callable[[ExecInstruction], bool]) -> Layouts:
+    """The layouts of all slots, if inputs are row-major, and the results of steps that are not tried.
+
+    Args:
+        is_tried: whether a step's kernel may be called, which takes as long as it does in a run.
+    """
+    arrays = {slot: np.asarray(x) for slot, x in program.constants.items()}
+    others = {slot for slot, x in arrays.items() if not x.flags.c_contiguous}
+    zeros: dict[TensorSpec, Any] = {}
+
+    def array_of(slot: int) -> Any:
+        spec = program.types[slot]
+        if slot in arrays:
+            return arrays[slot]
+        if spec not in zeros:
+            zeros[spec] = np.zeros(spec.shape, spec.dtype.dtype)
+        return zeros[spec]
+
+    with numpy_state():
+        for step in program.instructions:
+            if not is_tried(step) or _is_plain(step, program.types, others):
+                continue
+            results = _results(step, array_of)
+            for slot, y in zip(step.output_slots, results, strict=True):
+                if y is None or not y.flags.c_contiguous:
+                    others.add(slot)
+                if y is not None and (slot in others or _is_apart(y)):
+                    arrays[slot] = y
+    apart = [slot for slot, x in arrays.items() if _is_apart(x)]
+    columns = [slot for slot in others if slot in arrays and arrays[slot].flags.f_contiguous]
+    rows = frozenset(range(program.n_slots)) - others
+    return Layouts(rows, frozenset(columns), frozenset(apart))
+
+
+def _is_plain(step: ExecInstruction, types: Sequence[TensorSpec], others: Collection[int]) -> bool:
+    """Whether the result of a ufunc lies as its operands do, row by row."""
+    (y, *_) = step.output_types
+    return step.is_ufunc and all([
+        types[slot].size == 1 or (types[slot].shape == y.shape and slot not in others)
+        for slot in step.input_slots
+    ])  # fmt: skip
+
+
+def _is_apart(x: Any) -> bool:
+    return x.shape == (1,) and x.strides != (x.itemsize,)
+
+
+def _results(step: ExecInstruction, array_of: Callable[[int], Any]) -> Sequence[Any]:
+    """Arrays that lie as the results of a step do; None where a kernel refuses zeros."""
+    if step.under is not None:
+        return [array_of(step.under)]
+    try:
+        result = step.function(*map(array_of, step.input_slots))
+    except Exception:  # because only a run tells whose mistake it is
+        return [None] * len(step.output_slots)
+    return [np.asarray(y) for y in ((result,) if len(step.output_slots) == 1 else result)]
