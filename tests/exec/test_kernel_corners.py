@@ -13,11 +13,15 @@ import pytest
 
 import tenferro as tnf
 from tenferro.door import apply_one
+from tenferro.exec.kernels import KERNELS, bound
 from tenferro.exec.kernels.elementwise import ROWS
 from tenferro.exec.kernels.matrix_view import is_readable, order_of
+from tenferro.exec.kernels.structural import broadcast_in_dim
 from tenferro.exec.llvm import link
 from tenferro.ops import elementwise as el
 from tenferro.ops.indexing import Gather, Scatter
+from tenferro.ops.structural import BroadcastInDim
+from tenferro.types import DType, TensorSpec
 
 RNG = np.random.default_rng(3)
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -180,3 +184,23 @@ def test_a_process_on_one_core_has_one_thread() -> None:
     )
     out = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["1", "3"]
+
+
+def test_repeated_values_lie_as_numpy_lays_them() -> None:
+    """Extents of 1 have no step, operands that are not row-major are taken too, and nothing is written to."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        rank = int(rng.integers(0, 4))
+        dims = tuple(map(int, rng.permutation(rank + rng.integers(0, 3))[:rank]))
+        extents = tuple(map(int, rng.choice([1, 2, 3], rank)))
+        shape = list(map(int, rng.choice([0, 1, 4], max([rank, *[axis + 1 for axis in dims]]))))
+        for axis, n in zip(dims, extents, strict=True):
+            shape[axis] = n if n > 1 else shape[axis]
+        op = BroadcastInDim(tuple(shape), dims)
+        for dtype in (DType.F32, DType.C64, DType.Bool, DType.BF16):
+            x = (rng.standard_normal((*extents, 2)) * 2).astype(dtype.dtype)[..., 0]
+            function = bound(KERNELS[BroadcastInDim], op, (TensorSpec.of(extents, dtype),))
+            for operand in (x, np.array(x, order="C"), np.array(x, order="F"), np.array(x)[()]):
+                y, wanted = function(operand), broadcast_in_dim(op, np.asarray(operand))
+                assert (y.strides, y.dtype, y.flags) == (wanted.strides, wanted.dtype, wanted.flags)
+                assert y.tobytes() == wanted.tobytes()

@@ -25,7 +25,7 @@ from tenferro.ops.structural import (
     Tril,
     Triu,
 )
-from tenferro.types import TensorSpec
+from tenferro.types import DType, TensorSpec
 
 __all__ = ["ROWS", "pad", "slices_of"]
 
@@ -41,6 +41,37 @@ def broadcast_in_dim(op: BroadcastInDim, x: Array) -> Array:
     for axis in order:
         aligned[op.dims[axis]] = x.shape[axis]
     return np.broadcast_to(x.transpose(order).reshape(aligned), shape)
+
+
+class Repeated:
+    """The same for operands of known extents: a row-major one, as nearly all are, in a tenth of the time.
+
+    Args:
+        x: the operand's type, which is not empty.
+    """
+
+    def __init__(self, op: BroadcastInDim, x: TensorSpec) -> None:
+        self.op = op
+        self.shape, self.dtype = tuple(op.shape), x.dtype.dtype
+        strides, step = [0] * len(self.shape), x.dtype.itemsize
+        for axis, n in zip(reversed(op.dims), reversed(x.shape), strict=True):
+            strides[axis] = step if n > 1 else 0
+            step *= n
+        self.strides = tuple(strides)
+
+    def __call__(self, x: Array) -> Array:
+        """The view."""
+        if not x.flags.c_contiguous:
+            return broadcast_in_dim(self.op, x)
+        y = np.ndarray(self.shape, self.dtype, x, 0, self.strides)
+        y.setflags(False)
+        return y
+
+
+def broadcast_planned(op: BroadcastInDim, x: TensorSpec) -> Callable[..., Any] | None:
+    """The view of an operand of known extents; None for others, and where NumPy gives no buffer."""
+    is_plain = is_known(op.shape) and is_known(x.shape) and x.dtype is not DType.BF16
+    return Repeated(op, x) if is_plain and x.size else None
 
 
 def reshape(op: Reshape, _: np.dtype[Any]) -> Callable[..., Array]:
@@ -187,7 +218,7 @@ def zeros(shape: Sequence[int], dtype: Any, into: Any) -> Array:
 ROWS: KernelRows = {
     Transpose: ByPayload(lambda op, _: methodcaller("transpose", op.perm), view=True),
     Reshape: ByPayload(reshape, view=True),
-    BroadcastInDim: OfOp(broadcast_in_dim, view=True),
+    BroadcastInDim: Planned(broadcast_in_dim, broadcast_planned, view=True),
     Slice: ByPayload(slice_, view=True),
     Pad: Planned(lambda op, x, value: pad(x, value, op.low, op.high, op.interior), pad_planned),
     Concatenate: OfOp(lambda op, *arrays: np.concatenate(arrays, op.axis)),
