@@ -983,6 +983,24 @@ def test_a_while_loop_is_left_when_passes_would_have_been_done(
     assert linker.parts("line\n") == 1
 
 
+def unaligned(x: Any) -> Any:
+    """The same a byte away from where elements of its type lie."""
+    y = np.ndarray(x.shape, x.dtype, np.empty(x.nbytes + 1, np.uint8)[1:])
+    y[...] = x
+    return y
+
+
+def test_operands_of_strips_lie_anywhere() -> None:
+    xs = np.random.default_rng(3).random((6, 20011))
+    program = tnf.compile(lambda xs: tnf.scan(lambda c, x: (c * 0.5 + x, c), xs[0], xs), xs)
+    executor = tnf.GraphExecutor("K", compiled=True)
+    assert "strips" in str(executor.compile(program))
+    expected = executor.run(program, xs)
+    for other in (unaligned(xs), np.asfortranarray(xs), xs[:, ::-1].copy()[:, ::-1]):
+        for y, wanted in zip(executor.run(program, other), expected, strict=True):
+            assert y.tobytes() == wanted.tobytes()
+
+
 def test_operands_lie_anywhere() -> None:
     def f(c: Any, x: Any, xs: Any) -> Any:
         return tnf.scan(lambda c, row: (c * 0.5 + row @ x, c.sum()), c, xs)
@@ -995,6 +1013,7 @@ def test_operands_lie_anywhere() -> None:
         (whole[0][::2, 1], whole[1][:, ::2], whole[2][::2, ::3]),
         (whole[0][0, 4::-1], whole[1][::-1, :5], np.asfortranarray(whole[2][:4, :6])),
         (np.broadcast_to(whole[0][0, 0], (5,)), whole[1].T[:5].T, whole[2][:4, 6:12]),
+        tuple(map(unaligned, (whole[0][0, :5], whole[1][:, :5], whole[2][:4, :6]))),
     ):
         dense = [np.ascontiguousarray(each) for each in (c, x, xs)]
         expected = executor.run(program, *dense)

@@ -64,7 +64,7 @@ class Repeated:
         if not x.flags.c_contiguous:
             return broadcast_in_dim(self.op, x)
         y = np.ndarray(self.shape, self.dtype, x, 0, self.strides)
-        y.setflags(False)
+        y.setflags(write=False)
         return y
 
 

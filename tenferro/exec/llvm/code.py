@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any, TypeAlias
 
@@ -20,6 +21,7 @@ __all__ = [
     "Element",
     "Index",
     "NotCompiledError",
+    "Part",
     "arguments",
     "is_float",
     "llvm_type",
@@ -90,6 +92,29 @@ CALL_WORK = 16
 """Instructions that a call counts as, of a function that is not in the text."""
 
 
+OF_FUNCTION = ("lines", "entry", "areas", "block", "_known", "work", "often", "while_loops", "innermost",
+               "_is_innermost", "_vectors")  # fmt: skip
+"""Attributes of `Code` that belong to one function, and not to the module around it."""
+
+
+@dataclass
+class Part:
+    """A function that is called in several places.
+
+    Attributes:
+        pointers: its parameters, before its areas of scratch.
+        areas: their offsets, by name.
+        work, innermost, while_loops: of a call, as `Code` has them.
+    """
+
+    name: str
+    pointers: tuple[str, ...] = ()
+    areas: Mapping[str, int] = field(default_factory=dict)
+    work: int = 0
+    innermost: Mapping[str, int] = field(default_factory=dict)
+    while_loops: int = 0
+
+
 class Code:
     """A function as it is written.
 
@@ -105,6 +130,7 @@ class Code:
         while_loops: how many there are.
         areas: scratch of values in the middle, as offsets of arguments of the function: LLVM knows then that they lie
             apart.
+        lines_of_parts: how many lines the functions have that are called in several places.
         largest_call: instructions of the largest call of BLAS or LAPACK, by estimate.
         often: how often the one that is written next runs.
 
@@ -135,7 +161,7 @@ class Code:
         self._known: list[dict[Any, Any]] = [{}]
         self.work, self.often = 0, 1
         self.innermost: dict[str, int] = {}
-        self.while_loops = self.largest_call = 0
+        self.while_loops = self.largest_call = self.lines_of_parts = 0
         self._is_innermost = True
         self._vectors = dict.fromkeys(self.lanes, 0.0)
 
@@ -151,22 +177,69 @@ class Code:
         Args:
             is_internal: another function of the text calls it, and nothing else does.
         """
+        return "\n".join([
+            *self.globals,
+            *self.declared.values(),
+            *self.functions.values(),
+            self._definition(name, pointers, numbers, is_internal),
+            "",
+        ])  # fmt: skip
+
+    def _definition(
+        self, name: str, pointers: Sequence[str], numbers: Sequence[str], is_internal: bool
+    ) -> str:
         linkage, inlining = ("internal ", " noinline") if is_internal else ("", "")
         head = ", ".join([
             *[f"ptr noalias {pointer}" for pointer in (*pointers, *self.areas)],
             *[f"i64 {number}" for number in numbers],
         ])  # fmt: skip
         return "\n".join([
-            *self.globals,
-            *self.declared.values(),
-            *self.functions.values(),
             f"define {linkage}i64 @{name}({head}){inlining} nounwind{self._width()} {{",
             "entry:",
             *self.entry,
             *self.lines,
             "}",
-            "",
         ])  # fmt: skip
+
+    @contextmanager
+    def part(self, name: str) -> Generator[Part]:
+        """Write a function of its own, which this one may call in several places; it has no values in common with it."""
+        kept = {each: getattr(self, each) for each in OF_FUNCTION}
+        self.lines, self.entry, self.areas = [], [], {}
+        self.block, self._known = "entry", [{}]
+        self.work, self.often, self.while_loops = 0, 1, 0
+        self.innermost, self._is_innermost = {}, True
+        self._vectors = dict.fromkeys(self.lanes, 0.0)
+        part = Part(name)
+        try:
+            yield part
+            self.line("ret i64 0")
+            part.areas, part.work, part.innermost = self.areas, self.work, self.innermost
+            part.while_loops = self.while_loops
+            self.functions[name] = self._definition(name, part.pointers, (), is_internal=True)
+            self.lines_of_parts += len(self.lines)
+        finally:
+            for each, value in kept.items():
+                setattr(self, each, value)
+
+    def call_part(self, part: Part, pointers: Sequence[str], scratch: str) -> str:
+        """The number that a part gives.
+
+        Args:
+            pointers: in the place of the part's.
+            scratch: where its areas lie.
+        """
+        areas = [
+            self.value(f"getelementptr i8, ptr {scratch}, i64 {offset}")
+            for offset in part.areas.values()
+        ]
+        self.calls_out()
+        self.while_loops += part.while_loops
+        for label, work in part.innermost.items():
+            self.innermost[label] = self.innermost.get(label, 0) + self.often * work
+        return self.value(
+            f"call i64 @{part.name}({arguments((*pointers, *areas), ())})", part.work + CALL_WORK
+        )
 
     def call_of(self, name: str, pointers: Sequence[str], numbers: Sequence[str]) -> str:
         """The call of the function from one of these pointers and numbers alone, after where its areas begin."""

@@ -23,10 +23,11 @@ from tenferro.exec.llvm import (
 )
 from tenferro.exec.llvm.code import Element, Index, NotCompiledError
 from tenferro.exec.llvm.order import WRITERS, updates_late
+from tenferro.exec.llvm.parts import Parts
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
 from tenferro.exec.llvm.tensor import SMALL, Body, Memory, Store, Tensor
 from tenferro.ops import ALL_OPS, Column
-from tenferro.ops.control import Alternatives, Cond, Scan, While
+from tenferro.ops.control import Alternatives, Cond, ControlOp, Scan, While
 from tenferro.ops.structural import BroadcastInDim
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
@@ -41,10 +42,14 @@ class Emitter:
 
     Args:
         prepare: what a body goes through first: the executor's passes.
+        repeated: loops that are written once, as functions.
     """
 
-    def __init__(self, body: Body, prepare: Prepare) -> None:
+    def __init__(
+        self, body: Body, prepare: Prepare, repeated: frozenset[ControlOp] = frozenset()
+    ) -> None:
         self.body, self.prepare = body, prepare
+        self.parts = Parts(body, repeated)
 
     def emit(
         self,
@@ -96,10 +101,9 @@ class Emitter:
     ) -> Sequence[Tensor]:
         op, body = step.op, self.body
         operands = [values[slot] for slot in step.inputs]
-        if isinstance(op, Scan):
-            return self.scan(op, operands)
-        if isinstance(op, While):
-            return self.while_(op, operands)
+        if isinstance(op, Scan | While):
+            results = self.parts.call(op, operands, types, self._loop)
+            return self._loop(op, operands) if results is None else results
         if isinstance(op, Cond):
             return self.cond(op, operands, types)
         row: Row = COMPILED[type(op)]
@@ -257,6 +261,10 @@ class Emitter:
         return Tensor(
             spec, lambda index: self.body.at(x, (t, *index)), x.reads, is_cheap=x.is_cheap
         )
+
+    def _loop(self, op: Scan | While, operands: Sequence[Tensor]) -> list[Tensor]:
+        """A loop inside of a body."""
+        return self.scan(op, operands) if isinstance(op, Scan) else self.while_(op, operands)
 
     def scan(self, op: Scan, operands: Sequence[Tensor]) -> list[Tensor]:
         """A scan inside of a body."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,12 @@ from tenferro.errors import TenferroError
 from tenferro.exec.llvm import blas, python_calls
 from tenferro.exec.llvm.code import NotCompiledError
 from tenferro.exec.llvm.control import COMPILED, Emitter
-from tenferro.exec.llvm.first_call import Work
+from tenferro.exec.llvm.first_call import Work, passes
 from tenferro.exec.llvm.host import HostCalls, Kernels
 from tenferro.exec.llvm.link import Linker, OfArrays, Processor
 from tenferro.exec.llvm.loop_text import LoopText
-from tenferro.exec.llvm.places import results_in
+from tenferro.exec.llvm.parts import repeated_in
+from tenferro.exec.llvm.places import dense, results_in
 from tenferro.exec.llvm.python_calls import UNFINISHED, WHOLE
 from tenferro.exec.llvm.strip_loop import StripLoop
 from tenferro.exec.llvm.strips import Prepare, strips_of
@@ -61,6 +63,11 @@ COMPILED_PER_CALL = 4
 """Instructions for each that is a call of the interpreter's kernel, below which a loop is interpreted."""
 LITTLE = 1 << 16
 """Bytes of scratch that are new for each call, which takes less time than to look for idle ones."""
+LONG = 1000
+"""Lines of a text whose first call does not wait for LLVM's passes, a tenth of a second, although loops inside of it
+turn nobody knows how often."""
+SLOW = 2e8
+"""Nanoseconds of LLVM's passes for which later calls do not wait either, where the executor has several threads."""
 MOST_LINES = 20_000
 """Of a text: LLVM takes up to half a millisecond for each."""
 SHARED_CALL = 400_000
@@ -224,6 +231,8 @@ class CompiledLoop:
         self._first_xs = op.first_xs if isinstance(op, Scan) else len(inputs)
         self._function: Callable[..., int | None] | None = None
         self._ahead: Ahead[Callable[..., int | None]] | None = None
+        self._early: Callable[..., int | None] | None = None
+        self._optimised: Ahead[Callable[..., int | None]] | None = None
         is_shared = self.written.largest_call >= SHARED_CALL
         # Threads that small products do not need would wait for the next turn by spinning.
         threads = kernels.resources.workers.count
@@ -242,7 +251,7 @@ class CompiledLoop:
         results = results_in(self.outputs, into, arrays[first:last])
         carry, stacks = results[: last - first], results[last - first :]
         operands = (*arrays[:first], *carry, *arrays[last:], *stacks, *written.constants)
-        function = self._function or self._first_function()
+        function = self._function or self._next_function()
         parts = WHOLE if function is self._function else self.linker.parts(self.text)
         following, self.following = self.following, None
         if following is not None:
@@ -264,11 +273,11 @@ class CompiledLoop:
         """Run all turns, with another function from where the first one has done its parts."""
         beside = scratch, self.host.address
         status = function(*operands, *beside, parts)
-        if status is None:  # because an operand is not dense
-            operands = [np.ascontiguousarray(x).reshape(np.shape(x)) for x in operands]
-            status = function(*operands, *beside, parts)
+        if status is None:
+            status = function(*map(dense, operands), *beside, parts)
+            assert status is not None
         while status == UNFINISHED:
-            status = self._last_function()(*operands, *beside, WHOLE)
+            status = self._last_function()(*map(dense, operands), *beside, WHOLE)
 
     @property
     def text(self) -> str:
@@ -283,9 +292,21 @@ class CompiledLoop:
         if self._has_threads and self._function is None and self._ahead is None:
             self._ahead = Ahead(self._compiled)
 
-    def _first_function(self) -> Callable[..., int | None]:
-        ahead, self._ahead = self._ahead, None
-        return self._compiled() if ahead is None else ahead.value()
+    def _next_function(self) -> Callable[..., int | None]:
+        """One for this call, until there is the one that is kept.
+
+        Of a text for which LLVM's passes take long, these run beside the second call and the following ones.
+        """
+        early = self._early
+        if early is None:
+            ahead, self._ahead = self._ahead, None
+            function = self._compiled() if ahead is None else ahead.value()
+            is_long = function is not self._function and passes(self.text) >= SLOW
+            self._early = function if is_long and self._has_threads else None
+            return function
+        if self._optimised is None:
+            self._optimised = Ahead(partial(self.linker.function, self.text, OfArrays()))
+        return self._last_function() if self._optimised.is_there() else early
 
     def _compiled(self) -> Callable[..., int | None]:
         """A function for one call, where that pays, or the one that is kept."""
@@ -294,8 +315,12 @@ class CompiledLoop:
 
     def _last_function(self) -> Callable[..., int | None]:
         """The one that is kept."""
-        self._function = self.linker.function(self.text, OfArrays())
-        return self._function
+        optimised = self._optimised
+        function = (
+            self.linker.function(self.text, OfArrays()) if optimised is None else optimised.value()
+        )
+        self._function = function
+        return function
 
 
 def written(
@@ -310,7 +335,7 @@ def written(
         raise NotCompiledError(f"{op.name}: extents that wait are not compiled")
     code = processor.code()
     body = Body(code, host)
-    emitter = Emitter(body, prepare)
+    emitter = Emitter(body, prepare, repeated_in(op))
     names = [f"%a{number}" for number in range(len(inputs))]
     memories = [Memory(name, spec) for name, spec in zip(names, inputs, strict=True)]
     n = op.num_consts
@@ -340,16 +365,17 @@ def written(
             lambda: emitter.step(op, consts, held),
             "%parts",
         )
-    work: Work | None = None
-    if code.while_loops <= isinstance(op, While):
-        work = Work.of(code, WHILE_TURNS if code.while_loops else 1)
     put_back()
     code.line(f"ret i64 {status}")
     pointers = [*names, *[memory.pointer for memory in stacks]]
     every = [*pointers, *[name for name, _ in body.constants], "%scratch", "%host"]
-    if len(code.lines) > MOST_LINES:
+    lines = len(code.lines) + code.lines_of_parts
+    work: Work | None = None
+    if code.while_loops <= isinstance(op, While) or lines >= LONG:
+        work = Work.of(code, WHILE_TURNS if code.while_loops else 1)
+    if lines > MOST_LINES:
         raise NotCompiledError(
-            f"{op.name}: {len(code.lines)} lines of text, more than {MOST_LINES}, would take long to compile"
+            f"{op.name}: {lines} lines of text, more than {MOST_LINES}, would take long to compile"
         )
     numbers = ["%parts"]
     text = code.text("loop", every, numbers, is_internal=True)

@@ -1,4 +1,4 @@
-"""Memory of the results of compiled loops."""
+"""Memory of the operands and results of compiled loops."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ import numpy as np
 
 from tenferro.types import TensorSpec
 
-__all__ = ["results_in"]
+__all__ = ["dense", "results_in"]
+
+
+def dense(x: Any) -> Any:
+    """The array itself, if compiled code can read it, or a copy: row-major, without gaps, aligned, and of no subclass."""
+    return np.require(x, requirements=("C", "A", "E"))
 
 
 def results_in(

@@ -11,8 +11,6 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from tenferro.exec.llvm import python_calls
 from tenferro.exec.llvm.code import Index, NotCompiledError
 from tenferro.exec.llvm.control import Emitter
@@ -20,7 +18,8 @@ from tenferro.exec.llvm.first_call import Work
 from tenferro.exec.llvm.host import Kernels
 from tenferro.exec.llvm.link import Linker, OfArrays, Processor
 from tenferro.exec.llvm.loop_text import LoopText
-from tenferro.exec.llvm.places import results_in
+from tenferro.exec.llvm.parts import repeated_in
+from tenferro.exec.llvm.places import dense, results_in
 from tenferro.exec.llvm.strips import Prepare, Strips, strip_of
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.types import TensorSpec
@@ -41,7 +40,7 @@ def _written(
     """
     op, code = strips.op, processor.code()
     body = Body(code)
-    emitter = Emitter(body, prepare)
+    emitter = Emitter(body, prepare, repeated_in(op))
     names = [f"%a{number}" for number in range(len(inputs))]
     results = [f"%y{number}" for number in range(len(strips.outputs))]
     operands = list(zip(names, inputs, strips.inputs, strict=True))
@@ -134,10 +133,7 @@ class StripLoop:
             into: for each result the bytes that it is written to, or None for memory of its own.
         """
         results = results_in(self.outputs, into)
-        operands = [
-            *[np.ascontiguousarray(x).reshape(x.shape) for x in arrays], *results,
-            *self.written.constants,
-        ]  # fmt: skip
+        operands = [*map(dense, arrays), *results, *self.written.constants]
         function = self._function or self._first_function()
         memory, strips, stop = self.resources.memory, self.strips, threading.Event()
 
@@ -147,7 +143,8 @@ class StripLoop:
                     for number in range(first, last):
                         if stop.is_set():
                             return
-                        function(*operands, scratch, strips.start(number))
+                        status = function(*operands, scratch, strips.start(number))
+                        assert status is not None
                 except BaseException:
                     stop.set()
                     raise

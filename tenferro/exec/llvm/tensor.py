@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from math import prod
@@ -130,6 +131,13 @@ def _rounded(body: Body, x: Tensor, spec: TensorSpec) -> Tensor:
     return Tensor(spec, element, x.reads, x.aligned, is_flat=x.is_flat)
 
 
+@dataclass
+class Scratch:
+    """Bytes of scratch of a function, once it is written."""
+
+    scratch_bytes: int = 0
+
+
 class Body:
     """The code under construction, and memory for intermediate values.
 
@@ -144,6 +152,18 @@ class Body:
         self.writable: set[Memory] = set()
         self.taken: Memory | None = None
         self.target: Memory | None = None
+
+    @contextmanager
+    def apart(self) -> Generator[Scratch]:
+        """Write a function of its own, with scratch of its own and nothing to overwrite from around it."""
+        kept = self.scratch_bytes, self.writable, self.taken, self.target
+        self.scratch_bytes, self.writable, self.taken, self.target = 0, set[Memory](), None, None
+        scratch = Scratch()
+        try:
+            yield scratch
+            scratch.scratch_bytes = self.scratch_bytes
+        finally:
+            self.scratch_bytes, self.writable, self.taken, self.target = kept
 
     # ---- values ----------------------------------------------------------------------------------
 

@@ -139,6 +139,10 @@ class Ahead(Generic[T]):
         self._thread = threading.Thread(target=self._compute, name="tenferro_ahead")
         self._thread.start()
 
+    def is_there(self) -> bool:
+        """Whether nobody would wait for the value."""
+        return not self._thread.is_alive()
+
     def value(self) -> T:
         """The value, once it is there; the function's error is raised here."""
         self._thread.join()

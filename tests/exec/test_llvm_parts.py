@@ -1,0 +1,135 @@
+"""Loops that come several times inside of a compiled one: written once, with the bits of those written out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro.errors import BackendFailureError
+from tenferro.exec.llvm import link, loop, parts
+from tenferro.exec.llvm.parts import repeated_in
+from tenferro.extension import HostReferenceRuntime, apply
+from tests.exec.compiled_loops import run_as_written_and_optimised
+from tests.test_straight_line import WornOut
+
+pytestmark = pytest.mark.skipif(not link.is_installed(), reason="llvmlite is not installed")
+RNG = np.random.default_rng(5)
+TABLE = RNG.standard_normal((5, 40))
+
+
+def mixed(x: Any, rounds: int = 5) -> Any:
+    """A loop of many steps, with a constant of its own."""
+
+    def turn(i: Any, carry: Any) -> Any:
+        a, b = carry
+        for k in range(6):
+            a, b = a * 1.25 + b[k % 3], b * 0.5 - a
+        return a, b + tnf.take(TABLE, i, axis=0)[: b.shape[0]]
+
+    a, b = tnf.fori_loop(0, rounds, turn, (x[0], x))
+    return a + b
+
+
+def whiles(x: Any) -> Any:
+    """A loop that the data end, around one of those."""
+    return tnf.while_loop(lambda c: tnf.sum(c * c) < 50.0, lambda c: c + abs(mixed(c, 3)) + 1.0, x)
+
+
+def in_a_scan(fn: Any) -> Any:
+    return lambda x, ys: tnf.scan(lambda c, y: (fn(c, y), c[0] + y), x, ys)
+
+
+CASES = {
+    "twice": lambda c, y: mixed(c + y) - mixed(c * y),
+    "of several types": lambda c, y: mixed(c + y) + mixed(c)[::-1] + mixed(c[:3])[0],
+    "around others": lambda c, y: whiles(c * 0.1) + whiles(y) + mixed(c),
+    "in a choice": lambda c, y: tnf.cond(c[0] > 0.0, lambda c: mixed(c), lambda c: mixed(-c) + mixed(c), c),
+    "in a loop": lambda c, y: tnf.fori_loop(0, 3, lambda i, d: mixed(d) + mixed(d + y), c) * 1e-3,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [3, 40])
+@pytest.mark.parametrize("name", CASES)
+def test_parts_give_the_bits_of_loops_in_their_places(
+    name: str, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "FEWEST", 5)
+    x, ys = RNG.standard_normal(size), RNG.standard_normal((7, size))
+    program = tnf.compile(in_a_scan(CASES[name]), x, ys)
+    executor = tnf.GraphExecutor("K", compiled=True)
+    text = executor.source(program, "llvm")
+    assert text.count("call i64 @loop") > text.count("define internal i64 @loop")
+    results = run_as_written_and_optimised(executor, program, x, ys)
+    monkeypatch.setattr(parts, "FEWEST", 10**9)
+    plain = tnf.GraphExecutor("K", compiled=True)
+    assert plain.source(program, "llvm").count("define internal i64 @loop") == 1
+    for y, wanted in zip(tnf.tree.leaves(results), tnf.tree.leaves(plain.run(program, x, ys)), strict=True):  # fmt: skip
+        assert y.tobytes() == wanted.tobytes()
+    interpreted = tnf.GraphExecutor("K", compiled=False).run(program, x, ys)
+    for y, wanted in zip(tnf.tree.leaves(results), tnf.tree.leaves(interpreted), strict=True):
+        np.testing.assert_allclose(y, wanted, rtol=1e-12)
+
+
+def test_loops_repeat_themselves_by_what_they_compute(monkeypatch: pytest.MonkeyPatch) -> None:
+    def scan_of(fn: Any) -> Any:
+        program = tnf.compile(in_a_scan(fn), np.ones(4), np.ones((2, 4)))
+        return next(step.op for step in program.instructions if hasattr(step.op, "parts"))
+
+    assert len(repeated_in(scan_of(CASES["twice"]))) == 1
+    assert not repeated_in(scan_of(lambda c, y: mixed(c + y) - y))
+    assert not repeated_in(scan_of(lambda c, y: mixed(c, 5) - mixed(y, 4)))
+    monkeypatch.setattr(parts, "FEWEST", 100)
+    assert not repeated_in(scan_of(CASES["twice"]))
+
+
+def test_errors_in_parts_name_the_line_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part that calls a kernel is written for each place."""
+    monkeypatch.setattr(parts, "FEWEST", 1)
+
+    def first(x: Any) -> Any:
+        return tnf.fori_loop(0, 2, lambda _, c: c + mixed(apply(WornOut(), c)) * 0, x)  # the first
+
+    def second(x: Any) -> Any:
+        return tnf.fori_loop(0, 2, lambda _, c: c + mixed(apply(WornOut(), c)) * 0, x)  # the second
+
+    def fn(x: Any, ys: Any) -> Any:
+        return tnf.scan(lambda c, y: (c * y, first(c * y) + second(c + y)), x, ys)
+
+    executor = tnf.GraphExecutor(
+        "K", compiled=True, runtimes=[HostReferenceRuntime(WornOut.family_id)]
+    )
+    x, ys = np.ones(4), np.ones((2, 4))
+    program = tnf.compile(fn, x, ys)
+    (step,) = [each.op for each in program.instructions if hasattr(each.op, "parts")]
+    assert len(repeated_in(step)) == 2
+    executor.run(program, x, ys)
+    lines = Path(__file__).read_text().splitlines()
+    for carry, rows, line in ((x, -ys, "# the first"), (-2 * x, -ys, "# the second")):
+        with pytest.raises(BackendFailureError, match="worn out") as caught:
+            executor.run(program, carry, rows)
+        place = next(each for each in str(caught.value).splitlines() if "test_llvm_parts" in each)
+        assert lines[int(place.rpartition(".py:")[2].split()[0]) - 1].endswith(line)
+
+
+def test_long_texts_are_optimised_beside_later_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first call does not wait for passes, nor do those before they are done; the bits are the same."""
+    x, ys = RNG.standard_normal(40), RNG.standard_normal((7, 40))
+    program = tnf.compile(in_a_scan(CASES["around others"]), x, ys)
+    expected = tnf.GraphExecutor("K", compiled=True).run(program, x, ys)
+    monkeypatch.setattr(loop, "LONG", 1)
+    monkeypatch.setattr(loop, "SLOW", 0)
+    for threads in (2, 1):
+        executor = tnf.GraphExecutor("K", compiled=True, threads=threads)
+        (step,) = [s for s in executor.compile(program).instructions if "compiled" in s.remark]
+        function: Any = step.function
+        for run in range(4):
+            for y, wanted in zip(executor.run(program, x, ys), expected, strict=True):
+                assert y.tobytes() == wanted.tobytes()
+            if run == 1 and threads == 2:
+                function._optimised.value()
+            kept = function._function is not None
+            assert kept == (run > (1 if threads == 2 else 0))
