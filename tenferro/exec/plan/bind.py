@@ -16,6 +16,7 @@ from tenferro.exec.llvm.code import NotCompiledError
 from tenferro.exec.llvm.control import row_of_program
 from tenferro.exec.llvm.loop import LoopCompiler
 from tenferro.exec.llvm.routines import row_of
+from tenferro.exec.plan.machine import FEWEST_IN_LOOPS, with_compiled_sums
 from tenferro.exec.runner import Runner
 from tenferro.exec.runtime.resources import CALLER, Resources
 from tenferro.exec.schedule import Deferred, ExecInstruction, ExecProgram, Later
@@ -149,8 +150,11 @@ class Binder:
         return [Runner(part, self.prints) for part in parts]
 
     def bound(self, op: StdTensorOp, inputs: tuple[TensorSpec, ...]) -> Callable[..., Any]:
-        """The kernel of an op without bodies, bound to types."""
-        return bound(self._kernel(op, (), ()), op, inputs, self.resources)
+        """The kernel of an op without bodies, bound to types, as a compiled loop calls it."""
+        function = bound(self._kernel(op, (), ()), op, inputs, self.resources)
+        if self.compiler is None:
+            return function
+        return with_compiled_sums(function, self.compiler, FEWEST_IN_LOOPS)
 
     def row(self, op: StdTensorOp, inputs: tuple[TensorSpec, ...]) -> Any:
         """How an extension's runtime has its op compiled, if it does."""
