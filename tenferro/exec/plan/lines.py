@@ -81,6 +81,8 @@ PRICE = 4000.0, 50.0
 """Microseconds that LLVM takes for a line, and for each of its steps."""
 PRICE_OF_PASSES = 9000.0, 300.0
 """The same for its passes."""
+STEPS: Mapping[type, int] = {Sort: 40, TopK: 40, Scatter: 5, Gather: 3}
+"""Plain steps for which LLVM takes as long as for one of these."""
 MOVES = (Concatenate, Pad, EmbedDiag, Tril, Triu, DynamicSlice, DynamicUpdateSlice, Gather, Scatter,
          ReduceMax, ReduceMin, ReduceAnd, ReduceOr, ArgMax, ArgMin, CumMax, CumMin, Sort, TopK)  # fmt: skip
 """Ops that are not elementwise, whose results are elements of their operands, or the places of those."""
@@ -126,7 +128,8 @@ class Line:
     def price(self) -> float:
         """Microseconds that LLVM takes, by estimate."""
         prices = (PRICE, PRICE_OF_PASSES) if self.is_optimised else (PRICE,)
-        return sum([start + step * len(self.body) for start, step in prices])
+        steps = sum([STEPS.get(type(step.op), 1) for step in self.body])
+        return sum([start + each * steps for start, each in prices])
 
     @property
     def key(self) -> tuple[Any, ...]:
