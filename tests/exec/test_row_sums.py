@@ -89,6 +89,15 @@ def test_what_is_not_finite(dtype: Any) -> None:
         assert sum_of(np.array([complex(1, inf), 2], dtype), (0,)) == complex(3, inf)
 
 
+@pytest.mark.parametrize("length", [1, 2])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_zeros_have_one_sum(length: int, dtype: Any) -> None:
+    """However many there are, and whatever lies around them."""
+    x = -np.zeros((1, length), dtype)
+    assert not np.signbit(sum_of(x[0], (0,)))
+    assert not np.signbit(sum_of(x, (1,)))
+
+
 def test_a_row_does_not_depend_on_the_others() -> None:
     x = np.random.default_rng(3).standard_normal((37, 1001)).astype(np.float32)
     whole = sum_of(x, (1,))

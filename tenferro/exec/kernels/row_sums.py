@@ -70,7 +70,8 @@ def _summed(axes: tuple[int, ...], rank: int, dtype: DType) -> Callable[[Array],
     is_last, is_first = _are_last(axes, rank), {*axes} == {*range(count)}
 
     def of_row(x: Array) -> Any:
-        if x.size <= BLOCK and x.strides[0] == x.itemsize:
+        # Of one element, `dot` would be a product, which keeps the sign of a zero where sums lose it.
+        if 1 < x.size <= BLOCK and x.strides[0] == x.itemsize:
             return x.dot(ONES[x.dtype][: x.size])
         return function(x)
 
