@@ -612,6 +612,24 @@ def test_a_constant_with_two_axes_beside_arrays_of_any_order(order: str) -> None
     assert y.tobytes() == executor.run(program, x).tobytes()
 
 
+@pytest.mark.usefixtures("soon")
+def test_steps_one_by_one_have_memory_of_their_own() -> None:
+    """In place of the part of the whole schedule's that a value within it has, which a line may give to others."""
+
+    def fn(x: Any) -> Any:
+        low = tnf.tril(x) + tnf.tril(x * 2.0)
+        return tnf.prod(tnf.tril(low), axis=0), tnf.triu(low * 0.5) + 1.0
+
+    x = RNG.standard_normal((130, 130))
+    program = tnf.compile(fn, x)
+    schedule = later(tnf.GraphExecutor("K"), program)
+    assert schedule.memory.size
+    assert straight(schedule)
+    wanted, executor = tnf.GraphExecutor("K", compiled=False), tnf.GraphExecutor("K")
+    for each in (x, x, x, x, np.asfortranarray(x), apart(x), unaligned(x)):
+        assert facts(executor.run(program, each)) == facts(wanted.run(program, each))
+
+
 @pytest.mark.parametrize(("size", "count", "is_optimised"), [(10, 3, False), (60000, 3, True)])
 def test_the_time_that_a_line_saves_and_costs(size: int, count: int, is_optimised: bool) -> None:
     """A call of NumPy for each step, and the way to the cache; passes where their absence costs a tenth of that."""

@@ -18,7 +18,7 @@ from tenferro.exec.llvm.straight import VIEWS, StraightFunction, Text
 from tenferro.exec.plan.late_groups import late_groups, with_compiled
 from tenferro.exec.plan.lines import Compilable, Line, lines_of, runs_until_paid
 from tenferro.exec.plan.place import free
-from tenferro.exec.schedule import ExecInstruction, ExecProgram, Straight
+from tenferro.exec.schedule import Arena, ExecInstruction, ExecProgram, Lent, Straight
 
 __all__ = ["Straightener", "joined"]
 
@@ -95,7 +95,7 @@ def _step(
     constants = program.constants
     read = {slot for step in line.body for slot in step.input_slots}
     body = ExecProgram(
-        instructions=line.body,
+        instructions=tuple(map(_by_itself, line.body)),
         input_slots=line.takes,
         output_slots=line.gives,
         types=program.types,
@@ -116,6 +116,14 @@ def _step(
         origin=tuple([number for step in line.body for number in step.origin]),
         remark="compiled",
     )
+
+
+def _by_itself(step: ExecInstruction) -> ExecInstruction:
+    """A step that runs without the memory that the whole schedule has for what stays inside of it."""
+    if not any([isinstance(place, Arena) for place in step.places]):
+        return step
+    places = [Lent(place.size) if isinstance(place, Arena) else place for place in step.places]
+    return step._replace(places=tuple(places))
 
 
 def _without_unread_views(
