@@ -57,22 +57,22 @@ class Runner:
             raise laid from error
 
     def _first(self, leaves: Sequence[Any]) -> list[Any]:
-        later = self.program.later
-        if self._prints and later is not None and later.always:
-            self.program = later.straightened(self.program)
+        program = self.program
+        if self._prints and program.later is not None and program.later.always:
+            program = self.program = program.later.straightened(program)
         self._has_run = True
-        return interpret(self.program, leaves)
+        return interpret(program, leaves)
 
     def _printed(self) -> Printed:
-        later = self.program.later
-        runs = 0 if later is None else later.after(self.program)
+        program = self.program
+        runs = 0 if program.later is None else program.later.after(program)
         self._left = max(1, runs - 1) if runs else 0  # because this run is the second
-        code = self._code = Printed(self.program)
+        code = self._code = Printed(program)
         return code
 
     def _change(self) -> Printed:
-        later = self.program.later
-        assert later is not None
-        self.program = later.straightened(self.program)
-        code = self._code = Printed(self.program)
+        program = self.program
+        if program.later is not None:  # or another thread has changed it since this one counted
+            program = self.program = program.later.straightened(program)
+        code = self._code = Printed(program)
         return code

@@ -20,6 +20,7 @@ from tenferro.exec.llvm.straight import VIEWS, StraightFunction, loop_of_step
 from tenferro.exec.plan import lines
 from tenferro.exec.plan.layouts import layouts_of
 from tenferro.exec.plan.lines import lines_of, period_of
+from tenferro.exec.plan.straight import Straightener
 from tenferro.exec.schedule import ExecProgram, Straight
 from tenferro.extension import HostReferenceRuntime, apply
 from tenferro.graph import GraphBuilder
@@ -573,6 +574,26 @@ def test_many_threads_pass_the_change() -> None:
     with ThreadPoolExecutor(4) as pool:
         for y in pool.map(lambda _: executor.run(program, X), range(40)):
             np.testing.assert_array_equal(y, wanted)
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_thread_that_others_overtake_finds_the_change_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    program, executor = tnf.compile(hundred, X), tnf.GraphExecutor("K")
+    wanted, after, calls = executor.run(program, X), Straightener.after, list[ExecProgram]()
+
+    def overtaken(self: Straightener, schedule: ExecProgram) -> int:
+        calls.append(schedule)
+        if len(calls) == 1:
+            for _ in range(4):
+                executor.run(program, X)
+        return after(self, schedule)
+
+    monkeypatch.setattr(Straightener, "after", overtaken)
+    for _ in range(4):
+        assert executor.run(program, X).tobytes() == wanted.tobytes()
+    assert len(calls) == 2
 
 
 def test_arrays_of_another_layout_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
