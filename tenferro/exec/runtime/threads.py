@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import pairwise
 from queue import Empty, SimpleQueue
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from tenferro.exec.runtime.numpy_state import numpy_state
 
@@ -129,14 +129,18 @@ class Workers:
 class Ahead(Generic[T]):
     """The value of a function that a thread of its own computes meanwhile.
 
-    It is none of a team, whose members wait for parts of the work that the caller does.
+    It is none of a team, whose members wait for parts of the work that the caller does. To fork waits for it: what it
+    holds, as LLVM's lock, nobody would give back in the child.
     """
+
+    _all: ClassVar[weakref.WeakSet[Ahead[Any]]] = weakref.WeakSet()
 
     def __init__(self, function: Callable[[], T]) -> None:
         self._function = function
         self._values: list[T] = []
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._compute, name="tenferro_ahead")
+        self._all.add(self)
         self._thread.start()
 
     def is_there(self) -> bool:
@@ -150,11 +154,23 @@ class Ahead(Generic[T]):
             raise self._error
         return self._values[0]
 
+    @classmethod
+    def wait_for_all(cls) -> None:
+        """Return once none is under way."""
+        for each in list(cls._all):
+            thread = each._thread
+            if thread.ident is not None and thread is not threading.current_thread():
+                thread.join()
+
     def _compute(self) -> None:
         try:
             self._values.append(self._function())
         except BaseException as error:  # because it is raised again where the value is wanted
             self._error = error
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=Ahead.wait_for_all)
 
 
 def _serve(tasks: SimpleQueue[Task | None]) -> None:
