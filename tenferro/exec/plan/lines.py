@@ -20,6 +20,9 @@ from tenferro.exec.llvm.numpy_sums import sum_of
 from tenferro.exec.llvm.straight import VIEWS, is_written, loop_of_step
 from tenferro.exec.plan.layouts import layouts_of
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
+from tenferro.ops import StdTensorOp
+from tenferro.ops.contraction import Convolution
+from tenferro.ops.control import ControlOp
 from tenferro.ops.extension import Extension
 from tenferro.ops.indexing import DynamicSlice, DynamicUpdateSlice, Gather, Scatter
 from tenferro.ops.reduction import (
@@ -46,11 +49,14 @@ from tenferro.ops.structural import (
     Tril,
     Triu,
 )
+from tenferro.types import TensorSpec
 
 __all__ = ["Compilable", "Line", "lines_of", "runs_until_paid", "text_key"]
 
 LARGEST = 1 << 16
 """Elements of a value; larger ones are in groups, or one of their arrays fills a cache."""
+TRIED = 1 << 12
+"""Elements of what another kernel is called with, to find out how its result lies."""
 LONGEST = 5000
 """Steps of a schedule with lines: LLVM takes a tenth of a millisecond for each."""
 LONGEST_LINE = 240
@@ -191,11 +197,13 @@ class _Finder:
             as far as is known.
         unknown: the results of extensions, and what is elementwise made of them, which may lie in either way.
         views: steps that a line can do again, by the slot that they make.
+        bases: what these show, behind other views.
     """
 
     def __init__(self, program: ExecProgram) -> None:
         self.program, self.types = program, program.types
         self.views: dict[int, ExecInstruction] = {}
+        self.bases: dict[int, int] = {}
         self.rows, self.columns, self.apart = layouts_of(program, self._is_tried)
         self.unknown: set[int] = set()
         self.readers: dict[int, list[int]] = {slot: [-1] for slot in program.output_slots}
@@ -210,7 +218,8 @@ class _Finder:
         for number, step in enumerate(self.program.instructions):
             self._pass_on(step)
             if self._is_view(step):
-                self.views[step.output_slots[0]] = step
+                (x,), (y,) = step.input_slots, step.output_slots
+                self.views[y], self.bases[y] = step, self._base(x)
                 views.append(number)
                 continue
             its = self._needs(step)
@@ -240,8 +249,13 @@ class _Finder:
         ])  # fmt: skip
 
     def _is_tried(self, step: ExecInstruction) -> bool:
-        is_any = step.is_elementwise or isinstance(step.op, (*VIEWS, *MOVES))
-        return is_any and self._is_few((*step.input_slots, *step.output_slots))
+        """Whether the kernel of a step may be called on zeros: those of lines, and others of little work."""
+        op, slots = step.op, (*step.input_slots, *step.output_slots)
+        if not isinstance(op, StdTensorOp) or isinstance(op, Extension | ControlOp | Convolution):
+            return False
+        if step.is_elementwise or isinstance(op, (*VIEWS, *MOVES)):
+            return self._is_few(slots)
+        return self._is_few(slots) and max([self.types[slot].size for slot in slots]) <= TRIED
 
     def _pass_on(self, step: ExecInstruction) -> None:
         """Note results that may lie in either way."""
@@ -264,22 +278,29 @@ class _Finder:
         if not self._is_few((*step.input_slots, *step.output_slots)):
             return None
         operands = [self.types[slot] for slot in step.input_slots]
-        # Of constants, numbers stand in the text, and others are copied row by row.
-        bases = {*map(self._base, step.input_slots)} - self.program.constants.keys()
         if isinstance(step.op, (*MOVES, ReduceSum)):
-            fits = (
-                self.rows.issuperset((*step.output_slots, *bases))
-                and self.unknown.isdisjoint(step.input_slots)
-                and not self._is_added_up(step)
-                and (is_written(step, operands) or self._is_known_sum(step))
-            )
-            return Needs.ROWS if fits else None
-        if not step.is_elementwise or len(step.output_slots) != 1:
-            return None
+            return Needs.ROWS if self._is_moved_by_rows(step, operands) else None
+        if step.is_elementwise and len(step.output_slots) == 1:
+            return self._needs_of_elements(step, operands)
+        return None
+
+    def _taken(self, step: ExecInstruction) -> set[int]:
+        """What a step reads, behind views. Constants need not lie in any way: they are written, or copied, row by row."""
+        return {*map(self._base, step.input_slots)} - self.program.constants.keys()
+
+    def _is_moved_by_rows(self, step: ExecInstruction, operands: Sequence[TensorSpec]) -> bool:
+        return (
+            self.rows.issuperset((*step.output_slots, *self._taken(step)))
+            and self.unknown.isdisjoint(step.input_slots)
+            and not self._is_added_up(step)
+            and (is_written(step, operands) or self._is_known_sum(step))
+        )
+
+    def _needs_of_elements(
+        self, step: ExecInstruction, operands: Sequence[TensorSpec]
+    ) -> Needs | None:
+        """The same of an elementwise step."""
         (y,) = step.output_slots
-        others = {slot for slot in step.input_slots if not self._is_one(slot)}
-        is_dense = all([self.types[slot].shape == self.types[y].shape for slot in others])
-        is_of_views = not self.views.keys().isdisjoint(others)
         lying = self.columns if y in self.columns else self.rows
         # Of elements that lie apart, or of one that repeats itself, NumPy's functions may have other bits.
         is_function = loop_of_step(step, operands) is not None and all([
@@ -288,11 +309,13 @@ class _Finder:
         ])  # fmt: skip
         if y not in lying or not (is_written(step, operands) or is_function):
             return None
-        if lying is self.rows and not self.rows.issuperset(bases):
-            return None
+        others = {slot for slot in step.input_slots if not self._is_one(slot)}
+        is_of_views = not self.views.keys().isdisjoint(others)
         if lying is self.columns or y in self.unknown:
-            fits = is_dense and not is_of_views and (lying is self.rows or others <= lying)
-            return Needs.EITHER if fits else None
+            is_dense = all([self.types[slot].shape == self.types[y].shape for slot in others])
+            return Needs.EITHER if is_dense and not is_of_views and others <= lying else None
+        if not self.rows.issuperset(self._taken(step)):
+            return None
         return Needs.ROWS if is_of_views and self.types[y].rank > 1 else Needs.NOTHING
 
     def _is_known_sum(self, step: ExecInstruction) -> bool:
@@ -304,9 +327,7 @@ class _Finder:
 
     def _base(self, slot: int) -> int:
         """The value that a view shows, which a line takes."""
-        while slot in self.views:
-            (slot,) = self.views[slot].input_slots
-        return slot
+        return self.bases.get(slot, slot)
 
     def _is_one(self, slot: int) -> bool:
         """Whether all elements of a value are one."""
