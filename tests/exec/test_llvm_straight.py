@@ -415,15 +415,29 @@ def test_what_may_lie_by_columns_is_not_moved_in_a_line() -> None:
     """LAPACK's results do; so do those of functions of them, which have lines of their own."""
     a = X @ X.T + np.eye(3)
 
-    def fn(a: Any) -> Any:
-        factor = tnf.linalg.cholesky(a * 2.0 + a) * 2.0
-        return tnf.exp(factor - 1.0), tnf.sum(factor, axis=0), factor[::-1] + 1.0
+    def fn(a: Any, x: Any, i: Any) -> Any:
+        factor = tnf.linalg.cholesky(a * 2.0 + a)
+        decay = tnf.exp(factor * 2.0 - 1.0)
+        rows = x[i] * 2.0 + 1.0
+        return decay * 3.0, rows, tnf.sum(decay, axis=0), decay[::-1] + 1.0
 
-    program = tnf.compile(fn, a)
-    executor = tnf.GraphExecutor("K")
-    for line in straight(later(executor, program)):
-        assert not {"ReduceSum", "Reverse"} & {*names(line)} or "Exp" not in names(line)
-    assert require_same(program, a)
+    i = np.array([1, 0])
+    program = tnf.compile(fn, a, X, i)
+    held = [names(line) for line in straight(later(tnf.GraphExecutor("K"), program))]
+    assert not any(["ReduceSum" in each for each in held])
+    assert any(["Gather" in each for each in held])
+    assert not any([{"Gather", "Exp"} <= {*each} for each in held])
+    assert require_same(program, a, X, i)
+
+
+@pytest.mark.usefixtures("soon")
+def test_sums_of_views_are_those_of_memory() -> None:
+    """NumPy adds in the order of memory."""
+    x = RNG.standard_normal((37, 41)) * 1e3
+    for view in (lambda x: x.T, lambda x: x[:, ::-1], lambda x: x[::2, 1:], lambda x: x[:, None]):
+        for axis in (0, 1, (0, 1)):
+            program = tnf.compile(lambda x, view=view, axis=axis: tnf.sum(view(x * 2.0 + 1.0), axis=axis) * 3.0, x)  # fmt: skip
+            assert require_same(program, x)
 
 
 @pytest.mark.parametrize("size", [SMALLEST_SUMS - 1, SMALLEST_SUMS])
