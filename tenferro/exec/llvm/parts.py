@@ -62,7 +62,7 @@ class Parts:
 
     def __init__(self, body: Body, repeated: frozenset[ControlOp]) -> None:
         self.body, self.repeated = body, repeated
-        self._parts: dict[Any, _Called] = {}
+        self._parts: dict[ControlOp, _Called] = {}
         # Of each function that is being written: the parts that it calls, with their scratch.
         self._callees: list[dict[str, tuple[_Called, str]]] = [{}]
 
@@ -77,14 +77,13 @@ class Parts:
         if not self.repeated or op not in self.repeated:
             return None
         body, code = self.body, self.body.code
-        key = op, tuple([x.spec for x in operands])
-        called = self._parts.get(key)
+        called = self._parts.get(op)  # whose body tells the types of operands
         if called is None:
             calls = 0 if body.host is None else len(body.host.sites)
             called = self._written(op, operands, types, write)
             # Who calls kernels is written again, because these name the user's line in errors.
             if body.host is None or len(body.host.sites) == calls:
-                self._parts[key] = called
+                self._parts[op] = called
         memories = [body.dense(x) for x in operands]
         results = [body.memory(spec) for spec in types]
         callees, name = self._callees[-1], called.part.name
