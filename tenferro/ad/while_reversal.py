@@ -52,8 +52,10 @@ def transposed_while(
         )
     nonlinear = [x for x, is_linear in zip(inputs, mask, strict=True) if not is_linear]
     n_known = mask[:n].count(False)
-    asked = [is_linear and bar is not None for is_linear, bar in zip(mask[n:], y_bars, strict=True)]
-    loop = _Loop.of(op, mask, asked, inputs[0].emitter)
+    has_bar = [
+        is_linear and bar is not None for is_linear, bar in zip(mask[n:], y_bars, strict=True)
+    ]
+    loop = _Loop.of(op, mask, has_bar, inputs[0].emitter)
     bars = [zeros(inputs[i]) if (bar := y_bars[i - n]) is None else bar for i in loop.moving]
     sums = [zeros(inputs[i]) for i in loop.summed]
     results = loop.backward(nonlinear[:n_known], nonlinear[n_known:], bars, sums)

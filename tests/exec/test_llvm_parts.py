@@ -131,5 +131,5 @@ def test_long_texts_are_optimised_beside_later_calls(monkeypatch: pytest.MonkeyP
                 assert y.tobytes() == wanted.tobytes()
             if run == 1 and threads == 2:
                 function._optimised.value()
-            kept = function._function is not None
-            assert kept == (run > (1 if threads == 2 else 0))
+            is_optimised = function._function is not None
+            assert is_optimised == (run > (1 if threads == 2 else 0))

@@ -423,10 +423,10 @@ def test_what_may_lie_by_columns_is_not_moved_in_a_line() -> None:
 
     i = np.array([1, 0])
     program = tnf.compile(fn, a, X, i)
-    held = [names(line) for line in straight(later(tnf.GraphExecutor("K"), program))]
-    assert not any(["ReduceSum" in each for each in held])
-    assert any(["Gather" in each for each in held])
-    assert not any([{"Gather", "Exp"} <= {*each} for each in held])
+    ops_of_lines = [names(line) for line in straight(later(tnf.GraphExecutor("K"), program))]
+    assert not any(["ReduceSum" in each for each in ops_of_lines])
+    assert any(["Gather" in each for each in ops_of_lines])
+    assert not any([{"Gather", "Exp"} <= {*each} for each in ops_of_lines])
     assert require_same(program, a, X, i)
 
 
