@@ -14,7 +14,15 @@ import numpy as np
 
 from tenferro.exec.llvm.code import Code, NotCompiledError
 
-__all__ = ["CALLER", "SHARED", "addresses", "built_in", "entry", "knows_arrays"]
+__all__ = [
+    "CALLER",
+    "SHARED",
+    "addresses",
+    "built_in",
+    "entry",
+    "functions_of_python",
+    "knows_arrays",
+]
 
 CALLER = "tenferro_call_with_arrays"
 """The function that Python calls, of the module `SHARED`."""
@@ -51,6 +59,7 @@ class _Method(ctypes.Structure):
     )
 
 
+NAMES = ("Py_IncRef", "PyCapsule_GetPointer", "PyLong_AsLongLong", "PyLong_FromLongLong")
 SHARED = f"""declare void @Py_IncRef(ptr)
 declare ptr @PyCapsule_GetPointer(ptr, ptr)
 declare i64 @PyLong_AsLongLong(ptr)
@@ -127,17 +136,16 @@ def knows_arrays() -> bool:
 
 def addresses() -> dict[str, int]:
     """Addresses for the names in the text of `SHARED`."""
-    functions = {
-        name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
-        for name in (
-            "Py_IncRef",
-            "PyCapsule_GetPointer",
-            "PyLong_AsLongLong",
-            "PyLong_FromLongLong",
-        )
-    }
     objects = {"python.None": id(None), "python.int": id(int), "numpy.ndarray": id(np.ndarray)}
-    return {name: value for name, value in (functions | objects).items() if value is not None}
+    return functions_of_python(NAMES) | objects
+
+
+def functions_of_python(names: Sequence[str]) -> dict[str, int]:
+    """Where functions of CPython's interface lie."""
+    pointers = {
+        name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p) for name in names
+    }
+    return {name: pointer.value for name, pointer in pointers.items() if pointer.value is not None}
 
 
 def entry(

@@ -204,7 +204,7 @@ class Code:
     @contextmanager
     def part(self, name: str) -> Generator[Part]:
         """Write a function of its own, which this one may call in several places; it has no values in common with it."""
-        kept = {each: getattr(self, each) for each in OF_FUNCTION}
+        around = {each: getattr(self, each) for each in OF_FUNCTION}
         self.lines, self.entry, self.areas = [], [], {}
         self.block, self._known = "entry", [{}]
         self.work, self.often, self.while_loops = 0, 1, 0
@@ -219,7 +219,7 @@ class Code:
             self.functions[name] = self._definition(name, part.pointers, (), is_internal=True)
             self.lines_of_parts += len(self.lines)
         finally:
-            for each, value in kept.items():
+            for each, value in around.items():
                 setattr(self, each, value)
 
     def call_part(self, part: Part, pointers: Sequence[str], scratch: str) -> str:

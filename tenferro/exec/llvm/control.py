@@ -114,9 +114,7 @@ class Emitter:
             if of_family is None:
                 return host.call(body, step, operands, types)
             row, op = of_family, op.op
-        for position, x in enumerate(operands):
-            if row.must_settle(position) and x.memory is None and not x.is_cheap:
-                operands[position] = body.settled(x)
+        operands = row.settled(body, operands)
         if isinstance(op, WRITERS):
             self._take(step, values, operands, dying)
         elif target is not None:
@@ -171,11 +169,6 @@ class Emitter:
         for x, memory in zip(inits, memories, strict=True):
             self.body.write(x, memory)
         return memories
-
-    def read(self, memory: Memory) -> Tensor:
-        """A carry as a body finds it: a number at once, because the memory is written later."""
-        x = self.body.stored(memory)
-        return x if x.spec.shape else self.body.number(x.spec, self.body.at(x))
 
     def handed_on(
         self,
@@ -240,7 +233,7 @@ class Emitter:
         """
         code = self.body.code
         slices = [self._slice(x, t) for x in xs]
-        carry = [self.read(memory) for memory in memories]
+        carry = [self.body.read(memory) for memory in memories]
         outputs = self.emitted_over(memories, op.body.program, [*consts, *carry, *slices])
 
         def stacking(stack: Memory) -> Store:
@@ -287,13 +280,13 @@ class Emitter:
 
     def goes_on(self, op: While, consts: Sequence[Tensor], memories: Sequence[Memory]) -> str:
         """The condition of a while loop."""
-        carry = [self.read(memory) for memory in memories]
+        carry = [self.body.read(memory) for memory in memories]
         (more,) = self.emitted_over((), op.cond.program, [*consts, *carry])
         return self.body.at(more)
 
     def step(self, op: While, consts: Sequence[Tensor], memories: Sequence[Memory]) -> None:
         """The body of a while loop."""
-        carry = [self.read(memory) for memory in memories]
+        carry = [self.body.read(memory) for memory in memories]
         outputs = self.emitted_over(memories, op.body.program, [*consts, *carry])
         self.handed_on(outputs, memories)
 

@@ -339,7 +339,7 @@ def written(
     names = [f"%a{number}" for number in range(len(inputs))]
     memories = [Memory(name, spec) for name, spec in zip(names, inputs, strict=True)]
     n = op.num_consts
-    consts: list[Tensor] = [emitter.read(memory) for memory in memories[:n]]
+    consts: list[Tensor] = [body.read(memory) for memory in memories[:n]]
     if isinstance(op, Scan):
         if not isinstance(op.length, int):
             raise NotCompiledError("Scan: a length that waits is not compiled")

@@ -101,22 +101,17 @@ class Parts:
     def _host(self) -> list[str]:
         return [] if self.body.host is None else ["%host"]
 
-    def _read(self, memory: Memory) -> Tensor:
-        """An operand; a number at once."""
-        x = self.body.stored(memory)
-        return x if x.spec.shape else self.body.number(x.spec, self.body.at(x))
-
     def _written(
         self, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec], write: Write
     ) -> _Called:
         body, code = self.body, self.body.code
         name = code.name("loop")[1:]
         first = len(body.constants)
-        with code.part(name) as part, body.apart() as own:
+        with code.part(name) as part, body.apart():
             self._callees.append({})
             names = [f"%p{number}" for number in range(len(operands))]
             inputs = [
-                self._read(Memory(each, x.spec)) for each, x in zip(names, operands, strict=True)
+                body.read(Memory(each, x.spec)) for each, x in zip(names, operands, strict=True)
             ]
             results = [Memory(f"%r{number}", spec) for number, spec in enumerate(types)]
             for y, memory in zip(write(op, inputs), results, strict=True):
@@ -126,4 +121,5 @@ class Parts:
                 constants.update(dict.fromkeys(callee.constants))
             places = [memory.pointer for memory in results]
             part.pointers = (*names, *places, *constants, *self._host())
-        return _Called(part, own.scratch_bytes, tuple(constants))
+            scratch = body.scratch_bytes
+        return _Called(part, scratch, tuple(constants))

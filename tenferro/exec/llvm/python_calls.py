@@ -7,7 +7,6 @@ is its caller's: it is in the thread's state when `@f` returns, as in any functi
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 
 from tenferro.exec.llvm import array_function
@@ -73,10 +72,7 @@ declare void @PyEval_RestoreThread(ptr)
 
 def addresses() -> dict[str, int]:
     """Where the functions of Python lie that a loop calls."""
-    pointers = {
-        name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p) for name in NAMES
-    }
-    return {name: pointer.value for name, pointer in pointers.items() if pointer.value is not None}
+    return array_function.functions_of_python(NAMES)
 
 
 def entry(code: Code, pointers: Sequence[str], numbers: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tenferro.exec.llvm.code import NotCompiledError
-from tenferro.exec.llvm.tensor import Body, Writer
+from tenferro.exec.llvm.tensor import Body, Tensor, Writer
 from tenferro.ops import StdTensorOp
 from tenferro.types import TensorSpec
 
@@ -45,6 +45,13 @@ class Row:
     def must_settle(self, position: int) -> bool:
         """Whether the operand at a place has to lie in memory."""
         return self.settles if isinstance(self.settles, bool) else position in self.settles
+
+    def settled(self, body: Body, operands: Sequence[Tensor]) -> list[Tensor]:
+        """The operands, in memory where they have to be and are not cheap to compute again."""
+        return [
+            body.settled(x) if self.must_settle(position) and not x.is_cheap else x
+            for position, x in enumerate(operands)
+        ]
 
 
 Rows = Mapping[type[StdTensorOp], Row]

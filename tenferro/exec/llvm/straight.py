@@ -249,10 +249,7 @@ class _Writer:
         """The results of a row, in memory."""
         op: Any = step.op
         row, body = COMPILED[type(op)], self.body
-        operands = [self.tensors[slot] for slot in step.input_slots]
-        for position, x in enumerate(operands):
-            if row.must_settle(position) and x.memory is None and not x.is_cheap:
-                operands[position] = body.settled(x)
+        operands = row.settled(body, [self.tensors[slot] for slot in step.input_slots])
         body.target = self.targets.get(step.output_slots[0])
         results = row.write(body, op, operands, step.output_types)
         body.target = None

@@ -55,7 +55,7 @@ def _written(
     def read(name: str, spec: TensorSpec, axis: int | None, of_turn: int = 0) -> Tensor:
         memory = begin(name, spec, axis, of_turn)
         if axis is None:
-            return emitter.read(memory) if not of_turn else body.stored(memory)
+            return body.read(memory) if not of_turn else body.stored(memory)
         shape = strip_of(spec, strips.width, of_turn + axis)
         if of_turn + axis == 0:
             return body.stored(Memory(memory.pointer, shape))

@@ -131,13 +131,6 @@ def _rounded(body: Body, x: Tensor, spec: TensorSpec) -> Tensor:
     return Tensor(spec, element, x.reads, x.aligned, is_flat=x.is_flat)
 
 
-@dataclass
-class Scratch:
-    """Bytes of scratch of a function, once it is written."""
-
-    scratch_bytes: int = 0
-
-
 class Body:
     """The code under construction, and memory for intermediate values.
 
@@ -154,16 +147,14 @@ class Body:
         self.target: Memory | None = None
 
     @contextmanager
-    def apart(self) -> Generator[Scratch]:
+    def apart(self) -> Generator[None]:
         """Write a function of its own, with scratch of its own and nothing to overwrite from around it."""
-        kept = self.scratch_bytes, self.writable, self.taken, self.target
+        around = self.scratch_bytes, self.writable, self.taken, self.target
         self.scratch_bytes, self.writable, self.taken, self.target = 0, set[Memory](), None, None
-        scratch = Scratch()
         try:
-            yield scratch
-            scratch.scratch_bytes = self.scratch_bytes
+            yield
         finally:
-            self.scratch_bytes, self.writable, self.taken, self.target = kept
+            self.scratch_bytes, self.writable, self.taken, self.target = around
 
     # ---- values ----------------------------------------------------------------------------------
 
@@ -180,6 +171,11 @@ class Body:
 
         its = frozenset([memory])
         return Tensor(spec, element, its, its, memory, is_cheap=True, is_flat=True)
+
+    def read(self, memory: Memory) -> Tensor:
+        """What lies there now: a number at once, because the memory may be written later."""
+        x = self.stored(memory)
+        return x if x.spec.shape else self.number(x.spec, self.at(x))
 
     def number(self, spec: TensorSpec, value: Element) -> Tensor:
         """One value for every element."""
