@@ -45,15 +45,16 @@ class Sum(NamedTuple):
         """The extents around a call."""
         return tuple([extent for extent, _ in self.groups[:-1]])
 
-    @property
-    def length(self) -> int:
-        """Elements along which a call goes."""
-        return self.groups[-1][0]
+    def call(self, size: int) -> tuple[list[int], list[int]]:
+        """The counts of a call, and its steps in bytes, for elements of a size.
 
-    @property
-    def steps(self) -> tuple[int, int]:
-        """Elements of the result, and of x, from one to the next along a call."""
-        return (0, 1) if self.groups[-1][1] else (1, 1)
+        A dot product takes x, ones and the result; an addition the result, x and the result.
+        """
+        length, is_summed = self.groups[-1]
+        if self.is_dot:
+            return [self.groups[0][0], length], [length * size, 0, size, size, size]
+        y_step = 0 if is_summed else size
+        return [length], [y_step, size, y_step]
 
     def places(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """How many elements of the result, and of x, lie between neighbours along each outer extent."""
@@ -97,30 +98,24 @@ def _sum_of(x: TensorSpec, axes: Sequence[int]) -> Sum | None:
 def write(body: Body, total: Sum, x: Memory, y: Memory) -> None:
     """Call the loop for all of y."""
     code, dtype = body.code, x.spec.dtype
-    size = dtype.itemsize
+    counts, steps = total.call(dtype.itemsize)
     if total.is_dot:
-        (rows, _), (count, _) = total.groups
-        kind, one = memory_type(dtype), "1.0"
-        ones = code.constant(f"[{count} x {kind}]", f"[{', '.join([f'{kind} {one}'] * count)}]")
-        pointers = [x.pointer, ones, y.pointer]
-        steps = [count * size, 0, size, size, size]
-        ufunc_loops.call(code, total.loop, pointers, [rows, count], steps)
+        kind, count = memory_type(dtype), counts[-1]
+        ones = code.constant(f"[{count} x {kind}]", f"[{', '.join([f'{kind} 1.0'] * count)}]")
+        ufunc_loops.call(code, total.loop, [x.pointer, ones, y.pointer], counts, steps)
         return
     body.write(body.filled(y.spec, start_of(dtype)), y)
-    y_step, x_step = (step * size for step in total.steps)
     parts = 2 if dtype.is_complex else 1
 
     def one_call(index: tuple[Index, ...]) -> None:
         pointers = []
-        for memory, steps in zip((y, x), total.places(), strict=True):
+        for memory, places in zip((y, x), total.places(), strict=True):
             offset: Index = 0
-            for i, step in zip(index, steps, strict=True):
+            for i, step in zip(index, places, strict=True):
                 offset = code.add(offset, code.scaled(i, step * parts))
             pointers.append(code.address(memory.pointer, offset, dtype))
         y_at, x_at = pointers
-        ufunc_loops.call(
-            code, total.loop, [y_at, x_at, y_at], [total.length], [y_step, x_step, y_step]
-        )
+        ufunc_loops.call(code, total.loop, [y_at, x_at, y_at], counts, steps)
 
     code.loops(total.outer, one_call)
 
@@ -169,21 +164,20 @@ def _called(total: Sum, x: Any, axes: tuple[int, ...]) -> Any:
     data = total.loop.symbols.get(f"{total.loop.name}.data")
     function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(total.loop.symbols[total.loop.name])
 
-    def call(pointers: Sequence[int], counts: Sequence[int], steps: Sequence[int]) -> None:
+    counts, steps = total.call(size)
+
+    def call(*pointers: int) -> None:
         numbers = [(ctypes.c_ssize_t * len(each))(*each) for each in (pointers, counts, steps)]
         function(*numbers, data)
 
     if total.is_dot:
-        (rows, _), (count, _) = total.groups
-        ones = np.ones(count, x.dtype)
-        addresses = [each.ctypes.data for each in (x, ones, y)]
-        call(addresses, [rows, count], [count * size, 0, size, size, size])
+        ones = np.ones(counts[-1], x.dtype)
+        call(x.ctypes.data, ones.ctypes.data, y.ctypes.data)
         return y
-    y_step, x_step = (step * size for step in total.steps)
     y_start, x_start = y.ctypes.data, x.ctypes.data
     for y_offset, x_offset in _offsets(total):
-        y_at, x_at = y_start + y_offset * size, x_start + x_offset * size
-        call([y_at, x_at, y_at], [total.length], [y_step, x_step, y_step])
+        y_at = y_start + y_offset * size
+        call(y_at, x_start + x_offset * size, y_at)
     return y
 
 

@@ -114,21 +114,25 @@ class Line:
     gives: tuple[int, ...]
 
     @property
+    def elements(self) -> int:
+        """Elements of the results of its steps."""
+        sizes = [step.output_types[0].size for step in self.body if not isinstance(step.op, VIEWS)]
+        return sum(sizes)
+
+    @property
     def saves(self) -> float:
         """Microseconds of a run, by estimate."""
-        steps = [step for step in self.body if not isinstance(step.op, VIEWS)]
-        elements = sum([step.output_types[0].size for step in steps])
-        calls = sum([CALLS.get(type(step.op), CALL) for step in steps])
+        calls = sum(
+            [CALLS.get(type(step.op), CALL) for step in self.body if not isinstance(step.op, VIEWS)]
+        )
         views = sum([CALLS.get(op, CALL) for op in self.left_out])
         call, result = LINE
-        return calls + views + elements / WORK - call - result * len(self.gives)
+        return calls + views + self.elements / WORK - call - result * len(self.gives)
 
     @property
     def is_optimised(self) -> bool:
         """Whether LLVM's passes are worth their time."""
-        steps = [step for step in self.body if not isinstance(step.op, VIEWS)]
-        written = sum([step.output_types[0].size for step in steps])
-        return written * UNOPTIMISED > FAST * self.saves
+        return self.elements * UNOPTIMISED > FAST * self.saves
 
     @property
     def price(self) -> float:
@@ -222,13 +226,13 @@ class _Finder:
                 self.views[y], self.bases[y] = step, self._base(x)
                 views.append(number)
                 continue
-            its = self._needs(step)
-            if its is None or {*needs, its} == {Needs.ROWS, Needs.EITHER}:
+            need = self._needs(step)
+            if need is None or {*needs, need} >= {Needs.ROWS, Needs.EITHER}:
                 yield from self._cut(numbers, views)
                 numbers, views, needs = [], [], set()
-            if its is not None:
+            if need is not None:
                 numbers.append(number)
-                needs.update([its] if its is not Needs.NOTHING else [])
+                needs.add(need)
         yield from self._cut(numbers, views)
 
     def _cut(self, numbers: Sequence[int], views: Sequence[int]) -> Iterator[Line]:

@@ -39,7 +39,9 @@ def compile_groups(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
     """
     steps: list[ExecInstruction] = []
     for step in program.instructions:
-        step = step._replace(function=with_compiled_sums(step.function, compiler, FEWEST))
+        function = with_compiled_sums(step.function, compiler, FEWEST)
+        if function is not step.function:
+            step = step._replace(function=function)
         if isinstance(step.op, Tiles):
             try:
                 step = _compiled(step, program, compiler)
