@@ -254,7 +254,9 @@ def _through_float32(x: Array, dtype: DType, to: DType) -> Array:
 def bitcast_convert(op: BitcastConvert, x: Array) -> Array:
     """Narrower dtypes add a last axis, wider ones consume it."""
     old, new = x.dtype.itemsize, op.to.itemsize
-    shape = x.shape if old == new else (*x.shape, old // new) if old > new else x.shape[:-1]
+    if old == new:
+        return x.view(op.to.dtype)
+    shape = (*x.shape, old // new) if old > new else x.shape[:-1]
     return np.frombuffer(x.tobytes(), op.to.dtype).reshape(shape)
 
 

@@ -23,6 +23,7 @@ from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.ops import StdTensorOp
 from tenferro.ops.contraction import Convolution
 from tenferro.ops.control import ControlOp
+from tenferro.ops.elementwise import BitcastConvert
 from tenferro.ops.extension import Extension
 from tenferro.ops.indexing import DynamicSlice, DynamicUpdateSlice, Gather, Scatter
 from tenferro.ops.reduction import (
@@ -89,7 +90,7 @@ PRICE_OF_PASSES = 9000.0, 300.0
 """The same for its passes."""
 STEPS: Mapping[type, int] = {Sort: 40, TopK: 40, Scatter: 5, Gather: 3}
 """Plain steps for which LLVM takes as long as for one of these."""
-MOVES = (Concatenate, Pad, EmbedDiag, Tril, Triu, DynamicSlice, DynamicUpdateSlice, Gather, Scatter,
+MOVES = (BitcastConvert, Concatenate, Pad, EmbedDiag, Tril, Triu, DynamicSlice, DynamicUpdateSlice, Gather, Scatter,
          ReduceMax, ReduceMin, ReduceAnd, ReduceOr, ArgMax, ArgMin, CumMax, CumMin, Sort, TopK)  # fmt: skip
 """Ops that are not elementwise, whose results are elements of their operands, or the places of those."""
 
