@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -26,11 +26,12 @@ from tenferro.exec.kernels.matrix_product import (
     InPieces,
     Mirrored,
     Whole,
+    are_vectors,
     multiplied,
     pieces_for,
     work_of,
 )
-from tenferro.exec.kernels.matrix_view import Axes, order_of, step_of
+from tenferro.exec.kernels.matrix_view import Axes, MatrixView, order_of, step_of
 from tenferro.exec.runtime.resources import CALLER, Resources
 from tenferro.ops.contraction import DotGeneral
 from tenferro.types import DType, TensorSpec
@@ -115,6 +116,24 @@ def _in_floats(contraction: Contraction, work: Any, out: Any, lhs: Array, rhs: A
     return contraction(lhs.astype(work), rhs.astype(work)).astype(np.int64).astype(out)
 
 
+class Matrices(NamedTuple):
+    """Operands as matrices (batch.., rows, terms) and (batch.., terms, columns), and what their product is.
+
+    Attributes:
+        groups: the axes that are one.
+        turned: whether the product's rows are nearer to each other than its columns.
+        shape: of the result as it is made, axis by axis.
+        perm: the places of the result's axes among those.
+    """
+
+    groups: Groups
+    left: MatrixView
+    right: MatrixView
+    turned: bool
+    shape: Axes
+    perm: Axes
+
+
 class Contraction:
     """The products of arrays of given shapes, planned for each pattern of strides.
 
@@ -186,11 +205,21 @@ class Contraction:
             return WITH_VECTORS[ranks[0] == 2 and self.terms[0] == (0,), self.terms[1] == (1,)]
         return PRODUCTS[self.terms[0] == (0,), self.terms[1] == (1,)]
 
-    def _plan(self, lhs: Array, rhs: Array) -> Product:
-        if self.sizes[2] == 1:
-            return self._outer()
-        if self._is_batch_fastest(lhs, rhs):
-            return self._vectors()
+    def matrices(self, lhs: Array, rhs: Array) -> Matrices | None:
+        """The matrices whose product by `np.matmul`, called once, this is; None where it is made otherwise, or where
+        BLAS would share it.
+        """
+        if self.wakes_threads or self.sizes[2] == 1 or self._is_batch_fastest(lhs, rhs):
+            return None
+        matrices = self._matrices(lhs, rhs)
+        groups, left, right, *_ = matrices
+        if self.plain() is not None:
+            left, right = groups.left(lhs, is_view=True), groups.right(rhs, is_view=True)
+            return matrices._replace(left=left, right=right, turned=False)
+        is_mirrored = lhs is rhs and self._is_symmetric() and left.room
+        return None if is_mirrored or are_vectors(left.shape, right.shape) else matrices
+
+    def _matrices(self, lhs: Array, rhs: Array) -> Matrices:
         terms = self._order_of_terms(lhs, rhs)
         rows = order_of(lhs, self.rows)
         columns = order_of(rhs, self.columns)
@@ -209,8 +238,16 @@ class Contraction:
             *[count + position[axis] for axis in self.rows],
             *[count + position[-1 - axis] for axis in self.columns],
         )
-        transposition = None if perm == tuple(range(len(perm))) else perm
         turned = left.is_column_major and right.is_column_major
+        return Matrices(groups, left, right, turned, shape, perm)
+
+    def _plan(self, lhs: Array, rhs: Array) -> Product:
+        if self.sizes[2] == 1:
+            return self._outer()
+        if self._is_batch_fastest(lhs, rhs):
+            return self._vectors()
+        groups, left, right, turned, shape, perm = self._matrices(lhs, rhs)
+        transposition = None if perm == tuple(range(len(perm))) else perm
         small = prod(shape) < LARGE_RESULT and left.room + right.room < SMALLEST_SCRATCH
         whole = Whole(left, right, turned, self.resources)
         product: Product | None

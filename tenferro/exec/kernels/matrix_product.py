@@ -25,7 +25,7 @@ from tenferro.exec.runtime.threads import ALONE, Workers
 from tenferro.exec.runtime.turn import LINE
 
 __all__ = [
-    "ColumnMajor", "Groups", "InPieces", "Mirrored", "Whole", "multiplied", "pieces_for", "scratch", "work_of", "workers_for",
+    "ColumnMajor", "Groups", "InPieces", "Mirrored", "Whole", "are_vectors", "multiplied", "pieces_for", "scratch", "work_of", "workers_for",
 ]  # fmt: skip
 
 PIECE = 128
@@ -64,13 +64,13 @@ class Groups:
     columns: Axes
     terms: tuple[Axes, Axes]
 
-    def left(self, lhs: Array) -> MatrixView:
+    def left(self, lhs: Array, is_view: bool = False) -> MatrixView:
         """The operand as (batch.., rows, terms)."""
-        return MatrixView(lhs, self.batch[0], self.rows, self.terms[0])
+        return MatrixView(lhs, self.batch[0], self.rows, self.terms[0], is_view)
 
-    def right(self, rhs: Array) -> MatrixView:
+    def right(self, rhs: Array, is_view: bool = False) -> MatrixView:
         """The operand as (batch.., terms, columns)."""
-        return MatrixView(rhs, self.batch[1], self.terms[1], self.columns)
+        return MatrixView(rhs, self.batch[1], self.terms[1], self.columns, is_view)
 
 
 def multiplied(a: Array, b: Array, out: Array | None, turned: bool) -> Array:
@@ -78,7 +78,7 @@ def multiplied(a: Array, b: Array, out: Array | None, turned: bool) -> Array:
 
     Of many small matrices by a vector each, a call of BLAS takes longer than the sums of their products.
     """
-    if b.shape[-1] == 1 and _are_small(a, b):
+    if are_vectors(a.shape, b.shape) and a.strides[-1] == b.strides[-2] == a.itemsize:
         y = np.einsum("...ij,...j->...i", a, b[..., 0], out=None if out is None else out[..., 0])
         return y[..., None]
     if not turned:
@@ -87,12 +87,9 @@ def multiplied(a: Array, b: Array, out: Array | None, turned: bool) -> Array:
     return np.matmul(b.swapaxes(-1, -2), a.swapaxes(-1, -2), out=out).swapaxes(-1, -2)
 
 
-def _are_small(a: Array, b: Array) -> bool:
-    """Whether these are many matrices of few elements, and vectors with terms side by side."""
-    batch = prod(a.shape[:-2])
-    if batch < MANY or prod(a.shape[-2:]) > FEW:
-        return False
-    return a.strides[-1] == a.itemsize and b.strides[-2] == b.itemsize
+def are_vectors(a: Sequence[int], b: Sequence[int]) -> bool:
+    """Whether the products of these are those of many matrices of few elements, each by a vector."""
+    return b[-1] == 1 and prod(a[:-2]) >= MANY and prod(a[-2:]) <= FEW
 
 
 def pieces_for(multiplications: int, moved: int = 0) -> int:

@@ -7,7 +7,6 @@ result of the rows before.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import groupby
@@ -161,23 +160,14 @@ def _called(total: Sum, x: Any, axes: tuple[int, ...]) -> Any:
     size = x.itemsize
     shape = [n for axis, n in enumerate(x.shape) if axis not in axes]
     y = np.full(shape, 0 if total.is_dot else start_of(DType.of(x.dtype)), x.dtype)
-    data = total.loop.symbols.get(f"{total.loop.name}.data")
-    function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(total.loop.symbols[total.loop.name])
-
     counts, steps = total.call(size)
-
-    def call(*pointers: int) -> None:
-        numbers = [(ctypes.c_ssize_t * len(each))(*each) for each in (pointers, counts, steps)]
-        function(*numbers, data)
-
     if total.is_dot:
-        ones = np.ones(counts[-1], x.dtype)
-        call(x.ctypes.data, ones.ctypes.data, y.ctypes.data)
+        ufunc_loops.run(total.loop, [x, np.ones(counts[-1], x.dtype), y], counts, steps)
         return y
     y_start, x_start = y.ctypes.data, x.ctypes.data
     for y_offset, x_offset in _offsets(total):
         y_at = y_start + y_offset * size
-        call(y_at, x_start + x_offset * size, y_at)
+        ufunc_loops.run(total.loop, [y_at, x_start + x_offset * size, y_at], counts, steps)
     return y
 
 

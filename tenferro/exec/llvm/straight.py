@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tenferro.exec.llvm import array_function, numpy_sums, ufunc_loops
+from tenferro.exec.llvm import array_function, numpy_products, numpy_sums, ufunc_loops
 from tenferro.exec.llvm.code import Flat, Index, NotCompiledError, memory_type
 from tenferro.exec.llvm.control import COMPILED
 from tenferro.exec.llvm.link import Linker, OfArrays, Processor
@@ -23,6 +23,7 @@ from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.exec.llvm.ufunc_loops import Loop, loop_of
 from tenferro.exec.runner import Runner
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
+from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.elementwise import Imag, Real
 from tenferro.ops.structural import BroadcastInDim, ExtractDiag, Reshape, Reverse, Slice, Transpose
 from tenferro.types import TensorSpec
@@ -58,6 +59,7 @@ class StraightFunction:
     the steps run one by one, because the order of their results is NumPy's choice.
 
     Args:
+        columns: slots whose arrays are column-major instead; all others are row-major.
         is_optimised: whether LLVM's passes are run, which make no difference to the bits.
         texts: of lines that have been written, by what they depend on.
 
@@ -66,19 +68,28 @@ class StraightFunction:
     """
 
     def __init__(
-        self, body: ExecProgram, linker: Linker, is_optimised: bool, texts: dict[Any, Text]
+        self,
+        body: ExecProgram,
+        columns: frozenset[int],
+        linker: Linker,
+        is_optimised: bool,
+        texts: dict[Any, Text],
     ) -> None:
         self.body, self.linker, self.is_optimised = body, linker, is_optimised
-        key = _key(body)
+        key = _key(body, columns)
         if key not in texts:
-            texts[key] = _Writer(body, linker.processor).whole()
+            texts[key] = _Writer(body, columns, linker.processor).whole()
         self._text = texts[key]
         self._results = [
             (body.types[slot].shape, body.types[slot].dtype.dtype) for slot in body.output_slots
         ]
+        self._turned_arrays, self._turned_results = (
+            [number for number, slot in enumerate(slots) if slot in columns]
+            for slots in (body.input_slots, body.output_slots)
+        )
         constants = map(np.asarray, body.constants.values())
         self._constants = tuple([np.ascontiguousarray(x) for x in constants if not _is_one(x)])
-        self._is_flat = not any([x.ndim > 1 for x in self._constants]) and all([
+        self._is_flat = not columns and not any([x.ndim > 1 for x in self._constants]) and all([
             step.is_ufunc or step.function is np.where
             or (isinstance(step.op, BroadcastInDim | Reshape) and body.types[step.input_slots[0]].size == 1)
             for step in body.instructions
@@ -97,13 +108,27 @@ class StraightFunction:
         if code is None:
             code = self.linker.function(text.text, OfArrays(), text.symbols, self.is_optimised)
             self._code = code
-        results = [np.empty(shape, dtype) for shape, dtype in self._results]
         beside = self._constants
         if text.scratch_bytes:
             beside = (*beside, np.empty(text.scratch_bytes, np.uint8))
-        if code(*arrays, *results, *beside) is None:
+        operands, results = arrays, [np.empty(shape, dtype) for shape, dtype in self._results]
+        if self._turned_arrays or self._turned_results:
+            operands, results = self._turned(arrays, results)
+        if code(*operands, *results, *beside) is None:
             results = self._in_another_order(code, arrays, beside)
+        else:
+            for number in self._turned_results:
+                results[number] = results[number].T
         return results[0] if len(results) == 1 else results
+
+    def _turned(self, arrays: Sequence[Any], results: list[Any]) -> tuple[list[Any], list[Any]]:
+        """Those that are column-major as the transposes that are row-major."""
+        operands = [*arrays]
+        for number in self._turned_arrays:
+            operands[number] = operands[number].T
+        for number in self._turned_results:
+            results[number] = results[number].reshape(results[number].shape[::-1])
+        return operands, results
 
     def _in_another_order(
         self, code: Callable[..., int | None], arrays: Sequence[Any], beside: Sequence[Any]
@@ -128,8 +153,10 @@ def _is_one(x: Any) -> bool:
     return x.size == 1 or not any(x.strides)
 
 
-def _key(body: ExecProgram) -> Any:
-    """The ops, types, numbers and slots, from 0, of a schedule; schedules with equal ones have the same text."""
+def _key(body: ExecProgram, columns: frozenset[int]) -> Any:
+    """The ops, types, numbers and slots, from 0, of a schedule, and those that are column-major; schedules with equal
+    ones have the same text.
+    """
     numbers: dict[int, int] = {}
 
     def number(slot: int) -> int:
@@ -144,23 +171,76 @@ def _key(body: ExecProgram) -> Any:
         (step.op, step.output_types, *map(number, (*step.input_slots, *step.output_slots)))
         for step in body.instructions
     ]
-    return (*constants, *inputs, *steps, *map(number, body.output_slots))
+    outputs = map(number, body.output_slots)
+    return (*constants, *inputs, *steps, *outputs, frozenset(map(number, columns)))
+
+
+class _Place(NamedTuple):
+    """How a view of a value lies: the slot of what is in memory, the element at which it begins, and an array that lies
+    as it does.
+    """
+
+    base: int
+    offset: int
+    array: Any
+
+
+class _Places:
+    """How values and their views lie when steps run one by one.
+
+    Args:
+        columns: slots whose arrays are column-major.
+    """
+
+    def __init__(self, body: ExecProgram, columns: frozenset[int]) -> None:
+        self.types, self.columns = body.types, columns
+        self.views = {
+            step.output_slots[0]: step for step in body.instructions if isinstance(step.op, VIEWS)
+        }
+        self._places: dict[int, _Place] = {}
+
+    def of(self, slot: int) -> _Place:
+        """The place of a value."""
+        if slot not in self._places:
+            chain = [slot]
+            while chain[-1] in self.views and chain[-1] not in self._places:
+                chain.append(self.views[chain[-1]].input_slots[0])
+            for each in reversed(chain):
+                self._places.setdefault(each, self._place(each))
+        return self._places[slot]
+
+    def _place(self, slot: int) -> _Place:
+        if slot not in self.views:
+            spec = self.types[slot]
+            order = "F" if slot in self.columns else "C"
+            return _Place(slot, 0, np.zeros(spec.shape, spec.dtype.dtype, order))
+        step = self.views[slot]
+        before = self._places[step.input_slots[0]]
+        array = np.asarray(step.function(before.array))
+        if not np.may_share_memory(array, before.array):
+            return _Place(slot, 0, array)
+        distance = (
+            array.__array_interface__["data"][0] - before.array.__array_interface__["data"][0]
+        )
+        return _Place(before.base, before.offset + distance // array.itemsize, array)
 
 
 class _Writer:
     """Writes the function of a schedule."""
 
-    def __init__(self, body: ExecProgram, processor: Processor) -> None:
-        self.schedule, self.types = body, body.types
+    def __init__(self, body: ExecProgram, columns: frozenset[int], processor: Processor) -> None:
+        self.schedule, self.types, self.columns = body, body.types, columns
         self.code = processor.code()
         self.body = Body(self.code)
         self.symbols: dict[str, int] = {}
         self.tensors: dict[int, Tensor] = {}
         self._cells: dict[tuple[str, int], str] = {}
         self.targets = {
-            slot: Memory(f"%y{number}", self.types[slot])
+            slot: Memory(f"%y{number}", self._lying(slot))
             for number, slot in enumerate(body.output_slots)
         }
+        self.turned: dict[int, Memory] = {}
+        self.places = _Places(body, columns)
         self.readers: dict[int, list[int]] = {}
         for number, step in enumerate(body.instructions):
             for slot in step.input_slots:
@@ -171,7 +251,7 @@ class _Writer:
         body, code = self.schedule, self.code
         inputs = [f"%x{number}" for number in range(len(body.input_slots))]
         for name, slot in zip(inputs, body.input_slots, strict=True):
-            self._keep(slot, self.body.stored(Memory(name, self.types[slot])))
+            self._lay(slot, Memory(name, self._lying(slot)))
         for slot, value in body.constants.items():
             self._constant(slot, value)
         self._write()
@@ -201,8 +281,40 @@ class _Writer:
             self.tensors[slot] = self.body.stored(self.body.outside(array))
 
     def _memory(self, slot: int) -> Memory:
-        """Where a result is written."""
-        return self.targets.get(slot) or self.body.memory(self.types[slot])
+        """Where a result is written, row by row."""
+        return self._target(slot) or self.body.memory(self.types[slot])
+
+    def _target(self, slot: int) -> Memory | None:
+        """The memory of a result of the line that is row-major."""
+        return None if slot in self.columns else self.targets.get(slot)
+
+    def _lying(self, slot: int) -> TensorSpec:
+        """The type of a value, or of its transpose, as it lies row by row."""
+        spec = self.types[slot]
+        return TensorSpec(spec.shape[::-1], spec.dtype) if slot in self.columns else spec
+
+    def _lay(self, slot: int, memory: Memory) -> None:
+        """Know a value that lies in memory, row by row or column by column."""
+        x = self.body.stored(memory)
+        if slot in self.columns:
+            self.turned[slot] = memory
+            x = self._transpose(x, self.types[slot])
+        self._keep(slot, x)
+
+    def _transpose(self, x: Tensor, spec: TensorSpec) -> Tensor:
+        """The value with its axes in reverse."""
+        return Tensor(
+            spec, lambda index: self.body.at(x, index[::-1]), x.reads, is_cheap=x.is_cheap
+        )
+
+    def _dense(self, slot: int) -> Memory:
+        """Memory that holds a value as its array does."""
+        x = self.tensors[slot]
+        if slot not in self.columns:
+            return self.body.dense(x)
+        if slot not in self.turned:
+            self.turned[slot] = self.body.copy(self._transpose(x, self._lying(slot)))
+        return self.turned[slot]
 
     # ---- steps -------------------------------------------------------------------------------------
 
@@ -218,6 +330,9 @@ class _Writer:
             elif kind == "sum":
                 for _, step in members:
                     self._sum(step)
+            elif kind == "product":
+                for _, step in members:
+                    self._product(step)
             elif kind == "view" or prod(shape) == 1:
                 for _, step in members:
                     (result,) = self._elements(step, self.tensors)
@@ -226,8 +341,9 @@ class _Writer:
                 self._together(shape, list(members))
         for slot, memory in self.targets.items():
             x = self.tensors[slot]
-            if x.memory is not memory:
-                self.body.write(x, memory)
+            if memory in (x.memory, self.turned.get(slot)):
+                continue
+            self.body.write(self._transpose(x, memory.spec) if slot in self.columns else x, memory)
 
     def _kind(self, numbered: tuple[int, ExecInstruction]) -> tuple[str, tuple[int, ...]]:
         """The way in which a step is written, and the shape of its result where it goes along with others."""
@@ -235,6 +351,8 @@ class _Writer:
         operands = [self.types[slot] for slot in step.input_slots]
         if isinstance(step.op, VIEWS):
             return "view", ()
+        if isinstance(step.op, DotGeneral):
+            return "whole" if numpy_products.is_outer(step.op, operands[0]) else "product", ()
         if not step.is_elementwise:
             return "whole" if is_written(step, operands) else "sum", ()
         return ("element" if is_written(step, operands) else "loop"), step.output_types[0].shape
@@ -250,7 +368,7 @@ class _Writer:
         op: Any = step.op
         row, body = COMPILED[type(op)], self.body
         operands = row.settled(body, [self.tensors[slot] for slot in step.input_slots])
-        body.target = self.targets.get(step.output_slots[0])
+        body.target = self._target(step.output_slots[0])
         results = row.write(body, op, operands, step.output_types)
         body.target = None
         for slot, result in zip(step.output_slots, results, strict=True):
@@ -266,6 +384,34 @@ class _Writer:
         result = self._memory(y)
         numpy_sums.write(self.body, total, self.body.dense(self.tensors[x]), result)
         self._keep(y, self.body.stored(result))
+
+    def _product(self, step: ExecInstruction) -> None:
+        """A call of NumPy's loop."""
+        op: Any = step.op
+        (slot,), (y,) = step.output_slots, step.output_types
+        operands = [self.tensors[each] for each in step.input_slots]
+        views = [self.places.of(each) for each in step.input_slots]
+        product = numpy_products.product_of(op, *[view.array for view in views])
+        assert product is not None
+        self.symbols |= product.loop.symbols
+        memories: dict[int, Memory] = {}
+        pointers: list[str] = []
+        for view, x, side in zip(views, operands, (product.lhs, product.rhs), strict=True):
+            if side.order is not None:
+                pointers.append(numpy_products.copied(self.body, x, side.order).pointer)
+                continue
+            if view.base not in memories:
+                memories[view.base] = self._dense(view.base)
+            parts = 2 if x.spec.dtype.is_complex else 1
+            pointers.append(
+                self.code.address(memories[view.base].pointer, view.offset * parts, x.spec.dtype)
+            )
+        spec = self._lying(slot) if product.is_turned else y
+        memory = self.targets.get(slot)
+        if memory is None or memory.spec != spec:
+            memory = self.body.memory(spec)
+        numpy_products.write(self.body, product, *pointers, memory)
+        self._lay(slot, memory)
 
     def _loop(self, step: ExecInstruction) -> None:
         """NumPy's loop, from memory to memory."""

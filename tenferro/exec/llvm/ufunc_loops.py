@@ -16,7 +16,7 @@ import numpy as np
 from tenferro.exec.llvm.code import Code
 from tenferro.types import DType
 
-__all__ = ["Loop", "call", "dense_steps", "loop_of"]
+__all__ = ["Loop", "call", "dense_steps", "loop_of", "run"]
 
 
 class _Ufunc(ctypes.Structure):
@@ -113,6 +113,19 @@ def call(
     code.functions[caller] = _caller(caller, arity)
     operands = ", ".join([f"ptr {pointer}" for pointer in pointers])
     code.line(f"call void @{caller}(ptr @{loop.name}, ptr {data}, ptr {length}, ptr {places}, {operands})")  # fmt: skip
+
+
+def run(loop: Loop, places: Sequence[Any], counts: Sequence[int], steps: Sequence[int]) -> None:
+    """Call a loop at once.
+
+    Args:
+        places: arrays or addresses of operands, then of the result.
+        counts, steps: as in `call`.
+    """
+    pointers = [x if isinstance(x, int) else x.ctypes.data for x in places]
+    numbers = [(ctypes.c_ssize_t * len(each))(*each) for each in (pointers, counts, steps)]
+    function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(loop.symbols[loop.name])
+    function(*numbers, loop.symbols.get(f"{loop.name}.data"))
 
 
 def _caller(name: str, arity: int) -> str:

@@ -1,13 +1,14 @@
 """Lines: consecutive steps on few elements that LLVM compiles as one, with the bits that the steps give.
 
-A line holds steps with compiled rows that are exact, elementwise or not, and ufuncs, whose loops are called; and views,
-which it does again. All values of a line lie row by row, if its arguments do. One that is elementwise may lie column by
-column as well.
+A line holds steps with compiled rows that are exact, elementwise or not, and ufuncs, sums and products, for which
+NumPy's loops are called; and views, which it does again. Each value of a line lies row by row or column by column, as it
+does where the program's inputs lie row by row. Results of extensions may lie in either way, and so may a line that is
+elementwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import ceil
@@ -16,12 +17,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from tenferro.exec.kernels.indexing import SMALLEST_SUMS
+from tenferro.exec.llvm.numpy_products import is_outer, product_of, tried
 from tenferro.exec.llvm.numpy_sums import sum_of
 from tenferro.exec.llvm.straight import VIEWS, is_written, loop_of_step
 from tenferro.exec.plan.layouts import layouts_of
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.ops import StdTensorOp
-from tenferro.ops.contraction import Convolution
+from tenferro.ops.contraction import Convolution, DotGeneral
 from tenferro.ops.control import ControlOp
 from tenferro.ops.elementwise import BitcastConvert
 from tenferro.ops.extension import Extension
@@ -45,7 +47,6 @@ from tenferro.ops.structural import (
     EmbedDiag,
     ExtractDiag,
     Pad,
-    Reshape,
     Reverse,
     Tril,
     Triu,
@@ -73,7 +74,7 @@ CALLS: Mapping[type, float] = {
     BroadcastInDim: 0.5, Reverse: 1.5, ExtractDiag: 4.0, Concatenate: 1.0, Pad: 1.0, EmbedDiag: 8.0,
     Tril: 1.5, Triu: 1.5, DynamicSlice: 3.0, DynamicUpdateSlice: 3.0, Gather: 8.0, Scatter: 30.0,
     ReduceMax: 1.0, ReduceMin: 1.0, ReduceAnd: 1.0, ReduceOr: 1.0, ReduceSum: 1.5, CumMax: 1.5, CumMin: 1.5,
-    Sort: 3.0, TopK: 9.0,
+    Sort: 3.0, TopK: 9.0, DotGeneral: 1.0,
 }  # fmt: skip
 """The same of kernels that are several calls, or slow ones."""
 WORK = 3000
@@ -88,11 +89,23 @@ PRICE = 4000.0, 50.0
 """Microseconds that LLVM takes for a line, and for each of its steps."""
 PRICE_OF_PASSES = 9000.0, 300.0
 """The same for its passes."""
-STEPS: Mapping[type, int] = {Sort: 40, TopK: 40, Scatter: 5, Gather: 3}
+STEPS: Mapping[type, int] = {Sort: 40, TopK: 40, Scatter: 5, Gather: 3, DotGeneral: 3}
 """Plain steps for which LLVM takes as long as for one of these."""
 MOVES = (BitcastConvert, Concatenate, Pad, EmbedDiag, Tril, Triu, DynamicSlice, DynamicUpdateSlice, Gather, Scatter,
          ReduceMax, ReduceMin, ReduceAnd, ReduceOr, ArgMax, ArgMin, CumMax, CumMin, Sort, TopK)  # fmt: skip
 """Ops that are not elementwise, whose results are elements of their operands, or the places of those."""
+PLACED = (
+    BitcastConvert,
+    Concatenate,
+    Pad,
+    EmbedDiag,
+    Tril,
+    Triu,
+    DynamicSlice,
+    DynamicUpdateSlice,
+    Gather,
+)
+"""Those among them for which the order of elements in memory makes no difference, not even to signs of zero."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +118,7 @@ class Line:
         body: the steps, with the views that they read.
         left_out: ops of the views that nothing else reads.
         takes, gives: slots.
+        columns: slots of the steps whose arrays are column-major; all others are row-major.
     """
 
     numbers: tuple[int, ...]
@@ -113,6 +127,7 @@ class Line:
     left_out: tuple[type, ...]
     takes: tuple[int, ...]
     gives: tuple[int, ...]
+    columns: frozenset[int]
 
     @property
     def elements(self) -> int:
@@ -203,6 +218,7 @@ class _Finder:
         unknown: the results of extensions, and what is elementwise made of them, which may lie in either way.
         views: steps that a line can do again, by the slot that they make.
         bases: what these show, behind other views.
+        products: whether calls give NumPy's bits, by what they depend on.
     """
 
     def __init__(self, program: ExecProgram) -> None:
@@ -211,6 +227,7 @@ class _Finder:
         self.bases: dict[int, int] = {}
         self.rows, self.columns, self.apart = layouts_of(program, self._is_tried)
         self.unknown: set[int] = set()
+        self.products: dict[Any, bool] = {}
         self.readers: dict[int, list[int]] = {slot: [-1] for slot in program.output_slots}
         for number, step in enumerate(program.instructions):
             for slot in step.input_slots:
@@ -273,18 +290,17 @@ class _Finder:
         """Whether a step is a view that a line can do again."""
         if not isinstance(step.op, VIEWS) or step.places:
             return False
-        if not self._is_few((*step.input_slots, *step.output_slots)):
-            return False
-        # A value that lies column by column is an operand of lines that do.
-        return not isinstance(step.op, Reshape) or step.output_slots[0] not in self.columns
+        return self._is_few((*step.input_slots, *step.output_slots))
 
     def _needs(self, step: ExecInstruction) -> Needs | None:
         """How arrays have to lie so that a step can be part of a line; None where it cannot."""
         if not self._is_few((*step.input_slots, *step.output_slots)):
             return None
         operands = [self.types[slot] for slot in step.input_slots]
+        if isinstance(step.op, DotGeneral):
+            return Needs.ROWS if self._is_known_product(step) else None
         if isinstance(step.op, (*MOVES, ReduceSum)):
-            return Needs.ROWS if self._is_moved_by_rows(step, operands) else None
+            return Needs.ROWS if self._is_moved(step, operands) else None
         if step.is_elementwise and len(step.output_slots) == 1:
             return self._needs_of_elements(step, operands)
         return None
@@ -293,9 +309,19 @@ class _Finder:
         """What a step reads, behind views. Constants need not lie in any way: they are written, or copied, row by row."""
         return {*map(self._base, step.input_slots)} - self.program.constants.keys()
 
-    def _is_moved_by_rows(self, step: ExecInstruction, operands: Sequence[TensorSpec]) -> bool:
+    def _are_dense(self, slots: Collection[int]) -> bool:
+        """Whether arrays have no gaps, and are known to be row-major or column-major."""
+        return self.unknown.isdisjoint(slots) and all([
+            slot in self.rows or slot in self.columns for slot in slots
+        ])  # fmt: skip
+
+    def _is_moved(self, step: ExecInstruction, operands: Sequence[TensorSpec]) -> bool:
+        slots = (*step.output_slots, *self._taken(step))
+        are_placed = self._are_dense(slots)
+        if not isinstance(step.op, PLACED):
+            are_placed = are_placed and self.rows.issuperset(slots)
         return (
-            self.rows.issuperset((*step.output_slots, *self._taken(step)))
+            are_placed
             and self.unknown.isdisjoint(step.input_slots)
             and not self._is_added_up(step)
             and (is_written(step, operands) or self._is_known_sum(step))
@@ -316,12 +342,68 @@ class _Finder:
             return None
         others = {slot for slot in step.input_slots if not self._is_one(slot)}
         is_of_views = not self.views.keys().isdisjoint(others)
-        if lying is self.columns or y in self.unknown:
+        if y in self.unknown:
             is_dense = all([self.types[slot].shape == self.types[y].shape for slot in others])
             return Needs.EITHER if is_dense and not is_of_views and others <= lying else None
-        if not self.rows.issuperset(self._taken(step)):
+        if not self._are_dense(self._taken(step)):
             return None
-        return Needs.ROWS if is_of_views and self.types[y].rank > 1 else Needs.NOTHING
+        is_by_rows = lying is self.rows and self.rows.issuperset(self._taken(step))
+        return (
+            Needs.ROWS
+            if not is_by_rows or (is_of_views and self.types[y].rank > 1)
+            else Needs.NOTHING
+        )
+
+    def _is_known_product(self, step: ExecInstruction) -> bool:
+        """Whether a step is a product that a call of NumPy's loop makes, or one of two numbers for each element."""
+        op, (lhs, _), (y,) = step.op, step.input_slots, step.output_slots
+        assert isinstance(op, DotGeneral)
+        bases = {*map(self._base, step.input_slots)}
+        if not self._are_dense((y, *bases)) or not self.unknown.isdisjoint(step.input_slots):
+            return False
+        if is_outer(op, self.types[lhs]):
+            dtype = self.types[lhs].dtype
+            is_plain = not dtype.is_complex and dtype.accumulator is dtype
+            return is_plain and self.types[y].dtype is dtype
+        arrays = self._tried_arrays(step)
+        product = product_of(op, *arrays)
+        if product is None or (y in self.columns) != (product.is_turned and y not in self.rows):
+            return False
+        key = op, *[(x.shape, x.strides, x.dtype) for x in arrays], arrays[0] is arrays[1]
+        if key not in self.products:
+            wanted = np.asarray(step.function(*arrays))
+            call = tried(product, *arrays)
+            call = call.swapaxes(-1, -2) if product.is_turned else call
+            self.products[key] = np.array_equal(call.ravel(), wanted.ravel())
+        return self.products[key]
+
+    def _tried_arrays(self, step: ExecInstruction) -> list[Any]:
+        """Random operands of a product, which lie as they do in a run."""
+        rng = np.random.default_rng(0)
+        arrays: dict[int, Any] = {}
+
+        def array_of(slot: int) -> Any:
+            chain = list[ExecInstruction]()
+            while slot in self.views:
+                chain.append(self.views[slot])
+                (slot,) = chain[-1].input_slots
+            if slot not in arrays:
+                arrays[slot] = self._random(rng, slot)
+            x = arrays[slot]
+            for view in reversed(chain):
+                x = view.function(x)
+            return x
+
+        lhs, rhs = map(array_of, step.input_slots)
+        return [lhs, lhs if step.input_slots[0] == step.input_slots[1] else rhs]
+
+    def _random(self, rng: Any, slot: int) -> Any:
+        """Random numbers as a value lies."""
+        spec = self.types[slot]
+        parts = 2 if spec.dtype.is_complex else 1
+        x = rng.standard_normal((*spec.shape, parts)) * 8
+        x = (x.view(np.complex128) if parts == 2 else x)[..., 0]
+        return np.asarray(x.astype(spec.dtype.dtype), order="F" if slot in self.columns else "C")
 
     def _is_known_sum(self, step: ExecInstruction) -> bool:
         """Whether a step is a sum that calls of NumPy's loops make."""
@@ -376,8 +458,15 @@ class _Finder:
         left_out = [
             type(steps[number].op) for number in views if not self._is_outside(number, mine)
         ]
+        slots = {*takes, *[slot for step in body for slot in step.output_slots]}
         return Line(
-            tuple(numbers), tuple(views), tuple(body), tuple(left_out), tuple(takes), tuple(gives)
+            tuple(numbers),
+            tuple(views),
+            tuple(body),
+            tuple(left_out),
+            tuple(takes),
+            tuple(gives),
+            self.columns & slots,
         )
 
     def _is_outside(self, reader: int, mine: set[int]) -> bool:

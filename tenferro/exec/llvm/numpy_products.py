@@ -1,0 +1,141 @@
+"""Products with NumPy's bits, from compiled code: the call of `matmul`'s loop that its kernel comes down to for few
+elements, with the steps that views have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tenferro.exec.kernels.dot_general import Contraction, exact_float
+from tenferro.exec.kernels.matrix_view import Axes, MatrixView, step_of
+from tenferro.exec.llvm import ufunc_loops
+from tenferro.exec.llvm.code import Index
+from tenferro.exec.llvm.tensor import Body, Memory, Tensor, by_axes
+from tenferro.exec.llvm.ufunc_loops import Loop, loop_of
+from tenferro.exec.runtime.resources import CALLER
+from tenferro.ops.contraction import DotGeneral
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["Product", "Side", "copied", "is_outer", "product_of", "tried", "write"]
+
+
+class Side(NamedTuple):
+    """An operand as matrices.
+
+    order:  of its axes, in which it is copied row by row; None where it is read in its place
+    steps:  the bytes from matrix to matrix, from row to row, and from column to column
+    """
+
+    order: Axes | None
+    steps: tuple[int, int, int]
+
+
+class Product(NamedTuple):
+    """A call of the loop.
+
+    lhs, rhs:   the operands
+    counts:     of matrices, rows, terms and columns
+    is_turned:  whether the loop makes the transpose of a matrix, from the operands' transposes
+    """
+
+    loop: Loop
+    lhs: Side
+    rhs: Side
+    counts: tuple[int, int, int, int]
+    is_turned: bool
+
+    def call(self) -> tuple[list[int], list[int]]:
+        """The counts of the call, and its steps in bytes."""
+        batch, m, k, n = self.counts
+        (a_batch, a_row, a_term), (b_batch, b_term, b_column) = self.lhs.steps, self.rhs.steps
+        size = self.loop.dtypes[-1].itemsize
+        if self.is_turned:
+            steps = [
+                b_batch,
+                a_batch,
+                m * n * size,
+                b_column,
+                b_term,
+                a_term,
+                a_row,
+                m * size,
+                size,
+            ]
+            return [batch, n, k, m], steps
+        steps = [a_batch, b_batch, m * n * size, a_row, a_term, b_term, b_column, n * size, size]
+        return [batch, m, k, n], steps
+
+
+def is_outer(op: DotGeneral, lhs: TensorSpec) -> bool:
+    """Whether there is one term, so that elements are products of two numbers."""
+    return prod([lhs.shape[axis] for axis in op.lhs_contracting]) == 1
+
+
+def product_of(op: DotGeneral, lhs: Any, rhs: Any) -> Product | None:
+    """The call for arrays that lie as these; None where a product is made otherwise."""
+    dtype = DType.of(lhs.dtype)
+    out = dtype if op.accumulate_dtype is None else op.accumulate_dtype
+    if dtype.is_bool or lhs.dtype != rhs.dtype or {out, out.accumulator} != {dtype}:
+        return None
+    contraction = Contraction(op, lhs.shape, rhs.shape, CALLER)
+    loop = loop_of(np.matmul, (dtype,) * 3)
+    if loop is None or (dtype.is_integer and exact_float(dtype, contraction.sizes)):
+        return None
+    matrices = contraction.matrices(lhs, rhs)
+    if matrices is None or matrices.perm != tuple(range(len(matrices.perm))):
+        return None
+    if matrices.turned and len(matrices.shape) != 2:
+        return None
+    left, right = _side(matrices.left, lhs), _side(matrices.right, rhs)
+    if left is None or right is None:
+        return None
+    *batch, m, k = matrices.left.shape
+    return Product(
+        loop, left, right, (prod(batch), m, k, matrices.right.shape[-1]), matrices.turned
+    )
+
+
+def _side(view: MatrixView, x: Any) -> Side | None:
+    y = view.copied(x, None)
+    batch = step_of(y, range(y.ndim - 2))
+    if batch is None:
+        return None
+    return Side(view.perm if view.room else None, (batch, *y.strides[-2:]))
+
+
+def copied(body: Body, x: Tensor, order: Axes) -> Memory:
+    """A copy with its axes in an order."""
+    spec = TensorSpec.of(tuple([x.spec.shape[axis] for axis in order]), x.spec.dtype)
+
+    def element(index: tuple[Index, ...]) -> Any:
+        return body.at(x, by_axes(order, index))
+
+    return body.copy(Tensor(spec, element, x.reads))
+
+
+def write(body: Body, product: Product, lhs: str, rhs: str, y: Memory) -> None:
+    """Call the loop.
+
+    Args:
+        lhs, rhs: where the operands, or their copies, begin.
+        y: the result, or if it is turned its transpose.
+    """
+    operands = [rhs, lhs] if product.is_turned else [lhs, rhs]
+    ufunc_loops.call(body.code, product.loop, [*operands, y.pointer], *product.call())
+
+
+def tried(product: Product, lhs: Any, rhs: Any) -> Any:
+    """The product by the call, as an array [matrices, rows, columns] or turned."""
+    sides = [
+        x if side.order is None else np.ascontiguousarray(x.transpose(side.order))
+        for x, side in ((lhs, product.lhs), (rhs, product.rhs))
+    ]
+    counts, steps = product.call()
+    y = np.empty((counts[0], counts[1], counts[3]), lhs.dtype)
+    operands: Sequence[Any] = sides[::-1] if product.is_turned else sides
+    ufunc_loops.run(product.loop, [*operands, y], counts, steps)
+    return y
