@@ -68,6 +68,9 @@ class Routine:
         full: whether the factors of QR and SVD are square.
         vectors: whether QR has Q, and the decompositions have vectors.
         kind, lengths: of a Fourier transform, as `tenferro.ext.fft.Fft` has them.
+        is_exact: whether `execute` gives small matrices, row by row, with the bits of `numpy.linalg` (of Cholesky's
+            factor, solutions, QR, eigh and the SVD) or of SciPy's BLAS and LAPACK (of the others): straight lines
+            call these in its place, too.
     """
 
     name: str
@@ -78,6 +81,7 @@ class Routine:
     vectors: bool = True
     kind: str = "fft"
     lengths: tuple[int | None, ...] = ()
+    is_exact: bool = False
 
     def __post_init__(self) -> None:
         if self.name not in ROUTINES:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, over
 import numpy as np
 
 from tenferro.dims import ShapeExtent, extent_of
+from tenferro.exec.extensions import Routine
 from tenferro.exec.runtime.resources import Resources
 from tenferro.graph import SourceLine
 from tenferro.ops import StdTensorOp
@@ -196,6 +197,7 @@ class ExecInstruction(NamedTuple):
         origin: numbers of the program's instructions that it comes from; the first names it in errors.
         parts: the schedules inside of a loop or a choice; those of a compiled loop are planned when they are read.
         remark: whether a loop is compiled, or why it is not.
+        routine: what an extension is, if its runtime says so.
     """
 
     op: StdTensorOp | Tiles | Straight | Copies | Write
@@ -210,6 +212,7 @@ class ExecInstruction(NamedTuple):
     origin: tuple[int, ...] = ()
     parts: Sequence[ExecProgram] = ()
     remark: str = ""
+    routine: Routine | None = None
 
     @property
     def last_use(self) -> tuple[bool, ...]:

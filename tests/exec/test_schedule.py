@@ -10,6 +10,7 @@ import pytest
 
 import lowering
 import tenferro as tnf
+from tenferro.door import as_operand, beside
 from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.exec import ExecProgram
 from tenferro.exec.backend import Backend
@@ -51,6 +52,36 @@ def test_bind_keeps_the_programs_own_instructions() -> None:
     assert [step.frees for step in schedule.instructions] == [(0,), (1,)]
     assert not any(step.places for step in schedule.instructions)
     assert schedule.instructions[1].last_use == (True,)
+
+
+def test_what_has_no_elements_is_constant() -> None:
+    """And so is what is made of it alone."""
+    x, y = np.zeros((3, 0)), np.ones(2)
+
+    def fn(x: Any, y: Any) -> Any:
+        return tnf.sin(x) * 2.0, x @ x.T, tnf.sum(x, axis=1), x, x @ tnf.ones((0, 2)) + y
+
+    program = tnf.compile(fn, x, y)
+    executor = tnf.GraphExecutor("K")
+    schedule = executor.compile(program)
+    assert {*names(schedule)} <= {"Add", "BroadcastInDim", "Copies"}
+    wanted = np.sin(x), np.zeros((3, 3)), np.zeros(3), x, np.ones((3, 2))
+    for result, other in zip(executor.run(program, x, y), wanted, strict=True):
+        np.testing.assert_array_equal(result, other)
+
+
+def test_constants_have_no_gaps() -> None:
+    """So that what is made of them lies row by row; but what repeats elements takes no memory."""
+    table = np.arange(12.0).reshape(3, 4)
+
+    def fn(x: Any) -> Any:
+        fixed = beside(x, as_operand(table))
+        return x + fixed[:, 1:], x + fixed[:, :3].T[:3], x + tnf.broadcast_to(fixed[0, :3], (3, 3))
+
+    schedule = tnf.GraphExecutor("K", compiled=False).compile(tnf.compile(fn, np.ones((3, 3))))
+    arrays = [np.asarray(schedule.constants[slot]) for step in schedule.instructions for slot in step.input_slots if slot in schedule.constants]  # fmt: skip
+    assert [x.flags.c_contiguous for x in arrays] == [True, True, False]
+    assert 0 in arrays[-1].strides
 
 
 def test_fold_computes_what_constants_decide() -> None:

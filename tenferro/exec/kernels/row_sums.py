@@ -19,7 +19,7 @@ from tenferro.exec.kernels.kernel import Array, Kernel, in_float32
 from tenferro.exec.runtime.resources import CALLER, Resources
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["Sums", "has_row_sums", "sum_of_products"]
+__all__ = ["Sums", "has_row_sums", "is_of_ones", "sum_of_products"]
 
 BLOCK = 128
 """Elements that are summed by one call, as in NumPy's sums: with 1,024, sums of equal numbers were 2 to 7 times
@@ -56,7 +56,20 @@ class Sums(Kernel):
         resources: Resources = CALLER,
     ) -> Callable[..., Any]:
         """The function for inputs of these types."""
-        return _summed(op.axes, inputs[0].rank, inputs[0].dtype)
+        (x,) = inputs
+        if is_of_ones(x, op.axes):
+            index = tuple([0 if axis in op.axes else slice(None) for axis in range(x.rank)])
+            return partial(_of_ones, index, np.zeros((), x.dtype.dtype))
+        return _summed(op.axes, x.rank, x.dtype)
+
+
+def is_of_ones(x: TensorSpec, axes: tuple[int, ...]) -> bool:
+    """Whether each sum is one of one element, which is itself but for -0.0."""
+    return bool(axes) and all([x.shape[axis] == 1 for axis in axes])
+
+
+def _of_ones(index: tuple[Any, ...], zero: Any, x: Array) -> Any:
+    return np.add(x[index], zero)
 
 
 def _summed(axes: tuple[int, ...], rank: int, dtype: DType) -> Callable[[Array], Any]:

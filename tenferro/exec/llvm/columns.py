@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from math import nan, prod
 
 from tenferro.exec.llvm import blas
+from tenferro.exec.llvm import elementwise as el
 from tenferro.exec.llvm.code import Code, Element, Index, literal, llvm_type
+from tenferro.exec.llvm.folding import Fold
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.types import DType, TensorSpec
 
@@ -17,9 +19,11 @@ __all__ = [
     "failed",
     "hermitian",
     "in_columns",
+    "is_finite",
     "of_columns",
     "or_nan",
     "part",
+    "spoil",
     "unraveled",
     "vector",
 ]
@@ -130,3 +134,31 @@ def unraveled(code: Code, number: Index, batch: Sequence[int]) -> tuple[Index, .
         number, remainder = code.divided(number, extent)
         index.insert(0, remainder)
     return tuple(index)
+
+
+def is_finite(code: Code, matrices: Memory, number: Index) -> str:
+    """Whether all elements of a matrix are: zero times each is zero then, and NaN otherwise."""
+    dtype = matrices.spec.dtype
+    kind, zero = llvm_type(dtype.real), literal(0, dtype.real)
+    matrix = part(code, matrices, number)
+    size = prod(matrices.spec.shape[-2:]) * (2 if dtype.is_complex else 1)
+
+    def term(index: tuple[Index, ...]) -> Element:
+        return code.value(f"fmul {kind} {code.load(matrix, index[0], dtype.real)}, {zero}")
+
+    total = Fold(code, None, dtype.real, el.add, 0).of([size], term)
+    return code.value(f"fcmp oeq {kind} {total}, {zero}")
+
+
+def spoil(code: Code, memories: Sequence[Memory], number: Index, count: int) -> None:
+    """NaN in the results for one of so many matrices."""
+    for memory in memories:
+        dtype, size = memory.spec.dtype, memory.spec.size // count
+        missing, start = or_nan(code, dtype, "true", literal(0, dtype)), code.scaled(number, size)
+
+        def one(
+            i: Index, memory: Memory = memory, missing: Element = missing, start: Index = start
+        ) -> None:
+            code.store(missing, memory.pointer, code.add(start, i), memory.spec.dtype)
+
+        code.loop(size, one)

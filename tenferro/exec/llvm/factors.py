@@ -7,20 +7,19 @@ from math import prod
 
 from tenferro.exec.extensions import Routine
 from tenferro.exec.llvm import blas
-from tenferro.exec.llvm import elementwise as el
-from tenferro.exec.llvm.code import Code, Element, Index, literal, llvm_type
+from tenferro.exec.llvm.code import Element, Index, literal
 from tenferro.exec.llvm.columns import (
     either,
     factored,
     failed,
     hermitian,
     in_columns,
+    is_finite,
     of_columns,
-    or_nan,
     part,
+    spoil,
     vector,
 )
-from tenferro.exec.llvm.folding import Fold
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.types import DType, TensorSpec
 
@@ -225,43 +224,12 @@ def _each_or_nan(
     """A routine for each matrix of a batch, which may never end on one that is not finite: values and vectors are NaN
     there, and where it fails.
     """
-    code = body.code
+    code, count = body.code, matrices.spec.shape[0]
 
     def one(number: Index) -> None:
         code.line(f"store i32 1, ptr {info}")
-        code.branch(_is_finite(code, matrices, number), lambda: routine(number), lambda: None)
-        _spoil(body, memories, number, failed(code, info))
+        code.branch(is_finite(code, matrices, number), lambda: routine(number), lambda: None)
+        has_failed = failed(code, info)
+        code.branch(has_failed, lambda: spoil(code, memories, number, count), lambda: None)
 
-    code.loop(matrices.spec.shape[0], one)
-
-
-def _is_finite(code: Code, matrices: Memory, number: Index) -> str:
-    """Whether all elements of a matrix are: zero times each is zero then, and NaN otherwise."""
-    dtype = matrices.spec.dtype
-    kind, zero = llvm_type(dtype.real), literal(0, dtype.real)
-    matrix = part(code, matrices, number)
-    size = prod(matrices.spec.shape[-2:]) * (2 if dtype.is_complex else 1)
-
-    def term(index: tuple[Index, ...]) -> Element:
-        return code.value(f"fmul {kind} {code.load(matrix, index[0], dtype.real)}, {zero}")
-
-    total = Fold(code, None, dtype.real, el.add, 0).of([size], term)
-    return code.value(f"fcmp oeq {kind} {total}, {zero}")
-
-
-def _spoil(body: Body, memories: Sequence[Memory], number: Index, is_missing: str) -> None:
-    """NaN in the values and vectors of one matrix, where a routine failed."""
-    code = body.code
-
-    def fill(memory: Memory, size: int) -> None:
-        dtype, start = memory.spec.dtype, code.scaled(number, size)
-        missing = or_nan(code, dtype, "true", literal(0, dtype))
-        code.loop(size, lambda i: code.store(missing, memory.pointer, code.add(start, i), dtype))
-
-    def fill_all() -> None:
-        values, *vectors = memories
-        fill(values, values.spec.shape[-1])
-        for memory in vectors:
-            fill(memory, prod(memory.spec.shape[-2:]))
-
-    code.branch(is_missing, fill_all, lambda: None)
+    code.loop(count, one)

@@ -13,32 +13,43 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tenferro.exec.llvm import array_function, numpy_products, numpy_sums, ufunc_loops
-from tenferro.exec.llvm.code import Flat, Index, NotCompiledError, memory_type
+from tenferro.exec.kernels.row_sums import is_of_ones
+from tenferro.exec.llvm import array_function, elementwise, numpy_products, numpy_sums, ufunc_loops
+from tenferro.exec.llvm.code import Element, Flat, Index, NotCompiledError, literal, memory_type
 from tenferro.exec.llvm.control import COMPILED
 from tenferro.exec.llvm.link import Linker, OfArrays, Processor
 from tenferro.exec.llvm.loop import MOST_LINES
 from tenferro.exec.llvm.numpy_sums import sum_of
+from tenferro.exec.llvm.routines import exact_row_of
+from tenferro.exec.llvm.rows import Row
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.exec.llvm.ufunc_loops import Loop, loop_of
 from tenferro.exec.runner import Runner
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.elementwise import Imag, Real
+from tenferro.ops.extension import Extension
 from tenferro.ops.structural import BroadcastInDim, ExtractDiag, Reshape, Reverse, Slice, Transpose
 from tenferro.types import TensorSpec
 
-__all__ = ["VIEWS", "StraightFunction", "is_written", "loop_of_step"]
+__all__ = ["VIEWS", "StraightFunction", "is_written", "loop_of_step", "row_of_step"]
 
 VIEWS = (BroadcastInDim, Reshape, Slice, Transpose, Reverse, ExtractDiag, Real, Imag)
 """Ops of one operand whose result NumPy only sees in another way."""
 
 
-def is_written(step: ExecInstruction, operands: Sequence[TensorSpec]) -> bool:
-    """Whether a step is written element by element, with the interpreter's bits."""
+def row_of_step(step: ExecInstruction, operands: Sequence[TensorSpec]) -> Row | None:
+    """The row of a step's op; of an extension, that of the routine that its runtime calls, if it has the same bits."""
     op: Any = step.op
-    row = COMPILED[type(op)]
-    if not row.is_exact or row.reason_for(op, operands):
+    if not isinstance(op, Extension):
+        return COMPILED[type(op)]
+    return None if step.routine is None else exact_row_of(step.routine, operands)
+
+
+def is_written(step: ExecInstruction, operands: Sequence[TensorSpec]) -> bool:
+    """Whether a step is written by its row, with the interpreter's bits."""
+    row = row_of_step(step, operands)
+    if row is None or not row.is_exact or row.reason_for(step.op, operands):
         return False
     specs = (*operands, *step.output_types)
     return row.complex_is_exact or not any([spec.dtype.is_complex for spec in specs])
@@ -232,7 +243,6 @@ class _Writer:
         self.schedule, self.types, self.columns = body, body.types, columns
         self.code = processor.code()
         self.body = Body(self.code)
-        self.symbols: dict[str, int] = {}
         self.tensors: dict[int, Tensor] = {}
         self._cells: dict[tuple[str, int], str] = {}
         self.targets = {
@@ -263,7 +273,7 @@ class _Writer:
             raise NotCompiledError(f"more than {MOST_LINES} lines would take long to compile")
         text = code.text("line", names, is_internal=True)
         text += array_function.entry(code, "line", names) + code.lanes_text()
-        return Text(text, self.symbols, self.body.scratch_bytes)
+        return Text(text, code.symbols, self.body.scratch_bytes)
 
     # ---- values ------------------------------------------------------------------------------------
 
@@ -359,17 +369,20 @@ class _Writer:
 
     def _elements(self, step: ExecInstruction, tensors: Any) -> Sequence[Tensor]:
         """The result of a row."""
-        op: Any = step.op
         operands = [tensors[slot] for slot in step.input_slots]
-        return COMPILED[type(op)].write(self.body, op, operands, step.output_types)
+        return self._row(step).write(self.body, step.op, operands, step.output_types)
+
+    def _row(self, step: ExecInstruction) -> Row:
+        row = row_of_step(step, [self.types[slot] for slot in step.input_slots])
+        assert row is not None
+        return row
 
     def _whole(self, step: ExecInstruction) -> None:
         """The results of a row, in memory."""
-        op: Any = step.op
-        row, body = COMPILED[type(op)], self.body
+        row, body = self._row(step), self.body
         operands = row.settled(body, [self.tensors[slot] for slot in step.input_slots])
         body.target = self._target(step.output_slots[0])
-        results = row.write(body, op, operands, step.output_types)
+        results = row.write(body, step.op, operands, step.output_types)
         body.target = None
         for slot, result in zip(step.output_slots, results, strict=True):
             self._keep(slot, body.settled(result) if result.spec.size > 1 else result)
@@ -378,12 +391,25 @@ class _Writer:
         """Calls of NumPy's loops."""
         op: Any = step.op
         (x,), (y,) = step.input_slots, step.output_slots
+        if is_of_ones(self.types[x], op.axes):
+            self._keep(y, self.body.settled(self._of_ones(op, self.tensors[x], self.types[y])))
+            return
         total = sum_of(self.types[x], op.axes)
         assert total is not None
-        self.symbols |= total.loop.symbols
         result = self._memory(y)
         numpy_sums.write(self.body, total, self.body.dense(self.tensors[x]), result)
         self._keep(y, self.body.stored(result))
+
+    def _of_ones(self, op: Any, x: Tensor, y: TensorSpec) -> Tensor:
+        """Sums of one element each."""
+        zero = literal(0, y.dtype)
+
+        def element(index: tuple[Index, ...]) -> Element:
+            others = iter(index)
+            place = [0 if axis in op.axes else next(others) for axis in range(x.spec.rank)]
+            return elementwise.add(self.code, op, y.dtype, [self.body.at(x, tuple(place)), zero])
+
+        return Tensor(y, element, x.reads)
 
     def _product(self, step: ExecInstruction) -> None:
         """A call of NumPy's loop."""
@@ -393,7 +419,6 @@ class _Writer:
         views = [self.places.of(each) for each in step.input_slots]
         product = numpy_products.product_of(op, *[view.array for view in views])
         assert product is not None
-        self.symbols |= product.loop.symbols
         memories: dict[int, Memory] = {}
         pointers: list[str] = []
         for view, x, side in zip(views, operands, (product.lhs, product.rhs), strict=True):
@@ -418,7 +443,6 @@ class _Writer:
         specs = [self.types[slot] for slot in step.input_slots]
         loop = loop_of_step(step, specs)
         assert loop is not None
-        self.symbols |= loop.symbols
         (slot,), (y,) = step.output_slots, step.output_types
         if y.size > 1:
             memories = [self.body.dense(self.tensors[each]) for each in step.input_slots]

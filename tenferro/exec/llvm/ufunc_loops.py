@@ -42,7 +42,7 @@ class Loop(NamedTuple):
 
     Attributes:
         symbols: the addresses of the loop and, if it has some, of its data, by their names in texts.
-        dtypes: of operands, then of the result.
+        dtypes: of operands, then of the results.
     """
 
     name: str
@@ -52,10 +52,10 @@ class Loop(NamedTuple):
 
 @cache
 def loop_of(ufunc: np.ufunc, dtypes: tuple[DType, ...]) -> Loop | None:
-    """The loop for operands and a result of these dtypes; None where NumPy would convert first, or has no such loop."""
+    """The loop for operands and results of these dtypes; None where NumPy would convert first, or has no such loop."""
     record = _Ufunc.from_address(id(ufunc))
     facts = (record.nin, record.nout, record.nargs, record.ntypes)
-    if facts != (ufunc.nin, ufunc.nout, ufunc.nargs, ufunc.ntypes) or ufunc.nout != 1:
+    if facts != (ufunc.nin, ufunc.nout, ufunc.nargs, ufunc.ntypes):
         return None
     if record.name != ufunc.__name__.encode() or len(dtypes) != ufunc.nargs:
         return None
@@ -93,11 +93,12 @@ def call(
     """Call a loop.
 
     Args:
-        pointers: of operands, then of the result.
+        pointers: of operands, then of the results.
         counts: of elements; of a ufunc of arrays, of rows first.
         steps: the bytes from element to element; of a ufunc of arrays, from row to row first.
     """
     arity = len(pointers)
+    code.symbols |= loop.symbols
     places, length = (
         code.constant(
             f"[{len(numbers)} x i64]", f"[{', '.join([f'i64 {number}' for number in numbers])}]"
@@ -119,7 +120,7 @@ def run(loop: Loop, places: Sequence[Any], counts: Sequence[int], steps: Sequenc
     """Call a loop at once.
 
     Args:
-        places: arrays or addresses of operands, then of the result.
+        places: arrays or addresses of operands, then of the results.
         counts, steps: as in `call`.
     """
     pointers = [x if isinstance(x, int) else x.ctypes.data for x in places]

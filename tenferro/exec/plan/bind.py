@@ -10,7 +10,7 @@ from typing import Any
 
 from tenferro.errors import TenferroError
 from tenferro.exec.backend import NUMPY, Backend
-from tenferro.exec.extensions import ExtensionRegistry
+from tenferro.exec.extensions import ExtensionRegistry, Routine
 from tenferro.exec.kernels import bound
 from tenferro.exec.llvm.code import NotCompiledError
 from tenferro.exec.llvm.control import row_of_program
@@ -108,7 +108,14 @@ class Binder:
             (number,),
             parts,
             remark,
+            self._routine(op),
         )
+
+    def _routine(self, op: StdTensorOp) -> Routine | None:
+        """What an extension is, if its runtime says so, for the lines of later runs."""
+        if type(op) is not Extension or self.backend is not NUMPY or self.later is None:
+            return None
+        return self.extensions.runtime_of(op).compiled_routine(op.op)
 
     def _kernel(
         self, op: StdTensorOp, operands: Sequence[TensorSpec], results: Sequence[TensorSpec]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +15,7 @@ from tenferro.ops.control import ControlOp
 from tenferro.ops.extension import Extension
 from tenferro.ops.source import Constant
 from tenferro.ops.structural import BroadcastInDim
+from tenferro.types import TensorSpec
 
 __all__ = ["fold", "keep_numbers"]
 
@@ -23,12 +26,16 @@ FREE = (Constant, BroadcastInDim)
 
 
 def fold(program: ExecProgram) -> ExecProgram:
-    """The schedule with steps of constant operands folded, where the result is small or a view."""
+    """The schedule with steps of constant operands folded, where the result is small or a view; what has no elements is
+    constant.
+    """
     constants: dict[int, Any] = dict(program.constants)
+    empty = [slot for slot in program.input_slots if _is_empty(program.types[slot])]
+    inputs = {slot: _empty(program.types[slot]) for slot in empty}
     steps: list[ExecInstruction] = []
     with numpy_state():
         for step in program.instructions:
-            values = _values(step, constants)
+            values = _values(step, ChainMap(constants, inputs))
             if values is None:
                 steps.append(step)
             else:
@@ -36,9 +43,13 @@ def fold(program: ExecProgram) -> ExecProgram:
     return replace(program, instructions=tuple(steps), constants=constants)
 
 
-def _values(step: ExecInstruction, constants: dict[int, Any]) -> list[Any] | None:
+def _values(step: ExecInstruction, constants: Mapping[int, Any]) -> list[Any] | None:
     """The outputs of a step that is to be computed now; None for any other."""
-    if isinstance(step.op, Extension | ControlOp) or not constants.keys() >= {*step.input_slots}:
+    if isinstance(step.op, Extension | ControlOp):
+        return None
+    if all(map(_is_empty, step.output_types)):
+        return list(map(_empty, step.output_types))
+    if not constants.keys() >= {*step.input_slots}:
         return None
     is_small = all([spec.is_static and spec.size <= LARGEST for spec in step.output_types])
     if not (is_small or isinstance(step.op, FREE)):
@@ -47,10 +58,25 @@ def _values(step: ExecInstruction, constants: dict[int, Any]) -> list[Any] | Non
         result = step.function(*[constants[slot] for slot in step.input_slots])
     except (ValueError, MemoryError):
         return None  # because the run says which line asked for it, if it comes there at all
-    values = [np.asarray(y) for y in ((result,) if len(step.output_slots) == 1 else result)]
+    values = [_dense(np.asarray(y)) for y in ((result,) if len(step.output_slots) == 1 else result)]
     for value in values:
         value.flags.writeable = False
     return values
+
+
+def _dense(x: Any) -> Any:
+    """Row by row, but for what repeats elements."""
+    return x if 0 in x.strides else np.ascontiguousarray(x).reshape(x.shape)
+
+
+def _is_empty(spec: TensorSpec) -> bool:
+    return spec.is_static and not spec.size
+
+
+def _empty(spec: TensorSpec) -> Any:
+    x = np.empty(spec.shape, spec.dtype.dtype)
+    x.flags.writeable = False
+    return x
 
 
 def keep_numbers(program: ExecProgram) -> ExecProgram:

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tenferro.exec.kernels.indexing import SMALLEST_SUMS
+from tenferro.exec.kernels.row_sums import is_of_ones
 from tenferro.exec.llvm.numpy_products import is_outer, product_of, tried
 from tenferro.exec.llvm.numpy_sums import sum_of
 from tenferro.exec.llvm.straight import VIEWS, is_written, loop_of_step
@@ -74,7 +75,7 @@ CALLS: Mapping[type, float] = {
     BroadcastInDim: 0.5, Reverse: 1.5, ExtractDiag: 4.0, Concatenate: 1.0, Pad: 1.0, EmbedDiag: 8.0,
     Tril: 1.5, Triu: 1.5, DynamicSlice: 3.0, DynamicUpdateSlice: 3.0, Gather: 8.0, Scatter: 30.0,
     ReduceMax: 1.0, ReduceMin: 1.0, ReduceAnd: 1.0, ReduceOr: 1.0, ReduceSum: 1.5, CumMax: 1.5, CumMin: 1.5,
-    Sort: 3.0, TopK: 9.0, DotGeneral: 1.0,
+    Sort: 3.0, TopK: 9.0, DotGeneral: 1.0, Extension: 8.0,
 }  # fmt: skip
 """The same of kernels that are several calls, or slow ones."""
 WORK = 3000
@@ -89,7 +90,14 @@ PRICE = 4000.0, 50.0
 """Microseconds that LLVM takes for a line, and for each of its steps."""
 PRICE_OF_PASSES = 9000.0, 300.0
 """The same for its passes."""
-STEPS: Mapping[type, int] = {Sort: 40, TopK: 40, Scatter: 5, Gather: 3, DotGeneral: 3}
+STEPS: Mapping[type, int] = {
+    Sort: 40,
+    TopK: 40,
+    Scatter: 5,
+    Gather: 3,
+    DotGeneral: 3,
+    Extension: 20,
+}
 """Plain steps for which LLVM takes as long as for one of these."""
 MOVES = (BitcastConvert, Concatenate, Pad, EmbedDiag, Tril, Triu, DynamicSlice, DynamicUpdateSlice, Gather, Scatter,
          ReduceMax, ReduceMin, ReduceAnd, ReduceOr, ArgMax, ArgMin, CumMax, CumMin, Sort, TopK)  # fmt: skip
@@ -273,17 +281,26 @@ class _Finder:
     def _is_tried(self, step: ExecInstruction) -> bool:
         """Whether the kernel of a step may be called on zeros: those of lines, and others of little work."""
         op, slots = step.op, (*step.input_slots, *step.output_slots)
-        if not isinstance(op, StdTensorOp) or isinstance(op, Extension | ControlOp | Convolution):
+        if not isinstance(op, StdTensorOp) or isinstance(op, ControlOp | Convolution):
             return False
+        if isinstance(op, Extension):
+            return self._is_routine(step)
         if step.is_elementwise or isinstance(op, (*VIEWS, *MOVES)):
             return self._is_few(slots)
         return self._is_few(slots) and max([self.types[slot].size for slot in slots]) <= TRIED
+
+    def _is_routine(self, step: ExecInstruction) -> bool:
+        """Whether a step is a routine of linear algebra that lines call."""
+        if step.routine is None or not self._is_few((*step.input_slots, *step.output_slots)):
+            return False
+        return is_written(step, [self.types[slot] for slot in step.input_slots])
 
     def _pass_on(self, step: ExecInstruction) -> None:
         """Note results that may lie in either way."""
         passes_on = step.is_elementwise or isinstance(step.op, VIEWS)
         is_read = not self.unknown.isdisjoint(step.input_slots)
-        if isinstance(step.op, Extension) or (passes_on and is_read):
+        is_other = isinstance(step.op, Extension) and not self._is_routine(step)
+        if is_other or (passes_on and is_read):
             self.unknown.update([slot for slot in step.output_slots if self.types[slot].rank > 1])
 
     def _is_view(self, step: ExecInstruction) -> bool:
@@ -299,6 +316,9 @@ class _Finder:
         operands = [self.types[slot] for slot in step.input_slots]
         if isinstance(step.op, DotGeneral):
             return Needs.ROWS if self._is_known_product(step) else None
+        if isinstance(step.op, Extension):
+            slots = (*step.output_slots, *self._taken(step))
+            return Needs.ROWS if self._is_routine(step) and self._are_dense(slots) else None
         if isinstance(step.op, (*MOVES, ReduceSum)):
             return Needs.ROWS if self._is_moved(step, operands) else None
         if step.is_elementwise and len(step.output_slots) == 1:
@@ -318,13 +338,13 @@ class _Finder:
     def _is_moved(self, step: ExecInstruction, operands: Sequence[TensorSpec]) -> bool:
         slots = (*step.output_slots, *self._taken(step))
         are_placed = self._are_dense(slots)
-        if not isinstance(step.op, PLACED):
+        if not isinstance(step.op, PLACED) and not self._is_of_ones(step):
             are_placed = are_placed and self.rows.issuperset(slots)
         return (
             are_placed
             and self.unknown.isdisjoint(step.input_slots)
             and not self._is_added_up(step)
-            and (is_written(step, operands) or self._is_known_sum(step))
+            and (is_written(step, operands) or self._is_of_ones(step) or self._is_known_sum(step))
         )
 
     def _needs_of_elements(
@@ -404,6 +424,12 @@ class _Finder:
         x = rng.standard_normal((*spec.shape, parts)) * 8
         x = (x.view(np.complex128) if parts == 2 else x)[..., 0]
         return np.asarray(x.astype(spec.dtype.dtype), order="F" if slot in self.columns else "C")
+
+    def _is_of_ones(self, step: ExecInstruction) -> bool:
+        """Whether a step is a sum of one element each."""
+        op, spec = step.op, self.types[step.input_slots[0]]
+        is_plain = spec.dtype.accumulator is spec.dtype
+        return isinstance(op, ReduceSum) and is_plain and is_of_ones(spec, op.axes)
 
     def _is_known_sum(self, step: ExecInstruction) -> bool:
         """Whether a step is a sum that calls of NumPy's loops make."""

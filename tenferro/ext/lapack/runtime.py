@@ -165,7 +165,7 @@ class LapackRuntime(ExtensionRuntime):
     def compiled_routine(self, op: Any) -> Routine | None:
         """LAPACK's, of those that loops call."""
         name = ROUTINES.get(type(op))
-        return None if name is None else Routine(name)
+        return None if name is None else Routine(name, is_exact=True)
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
         """Run the routine; outputs without elements need no call."""

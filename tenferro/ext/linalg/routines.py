@@ -11,7 +11,15 @@ import numpy as np
 
 from tenferro.extension import Dense, one_blas_thread
 
-__all__ = ["LARGE", "blas_threads_for", "columns", "nan_like", "routine", "with_told_workspace"]
+__all__ = [
+    "LARGE",
+    "blas_threads_for",
+    "columns",
+    "nan_like",
+    "nan_of",
+    "routine",
+    "with_told_workspace",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -62,5 +70,10 @@ def with_told_workspace(
 
 
 def nan_like(arrays: Iterable[Array]) -> tuple[Array, ...]:
-    """NaN in place of each element."""
-    return tuple([np.full_like(x, np.nan) for x in arrays])
+    """NaN in place of each element, and in both parts of complex numbers."""
+    return tuple([np.full_like(x, nan_of(x)) for x in arrays])
+
+
+def nan_of(x: Array) -> complex:
+    """NaN of its dtype."""
+    return complex(np.nan, np.nan) if np.iscomplexobj(x) else np.nan

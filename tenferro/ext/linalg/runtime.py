@@ -15,6 +15,7 @@ from tenferro.ext.linalg.routines import (
     blas_threads_for,
     columns,
     nan_like,
+    nan_of,
     routine,
     with_told_workspace,
 )
@@ -36,10 +37,11 @@ def each_matrix(function: Callable[..., tuple[Array, ...]], *arrays: Array) -> t
     if not batch:
         return function(*arrays)
     parts = [function(*[x[index] for x in arrays]) for index in np.ndindex(*batch)]
-    return tuple(
-        np.reshape(np.stack(column), (*batch, *column[0].shape))
-        for column in zip(*parts, strict=True)
-    )
+    results = tuple([np.empty((*batch, *y.shape), y.dtype) for y in parts[0]])
+    for index, ys in zip(np.ndindex(*batch), parts, strict=True):
+        for result, y in zip(results, ys, strict=True):
+            result[index] = y
+    return results
 
 
 def hermitian(rows: Dense, a: Array, order: Literal["C", "F"] = "C") -> Array:
@@ -52,7 +54,8 @@ def hermitian(rows: Dense, a: Array, order: Literal["C", "F"] = "C") -> Array:
     is_in_rows = a.strides[-1] <= a.strides[-2]
     mean: Array = rows(adjoint if is_in_rows else a)
     mean += a if is_in_rows else adjoint
-    mean *= a.dtype.type(0.5)
+    parts = mean.view(mean.real.dtype)  # because a complex product of infinities is NaN
+    parts *= parts.dtype.type(0.5)
     return mean
 
 
@@ -94,7 +97,7 @@ def cholesky(op: fam.Cholesky, rows: Dense, a: Array) -> Array:
 def _cholesky_of_large(a: Array) -> tuple[Array]:
     """The Cholesky factor by potrf, in place on a row-major matrix: LAPACK sees a^T = U^H U in its columns, L = U^T."""
     upper, info = routine("potrf", a)(a.T, lower=0, clean=1, overwrite_a=1)
-    return (np.tril(np.full_like(a, np.nan)) if info > 0 else upper.T,)
+    return (np.tril(*nan_like([a])) if info > 0 else upper.T,)
 
 
 def qr(op: fam.Qr, rows: Dense, a: Array) -> Any:
@@ -131,7 +134,7 @@ def finite_or_nan(function: Callable[[Array], tuple[Array, ...]], a: Array) -> t
         return or_nan(function, a)
     results = or_nan(function, np.where(broken[..., None, None], a.dtype.type(0), a))
     for result in results:
-        result[broken] = np.nan
+        result[broken] = nan_of(result)
     return results
 
 
@@ -190,6 +193,8 @@ def lu(op: fam.Lu, rows: Dense, a: Array) -> Any:
         if matrix.size == 0:
             return matrix, np.arange(m)
         packed, pivots, _ = getrf(matrix, overwrite_a=1)
+        if max(packed.shape) < LARGE:
+            packed = np.ascontiguousarray(packed)
         order = laswp(np.arange(m, dtype=np.float64)[:, None], pivots)
         return packed, order[:, 0].astype(np.int64)
 
@@ -230,13 +235,16 @@ def triangular_solve(op: fam.TriangularSolve, rows: Dense, a: Array, b: Array) -
     (trsm,) = blas.get_blas_funcs(("trsm",), (a, b))
 
     def one(matrix: Array, right: Array) -> tuple[Array]:
-        in_rows = right.shape[1] >= ROWS
+        # Of small matrices the result is row-major, as that of compiled code.
+        in_rows = right.shape[1] >= ROWS or len(matrix) < LARGE
         right = right.T if in_rows else right
         is_own = not right.flags.f_contiguous
         right = columns(rows, right) if is_own else right
         # The factor on that side of X, as (transposed, conjugate) of the matrix.
         turned, conjugate = (op.transpose != "N") != in_rows, op.transpose == "C"
         lower = op.lower
+        if len(matrix) < LARGE:
+            matrix = np.ascontiguousarray(matrix)
         if not matrix.flags.f_contiguous:
             matrix, turned, lower = matrix.T, not turned, not lower
         if conjugate and not turned:
@@ -273,7 +281,7 @@ def solve(op: fam.Solve, rows: Dense, a: Array, b: Array) -> Array:
         try:
             return (np.linalg.solve(matrix, right),)
         except np.linalg.LinAlgError:
-            return (np.full_like(right, np.nan),)
+            return nan_like([right])
 
     return each_matrix(one, a, b)[0]
 
@@ -350,7 +358,7 @@ class LinalgRuntime(ExtensionRuntime):
         if name is None:
             return None
         options = {field: getattr(op, field) for field in OPTIONS if hasattr(op, field)}
-        return Routine(name, **options)
+        return Routine(name, **options, is_exact=True)
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
         """The outputs of the op's kernel, computed by LAPACK."""
