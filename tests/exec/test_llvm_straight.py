@@ -496,10 +496,11 @@ def test_layouts_are_those_of_kernels() -> None:
     results = interpret(schedule, [x, i])
     for slot, y in zip(schedule.output_slots, results, strict=True):
         assert (slot in layouts.rows) == y.flags.c_contiguous, schedule.types[slot]
-        assert (slot in layouts.columns) == (y.flags.f_contiguous and not y.flags.c_contiguous)
+        is_turned = y.flags.f_contiguous and not y.flags.c_contiguous
+        assert (layouts.orders.get(slot) == (1, 0)) == is_turned
     untried = layouts_of(schedule, lambda step: False)
     assert untried.rows >= {*schedule.output_slots}
-    assert not untried.columns
+    assert not untried.orders
 
 
 # ---- when ------------------------------------------------------------------------------------------

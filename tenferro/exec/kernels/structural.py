@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import prod
 from operator import itemgetter, methodcaller
 from typing import Any, TypeAlias
 
@@ -70,8 +71,14 @@ class Repeated:
 
 def broadcast_planned(op: BroadcastInDim, x: TensorSpec) -> Callable[..., Any] | None:
     """The view of an operand of known extents; None for others, and where NumPy gives no buffer."""
-    is_plain = is_known(op.shape) and is_known(x.shape) and x.dtype is not DType.BF16
-    return Repeated(op, x) if is_plain and x.size else None
+    if not (is_known(op.shape) and is_known(x.shape) and x.size):
+        return None
+    if prod(op.shape) == x.size and list(op.dims) == sorted(op.dims):
+        axes = set(op.dims)
+        return itemgetter(
+            tuple([slice(None) if axis in axes else None for axis in range(len(op.shape))])
+        )
+    return Repeated(op, x) if x.dtype is not DType.BF16 else None
 
 
 def reshape(op: Reshape, _: np.dtype[Any]) -> Callable[..., Array]:

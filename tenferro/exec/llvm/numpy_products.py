@@ -13,14 +13,13 @@ import numpy as np
 from tenferro.exec.kernels.dot_general import Contraction, exact_float
 from tenferro.exec.kernels.matrix_view import Axes, MatrixView, step_of
 from tenferro.exec.llvm import ufunc_loops
-from tenferro.exec.llvm.code import Index
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor, by_axes
 from tenferro.exec.llvm.ufunc_loops import Loop, loop_of
 from tenferro.exec.runtime.resources import CALLER
 from tenferro.ops.contraction import DotGeneral
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["Product", "Side", "copied", "is_outer", "product_of", "tried", "write"]
+__all__ = ["Product", "Side", "is_outer", "product_of", "tried", "with_axes", "write"]
 
 
 class Side(NamedTuple):
@@ -39,7 +38,8 @@ class Product(NamedTuple):
 
     lhs, rhs:   the operands
     counts:     of matrices, rows, terms and columns
-    is_turned:  whether the loop makes the transpose of a matrix, from the operands' transposes
+    is_turned:  whether the loop makes the matrices' transposes, from the operands'
+    order:      of the result's axes, in which it is row-major, if that is not their own
     """
 
     loop: Loop
@@ -47,6 +47,7 @@ class Product(NamedTuple):
     rhs: Side
     counts: tuple[int, int, int, int]
     is_turned: bool
+    order: Axes
 
     def call(self) -> tuple[list[int], list[int]]:
         """The counts of the call, and its steps in bytes."""
@@ -88,15 +89,14 @@ def product_of(op: DotGeneral, lhs: Any, rhs: Any) -> Product | None:
     matrices = contraction.matrices(lhs, rhs)
     if matrices is None or matrices.perm != tuple(range(len(matrices.perm))):
         return None
-    if matrices.turned and len(matrices.shape) != 2:
-        return None
     left, right = _side(matrices.left, lhs), _side(matrices.right, rhs)
-    if left is None or right is None:
-        return None
     *batch, m, k = matrices.left.shape
-    return Product(
-        loop, left, right, (prod(batch), m, k, matrices.right.shape[-1]), matrices.turned
-    )
+    n, rank = matrices.right.shape[-1], len(matrices.shape)
+    has_order = matrices.turned and 1 not in (m, n)
+    if left is None or right is None or (has_order and rank != len(batch) + 2):
+        return None
+    order = (*range(rank - 2), rank - 1, rank - 2) if has_order else ()
+    return Product(loop, left, right, (prod(batch), m, k, n), matrices.turned, order)
 
 
 def _side(view: MatrixView, x: Any) -> Side | None:
@@ -107,14 +107,10 @@ def _side(view: MatrixView, x: Any) -> Side | None:
     return Side(view.perm if view.room else None, (batch, *y.strides[-2:]))
 
 
-def copied(body: Body, x: Tensor, order: Axes) -> Memory:
-    """A copy with its axes in an order."""
+def with_axes(body: Body, x: Tensor, order: Sequence[int]) -> Tensor:
+    """The value with its axes in an order."""
     spec = TensorSpec.of(tuple([x.spec.shape[axis] for axis in order]), x.spec.dtype)
-
-    def element(index: tuple[Index, ...]) -> Any:
-        return body.at(x, by_axes(order, index))
-
-    return body.copy(Tensor(spec, element, x.reads))
+    return Tensor(spec, lambda index: body.at(x, by_axes(order, index)), x.reads)
 
 
 def write(body: Body, product: Product, lhs: str, rhs: str, y: Memory) -> None:

@@ -6,19 +6,22 @@ bit from which run on a straight line is compiled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from tenferro.exec.kernels.matrix_view import Axes
 from tenferro.exec.kernels.row_sums import is_of_ones
 from tenferro.exec.llvm import array_function, elementwise, numpy_products, numpy_sums, ufunc_loops
 from tenferro.exec.llvm.code import Element, Flat, Index, NotCompiledError, literal, memory_type
 from tenferro.exec.llvm.control import COMPILED
 from tenferro.exec.llvm.link import Linker, OfArrays, Processor
 from tenferro.exec.llvm.loop import MOST_LINES
+from tenferro.exec.llvm.numpy_products import with_axes
 from tenferro.exec.llvm.numpy_sums import sum_of
 from tenferro.exec.llvm.routines import exact_row_of
 from tenferro.exec.llvm.rows import Row
@@ -70,7 +73,7 @@ class StraightFunction:
     the steps run one by one, because the order of their results is NumPy's choice.
 
     Args:
-        columns: slots whose arrays are column-major instead; all others are row-major.
+        orders: slots whose arrays are row-major with their axes in this order; all others are row-major.
         is_optimised: whether LLVM's passes are run, which make no difference to the bits.
         texts: of lines that have been written, by what they depend on.
 
@@ -81,26 +84,32 @@ class StraightFunction:
     def __init__(
         self,
         body: ExecProgram,
-        columns: frozenset[int],
+        orders: Mapping[int, Axes],
         linker: Linker,
         is_optimised: bool,
         texts: dict[Any, Text],
     ) -> None:
         self.body, self.linker, self.is_optimised = body, linker, is_optimised
-        key = _key(body, columns)
+        key = _key(body, orders)
         if key not in texts:
-            texts[key] = _Writer(body, columns, linker.processor).whole()
+            texts[key] = _Writer(body, orders, linker.processor).whole()
         self._text = texts[key]
-        self._results = [
-            (body.types[slot].shape, body.types[slot].dtype.dtype) for slot in body.output_slots
+        types = [body.types[slot] for slot in body.output_slots]
+        self._turned_arrays = [
+            (number, orders[slot]) for number, slot in enumerate(body.input_slots) if slot in orders
         ]
-        self._turned_arrays, self._turned_results = (
-            [number for number, slot in enumerate(slots) if slot in columns]
-            for slots in (body.input_slots, body.output_slots)
-        )
+        self._turned_results = [
+            (number, inverse(orders[slot]))
+            for number, slot in enumerate(body.output_slots)
+            if slot in orders
+        ]
+        self._results = [
+            (lying(spec, orders.get(slot)).shape, spec.dtype.dtype)
+            for slot, spec in zip(body.output_slots, types, strict=True)
+        ]
         constants = map(np.asarray, body.constants.values())
         self._constants = tuple([np.ascontiguousarray(x) for x in constants if not _is_one(x)])
-        self._is_flat = not columns and not any([x.ndim > 1 for x in self._constants]) and all([
+        self._is_flat = not orders and not any([x.ndim > 1 for x in self._constants]) and all([
             step.is_ufunc or step.function is np.where
             or (isinstance(step.op, BroadcastInDim | Reshape) and body.types[step.input_slots[0]].size == 1)
             for step in body.instructions
@@ -122,24 +131,21 @@ class StraightFunction:
         beside = self._constants
         if text.scratch_bytes:
             beside = (*beside, np.empty(text.scratch_bytes, np.uint8))
-        operands, results = arrays, [np.empty(shape, dtype) for shape, dtype in self._results]
-        if self._turned_arrays or self._turned_results:
-            operands, results = self._turned(arrays, results)
+        operands = self._turned(arrays) if self._turned_arrays else arrays
+        results = [np.empty(shape, dtype) for shape, dtype in self._results]
         if code(*operands, *results, *beside) is None:
             results = self._in_another_order(code, arrays, beside)
         else:
-            for number in self._turned_results:
-                results[number] = results[number].T
+            for number, axes in self._turned_results:
+                results[number] = results[number].transpose(axes)
         return results[0] if len(results) == 1 else results
 
-    def _turned(self, arrays: Sequence[Any], results: list[Any]) -> tuple[list[Any], list[Any]]:
-        """Those that are column-major as the transposes that are row-major."""
+    def _turned(self, arrays: Sequence[Any]) -> Sequence[Any]:
+        """Those that are row-major in another order of their axes in that."""
         operands = [*arrays]
-        for number in self._turned_arrays:
-            operands[number] = operands[number].T
-        for number in self._turned_results:
-            results[number] = results[number].reshape(results[number].shape[::-1])
-        return operands, results
+        for number, order in self._turned_arrays:
+            operands[number] = operands[number].transpose(order)
+        return operands
 
     def _in_another_order(
         self, code: Callable[..., int | None], arrays: Sequence[Any], beside: Sequence[Any]
@@ -159,14 +165,26 @@ class Text(NamedTuple):
     scratch_bytes: int
 
 
+def lying(spec: TensorSpec, order: Axes | None) -> TensorSpec:
+    """The type with axes in an order."""
+    if order is None:
+        return spec
+    return TensorSpec.of(tuple([spec.shape[axis] for axis in order]), spec.dtype)
+
+
+def inverse(order: Axes) -> Axes:
+    """The order that undoes one."""
+    return tuple([order.index(axis) for axis in range(len(order))])
+
+
 def _is_one(x: Any) -> bool:
     """Whether a constant is one number, which stands in the text."""
     return x.size == 1 or not any(x.strides)
 
 
-def _key(body: ExecProgram, columns: frozenset[int]) -> Any:
-    """The ops, types, numbers and slots, from 0, of a schedule, and those that are column-major; schedules with equal
-    ones have the same text.
+def _key(body: ExecProgram, orders: Mapping[int, Axes]) -> Any:
+    """The ops, types, numbers and slots, from 0, of a schedule, and the orders of axes; schedules with equal ones have
+    the same text.
     """
     numbers: dict[int, int] = {}
 
@@ -183,7 +201,8 @@ def _key(body: ExecProgram, columns: frozenset[int]) -> Any:
         for step in body.instructions
     ]
     outputs = map(number, body.output_slots)
-    return (*constants, *inputs, *steps, *outputs, frozenset(map(number, columns)))
+    axes = frozenset([(number(slot), order) for slot, order in orders.items()])
+    return (*constants, *inputs, *steps, *outputs, axes)
 
 
 class _Place(NamedTuple):
@@ -200,11 +219,11 @@ class _Places:
     """How values and their views lie when steps run one by one.
 
     Args:
-        columns: slots whose arrays are column-major.
+        orders: slots whose arrays are row-major with their axes in this order.
     """
 
-    def __init__(self, body: ExecProgram, columns: frozenset[int]) -> None:
-        self.types, self.columns = body.types, columns
+    def __init__(self, body: ExecProgram, orders: Mapping[int, Axes]) -> None:
+        self.types, self.orders = body.types, orders
         self.views = {
             step.output_slots[0]: step for step in body.instructions if isinstance(step.op, VIEWS)
         }
@@ -223,8 +242,9 @@ class _Places:
     def _place(self, slot: int) -> _Place:
         if slot not in self.views:
             spec = self.types[slot]
-            order = "F" if slot in self.columns else "C"
-            return _Place(slot, 0, np.zeros(spec.shape, spec.dtype.dtype, order))
+            order = self.orders.get(slot)
+            array = np.zeros(lying(spec, order).shape, spec.dtype.dtype)
+            return _Place(slot, 0, array if order is None else array.transpose(inverse(order)))
         step = self.views[slot]
         before = self._places[step.input_slots[0]]
         array = np.asarray(step.function(before.array))
@@ -239,8 +259,8 @@ class _Places:
 class _Writer:
     """Writes the function of a schedule."""
 
-    def __init__(self, body: ExecProgram, columns: frozenset[int], processor: Processor) -> None:
-        self.schedule, self.types, self.columns = body, body.types, columns
+    def __init__(self, body: ExecProgram, orders: Mapping[int, Axes], processor: Processor) -> None:
+        self.schedule, self.types, self.orders = body, body.types, orders
         self.code = processor.code()
         self.body = Body(self.code)
         self.tensors: dict[int, Tensor] = {}
@@ -250,7 +270,7 @@ class _Writer:
             for number, slot in enumerate(body.output_slots)
         }
         self.turned: dict[int, Memory] = {}
-        self.places = _Places(body, columns)
+        self.places = _Places(body, orders)
         self.readers: dict[int, list[int]] = {}
         for number, step in enumerate(body.instructions):
             for slot in step.input_slots:
@@ -296,34 +316,27 @@ class _Writer:
 
     def _target(self, slot: int) -> Memory | None:
         """The memory of a result of the line that is row-major."""
-        return None if slot in self.columns else self.targets.get(slot)
+        return None if slot in self.orders else self.targets.get(slot)
 
     def _lying(self, slot: int) -> TensorSpec:
-        """The type of a value, or of its transpose, as it lies row by row."""
-        spec = self.types[slot]
-        return TensorSpec(spec.shape[::-1], spec.dtype) if slot in self.columns else spec
+        """The type of a value with its axes as they lie."""
+        return lying(self.types[slot], self.orders.get(slot))
 
     def _lay(self, slot: int, memory: Memory) -> None:
-        """Know a value that lies in memory, row by row or column by column."""
-        x = self.body.stored(memory)
-        if slot in self.columns:
+        """Know a value that lies in memory, with its axes in their order there."""
+        x, order = self.body.stored(memory), self.orders.get(slot)
+        if order is not None:
             self.turned[slot] = memory
-            x = self._transpose(x, self.types[slot])
+            x = replace(with_axes(self.body, x, inverse(order)), is_cheap=True)
         self._keep(slot, x)
-
-    def _transpose(self, x: Tensor, spec: TensorSpec) -> Tensor:
-        """The value with its axes in reverse."""
-        return Tensor(
-            spec, lambda index: self.body.at(x, index[::-1]), x.reads, is_cheap=x.is_cheap
-        )
 
     def _dense(self, slot: int) -> Memory:
         """Memory that holds a value as its array does."""
         x = self.tensors[slot]
-        if slot not in self.columns:
+        if slot not in self.orders:
             return self.body.dense(x)
         if slot not in self.turned:
-            self.turned[slot] = self.body.copy(self._transpose(x, self._lying(slot)))
+            self.turned[slot] = self.body.copy(with_axes(self.body, x, self.orders[slot]))
         return self.turned[slot]
 
     # ---- steps -------------------------------------------------------------------------------------
@@ -353,7 +366,8 @@ class _Writer:
             x = self.tensors[slot]
             if memory in (x.memory, self.turned.get(slot)):
                 continue
-            self.body.write(self._transpose(x, memory.spec) if slot in self.columns else x, memory)
+            order = self.orders.get(slot)
+            self.body.write(x if order is None else with_axes(self.body, x, order), memory)
 
     def _kind(self, numbered: tuple[int, ExecInstruction]) -> tuple[str, tuple[int, ...]]:
         """The way in which a step is written, and the shape of its result where it goes along with others."""
@@ -423,7 +437,7 @@ class _Writer:
         pointers: list[str] = []
         for view, x, side in zip(views, operands, (product.lhs, product.rhs), strict=True):
             if side.order is not None:
-                pointers.append(numpy_products.copied(self.body, x, side.order).pointer)
+                pointers.append(self.body.copy(with_axes(self.body, x, side.order)).pointer)
                 continue
             if view.base not in memories:
                 memories[view.base] = self._dense(view.base)
@@ -431,7 +445,7 @@ class _Writer:
             pointers.append(
                 self.code.address(memories[view.base].pointer, view.offset * parts, x.spec.dtype)
             )
-        spec = self._lying(slot) if product.is_turned else y
+        spec = lying(y, product.order or None)
         memory = self.targets.get(slot)
         if memory is None or memory.spec != spec:
             memory = self.body.memory(spec)

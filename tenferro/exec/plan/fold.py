@@ -40,7 +40,9 @@ def fold(program: ExecProgram) -> ExecProgram:
                 steps.append(step)
             else:
                 constants.update(zip(step.output_slots, values, strict=True))
-    return replace(program, instructions=tuple(steps), constants=constants)
+    # In the end, because functions of what has gaps may have other bits.
+    dense = {slot: _dense(x) for slot, x in constants.items()}
+    return replace(program, instructions=tuple(steps), constants=dense)
 
 
 def _values(step: ExecInstruction, constants: Mapping[int, Any]) -> list[Any] | None:
@@ -58,15 +60,19 @@ def _values(step: ExecInstruction, constants: Mapping[int, Any]) -> list[Any] | 
         result = step.function(*[constants[slot] for slot in step.input_slots])
     except (ValueError, MemoryError):
         return None  # because the run says which line asked for it, if it comes there at all
-    values = [_dense(np.asarray(y)) for y in ((result,) if len(step.output_slots) == 1 else result)]
+    values = [np.asarray(y) for y in ((result,) if len(step.output_slots) == 1 else result)]
     for value in values:
         value.flags.writeable = False
     return values
 
 
 def _dense(x: Any) -> Any:
-    """Row by row, but for what repeats elements."""
-    return x if 0 in x.strides else np.ascontiguousarray(x).reshape(x.shape)
+    """A constant row by row, but for what repeats elements, or has many."""
+    if x.flags.c_contiguous or 0 in x.strides or x.size > LARGEST:
+        return x
+    y = np.ascontiguousarray(x)
+    y.flags.writeable = False
+    return y
 
 
 def _is_empty(spec: TensorSpec) -> bool:

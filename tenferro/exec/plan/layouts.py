@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,13 +15,15 @@ __all__ = ["Layouts", "layouts_of"]
 
 
 class Layouts(NamedTuple):
-    """Slots whose arrays have no gaps: row-major ones, and others that are column-major.
+    """Slots whose arrays have no gaps.
 
-    apart:  vectors of one element whose step is not its size, to which NumPy's functions go by another loop
+    rows:    row-major ones
+    orders:  others, and their axes from the one along which neighbours are farthest apart
+    apart:   vectors of one element whose step is not its size, to which NumPy's functions go by another loop
     """
 
     rows: frozenset[int]
-    columns: frozenset[int]
+    orders: Mapping[int, tuple[int, ...]]
     apart: frozenset[int]
 
 
@@ -54,9 +56,15 @@ def layouts_of(program: ExecProgram, is_tried: Callable[[ExecInstruction], bool]
                 if y is not None and (slot in others or _is_apart(y)):
                     arrays[slot] = y
     apart = [slot for slot, x in arrays.items() if _is_apart(x)]
-    columns = [slot for slot in others if slot in arrays and arrays[slot].flags.f_contiguous]
-    rows = frozenset(range(program.n_slots)) - others
-    return Layouts(rows, frozenset(columns), frozenset(apart))
+    axes = {slot: _axes_in_memory(arrays[slot]) for slot in others & arrays.keys()}
+    orders = {slot: order for slot, order in axes.items() if order is not None}
+    return Layouts(frozenset(range(program.n_slots)) - others, orders, frozenset(apart))
+
+
+def _axes_in_memory(x: Any) -> tuple[int, ...] | None:
+    """The order of axes in which an array is row-major, if there is one."""
+    order = sorted(range(x.ndim), key=lambda axis: -x.strides[axis])
+    return tuple(order) if x.transpose(order).flags.c_contiguous else None
 
 
 def _is_plain(step: ExecInstruction, types: Sequence[TensorSpec], others: Collection[int]) -> bool:

@@ -69,18 +69,18 @@ SHORTEST_LINE = {False: 100, True: 12}
 and with them."""
 LONGEST_PERIOD, MOST = 120, 0.9
 """Steps after which a schedule repeats itself, and the part of it that does."""
-CALL = 0.35
+CALL = 0.5
 """Microseconds of a call of NumPy, beside its work."""
 CALLS: Mapping[type, float] = {
     BroadcastInDim: 0.5, Reverse: 1.5, ExtractDiag: 4.0, Concatenate: 1.0, Pad: 1.0, EmbedDiag: 8.0,
     Tril: 1.5, Triu: 1.5, DynamicSlice: 3.0, DynamicUpdateSlice: 3.0, Gather: 8.0, Scatter: 30.0,
     ReduceMax: 1.0, ReduceMin: 1.0, ReduceAnd: 1.0, ReduceOr: 1.0, ReduceSum: 1.5, CumMax: 1.5, CumMin: 1.5,
-    Sort: 3.0, TopK: 9.0, DotGeneral: 1.0, Extension: 8.0,
+    Sort: 3.0, TopK: 9.0, DotGeneral: 2.0, Extension: 12.0,
 }  # fmt: skip
 """The same of kernels that are several calls, or slow ones."""
 WORK = 3000
 """Elements that NumPy computes in a microsecond, and a line does not carry to the cache and back."""
-LINE = 0.35, 0.12
+LINE = 0.5, 0.15
 """Microseconds of a call of a line, and for each result."""
 UNOPTIMISED = 0.0003
 """Microseconds that a line needs longer for an element without LLVM's passes."""
@@ -126,7 +126,7 @@ class Line:
         body: the steps, with the views that they read.
         left_out: ops of the views that nothing else reads.
         takes, gives: slots.
-        columns: slots of the steps whose arrays are column-major; all others are row-major.
+        orders: slots of the steps whose arrays are row-major with their axes in this order; all others are row-major.
     """
 
     numbers: tuple[int, ...]
@@ -135,7 +135,7 @@ class Line:
     left_out: tuple[type, ...]
     takes: tuple[int, ...]
     gives: tuple[int, ...]
-    columns: frozenset[int]
+    orders: Mapping[int, tuple[int, ...]]
 
     @property
     def elements(self) -> int:
@@ -221,8 +221,8 @@ class _Finder:
     """Looks for lines.
 
     Attributes:
-        rows, columns, apart: slots that lie row by row, column by column, or as vectors of one element with another step,
-            as far as is known.
+        rows, orders, apart: slots that lie row by row, so with their axes in another order, or as vectors of one element
+            with another step, as far as is known.
         unknown: the results of extensions, and what is elementwise made of them, which may lie in either way.
         views: steps that a line can do again, by the slot that they make.
         bases: what these show, behind other views.
@@ -233,7 +233,7 @@ class _Finder:
         self.program, self.types = program, program.types
         self.views: dict[int, ExecInstruction] = {}
         self.bases: dict[int, int] = {}
-        self.rows, self.columns, self.apart = layouts_of(program, self._is_tried)
+        self.rows, self.orders, self.apart = layouts_of(program, self._is_tried)
         self.unknown: set[int] = set()
         self.products: dict[Any, bool] = {}
         self.readers: dict[int, list[int]] = {slot: [-1] for slot in program.output_slots}
@@ -327,12 +327,13 @@ class _Finder:
 
     def _taken(self, step: ExecInstruction) -> set[int]:
         """What a step reads, behind views. Constants need not lie in any way: they are written, or copied, row by row."""
-        return {*map(self._base, step.input_slots)} - self.program.constants.keys()
+        bases, constants = map(self._base, step.input_slots), self.program.constants
+        return {slot for slot in bases if slot not in constants}
 
     def _are_dense(self, slots: Collection[int]) -> bool:
-        """Whether arrays have no gaps, and are known to be row-major or column-major."""
+        """Whether arrays have no gaps, and the order of their axes is known."""
         return self.unknown.isdisjoint(slots) and all([
-            slot in self.rows or slot in self.columns for slot in slots
+            slot in self.rows or slot in self.orders for slot in slots
         ])  # fmt: skip
 
     def _is_moved(self, step: ExecInstruction, operands: Sequence[TensorSpec]) -> bool:
@@ -352,27 +353,34 @@ class _Finder:
     ) -> Needs | None:
         """The same of an elementwise step."""
         (y,) = step.output_slots
-        lying = self.columns if y in self.columns else self.rows
         # Of elements that lie apart, or of one that repeats itself, NumPy's functions may have other bits.
         is_function = loop_of_step(step, operands) is not None and all([
-            slot in lying if self.types[slot].size > 1 else slot not in self.apart
+            self._lie_alike(slot, y) if self.types[slot].size > 1 else slot not in self.apart
             for slot in step.input_slots
         ])  # fmt: skip
-        if y not in lying or not (is_written(step, operands) or is_function):
+        if not self._are_dense((y,)) and y not in self.unknown:
+            return None
+        if not (is_written(step, operands) or is_function):
             return None
         others = {slot for slot in step.input_slots if not self._is_one(slot)}
         is_of_views = not self.views.keys().isdisjoint(others)
         if y in self.unknown:
             is_dense = all([self.types[slot].shape == self.types[y].shape for slot in others])
-            return Needs.EITHER if is_dense and not is_of_views and others <= lying else None
+            return (
+                Needs.EITHER if is_dense and not is_of_views and self.rows >= {y, *others} else None
+            )
         if not self._are_dense(self._taken(step)):
             return None
-        is_by_rows = lying is self.rows and self.rows.issuperset(self._taken(step))
+        is_by_rows = self.rows >= {y, *self._taken(step)}
         return (
             Needs.ROWS
             if not is_by_rows or (is_of_views and self.types[y].rank > 1)
             else Needs.NOTHING
         )
+
+    def _lie_alike(self, x: int, y: int) -> bool:
+        """Whether the elements of two values follow each other in the same order."""
+        return {x, y} <= self.rows or self.orders.get(x) == self.orders.get(y, ())
 
     def _is_known_product(self, step: ExecInstruction) -> bool:
         """Whether a step is a product that a call of NumPy's loop makes, or one of two numbers for each element."""
@@ -387,7 +395,7 @@ class _Finder:
             return is_plain and self.types[y].dtype is dtype
         arrays = self._tried_arrays(step)
         product = product_of(op, *arrays)
-        if product is None or (y in self.columns) != (product.is_turned and y not in self.rows):
+        if product is None or (y not in self.rows and self.orders[y] != product.order):
             return False
         key = op, *[(x.shape, x.strides, x.dtype) for x in arrays], arrays[0] is arrays[1]
         if key not in self.products:
@@ -423,7 +431,9 @@ class _Finder:
         parts = 2 if spec.dtype.is_complex else 1
         x = rng.standard_normal((*spec.shape, parts)) * 8
         x = (x.view(np.complex128) if parts == 2 else x)[..., 0]
-        return np.asarray(x.astype(spec.dtype.dtype), order="F" if slot in self.columns else "C")
+        order = self.orders.get(slot, range(spec.rank))
+        x = np.ascontiguousarray(x.astype(spec.dtype.dtype).transpose(order))
+        return x.transpose(np.argsort(order))
 
     def _is_of_ones(self, step: ExecInstruction) -> bool:
         """Whether a step is a sum of one element each."""
@@ -492,7 +502,7 @@ class _Finder:
             tuple(left_out),
             tuple(takes),
             tuple(gives),
-            self.columns & slots,
+            {slot: self.orders[slot] for slot in sorted(self.orders.keys() & slots)},
         )
 
     def _is_outside(self, reader: int, mine: set[int]) -> bool:

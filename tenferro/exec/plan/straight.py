@@ -104,7 +104,7 @@ def _step(
         numbers=program.numbers,
     )
     body = free(body)
-    function = StraightFunction(body, line.columns, linker, line.is_optimised, texts)
+    function = StraightFunction(body, line.orders, linker, line.is_optimised, texts)
     return ExecInstruction(
         op=Straight(body),
         kernel=function,

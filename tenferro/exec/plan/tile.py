@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.exec.kernels import bound
-from tenferro.exec.kernels.row_sums import has_row_sums, sum_of_products
+from tenferro.exec.kernels.row_sums import has_row_sums, is_of_ones, sum_of_products
 from tenferro.exec.plan.alias import may_view
 from tenferro.exec.plan.place import free
 from tenferro.exec.schedule import ExecInstruction, ExecProgram, Over, Tiles, Write
@@ -250,6 +250,7 @@ class _Body:
                 and product is not None
                 and type(product.op) is Multiply
                 and has_row_sums(self.types[slot].dtype)
+                and not is_of_ones(self.types[slot], step.op.axes)
                 and readers[slot] == 1
                 and slot not in self.targets
                 and self.constants.keys().isdisjoint(product.input_slots)
