@@ -20,16 +20,16 @@ from tenferro.types import DType, TensorSpec
 ROUNDED_OTHERWISE = {
     "Power", "Exp", "Expm1", "Log", "Log1p", "Cbrt", "Sin", "Cos", "Tan", "Tanh", "Logistic", "Atan2", "Asin", "Acos",
     "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "Erf", "Erfc", "ErfInv", "Lgamma", "Digamma", "ReduceSum",
-    "ReduceProd", "CumSum", "CumProd", "DotGeneral",
+    "ReduceProd", "CumSum", "CumProd", "DotGeneral", "Convolution",
 }  # fmt: skip
 READ_ELSEWHERE = {
     "Transpose", "Reshape", "BroadcastInDim", "Slice", "Reverse", "ExtractDiag", "BitcastConvert", "ReduceSum",
     "ReduceProd", "ReduceMax", "ReduceMin", "ReduceAnd", "ReduceOr", "ArgMax", "ArgMin", "CumSum", "CumProd", "CumMax",
-    "CumMin", "Sort", "TopK", "DotGeneral", "Gather", "Scatter", "DynamicSlice", "DynamicUpdateSlice",
+    "CumMin", "Sort", "TopK", "DotGeneral", "Convolution", "Gather", "Scatter", "DynamicSlice", "DynamicUpdateSlice",
 }  # fmt: skip
 READ_OFTEN = {
     "BitcastConvert": True, "ArgMax": True, "ArgMin": True, "Sort": (0,), "TopK": (0,), "DotGeneral": True,
-    "Gather": True, "Scatter": (1, 2), "DynamicUpdateSlice": (1,),
+    "Convolution": True, "Gather": True, "Scatter": (1, 2), "DynamicUpdateSlice": (1,),
 }  # fmt: skip
 """Operands that lie in memory: all of them, or those at these places."""
 

@@ -280,7 +280,6 @@ def test_a_change_at_a_number_is_a_statement(
 @pytest.mark.parametrize(
     ("function", "array", "op"),
     [
-        (lambda i, x: lax.dynamic_slice(x, (i,), (0,)), X, "DynamicSlice"),
         (lambda i, x: lax.dynamic_update_slice(x, np.ones(0), (i,)), X, "DynamicUpdateSlice"),
         (lambda i, x: x.at[i].min(2.0), X, "Scatter"),
         (lambda i, x: x.at[i].add(True), X > 2, "Scatter"),

@@ -57,10 +57,13 @@ class Sums(Kernel):
     ) -> Callable[..., Any]:
         """The function for inputs of these types."""
         (x,) = inputs
-        if is_of_ones(x, op.axes):
-            index = tuple([0 if axis in op.axes else slice(None) for axis in range(x.rank)])
-            return partial(_of_ones, index, np.zeros((), x.dtype.dtype))
-        return _summed(op.axes, x.rank, x.dtype)
+        function = _summed(op.axes, x.rank, x.dtype)
+        if not is_of_ones(x, op.axes):
+            return function
+        index = tuple([0 if axis in op.axes else slice(None) for axis in range(x.rank)])
+        zero = np.zeros((), x.dtype.dtype)
+        # Tiles have other extents than their types say.
+        return lambda x: np.add(x[index], zero) if _have_one(x, op.axes) else function(x)
 
 
 def is_of_ones(x: TensorSpec, axes: tuple[int, ...]) -> bool:
@@ -68,8 +71,9 @@ def is_of_ones(x: TensorSpec, axes: tuple[int, ...]) -> bool:
     return bool(axes) and all([x.shape[axis] == 1 for axis in axes])
 
 
-def _of_ones(index: tuple[Any, ...], zero: Any, x: Array) -> Any:
-    return np.add(x[index], zero)
+def _have_one(x: Array, axes: tuple[int, ...]) -> bool:
+    """Whether an array has one element along each axis."""
+    return all([x.shape[axis] == 1 for axis in axes])
 
 
 def _summed(axes: tuple[int, ...], rank: int, dtype: DType) -> Callable[[Array], Any]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 from tenferro.exec.llvm import blas
 from tenferro.exec.llvm import elementwise as el
-from tenferro.exec.llvm.code import Element, Index, NotCompiledError
+from tenferro.exec.llvm.added_rows import rows_added
+from tenferro.exec.llvm.code import Element, NotCompiledError
+from tenferro.exec.llvm.convolution import convolution, convolution_refusal
 from tenferro.exec.llvm.folding import Fold, Indices
 from tenferro.exec.llvm.reduction import LONG_ROW
-from tenferro.exec.llvm.rows import Row, Rows, not_compiled
-from tenferro.exec.llvm.tensor import Body, Memory, Tensor, by_axes, in_float32
+from tenferro.exec.llvm.rows import Row, Rows
+from tenferro.exec.llvm.tensor import Body, Tensor, by_axes, in_float32
 from tenferro.ops import contraction as co
 from tenferro.types import TensorSpec
 
@@ -22,8 +24,6 @@ LARGEST_DOT = 1 << 12, 1 << 14
 """Multiplications of a product of matrices, and of one with few rows or columns, up to which loops beat BLAS."""
 FEW = 4
 """Rows or columns of a product that reads its matrix once."""
-TERMS = 8
-"""Terms of a sum of rows that are added before the sum is stored."""
 
 
 def dot_general(
@@ -57,7 +57,7 @@ def dot_general(
         return el.multiply(code, op, y.dtype, factors(index, numbers))
 
     if columns and y.shape[-1] >= LONG_ROW and prod(terms) > 1:
-        return [body.stored(_rows_added(body, op, y, terms, product))]
+        return [body.stored(rows_added(body, op, y, terms, product))]
 
     if prod(terms) == 1:
         return [Tensor(y, lambda index: product(index, (0,) * len(terms)), lhs.reads | rhs.reads)]
@@ -68,42 +68,13 @@ def dot_general(
     return [body.settled(Tensor(y, element, lhs.reads | rhs.reads))]
 
 
-def _rows_added(
-    body: Body,
-    op: Any,
-    y: TensorSpec,
-    terms: Sequence[int],
-    product: Callable[[Indices, Indices], Element],
-) -> Memory:
-    """Each row of the result as a sum of rows, a few terms at a time, one after the other."""
-    code, memory = body.code, body.result(y)
-    count, (*outer, width) = prod(terms), y.shape
-
-    def row(index: Indices) -> None:
-        def added(start: Index, several: int, is_first: bool) -> None:
-            def one(j: Index) -> None:
-                at = (*index, j)
-                offset = code.linear(at, y.shape)
-                total = None if is_first else code.load(memory.pointer, offset, y.dtype)
-                for k in range(several):
-                    term = product(at, code.position(code.add(start, k), terms))
-                    total = term if total is None else el.add(code, op, y.dtype, [total, term])
-                code.store(total, memory.pointer, offset, y.dtype)
-
-            code.loop(width, one)
-
-        first = (count - 1) % TERMS + 1
-        added(0, first, is_first=True)
-        code.loop(
-            (count - first) // TERMS,
-            lambda block: added(code.add(code.scaled(block, TERMS), first), TERMS, is_first=False),
-        )
-
-    code.loops(outer, row)
-    return memory
-
-
 ROWS: Rows = {
     co.DotGeneral: Row(in_float32(dot_general), moves=True, settles=True, is_exact=False),
-    co.Convolution: not_compiled("convolutions are not compiled"),
+    co.Convolution: Row(
+        in_float32(convolution),
+        moves=True,
+        settles=True,
+        is_exact=False,
+        refusal=convolution_refusal,
+    ),
 }

@@ -29,7 +29,7 @@ from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.exec.llvm.turned_copy import TurnedCopies
 from tenferro.exec.runtime.threads import Ahead
 from tenferro.graph import Instruction
-from tenferro.ops.contraction import DotGeneral
+from tenferro.ops.contraction import Convolution, DotGeneral
 from tenferro.ops.control import Alternatives, Cond, ControlOp, Scan, While
 from tenferro.ops.extension import Extension
 from tenferro.ops.indexing import Gather, Scatter
@@ -48,6 +48,7 @@ PER_MICROSECOND = 500
 HEAVY: dict[type, float] = {
     Extension: 20.0,
     DotGeneral: 2.0,
+    Convolution: 40.0,
     Sort: 5.0,
     TopK: 10.0,
     Gather: 5.0,
