@@ -17,7 +17,7 @@ from tenferro.exec.kernels.windows import Window
 from tenferro.exec.llvm.code import NotCompiledError
 from tenferro.exec.llvm.first_call import Work
 from tenferro.exec.llvm.link import Linker, OfPointers, Processor, is_installed, processor
-from tenferro.exec.llvm.sums_of_products import CompiledSums, text_of, tile_of
+from tenferro.exec.llvm.sums_of_products import LARGEST_BY_HALVES, CompiledSums, text_of, tile_of
 from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import Workers
@@ -239,14 +239,27 @@ def test_tiles(
 @pytest.mark.parametrize(
     ("how", "outputs"),
     [
-        (vectors_of(8, 4), 12),
-        (vectors_of(4), 6),
+        (vectors_of(8, 4), 13),
+        (vectors_of(4), 7),
         (vectors_of(8, 4, multiplies_and_adds=False), 64),
     ],
 )
 def test_what_fits_no_vectors(how: Processor, outputs: int) -> None:
     with pytest.raises(NotCompiledError, match=f"^{outputs} outputs are no whole vectors of multiply-adds$"):  # fmt: skip
         tile_of(sums(10, outputs), how)
+
+
+@pytest.mark.parametrize(
+    ("lanes", "outputs", "dtype", "expected"),
+    [
+        ((8, 4), 24, DType.F64, 8), ((8, 4), 12, DType.F64, 4), ((8, 4), 6, DType.F64, 2), ((4,), 6, DType.F64, 2),
+        ((8, 4), 24, DType.F32, 8), ((8, 4), 20, DType.F32, 4), ((4,), 24, DType.F32, 8), ((2,), 6, DType.F64, 2),
+    ],
+)  # fmt: skip
+def test_the_widest_vectors_that_outputs_fill(
+    lanes: tuple[int, ...], outputs: int, dtype: DType, expected: int
+) -> None:
+    assert tile_of(sums(40, outputs, dtype), vectors_of(*lanes))[2] == expected
 
 
 class Called:
@@ -271,7 +284,9 @@ def test_what_is_worth_compiling(has_one_for_now: bool) -> None:
     linker: Any = Called(has_one_for_now)
     machine = CompiledSums(linker, 100)
     assert machine.function(sums(40, 4), 99) is None
-    assert machine.function(sums(40, 6), 100) is None
+    assert machine.function(sums(40, 7), 100) is None
+    # By half a vector only where calls cost more than the work.
+    assert machine.function(sums(40, 6), LARGEST_BY_HALVES) is None
     assert linker.asked == []
     # 40 places are four tiles of 10.
     expected = ("for now" if has_one_for_now else "for good", 4)

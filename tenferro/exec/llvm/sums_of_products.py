@@ -19,6 +19,8 @@ COLUMNS = 4, 2
 """Vectors of a row of a tile, at most."""
 TEXTS = 64
 """Kept for one compiler."""
+LARGEST_BY_HALVES = 1 << 20
+"""Multiplications by vectors that are not the widest, of which BLAS with a copy of the windows is sooner from there on."""
 UNOPTIMISED_WORK = 6
 """Instructions that a multiplication of vectors counts as without LLVM's passes, which keep sums in registers."""
 
@@ -43,7 +45,7 @@ class CompiledSums:
         if multiplications < self.fewest:
             return None
         text = self._texts.get(sums, lambda: self._written(sums))
-        if text is None:
+        if text is None or (text.is_narrow and multiplications >= LARGEST_BY_HALVES):
             return None
         work = Work(multiplications // text.lanes * UNOPTIMISED_WORK)
         convention = OfPointers(3, 2)
@@ -56,14 +58,16 @@ class CompiledSums:
             height, _, lanes = tile_of(sums, processor)
         except NotCompiledError:
             return None
-        return _Text(text_of(sums, processor), lanes, -(-sums.places[0] // height))
+        is_narrow = lanes < max(processor.lanes) * 8 // sums.dtype.itemsize
+        return _Text(text_of(sums, processor), lanes, is_narrow, -(-sums.places[0] // height))
 
 
 class _Text(NamedTuple):
-    """LLVM's, the elements of its vectors, and the tasks of a row."""
+    """LLVM's, the elements of its vectors, whether the processor has wider ones, and the tasks of a row."""
 
     text: str
     lanes: int
+    is_narrow: bool
     tasks: int
 
 
@@ -74,9 +78,10 @@ def tile_of(sums: SumOfProducts, processor: Processor) -> tuple[int, int, int]:
         NotCompiledError: a processor or outputs that vectors do not fit.
     """
     widest = max(processor.lanes)
-    lanes = widest * 8 // sums.dtype.itemsize
     outputs, _ = sums.outputs
-    if not processor.multiplies_and_adds or outputs % lanes:
+    all_lanes = [size * 8 // sums.dtype.itemsize for size in (widest, widest // 2, 2) if size > 1]
+    lanes = next((each for each in all_lanes if outputs % each == 0), 0)
+    if not processor.multiplies_and_adds or not lanes:
         raise NotCompiledError(f"{outputs} outputs are no whole vectors of multiply-adds")
     is_narrow, vectors = widest < 8, outputs // lanes
     columns = next(n for n in range(COLUMNS[is_narrow], 0, -1) if vectors % n == 0)
