@@ -42,11 +42,11 @@ class Runner:
         if code is None:
             if not (self._prints and self._has_run):
                 return self._first(leaves)
-            code = self._printed()
+            code = self._printed(leaves)
         elif self._left:
             self._left -= 1
             if not self._left:
-                code = self._change()
+                code = self._change(leaves)
         try:
             return code.run(*leaves)
         except Exception as error:
@@ -59,20 +59,20 @@ class Runner:
     def _first(self, leaves: Sequence[Any]) -> list[Any]:
         program = self.program
         if self._prints and program.later is not None and program.later.always:
-            program = self.program = program.later.straightened(program)
+            program = self.program = program.later.straightened(program, leaves)
         self._has_run = True
         return interpret(program, leaves)
 
-    def _printed(self) -> Printed:
+    def _printed(self, leaves: Sequence[Any]) -> Printed:
         program = self.program
-        runs = 0 if program.later is None else program.later.after(program)
+        runs = 0 if program.later is None else program.later.after(program, leaves)
         self._left = max(1, runs - 1) if runs else 0  # because this run is the second
         code = self._code = Printed(program)
         return code
 
-    def _change(self) -> Printed:
+    def _change(self, leaves: Sequence[Any]) -> Printed:
         program = self.program
         if program.later is not None:  # or another thread has changed it since this one counted
-            program = self.program = program.later.straightened(program)
+            program = self.program = program.later.straightened(program, leaves)
         code = self._code = Printed(program)
         return code

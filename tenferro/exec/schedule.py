@@ -274,12 +274,12 @@ class Later(Protocol):
         """Whether the first run is one of those."""
         ...
 
-    def after(self, program: ExecProgram) -> int:
+    def after(self, program: ExecProgram, inputs: Sequence[Any] = ()) -> int:
         """The number of runs after which it pays; 0 if nothing changes."""
         ...
 
-    def straightened(self, program: ExecProgram) -> ExecProgram:
-        """The schedule of later runs."""
+    def straightened(self, program: ExecProgram, inputs: Sequence[Any] = ()) -> ExecProgram:
+        """The schedule of later runs, whose inputs lie in memory as these; row by row without any."""
         ...
 
     def announced(self, program: ExecProgram) -> ExecProgram:

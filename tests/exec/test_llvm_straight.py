@@ -503,6 +503,46 @@ def test_layouts_are_those_of_kernels() -> None:
     assert not untried.orders
 
 
+@pytest.mark.usefixtures("soon")
+def test_lines_are_for_arrays_that_lie_as_those_of_the_runs_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Results are column-major, unless something else is asked for, and are arguments of the next run."""
+
+    def step(w: Any, b: Any, x: Any) -> Any:
+        def loss(w: Any, b: Any) -> Any:
+            return tnf.sum((tnf.tanh(x @ w) + b[:, ::-1] - x[:, :3]) ** 2)
+
+        w_bar, b_bar = tnf.grad(loss, argnums=(0, 1))(w, b)
+        return w - 0.01 * w_bar, b - 0.01 * b_bar
+
+    x = RNG.standard_normal((6, 4))
+    w, b = RNG.standard_normal((4, 3)), RNG.standard_normal((6, 3))
+    program = tnf.compile(step, w, b, x)
+    plain, executor = tnf.GraphExecutor(compiled=False), tnf.GraphExecutor()
+    calls = list[bool]()
+    in_another_order = StraightFunction._in_another_order
+
+    def counted(self: StraightFunction, *arguments: Any) -> Any:
+        calls.append(True)
+        return in_another_order(self, *arguments)
+
+    monkeypatch.setattr(StraightFunction, "_in_another_order", counted)
+    others = w, b
+    for _ in range(8):
+        w, b = executor.run(program, w, b, x)
+        others = plain.run(program, *others, x)
+        assert w.flags.f_contiguous
+        assert facts([w, b]) == facts(others)
+    assert not calls
+    assert facts(executor.run(program, *map(np.ascontiguousarray, (w, b)), x)) == facts(
+        plain.run(program, *map(np.ascontiguousarray, others), x)
+    )
+    assert calls
+    gaps = apart(w)
+    assert facts(executor.run(program, gaps, b, x)) == facts(plain.run(program, gaps, b, x))
+
+
 # ---- when ------------------------------------------------------------------------------------------
 
 
@@ -623,12 +663,12 @@ def test_a_thread_that_others_overtake_finds_the_change_made(
     program, executor = tnf.compile(hundred, X), tnf.GraphExecutor("K")
     wanted, after, calls = executor.run(program, X), Straightener.after, list[ExecProgram]()
 
-    def overtaken(self: Straightener, schedule: ExecProgram) -> int:
+    def overtaken(self: Straightener, schedule: ExecProgram, inputs: Any = ()) -> int:
         calls.append(schedule)
         if len(calls) == 1:
             for _ in range(4):
                 executor.run(program, X)
-        return after(self, schedule)
+        return after(self, schedule, inputs)
 
     monkeypatch.setattr(Straightener, "after", overtaken)
     for _ in range(4):

@@ -27,13 +27,20 @@ class Layouts(NamedTuple):
     apart: frozenset[int]
 
 
-def layouts_of(program: ExecProgram, is_tried: Callable[[ExecInstruction], bool]) -> Layouts:
-    """The layouts of all slots, if inputs are row-major, and the results of steps that are not tried.
+def layouts_of(
+    program: ExecProgram,
+    is_tried: Callable[[ExecInstruction], bool],
+    inputs: Sequence[Any] = (),
+) -> Layouts:
+    """The layouts of all slots, if the results of steps that are not tried are row-major.
 
     Args:
         is_tried: whether a step's kernel may be called, which takes as long as it does in a run.
+        inputs: arrays that lie as those of the program do; row-major ones without any.
     """
     arrays = {slot: np.asarray(x) for slot, x in program.constants.items()}
+    leaves = zip(program.input_slots, map(np.asarray, inputs), strict=False)
+    arrays |= {slot: x for slot, x in leaves if not x.flags.c_contiguous or _is_apart(x)}
     others = {slot for slot, x in arrays.items() if not x.flags.c_contiguous}
     zeros: dict[TensorSpec, Any] = {}
 

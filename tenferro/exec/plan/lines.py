@@ -2,7 +2,7 @@
 
 A line holds steps with compiled rows that are exact, elementwise or not, and ufuncs, sums and products, for which
 NumPy's loops are called; and views, which it does again. Each value of a line lies row by row or column by column, as it
-does where the program's inputs lie row by row. Results of extensions may lie in either way, and so may a line that is
+does where the program's inputs lie as those of the run in which lines are looked for. Results of extensions may lie in either way, and so may a line that is
 elementwise.
 """
 
@@ -201,11 +201,15 @@ def runs_until_paid(parts: Sequence[Compilable]) -> int:
     return max(1, ceil(sum(prices.values()) / sum([part.saves for part in parts])))
 
 
-def lines_of(program: ExecProgram) -> list[Line]:
-    """The lines of a schedule."""
+def lines_of(program: ExecProgram, inputs: Sequence[Any] = ()) -> list[Line]:
+    """The lines of a schedule.
+
+    Args:
+        inputs: arrays that lie as those of the program do; row-major ones without any.
+    """
     if len(program.instructions) > LONGEST:
         return []
-    finder = _Finder(program)
+    finder = _Finder(program, inputs)
     return [line for line in finder.lines() if len(line.numbers) > 1]
 
 
@@ -229,11 +233,11 @@ class _Finder:
         products: whether calls give NumPy's bits, by what they depend on.
     """
 
-    def __init__(self, program: ExecProgram) -> None:
+    def __init__(self, program: ExecProgram, inputs: Sequence[Any] = ()) -> None:
         self.program, self.types = program, program.types
         self.views: dict[int, ExecInstruction] = {}
         self.bases: dict[int, int] = {}
-        self.rows, self.orders, self.apart = layouts_of(program, self._is_tried)
+        self.rows, self.orders, self.apart = layouts_of(program, self._is_tried, inputs)
         self.unknown: set[int] = set()
         self.products: dict[Any, bool] = {}
         self.readers: dict[int, list[int]] = {slot: [-1] for slot in program.output_slots}

@@ -33,14 +33,18 @@ class Straightener:
     def __init__(self, compiler: LoopCompiler) -> None:
         self.linker, self.always = compiler.linker, compiler.always
 
-    def after(self, program: ExecProgram) -> int:
+    def after(self, program: ExecProgram, inputs: Sequence[Any] = ()) -> int:
         """The number of runs before lines and groups are compiled; 0 without any."""
-        return _runs([*self._lines(program), *late_groups(program)])
+        return _runs([*self._lines(program, inputs), *late_groups(program)])
 
-    def straightened(self, program: ExecProgram) -> ExecProgram:
-        """The schedule with each line as one step, and with groups that are compiled late."""
+    def straightened(self, program: ExecProgram, inputs: Sequence[Any] = ()) -> ExecProgram:
+        """The schedule with each line as one step, and with groups that are compiled late.
+
+        Args:
+            inputs: arrays that lie in memory as those of later runs do; row-major ones without any.
+        """
         program = with_compiled(program, late_groups(program), self.linker)
-        return joined(program, self._lines(program), self.linker)
+        return joined(program, self._lines(program, inputs), self.linker)
 
     def announced(self, program: ExecProgram) -> ExecProgram:
         """The schedule, with a remark at the first step of each line, and at each group."""
@@ -57,8 +61,8 @@ class Straightener:
             steps[first] = steps[first]._replace(remark=remark)
         return replace(program, instructions=tuple(steps), later=None)
 
-    def _lines(self, program: ExecProgram) -> list[Line]:
-        lines = lines_of(program)
+    def _lines(self, program: ExecProgram, inputs: Sequence[Any] = ()) -> list[Line]:
+        lines = lines_of(program, inputs)
         return lines if self.always else [line for line in lines if line.saves > 0]
 
 
