@@ -77,6 +77,27 @@ def layers(n: Any, x: Any) -> Any:
     return x
 
 
+def likelihood(n: Any, x: Any) -> Any:
+    """The logarithm of a Gaussian process's likelihood at points, of their sines."""
+    gram = n.exp(-(((x[:, None] - x) / 0.3) ** 2)) + 0.1 * n.eye(len(x))
+    factor = n.linalg.cholesky(gram)
+    y = n.sin(3.0 * x)
+    return -0.5 * (y @ n.linalg.solve(gram, y)) - n.sum(n.log(n.diagonal(factor)))
+
+
+MOVES = np.eye(4) + 0.1 * np.eye(4, k=2)
+SEES, NOISE = np.eye(2, 4), 0.3 * np.eye(2)
+
+
+def update(n: Any, x: Any) -> Any:
+    """A step of a Kalman filter of four states, of which two are seen: the mean, and the covariance."""
+    mean, covariance = MOVES @ x[0], MOVES @ x[1:] @ MOVES.T + 0.01 * n.eye(4)
+    seen = SEES @ covariance @ SEES.T + NOISE
+    gain = n.linalg.solve(seen, SEES @ covariance).T
+    mean = mean + gain @ (n.ones(2) - SEES @ mean)
+    return mean, covariance - gain @ seen @ gain.T
+
+
 CASES: dict[str, tuple[Callable[..., Any], Any]] = {
     "1,000 ops on float64[8]": (chain, np.full(8, 0.9)),
     "1,000 ops on float64[1000]": (chain, np.full(1000, 0.9)),
@@ -86,6 +107,8 @@ CASES: dict[str, tuple[Callable[..., Any], Any]] = {
         layers,
         np.linspace(0, 1, 40).reshape(10, 4),
     ),
+    "likelihood of a Gaussian process of 20 points": (likelihood, np.linspace(0, 1, 20)),
+    "step of a Kalman filter of 4 states": (update, np.eye(5, 4) + 0.1),
     "12 arithmetic ops on float64[4,000,000]": (arithmetic, np.full(4_000_000, 0.9)),
     "12 transcendental ops on float64[4,000,000]": (transcendental, np.full(4_000_000, 0.9)),
 }
@@ -107,6 +130,11 @@ def table() -> str:
         }
         for run in [*runs.values()] * 2:  # because the second run generates
             run()
+        schedule = generated.compile(program, x)
+        for _ in range(
+            schedule.later.after(schedule) if schedule.later else 0
+        ):  # and this one compiles
+            generated.run(program, x)
         found = medians(runs, SECONDS)
         hand = found["hand"]
         lines.append(

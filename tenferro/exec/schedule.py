@@ -329,9 +329,9 @@ class ExecProgram:
 
     @cached_property
     def may_call_back(self) -> bool:
-        """Whether a kernel may come back to tenferro, as an extension's may."""
+        """Whether a kernel may come back to tenferro, as an extension's may that is no routine of a library."""
         return any([
-            isinstance(step.op, Extension)
+            (isinstance(step.op, Extension) and not (step.routine and step.routine.is_exact))
             or (
                 isinstance(step.op, ControlOp)
                 and any([part.program.extensions for part in step.op.parts])

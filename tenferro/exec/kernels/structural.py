@@ -152,9 +152,10 @@ def pad_planned(op: Pad, x: TensorSpec, value: TensorSpec) -> Callable[..., Any]
 
 
 def extract_diag(op: ExtractDiag, x: Array) -> Array:
-    """NumPy puts the diagonal last; it goes back to where axis_a was."""
-    diagonal = np.diagonal(x, axis1=op.axis_a, axis2=op.axis_b)
-    return np.moveaxis(diagonal, -1, op.axis_a - (op.axis_b < op.axis_a))
+    """NumPy puts the diagonal last; it goes back to where axis_a was. A copy, because elements of the view are far apart."""
+    diagonal, axis = x.diagonal(0, op.axis_a, op.axis_b), op.axis_a - (op.axis_b < op.axis_a)
+    is_last = axis == diagonal.ndim - 1
+    return (diagonal if is_last else np.moveaxis(diagonal, -1, axis)).copy()
 
 
 class EmbedDiagonal:
@@ -230,7 +231,7 @@ ROWS: KernelRows = {
     Pad: Planned(lambda op, x, value: pad(x, value, op.low, op.high, op.interior), pad_planned),
     Concatenate: OfOp(lambda op, *arrays: np.concatenate(arrays, op.axis)),
     Reverse: OfOp(lambda op, x: np.flip(x, op.axes), view=True),
-    ExtractDiag: OfOp(extract_diag, view=True),
+    ExtractDiag: OfOp(extract_diag),
     EmbedDiag: ByPayload(lambda op, _: EmbedDiagonal(op)),
     Tril: ByPayload(lambda op, _: Triangle(op.k, lower=True)),
     Triu: ByPayload(lambda op, _: Triangle(op.k, lower=False)),

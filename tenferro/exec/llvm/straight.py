@@ -32,12 +32,12 @@ from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.elementwise import Imag, Real
 from tenferro.ops.extension import Extension
-from tenferro.ops.structural import BroadcastInDim, ExtractDiag, Reshape, Reverse, Slice, Transpose
+from tenferro.ops.structural import BroadcastInDim, Reshape, Reverse, Slice, Transpose
 from tenferro.types import TensorSpec
 
 __all__ = ["VIEWS", "StraightFunction", "is_written", "loop_of_step", "row_of_step"]
 
-VIEWS = (BroadcastInDim, Reshape, Slice, Transpose, Reverse, ExtractDiag, Real, Imag)
+VIEWS = (BroadcastInDim, Reshape, Slice, Transpose, Reverse, Real, Imag)
 """Ops of one operand whose result NumPy only sees in another way."""
 
 

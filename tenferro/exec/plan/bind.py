@@ -112,8 +112,8 @@ class Binder:
         )
 
     def _routine(self, op: StdTensorOp) -> Routine | None:
-        """What an extension is, if its runtime says so, for the lines of later runs."""
-        if type(op) is not Extension or self.backend is not NUMPY or self.later is None:
+        """What an extension is, if its runtime says so."""
+        if type(op) is not Extension or self.backend is not NUMPY:
             return None
         return self.extensions.runtime_of(op).compiled_routine(op.op)
 

@@ -72,7 +72,7 @@ LONGEST_PERIOD, MOST = 120, 0.9
 CALL = 0.5
 """Microseconds of a call of NumPy, beside its work."""
 CALLS: Mapping[type, float] = {
-    BroadcastInDim: 0.5, Reverse: 1.5, ExtractDiag: 4.0, Concatenate: 1.0, Pad: 1.0, EmbedDiag: 8.0,
+    BroadcastInDim: 0.5, Reverse: 1.5, ExtractDiag: 1.0, Concatenate: 1.0, Pad: 1.0, EmbedDiag: 8.0,
     Tril: 1.5, Triu: 1.5, DynamicSlice: 3.0, DynamicUpdateSlice: 3.0, Gather: 8.0, Scatter: 30.0,
     ReduceMax: 1.0, ReduceMin: 1.0, ReduceAnd: 1.0, ReduceOr: 1.0, ReduceSum: 1.5, CumMax: 1.5, CumMin: 1.5,
     Sort: 3.0, TopK: 9.0, DotGeneral: 2.0, Extension: 12.0,
@@ -99,7 +99,7 @@ STEPS: Mapping[type, int] = {
     Extension: 20,
 }
 """Plain steps for which LLVM takes as long as for one of these."""
-MOVES = (BitcastConvert, Concatenate, Pad, EmbedDiag, Tril, Triu, DynamicSlice, DynamicUpdateSlice, Gather, Scatter,
+MOVES = (BitcastConvert, Concatenate, Pad, EmbedDiag, ExtractDiag, Tril, Triu, DynamicSlice, DynamicUpdateSlice, Gather, Scatter,
          ReduceMax, ReduceMin, ReduceAnd, ReduceOr, ArgMax, ArgMin, CumMax, CumMin, Sort, TopK)  # fmt: skip
 """Ops that are not elementwise, whose results are elements of their operands, or the places of those."""
 PLACED = (
