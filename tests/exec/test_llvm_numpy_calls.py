@@ -109,6 +109,66 @@ def test_products_of_infinities_and_nan() -> None:
     require_same(tnf.compile(lambda a, b: (-a @ b) * 2.0, a, b), a, b)
 
 
+@pytest.mark.parametrize("part", [tnf.real, tnf.imag])
+def test_products_of_parts_of_views(part: Any) -> None:
+    """Of a complex array, where the parts of its elements lie."""
+    z, w = random("complex128", 6, 5), random("float64", 5, 2)
+    for view in (
+        lambda z: z[1:], lambda z: z[:, ::-1], lambda z: tnf.diagonal(z)[1:, None] * tnf.ones((1, 5)), lambda z: z[::2, :],
+        lambda z: tnf.broadcast_to(z[1, 2], (3, 5)),
+    ):  # fmt: skip
+        assert require_same(
+            tnf.compile(lambda z, w, view=view: part(view(z)) @ w * 2 - 1, z, w), z, w
+        )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_products_of_large_numbers_and_infinities_backwards(dtype: str) -> None:
+    """Where NumPy's own loop and BLAS differ in what they make of what overflows."""
+    largest = float(np.finfo(dtype).max) / 2
+    a, b = random(dtype, 2, 2), random(dtype, 2, 2, 4)
+    for value in (largest, np.inf, np.nan, -0.0):
+        a[0, 0] = value
+        program = tnf.compile(lambda a, b: tnf.einsum("ac,acb->ab", a.T, b[:, ::-1]) + 1 - 2, a, b)
+        require_same(program, a, b)
+        program = tnf.compile(lambda a, b: tnf.einsum("ac,acb->ab", a, b[..., ::2]) + 1 - 2, a, b)
+        require_same(program, a, b)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_products_with_vectors_that_lie_apart(dtype: str) -> None:
+    """`np.dot` takes another way than `np.matmul` there, which few numbers may not tell."""
+    for _ in range(12):
+        a, b, c = random(dtype, 4), random(dtype, 4), random(dtype, 4, 4)
+        require_same(tnf.compile(lambda a, b: (a @ b[::-1]) + 1 - 2, a, b), a, b, orders="K")
+        require_same(tnf.compile(lambda a, c: a @ c[:, ::2] + 1 - 2, a, c), a, c, orders="K")
+        require_same(tnf.compile(lambda a, c: c.T[1:] @ a + 1 - 2, a, c), a, c, orders="K")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_one_array_in_the_place_of_two(dtype: str) -> None:
+    """Of which the kernel makes one copy, so that BLAS mirrors half of the product."""
+    x = random(dtype, 4, 17, 9)
+    program = tnf.compile(lambda a, b: tnf.einsum("kil,kjl->ij", a, b) * 2 - 1, x, x)
+    require_same(program, x, x)
+    require_same(program, x, x.copy())
+    program = tnf.compile(lambda a, b: (a @ b.T) * 2 - 1, x[0], x[0])
+    require_same(program, x[0], x[0])
+    require_same(program, x[0], x[0].copy())
+    program = tnf.compile(
+        lambda a: tnf.einsum("kil,kjl->ij", a * 2, tnf.sum(a * 2, axis=())) * 2 - 1, x
+    )
+    require_same(program, x)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (2,)])
+def test_one_complex_number_multiplied_in_its_place(shape: tuple[int, ...]) -> None:
+    """NumPy has a way of its own for it."""
+    for _ in range(20):
+        c = random("complex128", *shape)
+        require_same(tnf.compile(lambda a: ((a + 1) * a) * (a - 1), c), c, orders="K")
+
+
 def test_a_product_of_another_numpy_is_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     a = random("float64", 4, 4)
     program = tnf.compile(lambda a: ((a + 1.0) @ a) * 2.0 - 1.0, a)

@@ -133,6 +133,17 @@ class Matrices(NamedTuple):
     shape: Axes
     perm: Axes
 
+    @property
+    def are_small(self) -> bool:
+        """Whether calls cost as much as the work."""
+        room = self.left.room + self.right.room
+        return prod(self.shape) < LARGE_RESULT and room < SMALLEST_SCRATCH
+
+
+def is_dense(x: Array) -> bool:
+    """Whether an array is row-major or column-major."""
+    return bool(x.flags.c_contiguous or x.flags.f_contiguous)
+
 
 class Contraction:
     """The products of arrays of given shapes, planned for each pattern of strides.
@@ -213,11 +224,14 @@ class Contraction:
             return None
         matrices = self._matrices(lhs, rhs)
         groups, left, right, *_ = matrices
-        if self.plain() is not None:
+        plain = self.plain()
+        if plain in WITH_VECTORS.values() and not (is_dense(lhs) and is_dense(rhs)):
+            return None  # because `np.dot` and `np.matmul` take other ways then
+        if plain is not None:
             left, right = groups.left(lhs, is_view=True), groups.right(rhs, is_view=True)
             return matrices._replace(left=left, right=right, turned=False)
-        is_mirrored = lhs is rhs and self._is_symmetric() and left.room
-        return None if is_mirrored or are_vectors(left.shape, right.shape) else matrices
+        may_be_mirrored = self._is_symmetric() and self.lhs_shape == self.rhs_shape and left.room
+        return None if may_be_mirrored or are_vectors(left.shape, right.shape) else matrices
 
     def _matrices(self, lhs: Array, rhs: Array) -> Matrices:
         terms = self._order_of_terms(lhs, rhs)
@@ -246,9 +260,9 @@ class Contraction:
             return self._outer()
         if self._is_batch_fastest(lhs, rhs):
             return self._vectors()
-        groups, left, right, turned, shape, perm = self._matrices(lhs, rhs)
+        matrices = self._matrices(lhs, rhs)
+        groups, left, right, turned, shape, perm = matrices
         transposition = None if perm == tuple(range(len(perm))) else perm
-        small = prod(shape) < LARGE_RESULT and left.room + right.room < SMALLEST_SCRATCH
         whole = Whole(left, right, turned, self.resources)
         product: Product | None
         if lhs is rhs and self._is_symmetric():
@@ -262,7 +276,7 @@ class Contraction:
             column_major = ColumnMajor.of(product, groups, lhs.dtype, shape, perm)
             if column_major is not None:
                 return column_major
-        if product is None and small:
+        if product is None and matrices.are_small:
             return _small(left.reader(), right.reader(), turned, shape, transposition)
         return partial(_split, product or whole, shape, transposition)
 

@@ -89,7 +89,10 @@ def product_of(op: DotGeneral, lhs: Any, rhs: Any) -> Product | None:
     matrices = contraction.matrices(lhs, rhs)
     if matrices is None or matrices.perm != tuple(range(len(matrices.perm))):
         return None
-    left, right = _side(matrices.left, lhs), _side(matrices.right, rhs)
+    left, right = (
+        _side(view, x, matrices.are_small)
+        for view, x in ((matrices.left, lhs), (matrices.right, rhs))
+    )
     *batch, m, k = matrices.left.shape
     n, rank = matrices.right.shape[-1], len(matrices.shape)
     has_order = matrices.turned and 1 not in (m, n)
@@ -99,12 +102,14 @@ def product_of(op: DotGeneral, lhs: Any, rhs: Any) -> Product | None:
     return Product(loop, left, right, (prod(batch), m, k, n), matrices.turned, order)
 
 
-def _side(view: MatrixView, x: Any) -> Side | None:
-    y = view.copied(x, None)
+def _side(view: MatrixView, x: Any, is_small: bool) -> Side | None:
+    """An operand as the kernel reads it: where it lies, or a copy with another order of axes."""
+    y = view.reader()(x) if is_small else view.copied(x, None)
     batch = step_of(y, range(y.ndim - 2))
     if batch is None:
         return None
-    return Side(view.perm if view.room else None, (batch, *y.strides[-2:]))
+    down, across = y.strides[-2:]
+    return Side(None if np.may_share_memory(x, y) else view.perm, (batch, down, across))
 
 
 def with_axes(body: Body, x: Tensor, order: Sequence[int]) -> Tensor:

@@ -206,8 +206,8 @@ def _key(body: ExecProgram, orders: Mapping[int, Axes]) -> Any:
 
 
 class _Place(NamedTuple):
-    """How a view of a value lies: the slot of what is in memory, the element at which it begins, and an array that lies
-    as it does.
+    """How a view of a value lies: the slot of what is in memory, the byte at which it begins, and an array that lies as it
+    does.
     """
 
     base: int
@@ -253,7 +253,7 @@ class _Places:
         distance = (
             array.__array_interface__["data"][0] - before.array.__array_interface__["data"][0]
         )
-        return _Place(before.base, before.offset + distance // array.itemsize, array)
+        return _Place(before.base, before.offset + distance, array)
 
 
 class _Writer:
@@ -441,15 +441,14 @@ class _Writer:
                 continue
             if view.base not in memories:
                 memories[view.base] = self._dense(view.base)
-            parts = 2 if x.spec.dtype.is_complex else 1
-            pointers.append(
-                self.code.address(memories[view.base].pointer, view.offset * parts, x.spec.dtype)
-            )
+            pointer, dtype = memories[view.base].pointer, x.spec.dtype
+            pointers.append(self.code.address(pointer, view.offset // dtype.real.itemsize, dtype))
         spec = lying(y, product.order or None)
         memory = self.targets.get(slot)
         if memory is None or memory.spec != spec:
             memory = self.body.memory(spec)
-        numpy_products.write(self.body, product, *pointers, memory)
+        lhs, rhs = pointers
+        numpy_products.write(self.body, product, lhs, rhs, memory)
         self._lay(slot, memory)
 
     def _loop(self, step: ExecInstruction) -> None:

@@ -42,21 +42,25 @@ def layouts_of(
     leaves = zip(program.input_slots, map(np.asarray, inputs), strict=False)
     arrays |= {slot: x for slot, x in leaves if not x.flags.c_contiguous or _is_apart(x)}
     others = {slot for slot, x in arrays.items() if not x.flags.c_contiguous}
-    zeros: dict[TensorSpec, Any] = {}
+    zeros: dict[tuple[TensorSpec, int], Any] = {}
 
-    def array_of(slot: int) -> Any:
-        spec = program.types[slot]
-        if slot in arrays:
-            return arrays[slot]
-        if spec not in zeros:
-            zeros[spec] = np.zeros(spec.shape, spec.dtype.dtype)
-        return zeros[spec]
+    def operands_of(step: ExecInstruction) -> list[Any]:
+        """Arrays that lie as the operands; of different slots different ones, because kernels tell these apart."""
+        numbers = {slot: number for number, slot in enumerate(dict.fromkeys(step.input_slots))}
+        operands = list[Any]()
+        for slot in step.input_slots:
+            spec = program.types[slot]
+            key = spec, numbers[slot]
+            if slot not in arrays and key not in zeros:
+                zeros[key] = np.zeros(spec.shape, spec.dtype.dtype)
+            operands.append(arrays[slot] if slot in arrays else zeros[key])
+        return operands
 
     with numpy_state():
         for step in program.instructions:
             if not is_tried(step) or _is_plain(step, program.types, others):
                 continue
-            results = _results(step, array_of)
+            results = _results(step, operands_of(step))
             for slot, y in zip(step.output_slots, results, strict=True):
                 if y is None or not y.flags.c_contiguous:
                     others.add(slot)
@@ -87,12 +91,12 @@ def _is_apart(x: Any) -> bool:
     return x.shape == (1,) and x.strides != (x.itemsize,)
 
 
-def _results(step: ExecInstruction, array_of: Callable[[int], Any]) -> Sequence[Any]:
+def _results(step: ExecInstruction, operands: Sequence[Any]) -> Sequence[Any]:
     """Arrays that lie as the results of a step do; None where a kernel refuses zeros."""
     if step.under is not None:
-        return [array_of(step.under)]
+        return [operands[step.input_slots.index(step.under)]]
     try:
-        result = step.function(*map(array_of, step.input_slots))
+        result = step.function(*operands)
     except Exception:  # because only a run tells whose mistake it is
         return [None] * len(step.output_slots)
     return [np.asarray(y) for y in ((result,) if len(step.output_slots) == 1 else result)]

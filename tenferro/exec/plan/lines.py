@@ -18,7 +18,7 @@ import numpy as np
 
 from tenferro.exec.kernels.indexing import SMALLEST_SUMS
 from tenferro.exec.kernels.row_sums import is_of_ones
-from tenferro.exec.llvm.numpy_products import is_outer, product_of, tried
+from tenferro.exec.llvm.numpy_products import Product, is_outer, product_of, tried
 from tenferro.exec.llvm.numpy_sums import sum_of
 from tenferro.exec.llvm.straight import VIEWS, is_written, loop_of_step
 from tenferro.exec.plan.layouts import layouts_of
@@ -69,6 +69,8 @@ SHORTEST_LINE = {False: 100, True: 12}
 and with them."""
 LONGEST_PERIOD, MOST = 120, 0.9
 """Steps after which a schedule repeats itself, and the part of it that does."""
+TRIALS = 4
+"""Random operands with which the call for a product is held against its step."""
 CALL = 0.5
 """Microseconds of a call of NumPy, beside its work."""
 CALLS: Mapping[type, float] = {
@@ -364,7 +366,11 @@ class _Finder:
         ])  # fmt: skip
         if not self._are_dense((y,)) and y not in self.unknown:
             return None
-        if not (is_written(step, operands) or is_function):
+        # Over its operand, NumPy multiplies one complex number in another way.
+        is_one_over = (
+            step.under is not None and self.types[y].size == 1 and self.types[y].dtype.is_complex
+        )
+        if not (is_written(step, operands) or (is_function and not is_one_over)):
             return None
         others = {slot for slot in step.input_slots if not self._is_one(slot)}
         is_of_views = not self.views.keys().isdisjoint(others)
@@ -397,21 +403,29 @@ class _Finder:
             dtype = self.types[lhs].dtype
             is_plain = not dtype.is_complex and dtype.accumulator is dtype
             return is_plain and self.types[y].dtype is dtype
-        arrays = self._tried_arrays(step)
+        rng = np.random.default_rng(0)
+        arrays = self._tried_arrays(step, rng)
         product = product_of(op, *arrays)
-        if product is None or (y not in self.rows and self.orders[y] != product.order):
+        if product is None or product.order != self.orders.get(y, ()):
             return False
         key = op, *[(x.shape, x.strides, x.dtype) for x in arrays], arrays[0] is arrays[1]
         if key not in self.products:
-            wanted = np.asarray(step.function(*arrays))
-            call = tried(product, *arrays)
-            call = call.swapaxes(-1, -2) if product.is_turned else call
-            self.products[key] = np.array_equal(call.ravel(), wanted.ravel())
+            self.products[key] = all(
+                [
+                    self._gives_bits(step, product, *self._tried_arrays(step, rng))
+                    for _ in range(TRIALS)
+                ]
+            )
         return self.products[key]
 
-    def _tried_arrays(self, step: ExecInstruction) -> list[Any]:
+    def _gives_bits(self, step: ExecInstruction, product: Product, lhs: Any, rhs: Any) -> bool:
+        """Whether a call gives the bits of a step."""
+        call = tried(product, lhs, rhs)
+        call = call.swapaxes(-1, -2) if product.is_turned else call
+        return call.tobytes() == np.asarray(step.function(lhs, rhs)).tobytes()
+
+    def _tried_arrays(self, step: ExecInstruction, rng: np.random.Generator) -> list[Any]:
         """Random operands of a product, which lie as they do in a run."""
-        rng = np.random.default_rng(0)
         arrays: dict[int, Any] = {}
 
         def array_of(slot: int) -> Any:

@@ -97,7 +97,7 @@ def cholesky(op: fam.Cholesky, rows: Dense, a: Array) -> Array:
 def _cholesky_of_large(a: Array) -> tuple[Array]:
     """The Cholesky factor by potrf, in place on a row-major matrix: LAPACK sees a^T = U^H U in its columns, L = U^T."""
     upper, info = routine("potrf", a)(a.T, lower=0, clean=1, overwrite_a=1)
-    return (np.tril(*nan_like([a])) if info > 0 else upper.T,)
+    return (np.tril(np.full_like(a, nan_of(a))) if info > 0 else upper.T,)
 
 
 def qr(op: fam.Qr, rows: Dense, a: Array) -> Any:
@@ -281,7 +281,7 @@ def solve(op: fam.Solve, rows: Dense, a: Array, b: Array) -> Array:
         try:
             return (np.linalg.solve(matrix, right),)
         except np.linalg.LinAlgError:
-            return nan_like([right])
+            return (np.full_like(right, nan_of(right)),)
 
     return each_matrix(one, a, b)[0]
 
