@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from math import ceil
+from math import ceil, prod
 from typing import Any, Protocol
 
 import numpy as np
@@ -80,6 +80,8 @@ CALLS: Mapping[type, float] = {
     Sort: 3.0, TopK: 9.0, DotGeneral: 2.0, Extension: 12.0,
 }  # fmt: skip
 """The same of kernels that are several calls, or slow ones."""
+MATRIX = 3.0
+"""The same of linear algebra for each matrix of a batch but one; NumPy goes over them by itself, SciPy is called for each."""
 WORK = 3000
 """Elements that NumPy computes in a microsecond, and a line does not carry to the cache and back."""
 LINE = 0.5, 0.15
@@ -148,9 +150,7 @@ class Line:
     @property
     def saves(self) -> float:
         """Microseconds of a run, by estimate."""
-        calls = sum(
-            [CALLS.get(type(step.op), CALL) for step in self.body if not isinstance(step.op, VIEWS)]
-        )
+        calls = sum([_call(step) for step in self.body if not isinstance(step.op, VIEWS)])
         views = sum([CALLS.get(op, CALL) for op in self.left_out])
         call, result = LINE
         return calls + views + self.elements / WORK - call - result * len(self.gives)
@@ -171,6 +171,12 @@ class Line:
     def key(self) -> tuple[Any, ...]:
         """Equal for lines of the same text, nearly always."""
         return text_key(self.body)
+
+
+def _call(step: ExecInstruction) -> float:
+    """Microseconds of a step, beside its work."""
+    matrices = prod(step.output_types[0].shape[:-2]) if isinstance(step.op, Extension) else 1
+    return CALLS.get(type(step.op), CALL) + MATRIX * (matrices - 1)
 
 
 def text_key(steps: Sequence[ExecInstruction]) -> tuple[Any, ...]:
