@@ -19,6 +19,7 @@ from tenferro.exec.llvm import array_function, link, numpy_sums
 from tenferro.exec.llvm.straight import VIEWS, StraightFunction, loop_of_step
 from tenferro.exec.plan import lines
 from tenferro.exec.plan.layouts import layouts_of
+from tenferro.exec.plan.line_needs import LARGEST, MOVES
 from tenferro.exec.plan.lines import lines_of, period_of
 from tenferro.exec.plan.straight import Straightener
 from tenferro.exec.schedule import ExecProgram, Straight
@@ -105,12 +106,12 @@ def test_samples(card: Any, fast: float, orders: str, monkeypatch: pytest.Monkey
     """Of ops that lines hold, each in a line with itself, on arrays that lie in memory in several ways: in either order,
     once with LLVM's passes and once without. Passes take long for sorts, and are run for some samples of what moves.
     """
-    if not (KERNELS[card].elementwise or issubclass(card, (*VIEWS, *lines.MOVES))):
+    if not (KERNELS[card].elementwise or issubclass(card, (*VIEWS, *MOVES))):
         return
     monkeypatch.setattr(lines, "FAST", fast)
     builder, inputs, outputs = GraphBuilder(), list[Any](), list[Any]()
     samples = SAMPLES[card]
-    for sample in samples[::9] if issubclass(card, lines.MOVES) and not fast else samples:
+    for sample in samples[::9] if issubclass(card, MOVES) and not fast else samples:
         for _ in range(2):
             inputs += sample.inputs
             operands = [builder.input(x.shape, x.dtype) for x in sample.inputs]
@@ -270,7 +271,7 @@ def around(view: Any) -> Any:
             ["Sin Multiply Cos Add Reshape Exp Multiply Subtract"],
         ),
         (lambda y: y.T, ["Sin Multiply Cos Add Transpose Exp Multiply Subtract"]),
-        (lambda y: tnf.broadcast_to(y, (lines.LARGEST, 3, 4)), ["Sin Multiply", "Cos Add"]),
+        (lambda y: tnf.broadcast_to(y, (LARGEST, 3, 4)), ["Sin Multiply", "Cos Add"]),
     ],
     ids=["of another shape", "turned", "large"],
 )
@@ -300,7 +301,7 @@ def test_a_function_of_what_repeats_itself_is_a_step_of_its_own() -> None:
     assert [names(line) for line in straight(schedule)] == [["Multiply", "Add"]]
 
 
-@pytest.mark.parametrize("shape", [(0,), (3, 0), (lines.LARGEST + 1,)])
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (LARGEST + 1,)])
 @pytest.mark.usefixtures("soon")
 def test_no_elements_and_many_are_steps(shape: tuple[int, ...]) -> None:
     x = np.ones(shape)

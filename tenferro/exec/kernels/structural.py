@@ -30,6 +30,8 @@ from tenferro.types import DType, TensorSpec
 
 __all__ = ["ROWS", "pad", "slices_of"]
 
+MOST_AXES = 64
+"""That NumPy has."""
 LARGEST_MASK = 1 << 18
 """Elements of a triangle's mask that is kept for the next run."""
 
@@ -73,7 +75,8 @@ def broadcast_planned(op: BroadcastInDim, x: TensorSpec) -> Callable[..., Any] |
     """The view of an operand of known extents; None for others, and where NumPy gives no buffer."""
     if not (is_known(op.shape) and is_known(x.shape) and x.size):
         return None
-    if prod(op.shape) == x.size and list(op.dims) == sorted(op.dims):
+    only_adds_axes = prod(op.shape) == x.size and list(op.dims) == sorted(op.dims)
+    if only_adds_axes and 0 < len(op.shape) <= MOST_AXES:
         axes = set(op.dims)
         return itemgetter(
             tuple([slice(None) if axis in axes else None for axis in range(len(op.shape))])
