@@ -52,8 +52,8 @@ newest-environment: ## install the newest jaxlib that is supported, which needs 
 	test -x $(NEWEST)/bin/python || $(NEWEST_PYTHON) -m venv $(NEWEST)
 	$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[xla,cli,test]' -e examples/tropical
 
-newest: newest-environment ## run what touches jaxlib with the newest that is supported, in an environment of its own
-	$(NEWEST)/bin/python -m pytest -n 2 $(addprefix tests/xla_peer/test_,executable.py executor.py inside_jax.py \
+newest: newest-environment ## run what touches jaxlib with the newest that is supported, in an environment of its own; PART=1/2 is half of it
+	$(NEWEST)/bin/python -m pytest -n 2 --part $(PART) $(addprefix tests/xla_peer/test_,executable.py executor.py inside_jax.py \
 		device.py) tests/lax/test_lax.py
 
 PLATFORM := cuda
