@@ -202,6 +202,17 @@ def test_large_products_are_steps() -> None:
     assert numpy_products.product_of(program.instructions[0].op, a, a) is None
 
 
+def test_much_linear_algebra_is_a_step() -> None:
+    """Other threads run while LAPACK does."""
+    for batch in (1, 16):
+        a = random("float64", batch, 60, 60)
+        schedule = later(
+            tnf.GraphExecutor("K"), tnf.compile(lambda a: tnf.linalg.inv(a * 2.0) + 1.0, a)
+        )
+        is_step = any([step.op.name.startswith("tenferro.") for step in schedule.instructions])
+        assert is_step == (batch > 1)
+
+
 # ---- linear algebra --------------------------------------------------------------------------------
 
 

@@ -45,6 +45,8 @@ __all__ = ["LARGEST", "MOVES", "LineNeeds", "Needs"]
 
 LARGEST = 1 << 16
 """Elements of a value; larger ones are in groups, or one of their arrays fills a cache."""
+LARGEST_WORK = 1 << 18
+"""Elements times the extent of matrices; more take milliseconds, for which other threads would wait: lines hold their lock."""
 TRIED = 1 << 12
 """Elements of what another kernel is called with, to find out how its result lies."""
 MOVES = (BitcastConvert, Concatenate, Pad, EmbedDiag, ExtractDiag, Tril, Triu, DynamicSlice, DynamicUpdateSlice, Gather, Scatter,
@@ -144,7 +146,9 @@ class LineNeeds:
         """Whether a step is a routine of linear algebra that lines call."""
         if step.routine is None or not self._is_few((*step.input_slots, *step.output_slots)):
             return False
-        return is_written(step, [self.types[slot] for slot in step.input_slots])
+        operands = [self.types[slot] for slot in step.input_slots]
+        work = max([spec.size * spec.shape[-1] for spec in operands])
+        return work <= LARGEST_WORK and is_written(step, operands)
 
     def _is_view(self, step: ExecInstruction) -> bool:
         """Whether a step is a view that a line can do again."""
