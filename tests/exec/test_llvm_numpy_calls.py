@@ -298,10 +298,10 @@ def test_routines_of_another_numpy_are_steps(monkeypatch: pytest.MonkeyPatch) ->
     spec = tnf.TensorSpec((3, 3), "float64")
     routines = [Routine(name, is_exact=True) for name in numpy_linalg.LOOPS]
     assert all([exact_row_of(routine, [spec, spec]) for routine in routines])
-    known = numpy_linalg.is_known_loop.__wrapped__
-    assert all([known(name, tnf.DType.F64) for name in numpy_linalg.TRIALS])
+    trial = numpy_linalg.is_known_loop.__wrapped__
+    assert all([trial(name, tnf.DType.F64) for name in numpy_linalg.TRIALS])
     monkeypatch.setattr(numpy_linalg, "loop_of", lambda *_: None)
-    assert not any([known(name, tnf.DType.F64) for name in numpy_linalg.TRIALS])
+    assert not any([trial(name, tnf.DType.F64) for name in numpy_linalg.TRIALS])
     monkeypatch.undo()
     run = ufunc_loops.run
 
@@ -310,7 +310,7 @@ def test_routines_of_another_numpy_are_steps(monkeypatch: pytest.MonkeyPatch) ->
         places[-1][..., 0] += 1
 
     monkeypatch.setattr(ufunc_loops, "run", other)
-    assert not any([known(name, tnf.DType.F64) for name in numpy_linalg.TRIALS])
+    assert not any([trial(name, tnf.DType.F64) for name in numpy_linalg.TRIALS])
 
 
 def test_a_runtime_of_ones_own_is_a_step() -> None:

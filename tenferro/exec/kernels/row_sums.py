@@ -63,17 +63,12 @@ class Sums(Kernel):
         index = tuple([0 if axis in op.axes else slice(None) for axis in range(x.rank)])
         zero = np.zeros((), x.dtype.dtype)
         # Tiles have other extents than their types say.
-        return lambda x: np.add(x[index], zero) if _have_one(x, op.axes) else function(x)
+        return lambda x: np.add(x[index], zero) if is_of_ones(x, op.axes) else function(x)
 
 
-def is_of_ones(x: TensorSpec, axes: tuple[int, ...]) -> bool:
+def is_of_ones(x: TensorSpec | Array, axes: tuple[int, ...]) -> bool:
     """Whether each sum is one of one element, which is itself but for -0.0."""
     return bool(axes) and all([x.shape[axis] == 1 for axis in axes])
-
-
-def _have_one(x: Array, axes: tuple[int, ...]) -> bool:
-    """Whether an array has one element along each axis."""
-    return all([x.shape[axis] == 1 for axis in axes])
 
 
 def _summed(axes: tuple[int, ...], rank: int, dtype: DType) -> Callable[[Array], Any]:

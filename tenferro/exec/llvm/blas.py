@@ -8,7 +8,7 @@ from typing import Any
 
 from tenferro.exec.llvm import capsules
 from tenferro.exec.llvm.code import Code, Index, literal, memory_type
-from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.exec.llvm.tensor import Body, Memory, Tensor, with_axes
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["LETTERS", "PREFIX", "addresses", "call", "integer", "letter", "number", "product"]
@@ -98,12 +98,7 @@ def _copied(
     """x as matrices in memory of their own."""
     free = [axis for axis in range(x.spec.rank) if axis not in (*batch, *contracting)]
     order = (*batch, *contracting, *free) if is_moved else (*batch, *free, *contracting)
-    spec = TensorSpec.of(tuple([x.spec.shape[axis] for axis in order]), x.spec.dtype)
-
-    def element(index: tuple[Index, ...]) -> Any:
-        return body.at(x, tuple([index[order.index(axis)] for axis in range(x.spec.rank)]))
-
-    return body.copy(Tensor(spec, element, x.reads))
+    return body.copy(with_axes(body, x, order))
 
 
 def _matrix_by_vector(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 from tenferro.exec.llvm import elementwise as el
 from tenferro.exec.llvm.added_rows import rows_added
@@ -88,10 +87,12 @@ def _with_edges(body: Body, op: Convolution, x: Tensor) -> Memory:
     def element(index: tuple[Index, ...]) -> Element:
         number, *places, feature = index
         conditions, inner = list[str](), list[Index]()
-        for place, s, d, (low, _) in zip(places, dilated, op.lhs_dilation, op.padding, strict=True):
+        for place, extent, s, d, (low, _) in zip(
+            places, whole, dilated, op.lhs_dilation, op.padding, strict=True
+        ):
             place = code.add(place, -low)
             quotient, rest = code.divided(place, d)
-            if (low, d) != (0, 1) or s < prod(whole):
+            if (low, d) != (0, 1) or s < extent:
                 conditions.append(code.value(f"icmp ult i64 {place}, {s}"))
             if d > 1:
                 conditions.append(code.value(f"icmp eq i64 {rest}, 0"))

@@ -112,11 +112,9 @@ def qr(
     in_place = _narrow(body, packed, TensorSpec.of(a.spec.shape, r.dtype))
 
     def above(index: tuple[Index, ...]) -> Element:
-        *outer, i, j = index
+        *_, i, j = index
         is_above = code.value(f"icmp uge i64 {j}, {i}")
-        row = i if r.shape[-2] <= m else code.call("llvm.umin.i64", "i64", [("i64", str(i)), ("i64", str(m - 1))])  # fmt: skip
-        value = body.at(in_place, (*outer, row, j))
-        return either(code, r.dtype, is_above, value, literal(0, r.dtype))
+        return either(code, r.dtype, is_above, body.at(in_place, index), literal(0, r.dtype))
 
     upper = body.copied(Tensor(r, above, in_place.reads))
     if not op.vectors:

@@ -13,13 +13,13 @@ import numpy as np
 from tenferro.exec.kernels.dot_general import Contraction, exact_float
 from tenferro.exec.kernels.matrix_view import Axes, MatrixView, step_of
 from tenferro.exec.llvm import ufunc_loops
-from tenferro.exec.llvm.tensor import Body, Memory, Tensor, by_axes
+from tenferro.exec.llvm.tensor import Body, Memory
 from tenferro.exec.llvm.ufunc_loops import Loop, loop_of
 from tenferro.exec.runtime.resources import CALLER
 from tenferro.ops.contraction import DotGeneral
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["Product", "Side", "is_outer", "product_of", "tried", "with_axes", "write"]
+__all__ = ["Product", "Side", "is_outer", "product_of", "tried", "write"]
 
 
 class Side(NamedTuple):
@@ -110,12 +110,6 @@ def _side(view: MatrixView, x: Any, is_small: bool) -> Side | None:
         return None
     down, across = y.strides[-2:]
     return Side(None if np.may_share_memory(x, y) else view.perm, (batch, down, across))
-
-
-def with_axes(body: Body, x: Tensor, order: Sequence[int]) -> Tensor:
-    """The value with its axes in an order."""
-    spec = TensorSpec.of(tuple([x.spec.shape[axis] for axis in order]), x.spec.dtype)
-    return Tensor(spec, lambda index: body.at(x, by_axes(order, index)), x.reads)
 
 
 def write(body: Body, product: Product, lhs: str, rhs: str, y: Memory) -> None:

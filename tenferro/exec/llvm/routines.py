@@ -35,16 +35,18 @@ def exact_row_of(routine: Routine, inputs: Sequence[TensorSpec]) -> Row | None:
     True
     """
     row = _EXACT[routine.name]
-    is_one = routine.is_exact and row is not None and not any([0 in x.shape for x in inputs])
-    return row(routine, inputs) if row is not None and is_one else None
+    if row is None or not routine.is_exact or any([0 in x.shape for x in inputs]):
+        return None
+    return row(routine, inputs)
 
 
 def of_matrices(write: Write, is_exact: bool = False) -> RowOf:
     """A routine on small matrices."""
+    largest = LARGEST - 1 if is_exact else LARGEST
 
     def row(routine: Routine, inputs: Sequence[TensorSpec]) -> Row | None:
         matrices = [x for x in inputs if x.dtype in blas.LETTERS]
-        if not matrices or any([n > LARGEST - is_exact for x in matrices for n in x.shape[-2:]]):
+        if not matrices or any([n > largest for x in matrices for n in x.shape[-2:]]):
             return None
 
         def written(

@@ -21,11 +21,10 @@ from tenferro.exec.llvm.code import Element, Flat, Index, NotCompiledError, lite
 from tenferro.exec.llvm.control import COMPILED
 from tenferro.exec.llvm.link import Linker, OfArrays, Processor
 from tenferro.exec.llvm.loop import MOST_LINES
-from tenferro.exec.llvm.numpy_products import with_axes
 from tenferro.exec.llvm.numpy_sums import sum_of
 from tenferro.exec.llvm.routines import exact_row_of
 from tenferro.exec.llvm.rows import Row
-from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.exec.llvm.tensor import Body, Memory, Tensor, moved_axes, with_axes
 from tenferro.exec.llvm.ufunc_loops import Loop, loop_of
 from tenferro.exec.runner import Runner
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
@@ -167,9 +166,7 @@ class Text(NamedTuple):
 
 def lying(spec: TensorSpec, order: Axes | None) -> TensorSpec:
     """The type with axes in an order."""
-    if order is None:
-        return spec
-    return TensorSpec.of(tuple([spec.shape[axis] for axis in order]), spec.dtype)
+    return spec if order is None else moved_axes(spec, order)
 
 
 def inverse(order: Axes) -> Axes:

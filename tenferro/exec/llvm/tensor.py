@@ -33,7 +33,9 @@ __all__ = [
     "Writer",
     "by_axes",
     "in_float32",
+    "moved_axes",
     "same_place",
+    "with_axes",
 ]
 
 SMALL = 32
@@ -99,6 +101,18 @@ def by_axes(axes: Iterable[int], indices: Iterable[Index]) -> tuple[Index, ...]:
     """
     along = dict(zip(axes, indices, strict=True))
     return tuple([along[axis] for axis in range(len(along))])
+
+
+def moved_axes(spec: TensorSpec, order: Sequence[int]) -> TensorSpec:
+    """The type with its axes in an order."""
+    return TensorSpec.of(tuple([spec.shape[axis] for axis in order]), spec.dtype)
+
+
+def with_axes(body: Body, x: Tensor, order: Sequence[int]) -> Tensor:
+    """The value with its axes in an order."""
+    return Tensor(
+        moved_axes(x.spec, order), lambda index: body.at(x, by_axes(order, index)), x.reads
+    )
 
 
 def in_float32(write: Writer) -> Writer:

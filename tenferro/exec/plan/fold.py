@@ -31,11 +31,11 @@ def fold(program: ExecProgram) -> ExecProgram:
     """
     constants: dict[int, Any] = dict(program.constants)
     empty = [slot for slot in program.input_slots if _is_empty(program.types[slot])]
-    inputs = {slot: _empty(program.types[slot]) for slot in empty}
+    values_of = ChainMap(constants, {slot: _empty(program.types[slot]) for slot in empty})
     steps: list[ExecInstruction] = []
     with numpy_state():
         for step in program.instructions:
-            values = _values(step, ChainMap(constants, inputs))
+            values = _values(step, values_of)
             if values is None:
                 steps.append(step)
             else:
