@@ -239,14 +239,15 @@ def _of_reflections(mode: Any) -> Callable[[Any], tuple[list[Any], Any]]:
     return trial
 
 
-def _of_square(a: Any) -> tuple[list[Any], Any]:
-    square = a @ np.swapaxes(a, -1, -2)
-    return [square, a], np.linalg.solve(square, a)
+def _of_regular(a: Any) -> tuple[list[Any], Any]:
+    # The identity keeps a product of few columns from being singular, which LU meets or not by its rounding.
+    regular = a @ np.conj(np.swapaxes(a, -1, -2)) + np.eye(a.shape[-2])
+    return [regular, a], np.linalg.solve(regular, a)
 
 
 TRIALS: dict[str, Callable[[Any], tuple[list[Any], Any]]] = {
     "cholesky_lo": _of_definite(np.linalg.cholesky),
-    "solve": _of_square,
+    "solve": _of_regular,
     "eigh_lo": _of_definite(np.linalg.eigh),
     "eigvalsh_lo": _of_definite(np.linalg.eigvalsh),
     "qr_r_raw": lambda a: ([a.copy()], np.linalg.qr(a, "raw")[1]),
