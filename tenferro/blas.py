@@ -19,6 +19,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from tenferro.forks import call_in_child
+
 __all__ = ["NUMPYS", "SCIPYS", "BlasThreads", "extension_spec", "one_blas_thread"]
 
 
@@ -41,8 +43,7 @@ class BlasThreads:
         self._set_threads: Callable[[int], Any] = _none
         self._is_found = False
         self._forget()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forget)
+        call_in_child(self._forget)
 
     def _forget(self) -> None:
         self._lock = threading.Lock()

@@ -13,6 +13,7 @@ from tenferro.api.tensor import TracedTensor, tracing, value_in
 from tenferro.dims import SymDim
 from tenferro.door import is_traced
 from tenferro.errors import DTypeError, InvalidConfigError, TenferroError
+from tenferro.exits import until_compiled
 from tenferro.graph import BodyBuilder, GraphBuilder, line_of
 from tenferro.program import ExtensionCaches, GraphProgram
 from tenferro.tracebacks import public_methods
@@ -74,6 +75,7 @@ class GraphCompiler:
         return _traced(builder, fn, specs, name, input_names)
 
 
+@until_compiled()
 def _traced(
     builder: GraphBuilder,
     fn: Callable[..., Any],

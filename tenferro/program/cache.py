@@ -18,6 +18,7 @@ from types import FunctionType, ModuleType
 from typing import Any, Generic, TypeVar
 
 from tenferro.errors import InvalidConfigError
+from tenferro.forks import call_in_child
 
 __all__ = ["BoundedCache", "CacheStats", "ExtensionCacheKey", "ExtensionCaches"]
 
@@ -64,8 +65,21 @@ class BoundedCache(Generic[Value]):
         InvalidConfigError: a capacity below 1.
     """
 
-    __slots__ = ("_entries", "_evictions", "_hits", "_lock", "_making", "_misses", "_nbytes",
-                 "_size", "_sizes", "at_hand", "capacity", "max_bytes")  # fmt: skip
+    __slots__ = (
+        "__weakref__",
+        "_entries",
+        "_evictions",
+        "_hits",
+        "_lock",
+        "_making",
+        "_misses",
+        "_nbytes",
+        "_size",
+        "_sizes",
+        "at_hand",
+        "capacity",
+        "max_bytes",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -81,10 +95,14 @@ class BoundedCache(Generic[Value]):
         self._nbytes = 0
         self._sizes: dict[Hashable, int] = {}
         self._entries: OrderedDict[Hashable, Value] = OrderedDict()
-        self._lock = threading.Lock()
-        self._making: dict[Hashable, threading.RLock] = {}
+        self._renew_locks()
+        call_in_child(self._renew_locks)
         self.at_hand: dict[int, Any] = {}
         self._hits = self._misses = self._evictions = 0
+
+    def _renew_locks(self) -> None:
+        self._lock = threading.Lock()
+        self._making: dict[Hashable, threading.RLock] = {}
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
         """The entry of `key`, created now if there is none."""
@@ -114,7 +132,8 @@ class BoundedCache(Generic[Value]):
                 self._nbytes += self._sizes[key]
                 while self._is_over():
                     dropped, _ = self._entries.popitem(last=False)
-                    self._nbytes -= self._sizes.pop(dropped)
+                    # It has no size in a child that was forked between the two lines above.
+                    self._nbytes -= self._sizes.pop(dropped, 0)
                     self._evictions += 1
                     self.at_hand.clear()
             return value

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from tenferro.errors import InvalidConfigError, RegistrationError
+from tenferro.exits import stop_at_exit, watch_exit
 
 if TYPE_CHECKING:
     import optree
@@ -152,6 +153,8 @@ def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[li
     """
     import optree
 
+    watch_exit()
+    stop_at_exit()
     try:
         leaves, treedef = optree.tree_flatten(tree, is_leaf, namespace=NAMESPACE)
         while not _LEAVES.issuperset(map(type, leaves)) and _registered_any(leaves):

@@ -20,6 +20,7 @@ import numpy as np
 
 from tenferro.aligned import aligned_bytes, rounded
 from tenferro.errors import InvalidConfigError
+from tenferro.forks import call_in_child
 
 __all__ = ["Pool", "PoolStats", "is_lent"]
 
@@ -60,11 +61,15 @@ class Pool:
         if isinstance(capacity, bool) or capacity < 0:
             raise InvalidConfigError(f"a pool's capacity is at least 0 bytes, got {capacity!r}")
         self.capacity = capacity
-        self._lock = threading.Lock()
+        self._renew_lock()
+        call_in_child(self._renew_lock)
         self._free: list[Any] = []
         self._back: deque[Any] = deque()
         self._lent: dict[int, _Lent] = {}
         self._reused = self._new = 0
+
+    def _renew_lock(self) -> None:
+        self._lock = threading.Lock()
 
     def take(self, size: int) -> Any:
         """An array of at least `size` bytes, and less than twice that, aligned to a line of the cache."""
