@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from itertools import compress
 from math import prod
 from typing import Any
 
 from tenferro.errors import TenferroError
+from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import (
     analytic,
     contraction,
@@ -21,7 +23,7 @@ from tenferro.exec.llvm import (
     source,
     structural,
 )
-from tenferro.exec.llvm.code import Element, Index, NotCompiledError
+from tenferro.exec.llvm.code import Element, Index
 from tenferro.exec.llvm.order import WRITERS, updates_late
 from tenferro.exec.llvm.parts import Parts
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
@@ -35,6 +37,10 @@ from tenferro.types import TensorSpec
 __all__ = ["COMPILED", "ROWS", "Emitter", "row_of_program"]
 
 Prepare = Callable[[GraphProgram], GraphProgram]
+MAX_CHAIN = 32
+"""Maximum number of ops whose elements are computed inside of each other; the next value lies in memory."""
+MAX_NESTING = 16
+"""Maximum depth of loops and conditionals inside of each other."""
 
 
 class Emitter:
@@ -49,6 +55,7 @@ class Emitter:
         self, body: Body, prepare: Prepare, repeated: frozenset[ControlOp] = frozenset()
     ) -> None:
         self.body, self.prepare = body, prepare
+        self.nesting = 0
         self.parts = Parts(body, repeated)
 
     def emit(
@@ -68,6 +75,7 @@ class Emitter:
             UnsupportedError: an extension without a runtime, as well.
         """
         values: dict[int, Tensor] = dict(zip(program.input_slots, inputs, strict=True))
+        chains: dict[int, int] = {}
         settled = _settled_slots(program)
         targets = dict(
             zip(reversed(program.output_slots[: len(memories)]), reversed(memories), strict=True)
@@ -82,12 +90,16 @@ class Emitter:
             except TenferroError as error:
                 error.at(str(step.source) if step.source else None)
                 raise
+            chain = 1 + max([chains.get(slot, 0) for slot in step.inputs], default=0)
             for slot in dying:
                 values.pop(slot, None)
             for slot, result in zip(step.outputs, results, strict=True):
                 is_lazy = result.memory is None and not result.is_cheap
-                if is_lazy and (slot in settled or not result.spec.shape):
+                is_settled = is_lazy and (slot in settled or not result.spec.shape)
+                if is_settled or (result.memory is None and chain > MAX_CHAIN):
                     result = self.body.settled(result)
+                elif result.memory is None:
+                    chains[slot] = chain
                 values[slot] = result
         return [values[slot] for slot in program.output_slots]
 
@@ -101,11 +113,9 @@ class Emitter:
     ) -> Sequence[Tensor]:
         op, body = step.op, self.body
         operands = [values[slot] for slot in step.inputs]
-        if isinstance(op, Scan | While):
-            results = self.parts.call(op, operands, types, self._loop)
-            return self._loop(op, operands) if results is None else results
-        if isinstance(op, Cond):
-            return self.cond(op, operands, types)
+        if isinstance(op, Scan | While | Cond):
+            with self._nested(op):
+                return self._write_control(op, operands, types)
         row: Row = COMPILED[type(op)]
         specs = tuple([x.spec for x in operands])
         is_refused = bool(row.reason_for(op, specs))
@@ -122,6 +132,22 @@ class Emitter:
         results = row.write(body, op, operands, types)
         body.target = None
         return results
+
+    @contextmanager
+    def _nested(self, op: ControlOp) -> Generator[None]:
+        if self.nesting == MAX_NESTING:
+            raise NotCompiledError(f"{op.name}: nesting deeper than {MAX_NESTING} is not compiled")
+        self.nesting += 1
+        yield
+        self.nesting -= 1
+
+    def _write_control(
+        self, op: Scan | While | Cond, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+    ) -> Sequence[Tensor]:
+        if isinstance(op, Cond):
+            return self.cond(op, operands, types)
+        results = self.parts.call(op, operands, types, self._loop)
+        return self._loop(op, operands) if results is None else results
 
     def _aim(
         self, target: Memory, values: dict[int, Tensor], operands: list[Tensor], dying: set[int]
@@ -313,21 +339,22 @@ class Emitter:
         chosen = body.at(index)
         kind = "i1" if index.spec.dtype.is_bool else "i32"
 
-        def branch(number: int) -> None:
-            if number == len(op.branches) - 1:
-                write(number)
+        def branch(first: int, last: int) -> None:
+            """Choose by halves; without a sign, whatever is no branch's number is larger, and the last one's."""
+            if first == last:
+                write(first)
                 return
-            # Whatever is no branch's number is the last one's.
-            name = ("false", "true")[number] if kind == "i1" else str(number)
-            is_it = code.value(f"icmp eq {kind} {chosen}, {name}")
-            code.branch(is_it, lambda: write(number), lambda: branch(number + 1))
+            middle = (first + last + 1) // 2
+            name = "true" if kind == "i1" else str(middle)
+            is_below = code.value(f"icmp ult {kind} {chosen}, {name}")
+            code.branch(is_below, lambda: branch(first, middle - 1), lambda: branch(middle, last))
 
         def write(number: int) -> None:
             outputs = self.emitted_over((), op.branches[number].program, ready)
             stores = map(body.storing, memories)
             body.write_all(list(zip(outputs, stores, strict=True)))
 
-        branch(0)
+        branch(0, len(op.branches) - 1)
         return [body.stored(memory) for memory in memories]
 
 
