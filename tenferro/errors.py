@@ -16,6 +16,7 @@ __all__ = [
     "ArityError",
     "AxisError",
     "BackendFailureError",
+    "CompileWarning",
     "ConcretizationError",
     "DTypeError",
     "DataDependentShapeError",
@@ -125,6 +126,10 @@ class BackendFailureError(TenferroError, RuntimeError):
 
 class DegenerateSpectrumError(BackendFailureError, ArithmeticError):
     """Vectors were to be differentiated where singular values or eigenvalues coincide."""
+
+
+class CompileWarning(RuntimeWarning):
+    """Something could not be compiled, and is interpreted, which is slower."""
 
 
 class NonFiniteError(BackendFailureError, ArithmeticError):

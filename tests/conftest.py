@@ -26,6 +26,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("TENFERRO_NOTICES", "off")  # of children, too
+    # Of children, too, because attempts that fail into "not compiled" would hide faults.
+    os.environ.setdefault("TENFERRO_FAILED_ATTEMPTS", "raise")
     if config.getoption("--ledger"):
         config.pluginmanager.register(Collector(config), "ledger-collector")
 

@@ -15,6 +15,7 @@ from tenferro.compile_cache import CACHE_VARIABLE, CompileCache, CompileCacheSta
 from tenferro.dims import GuardLog
 from tenferro.door import is_traced
 from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
+from tenferro.exec.attempts import CompileLog, CompileStats
 from tenferro.exec.backend import NUMPY, Backend
 from tenferro.exec.claims import own
 from tenferro.exec.copying import Dense
@@ -37,6 +38,7 @@ from tenferro.exec.runtime.numpy_state import quietly
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import Workers
 from tenferro.exec.schedule import ExecProgram
+from tenferro.exits import until_compiled
 from tenferro.interruption import is_interruption
 from tenferro.ops import StdTensorOp
 from tenferro.ops.control import ControlOp
@@ -135,7 +137,10 @@ class GraphExecutor:
         compiles = backend is NUMPY and not check_finite and compiled and is_installed()
         folder = os.environ.get(CACHE_VARIABLE, "") if cache_dir is None else cache_dir
         self.compile_cache = CompileCache(folder) if folder and compiles else None
-        self.compiler = LoopCompiler(compiled is True, self.compile_cache) if compiles else None
+        log = CompileLog()
+        self.compiler = (
+            LoopCompiler(compiled is True, self.compile_cache, log) if compiles else None
+        )
         self.order: Literal["F", "C", "K"] = order
         self.threads = threads
         self.segmented = segmented
@@ -148,7 +153,7 @@ class GraphExecutor:
         self.memory = Pool(memory_bytes)
         turner = self.compiler.turner if self.compiler else None
         as_array = np.asarray if backend is NUMPY else lambda y: y
-        resources = Resources(self.workers, self.memory, as_array, turner)
+        resources = Resources(self.workers, self.memory, as_array, turner, log)
         # For runtimes of extensions, which find the executor as the owner of their caches.
         self.row_major = Dense("C", resources)
         self.binder = Binder(
@@ -254,6 +259,7 @@ class GraphExecutor:
         return self._compile(program, shapes).schedule
 
     def _compile(self, program: GraphProgram, shapes: tuple[Any, ...]) -> Compiled:
+        @until_compiled()
         def compiled() -> Compiled:
             static = program.specialize(program.bind(shapes))
             schedule = self.binder.schedule(static)
@@ -350,10 +356,21 @@ class GraphExecutor:
         """Hits and misses of this process in the folder of machine code; None without a folder."""
         return None if self.compile_cache is None else self.compile_cache.stats()
 
+    def compile_stats(self) -> CompileStats:
+        """Return the number of functions that were compiled, by kind, and the attempts that failed, with reasons.
+
+        Only `cache_clear` resets the counts. What failed to be compiled is interpreted.
+
+        >>> GraphExecutor(compiled=False).compile_stats()
+        CompileStats(compiled={}, failures=())
+        """
+        return self.binder.resources.log.stats()
+
     def cache_clear(self) -> None:
         """Forget every specialised program and every plan of extensions, and let go of the memory that is kept."""
         self._compiled.clear()
         self.extensions.caches.clear()
         if self.compiler is not None:
             self.compiler.cache_clear()
+        self.binder.resources.log.clear()
         self.memory.clear()

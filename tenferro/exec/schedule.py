@@ -196,7 +196,7 @@ class ExecInstruction(NamedTuple):
         frees: slots that die afterwards.
         origin: numbers of the program's instructions that it comes from; the first names it in errors.
         parts: the schedules inside of a loop or a choice; those of a compiled loop are planned when they are read.
-        remark: whether a loop is compiled, or why it is not.
+        note: the remark that is printed beside a step whose function has none of its own.
         routine: what an extension is, if its runtime says so.
     """
 
@@ -211,8 +211,13 @@ class ExecInstruction(NamedTuple):
     frees: tuple[int, ...] = ()
     origin: tuple[int, ...] = ()
     parts: Sequence[ExecProgram] = ()
-    remark: str = ""
+    note: str = ""
     routine: Routine | None = None
+
+    @property
+    def remark(self) -> str:
+        """Whether the step is compiled, or why it is not."""
+        return getattr(self.function, "remark", "") or self.note
 
     @property
     def last_use(self) -> tuple[bool, ...]:
@@ -353,7 +358,8 @@ class ExecProgram:
         return f"<ExecProgram ({types}): {len(self.instructions)} instructions>"
 
     def __str__(self) -> str:
-        return "\n".join(self.lines())
+        failures = self.resources.log.stats().failures
+        return "\n".join([*self.lines(), *[f"# failed to compile: {each}" for each in failures]])
 
     def lines(self) -> Iterator[str]:
         """The schedule, with those inside of loops and groups indented."""

@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.copying import STREAMED, Dense
 from tenferro.exec.runner import Runner
 from tenferro.exec.runtime.numpy_state import BUFFER, buffer_for, numpy_state
@@ -95,6 +96,7 @@ class TilesFunction:
         columns: TurnedRows | None = None,
     ) -> None:
         self.op, self.resources, self.machine, self.columns = op, resources, machine, columns
+        self.remark = "compiled" if machine else ""
         self._moved = 0
         self._bodies = {lead: Runner(body) for lead, body in op.bodies.items()}
         self._walks: dict[Strides, Callable[..., Any]] = {}
@@ -162,7 +164,13 @@ class TilesFunction:
         # Along rows of column-major arrays compiled code would take its steps from line to line of the cache.
         if self.machine is not None and layout.order == "C" and all(map(_has_whole_steps, arrays)):
             views, pairs = views_of([*arrays, *empties]), tuple(over.items())
-            code, scratch_bytes, is_for_one_run = self.machine.function(views, layout.lead, pairs)
+            try:
+                code, scratch_bytes, is_for_one_run = self.machine.function(
+                    views, layout.lead, pairs
+                )
+            except NotCompiledError as error:
+                self.machine, self.remark = None, f"interpreted: {error.text()}"
+                return self._walk(arrays, into)
             sizes = [max(1, scratch_bytes)]
 
         cost = cost_of(op) * op.widest / 8 * (COMPILED if code else 1.0)

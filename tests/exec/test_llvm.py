@@ -963,14 +963,14 @@ def test_short_work_does_not_wait_for_passes(
     linker, text = Asked(), "line\n" * lines
     work = None if instructions is None else Work(instructions)
     for again in range(3):
-        function = linker.function_for_one_call(text, work, Short())
+        function = linker.function_for_one_call("test", text, work, Short())
         assert function is (len if is_linked and not again else None)
     assert linker.asked == [text] * is_linked
     linker.cache_clear()
-    assert linker.function_for_one_call(text, work, Short()) is (len if is_linked else None)
-    assert linker.function_for_one_call("another", Work(1), Short()) is len
+    assert linker.function_for_one_call("test", text, work, Short()) is (len if is_linked else None)
+    assert linker.function_for_one_call("test", "another", Work(1), Short()) is len
     linker.cache = CompileCache(tmp_path)
-    assert linker.function_for_one_call("a third", Work(1), Short()) is None
+    assert linker.function_for_one_call("test", "a third", Work(1), Short()) is None
 
 
 def test_a_while_loop_is_left_when_passes_would_have_been_done(

@@ -11,7 +11,8 @@ import pytest
 import tenferro as tnf
 
 llvm = pytest.importorskip("llvmlite.binding")
-from tenferro.exec.llvm.code import Code, NotCompiledError  # noqa: E402
+from tenferro.exec.attempts import NotCompiledError  # noqa: E402
+from tenferro.exec.llvm.code import Code  # noqa: E402
 from tenferro.exec.llvm.link import Linker, module_of  # noqa: E402  because of what it needs
 from tenferro.exec.llvm.tensor import Body, Tensor, same_place  # noqa: E402
 from tenferro.types import DType, TensorSpec  # noqa: E402

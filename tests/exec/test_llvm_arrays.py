@@ -32,7 +32,7 @@ def summed() -> Any:
     code.line("ret i64 %number")
     text = code.text("line", NAMES, ["%number"], is_internal=True)
     text += array_function.entry(code, "line", NAMES, ["%number"])
-    return Linker().function(text, OfArrays(), is_optimised=False)
+    return Linker().function("test", text, OfArrays(), is_optimised=False)
 
 
 def test_dense_arrays_are_taken(summed: Any) -> None:

@@ -90,7 +90,7 @@ def test_linkers_share_the_tables_of_a_processor(monkeypatch: pytest.MonkeyPatch
     link._machine.cache_clear()
     for number in (7, 8):
         f = link.Linker().function(
-            f"define i64 @f() {{\n  ret i64 {number}\n}}\n", link.OfPointers(0)
+            "test", f"define i64 @f() {{\n  ret i64 {number}\n}}\n", link.OfPointers(0)
         )
         assert f() == number
     assert processors == [link.processor().name]

@@ -293,12 +293,12 @@ def test_gradients_of_linear_algebra_are_lines() -> None:
     assert len(schedule.instructions) <= 4
     assert require_same(program, np.float64(0.7), x, y)
 
+
 @pytest.mark.parametrize("shape", numpy_linalg.TRIED, ids=str)
 @pytest.mark.parametrize("dtype", FEW)
 def test_trials_solve_with_matrices_that_are_far_from_singular(dtype: str, shape: Any) -> None:
     (a, _), _ = numpy_linalg.TRIALS["solve"](random(dtype, *shape))
     assert np.max(np.linalg.cond(a)) < 1e4
-
 
 
 def test_routines_of_another_numpy_are_steps(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tenferro.exec.llvm.code import Code, NotCompiledError
+from tenferro.exec.attempts import NotCompiledError
+from tenferro.exec.llvm.code import Code
 from tenferro.exec.llvm.control import COMPILED
 from tenferro.exec.llvm.tensor import Body, Memory
 from tenferro.ops import StdTensorOp

@@ -11,13 +11,13 @@ import pytest
 
 from tenferro.dims import GuardLog
 from tenferro.errors import DTypeError
+from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import python_calls
 from tenferro.exec.llvm.code import (
     ALONG_LANES,
     LATE,
     Code,
     Flat,
-    NotCompiledError,
     arguments,
     is_float,
     literal,

@@ -26,7 +26,7 @@ RNG = np.random.default_rng(5)
 def run_on(text: str, *arrays: Any, numbers: tuple[int, ...] = ()) -> None:
     """Call `@f` of a text, as it stands."""
     convention = link.OfPointers(len(arrays), len(numbers))
-    function = link.Linker().function(text, convention, is_optimised=False)
+    function = link.Linker().function("test", text, convention, is_optimised=False)
     assert function(*[x.ctypes.data for x in arrays], *numbers) == 0
 
 

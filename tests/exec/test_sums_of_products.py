@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tenferro.exec.attempts import CompileLog, NotCompiledError
 from tenferro.exec.kernels import matrix_product, sums_of_products
 from tenferro.exec.kernels.convolution import Convolved
 from tenferro.exec.kernels.sums_of_products import DirectSums, SumOfProducts
 from tenferro.exec.kernels.windows import Window
-from tenferro.exec.llvm.code import NotCompiledError
 from tenferro.exec.llvm.first_call import Work
 from tenferro.exec.llvm.link import Linker, OfPointers, Processor, is_installed, processor
 from tenferro.exec.llvm.sums_of_products import LARGEST_BY_HALVES, CompiledSums, text_of, tile_of
@@ -267,13 +267,14 @@ class Called:
 
     def __init__(self, has_one_for_now: bool) -> None:
         self.processor, self.has_one_for_now = vectors_of(4), has_one_for_now
+        self.log = CompileLog()
         self.asked: list[tuple[Any, ...]] = []
 
-    def function_for_one_call(self, text: str, work: Work, convention: Any) -> Any:
+    def function_for_one_call(self, kind: str, text: str, work: Work, convention: Any) -> Any:
         self.asked.append(("now", text, work, convention))
         return "for now" if self.has_one_for_now else None
 
-    def function(self, text: str, convention: Any) -> Any:
+    def function(self, kind: str, text: str, convention: Any) -> Any:
         self.asked.append(("for good", text, convention))
         return "for good"
 

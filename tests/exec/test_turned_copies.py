@@ -275,11 +275,11 @@ def test_rows_are_turned_by_linked_functions_alone() -> None:
 class Noted(Linker):
     """A linker that notes what functions take."""
 
-    def function(self, text: str, convention: Any, *options: Any) -> Any:
+    def function(self, kind: str, text: str, convention: Any, *options: Any) -> Any:
         (head,) = [line for line in text.splitlines() if line.startswith("define i64 @f(")]
         self.signature = convention.pointers, convention.numbers
         assert (head.count("ptr"), head.count("i64 %")) == self.signature
-        return super().function(text, convention, *options)
+        return super().function(kind, text, convention, *options)
 
 
 @pytest.mark.skipif(max(LINKER.processor.lanes) < 4, reason="vectors are short")

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.exec.llvm.code import Code, NotCompiledError
+from tenferro.exec.attempts import NotCompiledError
+from tenferro.exec.llvm.code import Code
 
 __all__ = [
     "CALLER",

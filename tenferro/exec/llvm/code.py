@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any, TypeAlias
 
-from tenferro.errors import UnsupportedError
 from tenferro.types import DType
 
 __all__ = [
@@ -20,7 +19,6 @@ __all__ = [
     "Code",
     "Element",
     "Index",
-    "NotCompiledError",
     "Part",
     "arguments",
     "is_float",
@@ -34,10 +32,6 @@ Element: TypeAlias = Any
 """The name of a value; a pair of names for a complex number."""
 UNROLLED = 4
 """Turns of a loop, or of loops in each other, that are written out."""
-
-
-class NotCompiledError(UnsupportedError):
-    """The reason why an op is not compiled; the interpreter runs it."""
 
 
 class Flat(tuple[Index, ...]):

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import blas
 from tenferro.exec.llvm import elementwise as el
 from tenferro.exec.llvm.added_rows import rows_added
-from tenferro.exec.llvm.code import Element, NotCompiledError
+from tenferro.exec.llvm.code import Element
 from tenferro.exec.llvm.convolution import convolution, convolution_refusal
 from tenferro.exec.llvm.folding import Fold, Indices
 from tenferro.exec.llvm.reduction import LONG_ROW

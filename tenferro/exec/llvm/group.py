@@ -8,11 +8,11 @@ from functools import partial
 from math import prod
 from typing import Any, TypeAlias
 
+from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm.code import (
     Code,
     Element,
     Index,
-    NotCompiledError,
     arguments,
     literal,
     llvm_type,
@@ -38,6 +38,8 @@ def _reduces(member: ExecInstruction) -> bool:
 
 
 Pairs: TypeAlias = tuple[tuple[int, int], ...]
+KIND = "fused group"
+"""The name of attempts."""
 TEXTS = 8
 """Kept for one group, for arrays that lie in memory in as many ways."""
 STRIP = 8
@@ -96,16 +98,20 @@ class CompiledGroup:
 
         Args:
             over: numbers of results that are written over operands, and of these, which lie in memory alike.
+
+        Raises:
+            NotCompiledError: an op that is not compiled, or LLVM fails.
         """
         walks = tuple(
             [Walk(x.shape, tuple([step // x.itemsize for step in x.strides])) for x in arrays]
         )
-        text, scratch, work = self.text_of(walks, lead, over)
+        with self.linker.log.attempt(KIND):
+            text, scratch, work = self.text_of(walks, lead, over)
         convention = OfPointers(len(arrays) + len(self.op.totals) + 1, 2)
-        function = self.linker.function_for_one_call(text, work, convention)
+        function = self.linker.function_for_one_call(KIND, text, work, convention)
         if function is not None:
             return function, scratch, True
-        return self.linker.function(text, convention), scratch, False
+        return self.linker.function(KIND, text, convention), scratch, False
 
     def text_of(
         self, walks: tuple[Walk, ...], lead: int, over: Pairs = ()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import elementwise as el
-from tenferro.exec.llvm.code import Code, Index, NotCompiledError
+from tenferro.exec.llvm.code import Code, Index
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
 from tenferro.exec.llvm.tensor import Body, Tensor, by_axes
 from tenferro.ops import indexing as ix

@@ -1,22 +1,32 @@
-"""From text to a function: LLVM parses, optimises and links it for this processor."""
+"""From text to a function: LLVM parses, optimises and links it for this processor.
+
+llvmlite lets one thread into LLVM at a time, by a lock of its own. A fork waits for that lock, because nobody would
+release it in the child.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any, Protocol
 
 from tenferro.compile_cache import CompileCache
+from tenferro.exec.attempts import CompileLog, NotCompiledError
 from tenferro.exec.llvm import array_function, blas, gamma, python_calls
 from tenferro.exec.llvm.code import LATE, Code
 from tenferro.exec.llvm.first_call import UNOPTIMISED, Work, for_first_call, passes, without_passes
+from tenferro.exits import until_compiled
+from tenferro.forks import call_in_child
 from tenferro.program import BoundedCache
 
 __all__ = [
@@ -47,13 +57,44 @@ def installed_version() -> tuple[int, int]:
     """Of llvmlite; zeros where it is not there."""
     if find_spec("llvmlite") is None:
         return 0, 0
-    numbers = re.match(r"(\d+)\.(\d+)", version("llvmlite"))
+    try:
+        numbers = re.match(r"(\d+)\.(\d+)", version("llvmlite"))
+    except PackageNotFoundError:  # because a folder of that name is no package
+        return 0, 0
     return (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
 
 
 def is_installed() -> bool:
     """Whether llvmlite is there, and no older than texts need."""
     return installed_version() >= OLDEST
+
+
+class _Setup:
+    """The lock of what is set up once in a process."""
+
+    def __init__(self) -> None:
+        self.renew_lock()
+        call_in_child(self.renew_lock)
+
+    def renew_lock(self) -> None:
+        """Have a lock that is free."""
+        self.lock = threading.RLock()
+
+
+_setup = _Setup()
+
+
+@cache
+def _llvm() -> Any:
+    """Import llvmlite's binding, and have forks wait for whoever is inside of LLVM."""
+    import llvmlite.binding as llvm  # because loading LLVM takes long, and most programs need none
+
+    lock: Any = llvm.ffi.lib._lock  # pyright: ignore[reportPrivateUsage]  # because it has no public name
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(
+            before=lock.__enter__, after_in_parent=lock.__exit__, after_in_child=lock.__exit__
+        )
+    return llvm
 
 
 @dataclass(frozen=True)
@@ -82,8 +123,7 @@ class Processor:
 @cache
 def processor() -> Processor:
     """This one; LLVM takes half a millisecond to say."""
-    import llvmlite.binding as llvm  # because it is an extra
-
+    llvm = _llvm()
     features = llvm.get_host_cpu_features()
     is_arm = platform.machine().lower() in ("aarch64", "arm64")
     lanes = (8, 4) if features.get("avx512vbmi2") else (4,) if features.get("avx") else (2,)
@@ -99,8 +139,7 @@ def processor() -> Processor:
 @cache
 def _target() -> Any:
     """LLVM's target for code that runs here, once LLVM is ready to write it."""
-    import llvmlite.binding as llvm  # because it is an extra
-
+    llvm = _llvm()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     for module in (python_calls, array_function):
@@ -127,17 +166,23 @@ def _add_symbols(module: Any) -> None:
 
 def _add(symbols: Mapping[str, int]) -> None:
     """Let LLVM know addresses for names in texts."""
-    import llvmlite.binding as llvm  # because it is an extra
-
+    llvm = _llvm()
     for name, address in symbols.items():
         llvm.add_symbol(name, address)
 
 
-@cache
 def _shared() -> Any:
-    """The engine of functions that texts share, for LLVM to know their addresses."""
-    import llvmlite.binding as llvm  # because it is an extra
+    """Return the engine of functions that texts share, for LLVM to know their addresses.
 
+    Threads must not make two, of which one would be freed: code is linked to the addresses of either.
+    """
+    with _setup.lock:
+        return _shared_engine()
+
+
+@cache
+def _shared_engine() -> Any:
+    llvm = _llvm()
     machine = _machine(processor(), 0)
     module = _parsed(python_calls.SHARED, machine)
     module.link_in(_parsed(array_function.SHARED, machine))
@@ -149,8 +194,7 @@ def _shared() -> Any:
 
 def _in_memory(code: bytes) -> Any:
     """The engine of a linked object."""
-    import llvmlite.binding as llvm  # because it is an extra
-
+    llvm = _llvm()
     # What links an object frees a machine of its own, which need not know the processor.
     engine = llvm.create_mcjit_compiler(
         llvm.parse_assembly(""), _target().create_target_machine(opt=0)
@@ -214,42 +258,69 @@ class Linker:
     """Functions that have been linked, by their texts.
 
     Args:
-        capacity: how many are kept.
+        capacity: the maximum number of functions.
         cache: machine code of earlier processes, on disk.
+        log: the record of attempts.
     """
 
-    def __init__(self, capacity: int = 256, cache: CompileCache | None = None) -> None:
+    def __init__(
+        self,
+        capacity: int = 256,
+        cache: CompileCache | None = None,
+        log: CompileLog | None = None,
+    ) -> None:
         self.functions: BoundedCache[Callable[..., Any]] = BoundedCache(capacity)
         self.cache = cache
+        self.log = CompileLog() if log is None else log
+        self._refusal = ""
         self._asked_for: BoundedCache[object] = BoundedCache(capacity)
 
     @cached_property
     def processor(self) -> Processor:
-        """The processor of the texts."""
-        return processor()
+        """The processor of the texts.
+
+        Raises:
+            NotCompiledError: llvmlite cannot be loaded.
+        """
+        if self._refusal:
+            raise NotCompiledError(self._refusal)
+        try:
+            with self.log.attempt("program by LLVM"):
+                return processor()
+        except NotCompiledError as error:
+            self._refusal = str(error)
+            raise
 
     def function(
         self,
+        kind: str,
         text: str,
         convention: Convention,
         symbols: Mapping[str, int] = MappingProxyType({}),
         is_optimised: bool = True,
     ) -> Callable[..., Any]:
-        """`@f` of a text.
+        """Return `@f` of a text.
 
         Args:
+            kind: what the text computes, as the log counts it.
             symbols: addresses that the text names.
             is_optimised: whether LLVM's passes are run.
+
+        Raises:
+            NotCompiledError: LLVM fails.
         """
 
         def linked() -> Callable[..., Any]:
-            _add(symbols)
-            return convention.linked(self._engine(text, is_optimised))
+            with self.log.attempt(kind), until_compiled():
+                _add(symbols)
+                function = convention.linked(self._engine(text, is_optimised))
+            self.log.count(kind)
+            return function
 
         return self.functions.get(text, linked)
 
     def function_for_one_call(
-        self, text: str, work: Work | None, convention: Convention
+        self, kind: str, text: str, work: Work | None, convention: Convention
     ) -> Callable[..., Any] | None:
         """The same without LLVM's passes: it is linked in a fraction of their time, is slower, and gives the same bits.
 
@@ -259,16 +330,22 @@ class Linker:
         Returns:
             None where the passes pay at once, by an estimate; for a text that has been asked for before; and where a
             folder keeps optimised code for other processes.
+
+        Raises:
+            NotCompiledError: LLVM fails.
         """
         if work is None or self.cache is not None:
             return None
         first = object()
         if self._asked_for.get(text, lambda: first) is not first:
             return None
-        plain = for_first_call(text, work, max(self.processor.lanes))
-        if plain is None:
-            return None
-        return convention.linked(self._engine(plain, is_optimised=False))
+        with self.log.attempt(kind), until_compiled():
+            plain = for_first_call(text, work, max(self.processor.lanes))
+            if plain is None:
+                return None
+            function = convention.linked(self._engine(plain, is_optimised=False))
+        self.log.count(kind)
+        return function
 
     def parts(self, text: str) -> int:
         """After how many parts of a while loop, without LLVM's passes, it has taken longer than these would."""
@@ -299,10 +376,13 @@ class Linker:
         processor = f"{self.processor.name} {self.processor.features}"
         versions = f"{VERSION} {version('llvmlite')} {machine.triple} {processor}"
         key = cache.key([b"llvm", versions.encode(), text.encode()])
-        code = cache.load(key)
+        code = None
+        with suppress(NotCompiledError), self.log.attempt("function from the cache folder"):
+            code = cache.load(key)
         if code is None:
             code = _compiled(text, machine)
-            cache.store(key, code)
+            with suppress(NotCompiledError), self.log.attempt("function for the cache folder"):
+                cache.store(key, code)
         return code
 
 
@@ -343,8 +423,7 @@ def _modules(text: str, machine: Any, is_optimised: bool) -> Iterator[Any]:
 
 def _parsed(text: str, machine: Any) -> Any:
     """The module of a text."""
-    import llvmlite.binding as llvm
-
+    llvm = _llvm()
     module = llvm.parse_assembly(text)
     module.triple = machine.triple
     module.verify()
@@ -353,8 +432,7 @@ def _parsed(text: str, machine: Any) -> Any:
 
 def _after_passes(text: str, machine: Any, straight_lines: bool) -> Any:
     """The module after the passes, which vectorise loops, and straight lines where that is asked for."""
-    import llvmlite.binding as llvm
-
+    llvm = _llvm()
     early, _, late = text.partition(LATE)
     module = _parsed(early, machine)
     options = llvm.create_pipeline_tuning_options(speed_level=2)
@@ -362,10 +440,23 @@ def _after_passes(text: str, machine: Any, straight_lines: bool) -> Any:
     # Unrolled loops take twice as long to compile and, by the loops of the benchmarks, run no faster.
     options.loop_unrolling = options.loop_interleaving = False
     builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    _run(builder.getModulePassManager(), module, builder)
     if late:
         module.link_in(_parsed(late, machine))
         inliner = llvm.create_new_module_pass_manager()
         inliner.add_always_inliner_pass()
-        inliner.run(module, builder)
+        _run(inliner, module, builder)
     return module
+
+
+def _run(passes: Any, module: Any, builder: Any) -> None:
+    """Run a pass manager and free it, which llvmlite up to 0.50 does not: its class inherits a `close` that frees nothing."""
+    llvm = _llvm()
+    try:
+        passes.run(module, builder)
+    finally:
+        if type(passes)._dispose is llvm.ffi.ObjectRef._dispose:
+            llvm.newpassmanagers.NewPassManager._dispose(passes)
+            passes.detach()
+        else:
+            passes.close()

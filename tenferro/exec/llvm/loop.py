@@ -13,9 +13,10 @@ from tenferro.blas import SCIPYS
 from tenferro.compile_cache import CompileCache
 from tenferro.dims import GuardLog
 from tenferro.errors import TenferroError
+from tenferro.exec.attempts import CompileLog, NotCompiledError
 from tenferro.exec.llvm import blas, python_calls
-from tenferro.exec.llvm.code import NotCompiledError
 from tenferro.exec.llvm.control import COMPILED, Emitter
+from tenferro.exec.llvm.fallback import Fallback, Interpreted
 from tenferro.exec.llvm.first_call import Work, passes
 from tenferro.exec.llvm.host import HostCalls, Kernels
 from tenferro.exec.llvm.link import Linker, OfArrays, Processor
@@ -39,6 +40,8 @@ from tenferro.types import TensorSpec
 
 __all__ = ["CompiledLoop", "LoopCompiler"]
 
+LOOP, LOOP_OF_STRIPS = "loop", "loop of strips"
+"""Names of attempts."""
 WORTH = 60
 """Microseconds of the interpreter, by estimate, that are worth compiling, which takes from ten milliseconds to some
 hundred: after some hundreds of runs it is paid for, and a loop in a program that is kept is run more often. It is
@@ -140,12 +143,18 @@ class LoopCompiler:
     """Compiles loops, and keeps the functions.
 
     Args:
-        always: compile loops of few turns too, for which it does not pay.
+        always: compile loops of few iterations too, for which it does not pay.
         cache: machine code of earlier processes, on disk.
+        log: the record of attempts.
     """
 
-    def __init__(self, always: bool = False, cache: CompileCache | None = None) -> None:
-        self.linker = Linker(cache=cache)
+    def __init__(
+        self,
+        always: bool = False,
+        cache: CompileCache | None = None,
+        log: CompileLog | None = None,
+    ) -> None:
+        self.linker = Linker(cache=cache, log=log)
         self.always = always
         self.turner = TurnedCopies(self.linker, 1) if always else TurnedCopies(self.linker)
 
@@ -155,31 +164,36 @@ class LoopCompiler:
         inputs: Sequence[TensorSpec],
         prepare: Prepare,
         kernels: Kernels,
+        interpreted: Interpreted,
     ) -> CompiledLoop | StripLoop:
         """The loop as a function of its operands, in strips where these do not depend on each other.
 
         Args:
             prepare: what bodies go through first: the executor's passes.
             kernels: of the executor, for what is not compiled.
+            interpreted: gives the interpreter's loop, which runs where LLVM fails.
 
         Raises:
             NotCompiledError: what cannot be compiled, or does not pay.
         """
-        self._require_gain(op, kernels)
+        log = self.linker.log
+        with log.attempt(LOOP):
+            self._require_gain(op, kernels)
         prepare = _once_each(prepare)
-        strips = strips_of(op, inputs, prepare) if isinstance(op, Scan) else None
-        if strips is not None:
-            with suppress(NotCompiledError):
-                return StripLoop(strips, inputs, prepare, kernels, self.linker)
-        return CompiledLoop(op, inputs, prepare, kernels, self.linker)
+        if isinstance(op, Scan):
+            with suppress(NotCompiledError), log.attempt(LOOP_OF_STRIPS):
+                strips = strips_of(op, inputs, prepare)
+                if strips is not None:
+                    return StripLoop(strips, inputs, prepare, kernels, self.linker, interpreted)
+        with log.attempt(LOOP):
+            return CompiledLoop(op, inputs, prepare, kernels, self.linker, interpreted)
 
     def pays(self, op: Scan | While, kernels: Kernels) -> bool:
         """Whether the loop is worth compiling, by its estimated cost."""
-        try:
+        with suppress(NotCompiledError), self.linker.log.attempt("estimate of a loop"):
             self._require_gain(op, kernels)
-        except NotCompiledError:
-            return False
-        return True
+            return True
+        return False
 
     def _require_gain(self, op: Scan | While, kernels: Kernels) -> None:
         """Refuse a loop that cannot be compiled, or for which it does not pay."""
@@ -212,7 +226,6 @@ class CompiledLoop:
     """
 
     takes_places = True
-    remark = "compiled"
 
     def __init__(
         self,
@@ -221,12 +234,14 @@ class CompiledLoop:
         prepare: Prepare,
         kernels: Kernels,
         linker: Linker,
+        interpreted: Interpreted,
     ) -> None:
         self.op, self.inputs, self.linker = op, tuple(inputs), linker
         self.memory = kernels.resources.memory
         self.host = HostCalls(kernels)
         self.written = written(op, inputs, prepare, self.host, linker.processor)
         self.outputs = op.output_types(self.inputs, GuardLog())
+        self.fallback = Fallback(interpreted, self.outputs, "compiled")
         self.following: CompiledLoop | None = None
         self._first_carry = op.num_consts
         self._first_xs = op.first_xs if isinstance(op, Scan) else len(inputs)
@@ -248,15 +263,17 @@ class CompiledLoop:
         Args:
             into: for each result the bytes that it is written to, or None for memory of its own.
         """
-        first, last, written = self._first_carry, self._first_xs, self.written
-        results = results_in(self.outputs, into, arrays[first:last])
-        carry, stacks = results[: last - first], results[last - first :]
-        operands = (*arrays[:first], *carry, *arrays[last:], *stacks, *written.constants)
-        function = self._function or self._next_function()
+        function = self._function or self.fallback.unless_failed(self._next_function)
+        if function is None:
+            return self.fallback.run(arrays, into)
         parts = WHOLE if function is self._function else self.linker.parts(self.text)
         following, self.following = self.following, None
         if following is not None:
             following.compile_ahead()
+        first, last, written = self._first_carry, self._first_xs, self.written
+        results = results_in(self.outputs, into, arrays[first:last])
+        carry, stacks = results[: last - first], results[last - first :]
+        operands = (*arrays[:first], *carry, *arrays[last:], *stacks, *written.constants)
         if self._needs_little:
             self._run(function, operands, np.empty(written.scratch, np.uint8), parts)
         else:
@@ -271,19 +288,26 @@ class CompiledLoop:
         scratch: Any,
         parts: int,
     ) -> None:
-        """Run all turns, with another function from where the first one has done its parts."""
+        """Run all iterations, with another function from where the first one has done its parts."""
         beside = scratch, self.host.address
         status = function(*operands, *beside, parts)
         if status is None:
             status = function(*map(dense, operands), *beside, parts)
             assert status is not None
         while status == UNFINISHED:
-            status = self._last_function()(*map(dense, operands), *beside, WHOLE)
+            with suppress(NotCompiledError):  # because the first one can go on as well
+                function = self._last_function()
+            status = function(*map(dense, operands), *beside, WHOLE)
 
     @property
     def text(self) -> str:
         """The text for LLVM."""
         return self.written.text
+
+    @property
+    def remark(self) -> str:
+        """The remark beside the loop."""
+        return self.fallback.remark
 
     def _blas(self) -> AbstractContextManager[None]:
         return SCIPYS.several(self.blas_threads) if self._calls_blas else nullcontext()
@@ -306,19 +330,21 @@ class CompiledLoop:
             self._early = function if is_long and self._has_threads else None
             return function
         if self._optimised is None:
-            self._optimised = Ahead(partial(self.linker.function, self.text, OfArrays()))
+            self._optimised = Ahead(partial(self.linker.function, LOOP, self.text, OfArrays()))
         return self._last_function() if self._optimised.is_there() else early
 
     def _compiled(self) -> Callable[..., int | None]:
         """A function for one call, where that pays, or the one that is kept."""
-        function = self.linker.function_for_one_call(self.text, self.written.work, OfArrays())
+        function = self.linker.function_for_one_call(LOOP, self.text, self.written.work, OfArrays())
         return function or self._last_function()
 
     def _last_function(self) -> Callable[..., int | None]:
         """The one that is kept."""
         optimised = self._optimised
         function = (
-            self.linker.function(self.text, OfArrays()) if optimised is None else optimised.value()
+            self.linker.function(LOOP, self.text, OfArrays())
+            if optimised is None
+            else optimised.value()
         )
         self._function = function
         return function

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import elementwise as el
 from tenferro.exec.llvm import sorting
-from tenferro.exec.llvm.code import Code, Element, Flat, Index, NotCompiledError, llvm_type
+from tenferro.exec.llvm.code import Code, Element, Flat, Index, llvm_type
 from tenferro.exec.llvm.folding import Combine, Fold, Indices, cell_of
 from tenferro.exec.llvm.rows import Row, Rows
 from tenferro.exec.llvm.tensor import Body, Tensor, by_axes, in_float32

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tenferro.exec.llvm.code import NotCompiledError
+from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm.tensor import Body, Tensor, Writer
 from tenferro.ops import StdTensorOp
 from tenferro.types import TensorSpec

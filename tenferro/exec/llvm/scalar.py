@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tenferro.exec.llvm.code import Code, Element, NotCompiledError, llvm_type
+from tenferro.exec.attempts import NotCompiledError
+from tenferro.exec.llvm.code import Code, Element, llvm_type
 from tenferro.types import DType
 
 __all__ = ["Scalar", "is_real", "kind_of", "refused", "suffix_of"]

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.kernels.matrix_view import Axes
 from tenferro.exec.kernels.row_sums import is_of_ones
 from tenferro.exec.llvm import array_function, elementwise, numpy_products, numpy_sums, ufunc_loops
-from tenferro.exec.llvm.code import Element, Flat, Index, NotCompiledError, literal, memory_type
+from tenferro.exec.llvm.code import Element, Flat, Index, literal, memory_type
 from tenferro.exec.llvm.control import COMPILED
 from tenferro.exec.llvm.link import Linker, OfArrays, Processor
 from tenferro.exec.llvm.loop import MOST_LINES
@@ -36,6 +37,8 @@ from tenferro.types import TensorSpec
 
 __all__ = ["VIEWS", "StraightFunction", "is_written", "loop_of_step", "row_of_step"]
 
+KIND = "compiled block"
+"""The name of attempts."""
 VIEWS = (BroadcastInDim, Reshape, Slice, Transpose, Reverse, Real, Imag)
 """Ops of one operand whose result NumPy only sees in another way."""
 
@@ -115,6 +118,7 @@ class StraightFunction:
         ])  # fmt: skip
         self._one_by_one = Runner(body)
         self._code: Callable[..., int | None] | None = None
+        self.remark = "compiled"
 
     @property
     def text(self) -> str:
@@ -125,8 +129,7 @@ class StraightFunction:
         """The results."""
         code, text = self._code, self._text
         if code is None:
-            code = self.linker.function(text.text, OfArrays(), text.symbols, self.is_optimised)
-            self._code = code
+            code = self._code = self._linked()
         beside = self._constants
         if text.scratch_bytes:
             beside = (*beside, np.empty(text.scratch_bytes, np.uint8))
@@ -138,6 +141,17 @@ class StraightFunction:
             for number, axes in self._turned_results:
                 results[number] = results[number].transpose(axes)
         return results[0] if len(results) == 1 else results
+
+    def _linked(self) -> Callable[..., int | None]:
+        """The machine code; where LLVM fails, a function that leaves the arguments to the steps."""
+        text = self._text
+        try:
+            return self.linker.function(
+                KIND, text.text, OfArrays(), text.symbols, self.is_optimised
+            )
+        except NotCompiledError as error:
+            self.remark = f"interpreted: {error.text()}"
+            return lambda *arrays: None
 
     def _turned(self, arrays: Sequence[Any]) -> Sequence[Any]:
         """Those that are row-major in another order of their axes in that."""

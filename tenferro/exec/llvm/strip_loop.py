@@ -11,9 +11,11 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
+from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import python_calls
-from tenferro.exec.llvm.code import Index, NotCompiledError
+from tenferro.exec.llvm.code import Index
 from tenferro.exec.llvm.control import Emitter
+from tenferro.exec.llvm.fallback import Fallback, Interpreted
 from tenferro.exec.llvm.first_call import Work
 from tenferro.exec.llvm.host import Kernels
 from tenferro.exec.llvm.link import Linker, OfArrays, Processor
@@ -26,6 +28,8 @@ from tenferro.types import TensorSpec
 
 __all__ = ["StripLoop"]
 
+KIND = "loop of strips"
+"""The name of attempts."""
 MOST_WORK = 10 * python_calls.PART
 """Instructions of a strip, by estimate: an interrupted caller waits for the strips of the other threads."""
 
@@ -110,10 +114,13 @@ class StripLoop:
         prepare: Prepare,
         kernels: Kernels,
         linker: Linker,
+        interpreted: Interpreted,
     ) -> None:
         self.strips, self.linker, self.resources = strips, linker, kernels.resources
         self.written = _written(strips, inputs, prepare, linker.processor)
         self.outputs = strips.whole_outputs(inputs)
+        remark = f"compiled in {strips.count} strips of {strips.width}"
+        self.fallback = Fallback(interpreted, self.outputs, remark)
         self._function: Callable[..., int | None] | None = None
 
     @property
@@ -124,7 +131,7 @@ class StripLoop:
     @property
     def remark(self) -> str:
         """The remark beside the loop."""
-        return f"compiled in {self.strips.count} strips of {self.strips.width}"
+        return self.fallback.remark
 
     def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
         """The last carry, then the stacked outputs of the iterations.
@@ -132,9 +139,11 @@ class StripLoop:
         Args:
             into: for each result the bytes that it is written to, or None for memory of its own.
         """
+        function = self._function or self.fallback.unless_failed(self._first_function)
+        if function is None:
+            return self.fallback.run(arrays, into)
         results = results_in(self.outputs, into)
         operands = [*map(dense, arrays), *results, *self.written.constants]
-        function = self._function or self._first_function()
         memory, strips, stop = self.resources.memory, self.strips, threading.Event()
 
         def take(first: int, last: int) -> None:
@@ -154,7 +163,8 @@ class StripLoop:
 
     def _first_function(self) -> Callable[..., int | None]:
         """One for this call only, where that pays, or the one that is kept."""
-        function = self.linker.function_for_one_call(self.text, self.written.work, OfArrays())
+        linker, text = self.linker, self.text
+        function = linker.function_for_one_call(KIND, text, self.written.work, OfArrays())
         if function is None:
-            function = self._function = self.linker.function(self.text, OfArrays())
+            function = self._function = linker.function(KIND, text, OfArrays())
         return function

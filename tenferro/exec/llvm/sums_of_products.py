@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
+from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.kernels.sums_of_products import SumOfProducts
-from tenferro.exec.llvm.code import Index, NotCompiledError, llvm_type
+from tenferro.exec.llvm.code import Index, llvm_type
 from tenferro.exec.llvm.first_call import Work
 from tenferro.exec.llvm.link import Linker, OfPointers, Processor
 from tenferro.program import BoundedCache
 
 __all__ = ["CompiledSums", "text_of"]
 
+KIND = "sum of products"
+"""The name of attempts."""
 REGISTERS = 32, 16
 """Vectors that a processor holds, with those of 512 bits and without."""
 COLUMNS = 4, 2
@@ -44,20 +48,25 @@ class CompiledSums:
         """
         if multiplications < self.fewest:
             return None
-        text = self._texts.get(sums, lambda: self._written(sums))
-        if text is None or (text.is_narrow and multiplications >= LARGEST_BY_HALVES):
-            return None
-        work = Work(multiplications // text.lanes * UNOPTIMISED_WORK)
-        convention = OfPointers(3, 2)
-        function = self.linker.function_for_one_call(text.text, work, convention)
-        return function or self.linker.function(text.text, convention), text.tasks
+        linker = self.linker
+        with suppress(NotCompiledError):
+            text = self._texts.get(sums, lambda: self._written(sums))
+            if text is None or (text.is_narrow and multiplications >= LARGEST_BY_HALVES):
+                return None
+            work = Work(multiplications // text.lanes * UNOPTIMISED_WORK)
+            convention = OfPointers(3, 2)
+            function = linker.function_for_one_call(KIND, text.text, work, convention)
+            return function or linker.function(KIND, text.text, convention), text.tasks
+        return None
 
     def _written(self, sums: SumOfProducts) -> _Text | None:
+        with suppress(NotCompiledError), self.linker.log.attempt(KIND):
+            return self._text_of(sums)
+        return None
+
+    def _text_of(self, sums: SumOfProducts) -> _Text:
         processor = self.linker.processor
-        try:
-            height, _, lanes = tile_of(sums, processor)
-        except NotCompiledError:
-            return None
+        height, _, lanes = tile_of(sums, processor)
         is_narrow = lanes < max(processor.lanes) * 8 // sums.dtype.itemsize
         return _Text(text_of(sums, processor), lanes, is_narrow, -(-sums.places[0] // height))
 

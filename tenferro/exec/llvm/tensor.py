@@ -9,13 +9,13 @@ from itertools import count
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm.code import (
     LOW,
     Code,
     Element,
     Flat,
     Index,
-    NotCompiledError,
     literal,
     memory_type,
 )

@@ -7,9 +7,11 @@ other from the caches. A line that is written at once and around them is not rea
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from math import prod
 from typing import Any
 
+from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm.code import Code, Index
 from tenferro.exec.llvm.link import Linked, Linker, OfPointers, Processor
 from tenferro.exec.runtime.turn import LINE, Turn, TurnedRows
@@ -17,6 +19,8 @@ from tenferro.program import BoundedCache, CacheStats
 
 __all__ = ["TurnedCopies", "text_of"]
 
+KIND = "transposing copy"
+"""The name of attempts."""
 MOST = 16
 """Elements of a register, at most, because as many registers are turned at once."""
 TILE = 256
@@ -44,7 +48,7 @@ class TurnedCopies:
 
     def function(self, turn: Turn) -> tuple[Callable[..., Any], int] | None:
         """The function of pointers to x and y, and of tasks from where to where; the number of tasks. None on processors
-        whose vectors are short.
+        whose vectors are short, and where LLVM fails.
         """
         return self._functions.get(turn, lambda: self._compiled(turn))
 
@@ -59,9 +63,13 @@ class TurnedCopies:
             return None
         linked = [(turn, tasks) for turn, tasks in filter(None, turns) if isinstance(turn, Linked)]
         functions = [code, *[turn for turn, _ in linked]]
-        text = rows_text(rows, operands, results, [tasks for _, tasks in linked])
         pointers = len(functions) + operands + results + 1 + len(linked)
-        driver = self.linker.function(text, OfPointers(pointers, 2))
+        try:
+            with self.linker.log.attempt(KIND):
+                text = rows_text(rows, operands, results, [tasks for _, tasks in linked])
+                driver = self.linker.function(KIND, text, OfPointers(pointers, 2))
+        except NotCompiledError:
+            return None
         addresses = [function.address for function in functions]
 
         def function(*arguments: int) -> int:
@@ -79,11 +87,14 @@ class TurnedCopies:
         self._functions.clear()
 
     def _compiled(self, turn: Turn) -> tuple[Callable[..., Any], int] | None:
-        processor = self.linker.processor
-        if max(processor.lanes) < NARROWEST:
-            return None
-        counts, own = tasks_of(turn)
-        return self.linker.function(text_of(turn, processor), OfPointers(2, 2)), prod(counts[:own])
+        with suppress(NotCompiledError), self.linker.log.attempt(KIND):
+            processor = self.linker.processor
+            if max(processor.lanes) < NARROWEST:
+                return None
+            counts, own = tasks_of(turn)
+            text = text_of(turn, processor)
+            return self.linker.function(KIND, text, OfPointers(2, 2)), prod(counts[:own])
+        return None
 
 
 def tasks_of(turn: Turn) -> tuple[list[int], int]:

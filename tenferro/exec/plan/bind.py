@@ -9,10 +9,10 @@ from itertools import compress
 from typing import Any
 
 from tenferro.errors import TenferroError
+from tenferro.exec.attempts import NotCompiledError, user_code
 from tenferro.exec.backend import NUMPY, Backend
 from tenferro.exec.extensions import ExtensionRegistry, Routine
 from tenferro.exec.kernels import bound
-from tenferro.exec.llvm.code import NotCompiledError
 from tenferro.exec.llvm.control import row_of_program
 from tenferro.exec.llvm.loop import LoopCompiler
 from tenferro.exec.llvm.routines import row_of
@@ -145,12 +145,19 @@ class Binder:
         remark = ""
         if self.compiler is not None and isinstance(op, Scan | While):
             try:
-                loop = self.compiler.loop(op, inputs, self.prepared, self)
-                return loop, Deferred(partial(self._parts, op)), loop.remark
+                parts = Deferred(partial(self._parts, op))
+                interpreted = partial(self._interpreted, op, kernel, parts)
+                return self.compiler.loop(op, inputs, self.prepared, self, interpreted), parts, ""
             except NotCompiledError as error:
                 remark = f"interpreted: {str(error).partition(chr(10))[0]}"
         parts = self._parts(op)
-        return partial(kernel.over(self._runs(parts)), op), parts, remark
+        return self._interpreted(op, kernel, parts), parts, remark
+
+    def _interpreted(
+        self, op: ControlOp, kernel: Any, parts: Sequence[ExecProgram]
+    ) -> Callable[..., Any]:
+        """The interpreter's loop or conditional, as a function of its operands."""
+        return partial(kernel.over(self._runs(parts)), op)
 
     def _runs(self, parts: Sequence[ExecProgram]) -> list[Runner]:
         """The bodies as functions."""
@@ -158,7 +165,9 @@ class Binder:
 
     def bound(self, op: StdTensorOp, inputs: tuple[TensorSpec, ...]) -> Callable[..., Any]:
         """The kernel of an op without bodies, bound to types, as a compiled loop calls it."""
-        function = bound(self._kernel(op, (), ()), op, inputs, self.resources)
+        with user_code():
+            kernel = self._kernel(op, (), ())
+        function = bound(kernel, op, inputs, self.resources)
         if self.compiler is None:
             return function
         return with_compiled_sums(function, self.compiler, FEWEST_IN_LOOPS)
@@ -167,13 +176,17 @@ class Binder:
         """How an extension's runtime has its op compiled, if it does."""
         if not isinstance(op, Extension) or self.backend is not NUMPY:
             return None
-        runtime = self.extensions.runtime_of(op)
-        routine = runtime.compiled_routine(op.op)
+        with user_code():
+            runtime = self.extensions.runtime_of(op)
+            routine = runtime.compiled_routine(op.op)
+            is_expanded = routine is None and runtime.compiles_expansion(op.op)
         if routine is not None:
             return row_of(routine, inputs)
-        if not runtime.compiles_expansion(op.op) or op.has_effects:
+        if not is_expanded or op.has_effects:
             return None
-        return row_of_program(self.prepared(expansion_of(op, inputs, keep=lambda family: False)))
+        with user_code():
+            expansion = expansion_of(op, inputs, keep=lambda family: False)
+        return row_of_program(self.prepared(expansion))
 
     def alternative(self, op: Alternatives) -> Any:
         """The sequential program where its loops are compiled, and the interpreter would not turn them."""
@@ -187,8 +200,9 @@ class Binder:
     def prepared(self, program: GraphProgram) -> GraphProgram:
         """A program or a body after the passes."""
         program = choose_alternatives(program, self.alternative)
-        for rewrite in self.passes:
-            program = rewrite(program)
+        with user_code():  # because passes are an argument of the executor
+            for rewrite in self.passes:
+                program = rewrite(program)
         return program
 
     def kernel(

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tenferro.exec.llvm.code import NotCompiledError
+from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm.link import Linker
 from tenferro.exec.llvm.straight import is_written
 from tenferro.exec.plan.lines import text_key
@@ -78,6 +78,6 @@ def with_compiled(program: ExecProgram, groups: Iterable[LateGroup], linker: Lin
     """The schedule with these groups compiled, those that can be."""
     steps = list(program.instructions)
     for group in groups:
-        with suppress(NotCompiledError):
+        with suppress(NotCompiledError), linker.log.attempt("fused group"):
             steps[group.number] = by_machine(steps[group.number], program, linker)
     return replace(program, instructions=tuple(steps))

@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.kernels.convolution import Convolved
-from tenferro.exec.llvm.code import NotCompiledError
 from tenferro.exec.llvm.group import CompiledGroup
 from tenferro.exec.llvm.link import Linker
 from tenferro.exec.llvm.loop import CompiledLoop, LoopCompiler
@@ -44,9 +44,10 @@ def compile_groups(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
             step = step._replace(function=function)
         if isinstance(step.op, Tiles):
             try:
-                step = _compiled(step, program, compiler)
+                with compiler.linker.log.attempt("fused group"):
+                    step = _compiled(step, program, compiler)
             except NotCompiledError as error:
-                step = step._replace(remark=f"interpreted: {str(error).partition(chr(10))[0]}")
+                step = step._replace(note=f"interpreted: {str(error).partition(chr(10))[0]}")
         steps.append(step)
     loops = [step.function for step in steps if isinstance(step.function, CompiledLoop)]
     for loop, following in pairwise(loops):
@@ -83,4 +84,4 @@ def by_machine(step: ExecInstruction, program: ExecProgram, linker: Linker) -> E
     """
     assert isinstance(step.op, Tiles)
     function = TilesFunction(step.op, program.resources, CompiledGroup(step, program.types, linker))
-    return step._replace(kernel=function, function=function, remark="compiled")
+    return step._replace(kernel=function, function=function)

@@ -8,10 +8,11 @@ the first.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from tenferro.exec.llvm.code import NotCompiledError
+from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm.link import Linker
 from tenferro.exec.llvm.loop import LoopCompiler
 from tenferro.exec.llvm.straight import VIEWS, StraightFunction, Text
@@ -32,33 +33,43 @@ class Straightener:
 
     def __init__(self, compiler: LoopCompiler) -> None:
         self.linker, self.always = compiler.linker, compiler.always
+        self.log = compiler.linker.log
 
     def after(self, program: ExecProgram, inputs: Sequence[Any] = ()) -> int:
-        """The number of runs before lines and groups are compiled; 0 without any."""
-        return _runs([*self._lines(program, inputs), *late_groups(program)])
+        """Return the number of runs before blocks and groups are compiled; 0 without any."""
+        with suppress(NotCompiledError), self.log.attempt("estimate of compiled blocks"):
+            return _runs([*self._lines(program, inputs), *late_groups(program)])
+        return 0
 
     def straightened(self, program: ExecProgram, inputs: Sequence[Any] = ()) -> ExecProgram:
-        """The schedule with each line as one step, and with groups that are compiled late.
+        """Return the schedule with compiled blocks as one step each, and with groups that are compiled late.
 
         Args:
-            inputs: arrays that lie in memory as those of later runs do; row-major ones without any.
+            inputs: arrays with the layouts of later runs; row-major ones without any.
         """
-        program = with_compiled(program, late_groups(program), self.linker)
-        return joined(program, self._lines(program, inputs), self.linker)
+        with suppress(NotCompiledError), self.log.attempt("compiled block"):
+            with_groups = with_compiled(program, late_groups(program), self.linker)
+            return joined(with_groups, self._lines(program, inputs), self.linker)
+        return replace(program, later=None)
 
     def announced(self, program: ExecProgram) -> ExecProgram:
-        """The schedule, with a remark at the first step of each line, and at each group."""
+        """Return the schedule with a remark at the first step of each block, and at each group."""
         if self.always:
             return self.straightened(program)
+        with suppress(NotCompiledError), self.log.attempt("estimate of compiled blocks"):
+            return self._announced(program)
+        return replace(program, later=None)
+
+    def _announced(self, program: ExecProgram) -> ExecProgram:
         lines, groups = self._lines(program), late_groups(program)
         runs, steps = _runs([*lines, *groups]), list(program.instructions)
         for group in groups:
             step = steps[group.number]
-            steps[group.number] = step._replace(remark=f"compiled after {runs} runs")
+            steps[group.number] = step._replace(note=f"compiled after {runs} runs")
         for line in lines:
             first, count = line.numbers[0], len(line.numbers)
             remark = f"the first of {count} steps that are compiled after {runs} runs"
-            steps[first] = steps[first]._replace(remark=remark)
+            steps[first] = steps[first]._replace(note=remark)
         return replace(program, instructions=tuple(steps), later=None)
 
     def _lines(self, program: ExecProgram, inputs: Sequence[Any] = ()) -> list[Line]:
@@ -118,7 +129,6 @@ def _step(
         output_types=tuple([program.types[slot] for slot in body.output_slots]),
         source=line.body[0].source,
         origin=tuple([number for step in line.body for number in step.origin]),
-        remark="compiled",
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tenferro.exec.attempts import CompileLog
 from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.threads import ALONE, Workers
 from tenferro.exec.runtime.turn import Turner
@@ -23,13 +24,15 @@ class Resources:
         workers: threads for large arrays.
         memory: of values in the middle, results and scratch.
         as_array: what a kernel gave as an array: a number as one of rank 0.
-        turner: compiled code for copies into another order, if there is a compiler.
+        turner: compiled code for transposing copies, if there is a compiler.
+        log: the record of attempts to compile.
     """
 
     workers: Workers = ALONE
     memory: Pool = field(default_factory=lambda: Pool(0))
     as_array: Callable[[Any], Any] = np.asarray
     turner: Turner | None = None
+    log: CompileLog = field(default_factory=CompileLog)
 
 
 CALLER = Resources()

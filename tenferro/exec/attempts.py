@@ -1,0 +1,156 @@
+"""Attempts to compile: the guard through which probes, estimates, code generation, linking and caches go.
+
+Native code is an optimisation. An attempt that raises means "not compiled": the interpreter runs the step, the reason
+is counted in the executor's `CompileLog`, and the process warns once. Exceptions of the user's own code and of signal
+handlers pass unchanged.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tenferro.errors import CompileWarning, UnsupportedError
+from tenferro.interruption import is_interruption
+
+__all__ = [
+    "FAILED_ATTEMPTS_VARIABLE",
+    "CompileFailure",
+    "CompileLog",
+    "CompileStats",
+    "NotCompiledError",
+    "user_code",
+]
+
+FAILED_ATTEMPTS_VARIABLE = "TENFERRO_FAILED_ATTEMPTS"
+"""The environment variable that makes failed attempts raise, if it is "raise"; tests of tenferro set it."""
+MAX_FAILURES = 64
+"""Maximum number of distinct failures in a log."""
+MAX_REASON = 300
+"""Maximum number of characters of a reason."""
+_FROM_USER_CODE = "_tenferro_from_user_code"
+
+
+class NotCompiledError(UnsupportedError):
+    """The reason why something is not compiled; the interpreter runs it."""
+
+
+class CompileFailure(NamedTuple):
+    """One kind of failed attempt: what was attempted, the exception, and the number of times."""
+
+    attempt: str
+    reason: str
+    times: int
+
+    def __str__(self) -> str:
+        times = "" if self.times == 1 else f" ({self.times} times)"
+        return f"{self.attempt}: {self.reason}{times}"
+
+
+@dataclass(frozen=True)
+class CompileStats:
+    """Counts of an executor's compiler.
+
+    Attributes:
+        compiled: the number of compiled functions by kind, such as "loop" or "fused group".
+        failures: attempts that raised, with their reasons; what they were for is interpreted.
+    """
+
+    compiled: Mapping[str, int]
+    failures: tuple[CompileFailure, ...]
+
+    def __str__(self) -> str:
+        counts = [f"{kind}: {count} compiled" for kind, count in self.compiled.items()]
+        return "\n".join([*counts, *[f"failed: {failure}" for failure in self.failures]])
+
+
+class CompileLog:
+    """The record of an executor's attempts to compile.
+
+    >>> log = CompileLog()
+    >>> log.count("loop")
+    >>> print(log.stats())
+    loop: 1 compiled
+    """
+
+    def __init__(self) -> None:
+        self._compiled: dict[str, int] = {}
+        self._failures: dict[tuple[str, str], int] = {}
+
+    @contextmanager
+    def attempt(self, what: str) -> Generator[None]:
+        """Run the body as an attempt, of which any failure means "not compiled".
+
+        Raises:
+            NotCompiledError: the body raised an exception, which is counted, or refused to compile, which is not.
+            Exception: what user code in the body, or a signal handler, raised.
+        """
+        try:
+            yield
+        except NotCompiledError:
+            raise
+        except Exception as error:
+            if getattr(error, _FROM_USER_CODE, False) or is_interruption(error):
+                raise
+            reason = _reason(error)
+            self._count_failure(what, reason)
+            if os.environ.get(FAILED_ATTEMPTS_VARIABLE) == "raise":
+                raise
+            _warn_once(what, reason)
+            raise NotCompiledError(f"failed: {reason}") from error
+
+    def count(self, kind: str) -> None:
+        """Count a compiled function."""
+        self._compiled[kind] = self._compiled.get(kind, 0) + 1
+
+    def _count_failure(self, what: str, reason: str) -> None:
+        key = what, reason
+        if key in self._failures or len(self._failures) < MAX_FAILURES:
+            self._failures[key] = self._failures.get(key, 0) + 1
+
+    def stats(self) -> CompileStats:
+        """Return the counts so far."""
+        failures = [CompileFailure(*key, count) for key, count in self._failures.items()]
+        return CompileStats(dict(self._compiled), tuple(failures))
+
+    def clear(self) -> None:
+        """Reset the counts."""
+        self._compiled.clear()
+        self._failures.clear()
+
+
+@contextmanager
+def user_code() -> Generator[None]:
+    """Mark what the body raises as an exception of the user's own code, which attempts let pass."""
+    try:
+        yield
+    except Exception as error:
+        setattr(error, _FROM_USER_CODE, True)
+        raise
+
+
+def _reason(error: Exception) -> str:
+    first_line, *_ = (str(error) or "no message").splitlines()
+    return f"{type(error).__name__}: {first_line}"[:MAX_REASON]
+
+
+class _Warned:
+    """Whether this process has warned of a failed attempt."""
+
+    is_done = False
+
+
+def _warn_once(what: str, reason: str) -> None:
+    if _Warned.is_done:
+        return
+    _Warned.is_done = True
+    warnings.warn(
+        f"tenferro could not compile a {what}, and interprets it, which is slower: {reason}. "
+        "executor.compile_stats() counts such failures; this warning is given once in a process.",
+        CompileWarning,
+        stacklevel=2,
+    )

@@ -1,0 +1,55 @@
+"""The interpreter's loop, which runs in place of a compiled one that LLVM fails to link."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+
+from tenferro.exec.attempts import NotCompiledError
+from tenferro.exec.llvm.places import results_in
+from tenferro.types import TensorSpec
+
+__all__ = ["Fallback", "Interpreted"]
+
+Interpreted: TypeAlias = Callable[[], Callable[..., Any]]
+"""Gives the interpreter's loop as a function of its operands."""
+Function = TypeVar("Function")
+
+
+class Fallback:
+    """The state of a compiled loop that may come to be interpreted.
+
+    Args:
+        interpreted: gives the interpreter's loop.
+        outputs: the types of its results.
+        remark: the remark beside the loop while it is compiled.
+    """
+
+    def __init__(
+        self, interpreted: Interpreted, outputs: Sequence[TensorSpec], remark: str
+    ) -> None:
+        self.remark = remark
+        self._interpreted, self._outputs = interpreted, outputs
+        self._function: Callable[..., Any] | None = None
+
+    def unless_failed(self, link: Callable[[], Function]) -> Function | None:
+        """Return what `link` gives; None once LLVM has failed."""
+        if self._function is not None:
+            return None
+        try:
+            return link()
+        except NotCompiledError as error:
+            self._function = self._interpreted()
+            self.remark = f"interpreted: {error.text()}"
+            return None
+
+    def run(self, arrays: Sequence[Any], into: Sequence[Any] | None) -> Any:
+        """Run the interpreter's loop, and copy its results to where the compiled one would write them."""
+        assert self._function is not None
+        values = self._function(*arrays)
+        results = results_in(self._outputs, into)
+        for y, value in zip(results, (values,) if len(results) == 1 else values, strict=True):
+            np.copyto(y, value)
+        return results[0] if len(results) == 1 else tuple(results)

@@ -1,0 +1,322 @@
+"""Whatever the native path attempts may fail only into "not compiled"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro.compile_cache import CompileCache
+from tenferro.errors import CompileWarning
+from tenferro.exec import attempts, copying
+from tenferro.exec.attempts import FAILED_ATTEMPTS_VARIABLE, CompileLog, NotCompiledError
+from tenferro.exec.llvm import (
+    group,
+    link,
+    loop,
+    numpy_linalg,
+    numpy_sums,
+    straight,
+    strip_loop,
+    sums_of_products,
+    turned_copy,
+)
+from tenferro.exec.plan import machine, product_trials
+from tenferro.exec.plan import straight as straight_plan
+from tenferro.extension import (
+    ExtensionOp,
+    HostReferenceRuntime,
+    apply,
+    extension_family,
+)
+
+pytestmark = pytest.mark.skipif(not link.is_installed(), reason="llvmlite is not installed")
+
+X = np.linspace(0.1, 1.0, 7)
+LARGE = np.linspace(0.1, 1.0, 300_000).reshape(3, 100_000)
+WIDE = np.linspace(0.1, 1.0, 1 << 18).reshape(1024, 256)
+A = np.array([[4.0, 1.0, 0.5], [2.0, 3.0, 0.1], [0.3, 0.2, 5.0]])
+
+
+def looped(x: Any) -> Any:
+    """A loop whose iterations depend on each other."""
+    return tnf.fori_loop(0, 50, lambda i, c: tnf.cumsum(tnf.sin(c)) * 0.5 + x, x)
+
+
+def unbounded(x: Any) -> Any:
+    """A while loop."""
+    return tnf.while_loop(lambda c: tnf.sum(c) < 90.0, lambda c: tnf.cumsum(c) * 0.01 + c + 0.1, x)
+
+
+def in_strips(x: Any) -> Any:
+    """A scan whose elements do not depend on each other."""
+    return tnf.scan(lambda c, _: (c * 0.5 + x, None), x, None, length=20)[0]
+
+
+def fused(x: Any) -> Any:
+    """A group of large arrays."""
+    return tnf.exp(x) * x + tnf.sin(x)
+
+
+def softmax(x: Any) -> Any:
+    """A group of rows."""
+    e = tnf.exp(x - tnf.max(x, axis=-1, keepdims=True))
+    return e / tnf.sum(e, axis=-1, keepdims=True)
+
+
+def stepwise(x: Any) -> Any:
+    """Steps on few elements, with sums, products and linear algebra."""
+    return tnf.linalg.solve(x + x.T, tnf.sum(x @ x, axis=0)) * 2.0 + 1.0
+
+
+def convolved(x: Any) -> Any:
+    """A convolution."""
+    kernel = tnf.reshape(x[0, :4608] + 1.0, (3, 3, 16, 32))
+    images = tnf.reshape(x[1, :25_600], (1, 40, 40, 16))
+    layout = ("NHWC", "HWIO", "NHWC")
+    return tnf.lax.conv_general_dilated(images, kernel, (1, 1), "SAME", dimension_numbers=layout)
+
+
+class Place(NamedTuple):
+    """A guarded place: what is broken, and a program that comes there."""
+
+    owner: Any
+    name: str
+    function: Callable[..., Any]
+    array: Any
+    options: Any = ()
+
+
+PLACES = [
+    Place(loop, "written", looped, X),
+    Place(loop, "written", unbounded, X),
+    Place(loop, "cost_of", looped, X, (("compiled", "auto"),)),
+    Place(loop, "strips_of", in_strips, LARGE[0]),
+    Place(strip_loop, "_written", in_strips, LARGE[0]),
+    Place(machine, "cost_of", fused, LARGE),
+    Place(group, "_rows", fused, LARGE),
+    Place(straight._Writer, "whole", stepwise, A),
+    Place(straight_plan, "lines_of", stepwise, A),
+    Place(straight_plan, "late_groups", stepwise, A),
+    Place(numpy_linalg, "is_known_loop", stepwise, A),
+    Place(numpy_sums, "is_known", stepwise, A),
+    Place(product_trials, "tried", stepwise, A),
+    Place(sums_of_products, "text_of", convolved, LARGE),
+    *[
+        Place(turned_copy, name, softmax, WIDE, (("order", "F"),))
+        for name in ("text_of", "rows_text")
+        if link.is_installed() and max(link.processor().lanes) >= turned_copy.NARROWEST
+    ],
+    *[
+        Place(link, name, function, array)
+        for name in ("processor", "_shared", "_compiled", "_in_memory")
+        for function, array in [
+            (looped, X),
+            (unbounded, X),
+            (in_strips, LARGE[0]),
+            (fused, LARGE),
+            (stepwise, A),
+            (convolved, LARGE),
+        ]
+    ],
+]
+NAMES = [f"{place.name}-{place.function.__name__}" for place in PLACES]
+
+
+@pytest.fixture
+def counting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Failed attempts are counted, as outside of these tests; the warning has been given."""
+    monkeypatch.setenv(FAILED_ATTEMPTS_VARIABLE, "")
+    monkeypatch.setattr(attempts._Warned, "is_done", True)
+
+
+@pytest.fixture(autouse=True)
+def small_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small results are transposed by compiled code, too."""
+    monkeypatch.setattr(copying, "TURNED", 0)
+    monkeypatch.setattr("tenferro.exec.tiles.STREAMED", 0)
+
+
+def broken(*_: Any, **__: Any) -> Any:
+    raise RuntimeError("broken by this test")
+
+
+def executor_at(place: Place) -> tnf.GraphExecutor:
+    options: Any = {"order": "K", "compiled": True, "threads": 2} | dict(place.options)
+    return tnf.GraphExecutor(**options)
+
+
+def by_interpreter(place: Place) -> Any:
+    executor = tnf.GraphExecutor("K", compiled=False)
+    return executor.run(tnf.compile(place.function, place.array), place.array)
+
+
+@pytest.mark.usefixtures("counting")
+@pytest.mark.parametrize("place", PLACES, ids=NAMES)
+def test_a_failed_attempt_means_not_compiled(place: Place, monkeypatch: Any) -> None:
+    expected = by_interpreter(place)
+    monkeypatch.setattr(place.owner, place.name, broken)
+    executor, program = executor_at(place), tnf.compile(place.function, place.array)
+    for _ in range(4):
+        y = executor.run(program, place.array)
+        np.testing.assert_allclose(y, expected, rtol=1e-12)
+    failures = executor.compile_stats().failures
+    assert "RuntimeError: broken by this test" in [each.reason for each in failures]
+    assert "# failed to compile: " in str(executor.compile(program))
+
+
+@pytest.mark.parametrize("place", PLACES, ids=NAMES)
+def test_in_this_suite_it_raises(place: Place, monkeypatch: Any) -> None:
+    monkeypatch.setattr(place.owner, place.name, broken)
+    executor, program = executor_at(place), tnf.compile(place.function, place.array)
+
+    def run() -> None:
+        for _ in range(4):
+            executor.run(program, place.array)
+
+    with pytest.raises(RuntimeError, match="broken by this test"):
+        run()
+
+
+@pytest.mark.usefixtures("counting")
+def test_another_layout_at_run_time(monkeypatch: Any) -> None:
+    """A group that was compiled for row-major arrays is interpreted for others, if their code fails."""
+    executor, program = tnf.GraphExecutor("K", compiled=True), tnf.compile(fused, LARGE)
+    expected = executor.run(program, LARGE)
+    monkeypatch.setattr(group.CompiledGroup, "_written", broken)
+    every_other = np.repeat(LARGE, 2, axis=1)[:, ::2]
+    np.testing.assert_allclose(executor.run(program, every_other), expected, rtol=1e-12)
+    assert executor.compile_stats().failures[0].attempt == "fused group"
+
+
+@pytest.mark.usefixtures("counting")
+@pytest.mark.parametrize("name", ["load", "store"])
+def test_the_cache_folder(name: str, monkeypatch: Any, tmp_path: Any) -> None:
+    monkeypatch.setattr(CompileCache, name, broken)
+    executor = tnf.GraphExecutor("K", compiled=True, cache_dir=tmp_path)
+    y = executor.run(tnf.compile(looped, X), X)
+    np.testing.assert_allclose(y, by_interpreter(Place(loop, "", looped, X)), rtol=1e-12)
+    stats = executor.compile_stats()
+    assert stats.compiled["loop"] > 0
+    assert "cache folder" in stats.failures[0].attempt
+
+
+@pytest.mark.usefixtures("counting")
+def test_the_optimised_code_of_a_while_loop(monkeypatch: Any) -> None:
+    """The first call's code goes on where the optimised code, which would take over, fails."""
+    executor, program = tnf.GraphExecutor("K", compiled=True), tnf.compile(unbounded, X)
+    compiled = link._compiled
+
+    def unoptimised(text: str, machine: Any, is_optimised: bool = True) -> bytes:
+        return broken() if is_optimised else compiled(text, machine, is_optimised)
+
+    monkeypatch.setattr(link, "_compiled", unoptimised)
+    monkeypatch.setattr(link.Linker, "parts", lambda *_: 1)
+    monkeypatch.setattr("tenferro.exec.llvm.python_calls.PART", 10)
+    y = executor.run(program, X)
+    np.testing.assert_allclose(y, by_interpreter(Place(loop, "", unbounded, X)), rtol=1e-12)
+
+
+@pytest.mark.usefixtures("counting")
+def test_remarks_say_what_failed(monkeypatch: Any) -> None:
+    monkeypatch.setattr(link, "_compiled", broken)
+    for function, array in ((looped, X), (in_strips, LARGE[0]), (fused, LARGE)):
+        executor, program = tnf.GraphExecutor("K", compiled=True), tnf.compile(function, array)
+        executor.run(program, array)
+        assert "interpreted: failed: RuntimeError: broken by this test" in str(
+            executor.compile(program)
+        )
+
+
+# ---- exceptions that are not the guard's -----------------------------------------------------------
+
+
+@extension_family("tenferro-tests", "refusing", version=1)
+@dataclass(frozen=True)
+class Refusing(ExtensionOp):
+    """y = x + 1, by a runtime that raises when it is asked how to compile."""
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        return [(input_dtypes[0], input_shapes[0])]
+
+    def eager_execute(self, inputs: Any) -> Any:
+        return [inputs[0] + 1.0]
+
+
+class Runtime(HostReferenceRuntime):
+    """A runtime with a fault of its user's."""
+
+    def compiled_routine(self, op: Any) -> Any:
+        raise ZeroDivisionError("the user's own")
+
+
+@pytest.mark.usefixtures("counting")
+def test_exceptions_of_user_code_pass() -> None:
+    executor = tnf.GraphExecutor("K", compiled=True, runtimes=[Runtime(Refusing().family_id)])
+    program = tnf.compile(lambda x: tnf.fori_loop(0, 50, lambda i, c: apply(Refusing(), c), x), X)
+    with pytest.raises(ZeroDivisionError, match="the user's own"):
+        executor.run(program, X)
+    assert executor.compile_stats().failures == ()
+
+
+@pytest.mark.usefixtures("counting")
+def test_exceptions_of_passes_pass() -> None:
+    calls = []
+
+    def later_broken(program: Any) -> Any:
+        calls.append(program)
+        return program if len(calls) == 1 else broken()
+
+    executor = tnf.GraphExecutor("K", compiled=True, passes=[later_broken])
+    with pytest.raises(RuntimeError, match="broken by this test"):
+        executor.run(tnf.compile(looped, X), X)
+
+
+# ---- the log ----------------------------------------------------------------------------------------
+
+
+def test_a_refusal_is_no_failure() -> None:
+    log = CompileLog()
+    with pytest.raises(NotCompiledError, match="does not pay"), log.attempt("loop"):
+        raise NotCompiledError("does not pay")
+    assert log.stats().failures == ()
+
+
+@pytest.mark.usefixtures("counting")
+def test_kinds_of_failures_are_bounded() -> None:
+    log = CompileLog()
+    for number in (*range(100), 3):
+        with pytest.raises(NotCompiledError), log.attempt("loop"):
+            raise ValueError(f"{number}\nmore")
+    failures = log.stats().failures
+    assert len(failures) == attempts.MAX_FAILURES
+    assert failures[3] == ("loop", "ValueError: 3", 2)
+    assert str(failures[3]) == "loop: ValueError: 3 (2 times)"
+
+
+def test_one_warning_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FAILED_ATTEMPTS_VARIABLE, "")
+    monkeypatch.setattr(attempts._Warned, "is_done", False)
+
+    def fail() -> None:
+        with pytest.raises(NotCompiledError), CompileLog().attempt("loop"):
+            broken()
+
+    with pytest.warns(CompileWarning, match="could not compile a loop, and interprets it"):
+        fail()
+    fail()  # where a second warning would be an error
+
+
+def test_counts_of_what_was_compiled() -> None:
+    executor = tnf.GraphExecutor("K", compiled=True)
+    assert executor.compile_stats().compiled == {}
+    for function, array in ((looped, X), (in_strips, LARGE[0]), (fused, LARGE), (stepwise, A)):
+        executor.run(tnf.compile(function, array), array)
+    compiled = executor.compile_stats().compiled
+    assert {"loop", "loop of strips", "fused group", "compiled block"} <= compiled.keys()
+    executor.cache_clear()
+    assert executor.compile_stats().compiled == {}
