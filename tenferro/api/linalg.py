@@ -21,7 +21,7 @@ from tenferro.api import linear, manipulation, products
 from tenferro.api.arguments import refuse
 from tenferro.api.axes import normalize_axes
 from tenferro.api.contraction import einsum
-from tenferro.api.creation import shape_of, tril, triu
+from tenferro.api.creation import ones, shape_of, tril, triu
 from tenferro.api.custom import custom_jvp
 from tenferro.api.determinant import adjoint, determinant, sign_of_pivots
 from tenferro.api.elementwise import (
@@ -727,7 +727,8 @@ def _cutoff(x: Tensor, s: Tensor, rtol: Any) -> Any:
     """The bound rtol sigma_1 of each matrix, with an axis for comparison with sigma; rtol is max(m, n) eps for None."""
     dtype = spec_of(s).dtype
     if rtol is None:
-        rtol = multiply(_length(x), float(np.finfo(dtype.dtype).eps))
+        length, eps = _length(x), float(np.finfo(dtype.dtype).eps)
+        rtol = length * eps if isinstance(length, int) else multiply(length, eps)
     return expand_dims(multiply(convert(rtol, dtype), _first(s)), axis=-1)
 
 
@@ -1050,11 +1051,7 @@ def expm(x: ArrayLike, /) -> Any:
     x = _square("expm", x)
     dtype = spec_of(x).dtype
     bound = _largest(sum(abs(x), axis=-2, keepdims=True), axis=-1, keepdims=True)
-    scale = (
-        broadcast_to(np.ones((), dtype.real.dtype), bound.shape)
-        if is_traced(bound)
-        else np.ones(bound.shape, dtype.real.dtype)
-    )
+    scale = ones(bound.shape, dtype.real)
     for _ in range(SQUARINGS):
         scale = where(greater(multiply(bound, scale), 5.37), multiply(scale, 0.5), scale)
     scale = stop_gradient(scale)

@@ -255,10 +255,18 @@ def uniform(
         return unit
     low = _parameter("uniform", minval, kind, extents)
     high = _parameter("uniform", maxval, kind, extents)
-    span = subtract(high, low)
+    span = _difference(high, low)
     # The product is never above the span. This bound keeps compilers from fusing it with the sum
     # that follows, which would round once instead of twice, and change the bits.
     return maximum(low, add(minimum(multiply(unit, span), span), low))
+
+
+def _difference(x: Any, y: Any) -> Any:
+    """x - y, of arrays by NumPy: bounds are usually numbers, and tracing loads no executor."""
+    if is_traced(x) or is_traced(y):
+        return subtract(x, y)
+    with np.errstate(all="ignore"):
+        return np.subtract(x, y)
 
 
 def _parameter(name: str, value: ArrayLike, dtype: DType, shape: tuple[Any, ...]) -> Any:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tenferro.api.arguments import refuse
 from tenferro.api.axes import normalize_axes, normalize_axis
-from tenferro.api.creation import shape_of
+from tenferro.api.creation import full, shape_of
 from tenferro.api.elementwise import (
     add,
     conj,
@@ -301,8 +303,11 @@ def _count(x: Tensor, axis: Axis, like: Tensor, where: ArrayLike = True) -> Any:
     count: Any = 1
     for i in normalize_axes("mean", axis, len(x.shape)):
         extent = x.shape[i]
-        count = multiply(count, extent if is_static(extent) else shape_of(x, i))
-    return convert(as_operand(count), spec_of(like).dtype)
+        if is_static(extent) and isinstance(count, int):
+            count *= extent
+        else:
+            count = multiply(count, extent if is_static(extent) else shape_of(x, i))
+    return convert(count, spec_of(like).dtype)
 
 
 def var(
@@ -344,8 +349,12 @@ def _variance(
     squares = real(multiply(conj(centred), centred))
     total = sum(squares, axis=axis, keepdims=keepdims, where=where)
     count = _count(x, axis, total, where)
-    freedom = subtract(count, convert(correction, spec_of(total).dtype))
-    return divide(total, maximum(freedom, 0.0)), dtype.real
+    lost: Any = convert(correction, spec_of(total).dtype)
+    if is_traced(count) or is_traced(lost):
+        freedom = maximum(subtract(count, lost), 0.0)
+    else:  # by NumPy, because tracing loads no executor
+        freedom = np.maximum(np.subtract(count, lost), 0.0)
+    return divide(total, freedom), dtype.real
 
 
 def std(
@@ -381,7 +390,7 @@ def _scan(
     if not include_initial:
         return result
     first = tuple(1 if i == axis else n for i, n in enumerate(x.shape))
-    return concat([broadcast_to(convert(identity, spec_of(x).dtype), first), result], axis=axis)
+    return concat([full(first, identity, spec_of(x).dtype), result], axis=axis)
 
 
 def _only_axis(name: str, x: Tensor, axis: int | None) -> int:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tenferro.api.promotion import as_weak, broadcast_to, convert, result_type
+from tenferro.api.creation import full
+from tenferro.api.promotion import as_weak, convert, result_type
 from tenferro.door import as_operand, is_weak, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.types import ArrayLike, DType
@@ -57,7 +58,7 @@ def same_types(name: str, *operands: ArrayLike) -> list[Any]:
             f"lax.{name}: operands must have one shape, or rank 0, got {shown}; use broadcast_in_dim, or a "
             f"function of tnf, which broadcasts"
         )
-    return [broadcast_to(x, shapes[0]) if shapes else x for x in tensors]
+    return [full(shapes[0], x) if shapes and not x.shape else x for x in tensors]
 
 
 def axis_list(name: str, what: str, axes: Any) -> tuple[int, ...]:
