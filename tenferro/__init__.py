@@ -45,7 +45,6 @@ from tenferro.api.vmap import vmap
 from tenferro.counterparts import COUNTERPARTS, open_namespace, tell_missing_members
 from tenferro.dims import DimExpr, SymDim
 from tenferro.errors import TenferroError
-from tenferro.exec import GraphExecutor
 from tenferro.graph import GraphBuilder
 from tenferro.ops import STD_OPS, StdTensorOp
 from tenferro.program import (
@@ -64,12 +63,14 @@ if TYPE_CHECKING:
     from tenferro.api.check_grads import check_grads
     from tenferro.api.eager import EagerRuntime, EagerTensor
     from tenferro.api.eager.recording import no_grad
+    from tenferro.exec import GraphExecutor
     from tenferro.extension.saving import load, save
 
 # What takes long to import is imported when it is first used.
 _LATER = {
     "EagerRuntime": ("tenferro.api.eager", "EagerRuntime"),
     "EagerTensor": ("tenferro.api.eager", "EagerTensor"),
+    "GraphExecutor": ("tenferro.exec", "GraphExecutor"),
     "check_grads": ("tenferro.api.check_grads", "check_grads"),
     "fft": ("tenferro.api.fft", None),
     "lax": ("tenferro.lax", None),
@@ -103,9 +104,19 @@ def _families() -> list[extension.Family]:
     return [family for package in packages for family in package.FAMILIES]
 
 
+def _new_executor() -> "GraphExecutor":
+    from tenferro.exec import GraphExecutor  # because tracing needs none
+
+    return GraphExecutor("K")
+
+
+def _native_refusal(op: type[StdTensorOp] | str, dtype: DType, platform: str) -> str | None:
+    return default_executor().refusal(op, dtype, platform)
+
+
 install_default_families(_families)
-install_native_executor(GraphExecutor("K"))
-install_platforms(["native"], default_executor().refusal)
+install_native_executor(_new_executor)
+install_platforms(["native"], _native_refusal)
 
 __version__ = "0.2.0"
 

@@ -18,8 +18,13 @@ from tenferro.api.tensor import TracedTensor
 from tenferro.door import is_traced
 from tenferro.door.tracing import current_builder
 from tenferro.errors import DTypeError, InvalidConfigError, UnsupportedError
-from tenferro.exec import GraphExecutor
-from tenferro.program import BoundedCache, CacheStats, Executor, GraphProgram
+from tenferro.program import (
+    BoundedCache,
+    CacheStats,
+    Executor,
+    GraphProgram,
+    new_native_executor,
+)
 from tenferro.rules.payload import normal_form
 from tenferro.tracebacks import end_at_the_caller, public, public_methods
 from tenferro.types import PyTree, TreeDef, flatten, has_dtype, leaf_paths, unflatten
@@ -248,11 +253,17 @@ class _Jitted(Generic[P, R]):
         self._has_static = bool(static.positions or static.names)
         self._parameters = parameter_names(fn)
         self._has_own_executor = executor is not None
-        self._executor: Executor = GraphExecutor("K") if executor is None else executor
+        if executor is not None:
+            self._executor = executor
         self._compiler = GraphCompiler()
         self._cache_size = cache_size
         self._programs: BoundedCache[GraphProgram] = BoundedCache(cache_size)
         self._latest: tuple[Any, Any, Any] = (None, None, None)
+
+    @functools.cached_property
+    def _executor(self) -> Executor:
+        """The executor of the programs: a native one, made for the first that runs, where none was passed."""
+        return new_native_executor()
 
     def __reduce__(self) -> Any:
         """The function and the options, or its global name: programs are compiled again where it is loaded."""

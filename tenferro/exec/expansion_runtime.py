@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tenferro.exec.extensions import ExtensionRuntime
 from tenferro.exec.plan import compile_std_to_exec
 from tenferro.exec.runner import Runner
 from tenferro.ops.extension import Extension
 from tenferro.passes import NATIVE_PASSES
-from tenferro.program import ExtensionCacheKey, ExtensionCaches, expansion_of
+from tenferro.program import ExtensionCacheKey, ExtensionCaches, ExtensionRuntime, expansion_of
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["ExpansionRuntime"]

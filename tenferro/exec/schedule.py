@@ -16,12 +16,12 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, over
 import numpy as np
 
 from tenferro.dims import ShapeExtent, extent_of
-from tenferro.exec.extensions import Routine
 from tenferro.exec.runtime.resources import Resources
 from tenferro.graph import SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops.control import ControlOp
 from tenferro.ops.extension import Extension
+from tenferro.program import Routine
 from tenferro.program.memory_plan import MemoryPlan
 from tenferro.table import first_of
 from tenferro.types import DType, TensorSpec

@@ -7,14 +7,12 @@ executes it, an `ExtensionAdRule` differentiates it, a lowering takes it to othe
 Source: seeds 000, 001, 003; docs/specification.
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from tenferro.ad.extension_rule import ExtensionAdRule, ExtensionRuleSet, RuleBuilder
 from tenferro.blas import one_blas_thread
 from tenferro.counterparts import open_namespace
-from tenferro.exec.copying import Dense
-from tenferro.exec.expansion_runtime import ExpansionRuntime
-from tenferro.exec.extensions import ExtensionRuntime, HostReferenceRuntime, Routine
 from tenferro.extension.application import apply
 from tenferro.extension.extension_op import ExtensionOp, check_family_id, extension_family
 from tenferro.ops.extension import Extension
@@ -22,8 +20,11 @@ from tenferro.program import (
     ExtensionCacheKey,
     ExtensionCaches,
     ExtensionFactory,
+    ExtensionRuntime,
     Family,
+    HostReferenceRuntime,
     OpFactory,
+    Routine,
     family_of,
     lookup_extension_factory,
     register_extension,
@@ -32,6 +33,8 @@ from tenferro.program import (
 from tenferro.rules.requirements import require
 
 if TYPE_CHECKING:
+    from tenferro.exec.copying import Dense
+    from tenferro.exec.expansion_runtime import ExpansionRuntime
     from tenferro.extension.check import ExtensionReport, check_extension
 
 __all__ = [
@@ -64,13 +67,18 @@ __all__ = [
 ]
 
 
-def _load(name: str) -> Any:
-    """The kit, loaded when first used; KeyError for other names."""
-    if name not in ("ExtensionReport", "check_extension"):
-        raise KeyError(name)
-    from tenferro.extension import check
+# The kit, and what loads the executor, is imported when it is first used.
+_LATER = {
+    "Dense": "tenferro.exec.copying",
+    "ExpansionRuntime": "tenferro.exec.expansion_runtime",
+    "ExtensionReport": "tenferro.extension.check",
+    "check_extension": "tenferro.extension.check",
+}
 
-    return getattr(check, name)
+
+def _load(name: str) -> Any:
+    """Load a name of `_LATER`; KeyError for others."""
+    return getattr(importlib.import_module(_LATER[name]), name)
 
 
 open_namespace(globals(), __all__, "tnf.extension", _load)

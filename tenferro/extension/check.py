@@ -29,13 +29,7 @@ from tenferro.ad.extension_rule import ExtensionRuleSet, has_role
 from tenferro.dims import Symbol, SymDim, is_exact
 from tenferro.errors import TenferroError, UnsupportedError
 from tenferro.exec import GraphExecutor
-from tenferro.exec.extensions import (
-    ExtensionRuntime,
-    HostReferenceRuntime,
-    aliased_inputs,
-    lent,
-    outputs_of,
-)
+from tenferro.exec.extensions import aliased_inputs, lent, outputs_of
 from tenferro.exec.ownership import take_ownership
 from tenferro.extension.extension_op import check_family_id
 from tenferro.extension.saving import load, save
@@ -43,8 +37,10 @@ from tenferro.graph import Graph
 from tenferro.interruption import is_interruption
 from tenferro.ops.extension import Extension
 from tenferro.program import (
+    ExtensionRuntime,
     Family,
     GraphProgram,
+    HostReferenceRuntime,
     expand_extensions,
     family_of,
     lookup_extension_factory,

@@ -29,9 +29,15 @@ from tenferro.program.instructions import (
     readers,
     renumber,
 )
-from tenferro.program.native import Executor, install_native_executor, native_executor
+from tenferro.program.native import (
+    Executor,
+    install_native_executor,
+    native_executor,
+    new_native_executor,
+)
 from tenferro.program.program import GraphProgram
 from tenferro.program.prune_outputs import prune_outputs
+from tenferro.program.runtimes import ExtensionRuntime, HostReferenceRuntime, Routine
 from tenferro.program.subprogram import Subprogram, require_depth
 
 __all__ = [
@@ -42,11 +48,14 @@ __all__ = [
     "ExtensionCacheKey",
     "ExtensionCaches",
     "ExtensionFactory",
+    "ExtensionRuntime",
     "Family",
     "GraphProgram",
+    "HostReferenceRuntime",
     "Instruction",
     "OpFactory",
     "ProgramBuilder",
+    "Routine",
     "SourceLine",
     "Subprogram",
     "bind_symbols",
@@ -67,6 +76,7 @@ __all__ = [
     "makers",
     "native_executor",
     "needed",
+    "new_native_executor",
     "prune_outputs",
     "pruned",
     "readers",

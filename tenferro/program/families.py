@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from importlib import metadata
 from typing import Any, Protocol
 
 from tenferro.errors import DuplicateFamilyError, RegistrationError
@@ -291,6 +290,8 @@ def lookup_extension_factory(family_id: str) -> ExtensionFactory | None:
 
 def _discover() -> None:
     """Register the entry points of packages: a family, a dataclass, a factory, a list of these, or a function."""
+    from importlib import metadata  # because importing it takes long, and few ids are unknown
+
     for point in metadata.entry_points(group=ENTRY_POINTS):
         try:
             offered = point.load()

@@ -1,11 +1,12 @@
 """The native executor that `program.run` uses.
 
-Programs are below executors and cannot name one; the package's top floor installs it on import.
+Programs are below executors and cannot name one; the package installs the function that makes one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tenferro.errors import UnsupportedError
@@ -14,7 +15,13 @@ from tenferro.ops import StdTensorOp
 if TYPE_CHECKING:
     from tenferro.program.program import GraphProgram
 
-__all__ = ["Executor", "install_native_executor", "native_executor", "native_run"]
+__all__ = [
+    "Executor",
+    "install_native_executor",
+    "native_executor",
+    "native_run",
+    "new_native_executor",
+]
 
 
 class Executor(Protocol):
@@ -29,23 +36,39 @@ class Executor(Protocol):
         ...
 
 
-_installed: list[Executor] = []
+_makers: list[Callable[[], Executor]] = []
+_shared: list[Executor] = []
+_LOCK = threading.RLock()  # because signal handlers run programs too
 
 
-def install_native_executor(executor: Executor) -> None:
-    """Set the executor of `program.run`."""
-    _installed[:] = [executor]
+def install_native_executor(make: Callable[[], Executor]) -> None:
+    """Set the function that makes native executors, the one of `program.run` when a program first runs."""
+    _makers[:] = [make]
+    _shared.clear()
+
+
+def new_native_executor() -> Executor:
+    """Return a native executor with caches of its own.
+
+    Raises:
+        UnsupportedError: none is installed.
+    """
+    if not _makers:
+        raise UnsupportedError("no native executor is installed; import tenferro")
+    return _makers[0]()
 
 
 def native_executor() -> Any:
-    """The installed executor.
+    """Return the native executor of `program.run`, always the same one.
 
     Raises:
-        UnsupportedError: there is none.
+        UnsupportedError: none is installed.
     """
-    if not _installed:
-        raise UnsupportedError("no native executor is installed; import tenferro")
-    return _installed[0]
+    if not _shared:
+        with _LOCK:
+            if not _shared:  # because another thread may have been first
+                _shared.append(new_native_executor())
+    return _shared[0]
 
 
 def native_run(program: GraphProgram, arrays: tuple[Any, ...]) -> Any:

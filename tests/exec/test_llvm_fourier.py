@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro.exec.extensions import Routine
 from tenferro.exec.llvm import fourier
 from tenferro.exec.llvm.link import is_installed
+from tenferro.program import Routine
 from tenferro.types import DType, TensorSpec
 from tests.exec.compiled_loops import in_a_loop
 from tests.pairs import in_turn

@@ -230,8 +230,8 @@ def test_a_count_of_factors_that_waits() -> None:
 
 
 def test_loops_call_some_of_lapack_from_inside() -> None:
-    from tenferro.exec.extensions import ExtensionRuntime
     from tenferro.ext.lapack import families, runtime
+    from tenferro.program import ExtensionRuntime
 
     its: ExtensionRuntime = runtime.LapackRuntime("any")
     routine = its.compiled_routine(families.Getrf())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -289,7 +290,7 @@ def test_installed_packages_list_families(monkeypatch: Any) -> None:
             return [Family(Packaged, tnf.extension.ExpansionRuntime)]
 
     monkeypatch.setattr(families, "_REGISTERED", dict(families._known()))
-    monkeypatch.setattr(families.metadata, "entry_points", lambda group: [Point()])
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [Point()])
     np.testing.assert_array_equal(apply(Packaged(), X), np.exp(X))
 
 

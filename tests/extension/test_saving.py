@@ -7,6 +7,7 @@ import zipfile
 from collections import namedtuple
 from dataclasses import dataclass, field
 from enum import Enum, Flag
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -337,10 +338,9 @@ class Offered(ExtensionOp):
 
 def test_what_packages_offer(monkeypatch: Any) -> None:
     from tenferro.extension import lookup_extension_factory
-    from tenferro.program import families
 
     offers: list[Any] = [[Offered]]
-    monkeypatch.setattr(families.metadata, "entry_points", lambda group: map(Point, offers))
+    monkeypatch.setattr(metadata, "entry_points", lambda group: map(Point, offers))
     assert lookup_extension_factory("tenferro-tests.other.v1") is None
     assert lookup_extension_factory(Offered.family_id) is not None
     for broken in (3, ImportError("no such module"), [int]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -221,9 +222,7 @@ def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
             return [Family(cls, HostReferenceRuntime)]
 
     groups = []
-    monkeypatch.setattr(
-        families.metadata, "entry_points", lambda group: groups.append(group) or [Point()]
-    )
+    monkeypatch.setattr(metadata, "entry_points", lambda group: groups.append(group) or [Point()])
     np.testing.assert_array_equal(apply(cls(), X), 2 * X)
     assert set(groups) == {"tenferro.extensions"}
 
@@ -238,7 +237,7 @@ def test_broken_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
         def load(self) -> Any:
             raise ImportError("no such module")
 
-    monkeypatch.setattr(families.metadata, "entry_points", lambda group: [Point()])
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [Point()])
     with pytest.raises(errors.RegistrationError, match=r"'theirs' .their_package:FAMILIES"):
         lookup_extension_factory("specification.absent.v1")
     np.testing.assert_array_equal(apply(Scale(), X), 2 * X)

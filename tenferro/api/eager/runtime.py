@@ -26,12 +26,11 @@ from tenferro.errors import (
     TenferroError,
 )
 from tenferro.exec import GraphExecutor
-from tenferro.exec.extensions import ExtensionRuntime
 from tenferro.exec.plan import Binder
 from tenferro.graph import Graph, GraphBuilder
 from tenferro.graph.source_line import CallerFinder, SourceLine
 from tenferro.ops import StdTensorOp
-from tenferro.program import BoundedCache, CacheStats, Subprogram
+from tenferro.program import BoundedCache, CacheStats, ExtensionRuntime, Subprogram
 from tenferro.tracebacks import public
 from tenferro.types import ArrayLike, DType, TensorSpec, host_array
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
-from tenferro.exec.extensions import Routine
 from tenferro.exec.llvm import blas
 from tenferro.exec.llvm.code import Element, Index, literal
 from tenferro.exec.llvm.columns import (
@@ -21,6 +20,7 @@ from tenferro.exec.llvm.columns import (
     vector,
 )
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.program import Routine
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["eigh", "geqrf", "getrf", "householder_product", "qr", "svd"]

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.exec.extensions import Routine
 from tenferro.exec.llvm.code import Code, Element, Index, literal, llvm_type
 from tenferro.exec.llvm.rows import Row
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.program import Routine
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["row_of"]

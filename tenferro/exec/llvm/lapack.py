@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from tenferro.exec.extensions import Routine
 from tenferro.exec.llvm import blas
 from tenferro.exec.llvm.code import Element, Index, literal
 from tenferro.exec.llvm.columns import either, factored, failed, hermitian, in_columns, or_nan, part
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.program import Routine
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["cholesky", "lu", "lu_solve", "solve", "triangular_solve"]

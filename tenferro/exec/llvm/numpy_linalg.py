@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.exec.extensions import Routine
 from tenferro.exec.llvm import ufunc_loops
 from tenferro.exec.llvm.code import Code, Element, Index, literal
 from tenferro.exec.llvm.columns import conjugate, either, hermitian, is_finite, spoil, vector
@@ -20,6 +19,7 @@ from tenferro.exec.llvm.conversion import convert
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor, same_place
 from tenferro.exec.llvm.ufunc_loops import Loop, loop_of
 from tenferro.ops.elementwise import Convert
+from tenferro.program import Routine
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["LOOPS", "TRIALS", "cholesky", "eigh", "is_known", "is_known_loop", "qr", "solve", "svd"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tenferro.exec.extensions import ROUTINES, Routine
 from tenferro.exec.llvm import blas, factors, fourier, lapack, numpy_linalg
 from tenferro.exec.llvm.rows import Row
 from tenferro.exec.llvm.tensor import Body, Tensor
+from tenferro.program.runtimes import ROUTINES, Routine
 from tenferro.types import TensorSpec
 
 __all__ = ["exact_row_of", "row_of"]

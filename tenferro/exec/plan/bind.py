@@ -11,7 +11,7 @@ from typing import Any
 from tenferro.errors import TenferroError
 from tenferro.exec.attempts import NotCompiledError, user_code
 from tenferro.exec.backend import NUMPY, Backend
-from tenferro.exec.extensions import ExtensionRegistry, Routine
+from tenferro.exec.extensions import ExtensionRegistry
 from tenferro.exec.kernels import bound
 from tenferro.exec.llvm.control import row_of_program
 from tenferro.exec.llvm.loop import LoopCompiler
@@ -25,7 +25,7 @@ from tenferro.ops import StdTensorOp
 from tenferro.ops.control import Alternatives, ControlOp, Scan, While
 from tenferro.ops.extension import Extension
 from tenferro.passes import choose_alternatives
-from tenferro.program import GraphProgram, expansion_of
+from tenferro.program import GraphProgram, Routine, expansion_of
 from tenferro.types import TensorSpec
 
 __all__ = ["Binder", "Pass", "PlanStep"]

@@ -4,16 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from tenferro.ext.einsum.plan import PLANS, plan
-from tenferro.extension import ExpansionRuntime, ExtensionCaches
+from tenferro.extension import ExtensionCaches, ExtensionRuntime
+
+if TYPE_CHECKING:
+    from tenferro.extension import ExpansionRuntime
 
 __all__ = ["EinsumRuntime"]
 
 
-class EinsumRuntime(ExpansionRuntime):
+class EinsumRuntime(ExtensionRuntime):
     """Plans a path for the operands' shapes, then runs the expansion."""
+
+    order = "K"
+
+    def __init__(self, family_id: str) -> None:
+        self.family_id = family_id
+
+    @cached_property
+    def _expansion(self) -> ExpansionRuntime:
+        from tenferro.extension import ExpansionRuntime  # because it loads the executor
+
+        return ExpansionRuntime(self.family_id)
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
         """The contraction along the planned path."""
@@ -21,4 +36,8 @@ class EinsumRuntime(ExpansionRuntime):
         path = caches.store(PLANS).get(
             (op, shapes), lambda: plan(op.inputs, op.output, shapes, op.optimize)
         )
-        return super().execute(replace(op, optimize=path), inputs, caches)
+        return self._expansion.execute(replace(op, optimize=path), inputs, caches)
+
+    def compiles_expansion(self, op: Any) -> bool:
+        """Always: nothing else is executed."""
+        return True

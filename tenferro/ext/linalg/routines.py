@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tenferro.extension import Dense, one_blas_thread
+from tenferro.extension import one_blas_thread
+
+if TYPE_CHECKING:
+    from tenferro.extension import Dense
 
 __all__ = [
     "LARGE",

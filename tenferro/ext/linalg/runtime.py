@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -19,7 +19,10 @@ from tenferro.ext.linalg.routines import (
     routine,
     with_told_workspace,
 )
-from tenferro.extension import Dense, ExtensionCaches, ExtensionRuntime, Routine
+from tenferro.extension import ExtensionCaches, ExtensionRuntime, Routine
+
+if TYPE_CHECKING:
+    from tenferro.extension import Dense
 
 __all__ = ["LinalgRuntime", "finite_or_nan"]
 
@@ -363,6 +366,10 @@ class LinalgRuntime(ExtensionRuntime):
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
         """The outputs of the op's kernel, computed by LAPACK."""
         kernel, is_by_scipy = KERNELS[type(op)]
-        rows = getattr(caches.owner, "row_major", None) or Dense("C")
+        rows: Dense | None = getattr(caches.owner, "row_major", None)
+        if rows is None:
+            from tenferro.extension import Dense  # because it loads the executor
+
+            rows = Dense("C")
         with blas_threads_for(inputs[0], is_by_scipy(inputs[0])):
             return kernel(op, rows, *inputs)

@@ -1,0 +1,62 @@
+"""What is imported, and when: each test in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterable
+
+import pytest
+
+TRACED = """
+def f(x, y):
+    z = tnf.sin(x) @ y + tnf.mean(x) * 2.0
+    return tnf.where(z > 0, z, -z) / tnf.std(y)
+
+x = tnf.TensorSpec((3, 3), "float64")
+"""
+
+PROGRAMS = {
+    "function": "tnf.compile(f, x, x)",
+    "gradient": "tnf.compile(tnf.grad(lambda x, y: tnf.sum(f(x, y))), x, x)",
+    "symbolic extent": "tnf.compile(tnf.sum, tnf.TensorSpec(('n',), 'float64'))",
+    "loop": "tnf.compile(lambda x, y: tnf.scan(lambda c, _: (f(c, y), c), x, length=5), x, x)",
+    "jitted": "tnf.jit(f).lower(x, x)",
+    "einsum": "tnf.compile(lambda x, y: tnf.einsum('ij,jk,kl->il', x, y, x), x, x)",
+    "linalg": "tnf.compile(tnf.grad(lambda x: tnf.sum(tnf.linalg.solve(x, x))), x)",
+    "decomposition": "tnf.compile(lambda x: tuple(tnf.linalg.eigh(x)), x)",
+    "fft": "tnf.compile(tnf.fft.fft, x)",
+    "random": "tnf.compile(lambda key: tnf.random.normal(key, (3,)), tnf.TensorSpec((2,), 'uint32'))",
+    "nn": "tnf.compile(lambda x: tnf.nn.softmax(tnf.nn.relu(x)), x)",
+    "special": "tnf.compile(tnf.special.gammaln, x)",
+    "batched": "tnf.compile(tnf.vmap(f), *2 * [tnf.TensorSpec((2, 3, 3), 'float64')])",
+}
+
+
+def loaded(code: str, packages: Iterable[str]) -> list[str]:
+    """Run code in a new process; return its modules of these packages."""
+    shown = (
+        f"import sys\nimport tenferro as tnf\n{code}\n"
+        f"names = {tuple(packages)!r}\n"
+        "print(*[m for m in sys.modules if any(m == n or m.startswith(n + '.') for n in names)])"
+    )
+    run = subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    return run.stdout.split("\n")[-2].split()
+
+
+def test_the_package_loads_neither_jax_nor_what_few_calls_need() -> None:
+    heavy = ("jax", "jaxlib", "scipy", "llvmlite", "opt_einsum", "threadpoolctl", "tenferro.exec")
+    assert loaded("", (*heavy, "importlib.metadata", "email", "html", "zipfile")) == []
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_tracing_and_compiling_load_no_executor(program: str) -> None:
+    code = (
+        f"{TRACED}\nprogram = {program}\nstr(program), program.lowering_view(), program.input_specs"
+    )
+    assert loaded(code, ["tenferro.exec"]) == []
+
+
+def test_running_loads_the_executor() -> None:
+    assert "tenferro.exec.executor" in loaded("tnf.sin(1.0)", ["tenferro.exec"])
