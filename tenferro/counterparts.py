@@ -5,7 +5,6 @@ A counterpart is an expression, or advice; a name in it that begins with `tnf.`,
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 import sys
@@ -230,6 +229,8 @@ def missing_name(shown: str, name: str) -> str:
     for table in tables:
         if name in table:
             return _said(table[name])
+    import difflib  # because few names are missing
+
     close = difflib.get_close_matches(name, _namespaces().get(shown, ()), cutoff=0.75)
     return f"did you mean {' or '.join(f'{shown}.{match}' for match in close)}?" if close else ""
 

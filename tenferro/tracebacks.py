@@ -18,7 +18,6 @@ from types import CodeType, FunctionType, TracebackType
 from typing import Any, TypeVar, cast
 
 import numpy as np
-import optree
 
 from tenferro.errors import AxisError, TenferroError, shows_internal_frames
 
@@ -38,7 +37,7 @@ INTERNAL = tuple(
 _GENERATED = "<tenferro"
 """How the file names of generated code begin."""
 
-_SITE = os.path.dirname(os.path.dirname(os.path.abspath(optree.__file__)))
+_SITE = os.path.dirname(os.path.dirname(os.path.abspath(np.__file__)))
 _LIBRARIES = (
     *[str(module.__file__) for module in (contextlib, functools, threading)],
     os.path.join(os.path.dirname(threading.__file__), "concurrent") + os.sep,

@@ -11,7 +11,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from tenferro.ad.extension_rule import ExtensionAdRule, ExtensionRuleSet, RuleBuilder
-from tenferro.blas import one_blas_thread
 from tenferro.counterparts import open_namespace
 from tenferro.extension.application import apply
 from tenferro.extension.extension_op import ExtensionOp, check_family_id, extension_family
@@ -33,6 +32,7 @@ from tenferro.program import (
 from tenferro.rules.requirements import require
 
 if TYPE_CHECKING:
+    from tenferro.blas import one_blas_thread
     from tenferro.exec.copying import Dense
     from tenferro.exec.expansion_runtime import ExpansionRuntime
     from tenferro.extension.check import ExtensionReport, check_extension
@@ -73,6 +73,7 @@ _LATER = {
     "ExpansionRuntime": "tenferro.exec.expansion_runtime",
     "ExtensionReport": "tenferro.extension.check",
     "check_extension": "tenferro.extension.check",
+    "one_blas_thread": "tenferro.blas",
 }
 
 

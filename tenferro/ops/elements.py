@@ -6,7 +6,6 @@ gradient, a program and each unpickled copy of it share the memory.
 
 from __future__ import annotations
 
-import hashlib
 import weakref
 from typing import Any
 
@@ -30,6 +29,8 @@ class Elements(np.ndarray[Any, Any]):
 
 def digest_of(data: Any) -> bytes:
     """SHA-256 of contiguous bytes."""
+    import hashlib  # because importing it takes long, and few constants are large
+
     return hashlib.sha256(data).digest()
 
 

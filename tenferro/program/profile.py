@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from tenferro.program.drawing.page import as_frame, to_html
-from tenferro.program.tape import tapes_of
 from tenferro.table import aligned
 
 if TYPE_CHECKING:
@@ -136,6 +134,8 @@ class Profile:
         hidden = len(self.instructions) - len(slowest)
         if hidden > 0:
             lines.append(f".. and {hidden} faster ones")
+        from tenferro.program.tape import tapes_of  # because few programs are profiled
+
         for number, tape in tapes_of(self.program).items():
             lines += [
                 f"{'' if i else f'loop {number}: '}{line}" for i, line in enumerate(tape.lines())
@@ -160,9 +160,13 @@ class Profile:
 
     def to_html(self) -> str:
         """The page of the program as it ran, with times, and memory over time below."""
+        from tenferro.program.drawing.page import to_html  # because few programs are drawn
+
         return to_html(self.program, self.instructions)
 
     def _repr_html_(self) -> str:
+        from tenferro.program.drawing.page import as_frame  # because few programs are drawn
+
         return as_frame(self.to_html(), 680)
 
 
