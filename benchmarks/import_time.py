@@ -1,30 +1,46 @@
-"""Import time of tenferro over NumPy's, the least of nine runs each: `python benchmarks/import_time.py`."""
+"""Times of processes that import tenferro, over those that import NumPy and SciPy's linear algebra.
+
+`python benchmarks/import_time.py`: processes alternate, and each figure is the median of the ratios of pairs.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from statistics import median
 
-RUNS = 9
+PAIRS = 21
+PEER = "import numpy, scipy.linalg"
+TRACED = (
+    "import tenferro as tnf; p = tnf.compile(lambda x: tnf.exp(x), tnf.TensorSpec((3,), 'float64'))"
+)
+STATEMENTS = {
+    "import": "import tenferro",
+    "import and trace": TRACED,
+    "import, trace and run": f"import numpy; {TRACED}; p.run(numpy.ones(3))",
+}
 
 
-def seconds(module: str) -> float:
-    """The least time to import a module in a fresh process, bytecode cached."""
-    code = f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
+def seconds(statements: str) -> float:
+    """Return the time that statements take in a new process, bytecode cached."""
+    code = f"import time; t = time.perf_counter(); {statements}; print(time.perf_counter() - t)"
     env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    times = [
-        float(
-            subprocess.run(
-                [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env
-            ).stdout
-        )
-        for _ in range(RUNS)
-    ]
-    return min(times)
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env
+    )
+    return float(run.stdout)
+
+
+def main() -> None:
+    """Print a line for each of the statements."""
+    for name, statements in STATEMENTS.items():
+        seconds(PEER), seconds(statements)  # so that bytecode is written
+        pairs = [(seconds(PEER), seconds(statements)) for _ in range(PAIRS)]
+        peer, ours = (median(times) for times in zip(*pairs, strict=True))
+        ratio = median([mine / theirs for theirs, mine in pairs])
+        print(f"{name}: {1e3 * ours:.0f} ms, {ratio:.2f} times {1e3 * peer:.0f} ms of {PEER!r}")
 
 
 if __name__ == "__main__":
-    base = seconds("numpy")
-    ours = seconds("tenferro")
-    print(f"numpy {base:.3f} s, tenferro {ours:.3f} s: {ours / base:.2f} times")
+    main()
