@@ -8,6 +8,8 @@ from collections.abc import Iterable
 
 import pytest
 
+from tenferro.exec.llvm import is_installed
+
 TRACED = """
 def f(x, y):
     z = tnf.sin(x) @ y + tnf.mean(x) * 2.0
@@ -61,5 +63,32 @@ def test_tracing_and_compiling_load_no_executor(program: str) -> None:
     assert loaded(code, ["tenferro.exec"]) == []
 
 
-def test_running_loads_the_executor() -> None:
-    assert "tenferro.exec.executor" in loaded("tnf.sin(1.0)", ["tenferro.exec"])
+INTERPRETED = {
+    "array": "tnf.sin(1.0)",
+    "program": f"{TRACED}\ntnf.compile(f, x, x).run(np.ones((3, 3)), np.eye(3))",
+    "gradient": "tnf.grad(lambda x: tnf.sum(tnf.exp(x) * x))(np.ones(3))",
+    "jitted": "tnf.jit(lambda x: x @ x + 1.0)(np.eye(3))",
+    "copy": "tnf.compile(lambda x: x.T + 0.0, np.ones((64, 64))).run(np.ones((64, 64)))",
+    "convolution": "tnf.lax.conv(np.ones((1, 1, 4)), np.ones((1, 1, 2)), (1,), 'VALID')",
+    "conditional": "tnf.jit(lambda x: tnf.cond(x > 0, tnf.sin, tnf.cos, x))(1.0)",
+    "einsum": "tnf.einsum('ij,jk->ik', np.eye(3), np.eye(3))",
+    "linalg": "tnf.linalg.solve(np.eye(3), np.ones(3))",
+    "cleared": "tnf.sin(1.0)\ntnf.default_executor().cache_clear()",
+}
+COMPILED = {
+    "loop": "tnf.fori_loop(0, 1000, lambda i, y: tnf.sin(y) + i, 0.0)",
+    "second run": "f = tnf.jit(lambda x: x + 1.0)\nf(1.0), f(2.0)",
+}
+
+
+@pytest.mark.parametrize("code", INTERPRETED.values(), ids=INTERPRETED)
+def test_what_is_interpreted_loads_the_executor_and_no_compiler(code: str) -> None:
+    modules = loaded(f"import numpy as np\n{code}", ["tenferro.exec", "llvmlite.binding"])
+    assert "tenferro.exec.executor" in modules
+    assert [name for name in modules if "llvm" in name] == ["tenferro.exec.llvm"]
+
+
+@pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
+@pytest.mark.parametrize("code", COMPILED.values(), ids=COMPILED)
+def test_what_may_be_compiled_loads_the_compiler(code: str) -> None:
+    assert "tenferro.exec.llvm.straight" in loaded(code, ["tenferro.exec.llvm"])

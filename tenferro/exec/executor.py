@@ -18,18 +18,17 @@ from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
 from tenferro.exec.attempts import CompileLog, CompileStats
 from tenferro.exec.backend import NUMPY, Backend
 from tenferro.exec.claims import own
+from tenferro.exec.compiler import LateTurner, LoopCompiler
 from tenferro.exec.copying import Dense
 from tenferro.exec.expansion_runtime import ExpansionRuntime
 from tenferro.exec.extensions import ExtensionRegistry, ExtensionRuntime
 from tenferro.exec.finite import finite_or_raise
 from tenferro.exec.interpreter import failure, interpret, results_of
 from tenferro.exec.latest import Compiled, Latest
-from tenferro.exec.llvm.link import OLDEST, is_installed
-from tenferro.exec.llvm.listing import llvm_of
-from tenferro.exec.llvm.loop import LoopCompiler
+from tenferro.exec.llvm import OLDEST, is_installed
 from tenferro.exec.plan import Binder, Pass, planning
 from tenferro.exec.plan.finish import finish
-from tenferro.exec.plan.straight import Straightener
+from tenferro.exec.plan.later import LateStraightener
 from tenferro.exec.printer import source_of
 from tenferro.exec.replay import replay
 from tenferro.exec.runner import Runner
@@ -151,7 +150,7 @@ class GraphExecutor:
             self.extensions.register(runtime)
         self.workers = Workers(threads)
         self.memory = Pool(memory_bytes)
-        turner = self.compiler.turner if self.compiler else None
+        turner = LateTurner(self.compiler) if self.compiler else None
         as_array = np.asarray if backend is NUMPY else lambda y: y
         resources = Resources(self.workers, self.memory, as_array, turner, log)
         # For runtimes of extensions, which find the executor as the owner of their caches.
@@ -166,7 +165,7 @@ class GraphExecutor:
             resources=resources,
             prints=segmented and backend is NUMPY,
             compiler=self.compiler,
-            later=Straightener(self.compiler) if self.compiler and segmented else None,
+            later=LateStraightener(self.compiler) if self.compiler and segmented else None,
         )
         self._compiled: BoundedCache[Compiled] = BoundedCache(
             cache_size, cache_bytes, attrgetter("schedule.constant_bytes")
@@ -340,6 +339,8 @@ class GraphExecutor:
                 raise InvalidConfigError(
                     f'source: of "llvm", or Python without a name, got {specs[0]!r}'
                 )
+            from tenferro.exec.llvm.listing import llvm_of  # because few programs are listed
+
             return llvm_of(self.compile(program, *specs[1:]))
         return source_of(self.compile(program, *specs))
 

@@ -19,6 +19,7 @@ from tenferro.compile_cache import CompileCache
 from tenferro.dims import GuardLog
 from tenferro.door import apply, apply_one
 from tenferro.exec import executor as native
+from tenferro.exec import llvm
 from tenferro.exec.llvm import link, python_calls
 from tenferro.exec.llvm import loop as compiled_loops
 from tenferro.exec.llvm.control import COMPILED
@@ -419,11 +420,11 @@ def test_without_llvmlite(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_older_versions_of_llvmlite_are_as_none(
     version: str, is_enough: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link, "version", {"llvmlite": version}.__getitem__)
-    monkeypatch.setattr(link, "installed_version", link.installed_version.__wrapped__)
-    assert link.is_installed() == is_enough
-    monkeypatch.setattr(link, "find_spec", lambda _: None)
-    assert not link.is_installed()
+    monkeypatch.setattr("llvmlite.__version__", version)
+    monkeypatch.setattr(llvm, "installed_version", llvm.installed_version.__wrapped__)
+    assert llvm.is_installed() == is_enough
+    monkeypatch.setitem(sys.modules, "llvmlite", None)
+    assert not llvm.is_installed()
 
 
 def test_check_finite_interprets() -> None:

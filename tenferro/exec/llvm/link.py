@@ -9,20 +9,18 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
-import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
-from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
+from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any, Protocol
 
 from tenferro.compile_cache import CompileCache
 from tenferro.exec.attempts import CompileLog, NotCompiledError
-from tenferro.exec.llvm import array_function, blas, gamma, python_calls
+from tenferro.exec.llvm import array_function, blas, gamma, is_installed, python_calls
 from tenferro.exec.llvm.code import LATE, Code
 from tenferro.exec.llvm.first_call import UNOPTIMISED, Work, for_first_call, passes, without_passes
 from tenferro.exits import until_compiled
@@ -42,31 +40,12 @@ __all__ = [
 ]
 
 
-OLDEST = 0, 45
-"""Version of llvmlite, whose LLVM is the first one there that reads pointers without types."""
 VERSION = 3
 """Of how texts become machine code: options and passes."""
 UNKNOWN = b"__truncdfhf2", b"__truncsfhf2", b"__extendhfsf2"
 """Functions of compilers' libraries, which are not there when code is linked in memory."""
 SCIPYS = (blas, gamma)
 """Modules that call SciPy, which is imported for the first text with their prefix."""
-
-
-@cache
-def installed_version() -> tuple[int, int]:
-    """Of llvmlite; zeros where it is not there."""
-    if find_spec("llvmlite") is None:
-        return 0, 0
-    try:
-        numbers = re.match(r"(\d+)\.(\d+)", version("llvmlite"))
-    except PackageNotFoundError:  # because a folder of that name is no package
-        return 0, 0
-    return (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
-
-
-def is_installed() -> bool:
-    """Whether llvmlite is there, and no older than texts need."""
-    return installed_version() >= OLDEST
 
 
 class _Setup:

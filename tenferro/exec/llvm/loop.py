@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from tenferro.blas import SCIPYS
-from tenferro.compile_cache import CompileCache
 from tenferro.dims import GuardLog
 from tenferro.errors import TenferroError
-from tenferro.exec.attempts import CompileLog, NotCompiledError
+from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import blas, python_calls
 from tenferro.exec.llvm.control import COMPILED, Emitter
 from tenferro.exec.llvm.fallback import Fallback, Interpreted
@@ -27,7 +26,6 @@ from tenferro.exec.llvm.python_calls import UNFINISHED, WHOLE
 from tenferro.exec.llvm.strip_loop import StripLoop
 from tenferro.exec.llvm.strips import Prepare, strips_of
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
-from tenferro.exec.llvm.turned_copy import TurnedCopies
 from tenferro.exec.runtime.threads import Ahead
 from tenferro.graph import Instruction
 from tenferro.ops.contraction import Convolution, DotGeneral
@@ -38,7 +36,7 @@ from tenferro.ops.reduction import Sort, TopK
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
 
-__all__ = ["CompiledLoop", "LoopCompiler"]
+__all__ = ["CompiledLoop", "compiled_loop", "require_gain"]
 
 LOOP, LOOP_OF_STRIPS = "loop", "loop of strips"
 """Names of attempts."""
@@ -139,80 +137,54 @@ def _once_each(prepare: Prepare) -> Prepare:
     return prepared
 
 
-class LoopCompiler:
-    """Compiles loops, and keeps the functions.
+def compiled_loop(
+    op: Scan | While,
+    inputs: Sequence[TensorSpec],
+    prepare: Prepare,
+    kernels: Kernels,
+    linker: Linker,
+    interpreted: Interpreted,
+) -> CompiledLoop | StripLoop:
+    """Return the loop as a function of its operands, in strips where these do not depend on each other.
+
+    Args:
+        prepare: what bodies go through first: the executor's passes.
+        kernels: of the executor, for what is not compiled.
+        interpreted: gives the interpreter's loop, which runs where LLVM fails.
+
+    Raises:
+        NotCompiledError: what cannot be compiled.
+    """
+    log, prepare = linker.log, _once_each(prepare)
+    if isinstance(op, Scan):
+        with suppress(NotCompiledError), log.attempt(LOOP_OF_STRIPS):
+            strips = strips_of(op, inputs, prepare)
+            if strips is not None:
+                return StripLoop(strips, inputs, prepare, kernels, linker, interpreted)
+    with log.attempt(LOOP):
+        return CompiledLoop(op, inputs, prepare, kernels, linker, interpreted)
+
+
+def require_gain(op: Scan | While, kernels: Kernels, always: bool) -> None:
+    """Refuse a loop that cannot be compiled, or for which it does not pay.
 
     Args:
         always: compile loops of few iterations too, for which it does not pay.
-        cache: machine code of earlier processes, on disk.
-        log: the record of attempts.
+
+    Raises:
+        NotCompiledError: it is refused.
     """
-
-    def __init__(
-        self,
-        always: bool = False,
-        cache: CompileCache | None = None,
-        log: CompileLog | None = None,
-    ) -> None:
-        self.linker = Linker(cache=cache, log=log)
-        self.always = always
-        self.turner = TurnedCopies(self.linker, 1) if always else TurnedCopies(self.linker)
-
-    def loop(
-        self,
-        op: Scan | While,
-        inputs: Sequence[TensorSpec],
-        prepare: Prepare,
-        kernels: Kernels,
-        interpreted: Interpreted,
-    ) -> CompiledLoop | StripLoop:
-        """The loop as a function of its operands, in strips where these do not depend on each other.
-
-        Args:
-            prepare: what bodies go through first: the executor's passes.
-            kernels: of the executor, for what is not compiled.
-            interpreted: gives the interpreter's loop, which runs where LLVM fails.
-
-        Raises:
-            NotCompiledError: what cannot be compiled, or does not pay.
-        """
-        log = self.linker.log
-        with log.attempt(LOOP):
-            self._require_gain(op, kernels)
-        prepare = _once_each(prepare)
-        if isinstance(op, Scan):
-            with suppress(NotCompiledError), log.attempt(LOOP_OF_STRIPS):
-                strips = strips_of(op, inputs, prepare)
-                if strips is not None:
-                    return StripLoop(strips, inputs, prepare, kernels, self.linker, interpreted)
-        with log.attempt(LOOP):
-            return CompiledLoop(op, inputs, prepare, kernels, self.linker, interpreted)
-
-    def pays(self, op: Scan | While, kernels: Kernels) -> bool:
-        """Whether the loop is worth compiling, by its estimated cost."""
-        with suppress(NotCompiledError), self.linker.log.attempt("estimate of a loop"):
-            self._require_gain(op, kernels)
-            return True
-        return False
-
-    def _require_gain(self, op: Scan | While, kernels: Kernels) -> None:
-        """Refuse a loop that cannot be compiled, or for which it does not pay."""
-        if op.has_effects:
-            raise NotCompiledError(f"{op.name}: effects are not compiled")
-        if self.always:
-            return
-        _require_few_calls(op, kernels)
-        if isinstance(op, Scan) and isinstance(op.length, int):
-            cost = op.length * cost_of(op.body.program)
-            if cost < WORTH:
-                raise NotCompiledError(
-                    f"{op.length} turns of {cost / max(op.length, 1):.0f} us do not pay"
-                )
-
-    def cache_clear(self) -> None:
-        """Forget every function that no schedule holds."""
-        self.linker.cache_clear()
-        self.turner.cache_clear()
+    if op.has_effects:
+        raise NotCompiledError(f"{op.name}: effects are not compiled")
+    if always:
+        return
+    _require_few_calls(op, kernels)
+    if isinstance(op, Scan) and isinstance(op.length, int):
+        cost = op.length * cost_of(op.body.program)
+        if cost < WORTH:
+            raise NotCompiledError(
+                f"{op.length} turns of {cost / max(op.length, 1):.0f} us do not pay"
+            )
 
 
 class CompiledLoop:

@@ -14,7 +14,7 @@ from typing import Any
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm.code import Code, Index
 from tenferro.exec.llvm.link import Linked, Linker, OfPointers, Processor
-from tenferro.exec.runtime.turn import LINE, Turn, TurnedRows
+from tenferro.exec.runtime.turn import LINE, WORTH, Turn, TurnedRows
 from tenferro.program import BoundedCache, CacheStats
 
 __all__ = ["TurnedCopies", "text_of"]
@@ -29,8 +29,6 @@ TASKS = 64
 """At least, where there is so much to do, so that threads share them."""
 TEXTS = 64
 """Kept for one compiler."""
-WORTH = 1 << 25
-"""Bytes that NumPy copies in the time that it takes to compile a function."""
 NARROWEST = 4
 """Float64 of the vectors that are worth it."""
 

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Literal
 
+from tenferro.exec.compiler import LoopCompiler
 from tenferro.exec.extensions import ExtensionRegistry
-from tenferro.exec.llvm.loop import LoopCompiler
 from tenferro.exec.plan import finish, fold, group, place, turns
 from tenferro.exec.plan.bind import Binder, Pass, PlanStep
 from tenferro.exec.plan.machine import compile_groups

@@ -11,11 +11,9 @@ from typing import Any
 from tenferro.errors import TenferroError
 from tenferro.exec.attempts import NotCompiledError, user_code
 from tenferro.exec.backend import NUMPY, Backend
+from tenferro.exec.compiler import LoopCompiler
 from tenferro.exec.extensions import ExtensionRegistry
 from tenferro.exec.kernels import bound
-from tenferro.exec.llvm.control import row_of_program
-from tenferro.exec.llvm.loop import LoopCompiler
-from tenferro.exec.llvm.routines import row_of
 from tenferro.exec.plan.machine import FEWEST_IN_LOOPS, with_compiled_sums
 from tenferro.exec.runner import Runner
 from tenferro.exec.runtime.resources import CALLER, Resources
@@ -176,6 +174,10 @@ class Binder:
         """How an extension's runtime has its op compiled, if it does."""
         if not isinstance(op, Extension) or self.backend is not NUMPY:
             return None
+        # because only what compiles a loop asks
+        from tenferro.exec.llvm.control import row_of_program
+        from tenferro.exec.llvm.routines import row_of
+
         with user_code():
             runtime = self.extensions.runtime_of(op)
             routine = runtime.compiled_routine(op.op)

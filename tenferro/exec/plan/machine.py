@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tenferro.exec.attempts import NotCompiledError
+from tenferro.exec.compiler import LoopCompiler
 from tenferro.exec.kernels.convolution import Convolved
-from tenferro.exec.llvm.group import CompiledGroup
-from tenferro.exec.llvm.link import Linker
-from tenferro.exec.llvm.loop import CompiledLoop, LoopCompiler
-from tenferro.exec.llvm.sums_of_products import CompiledSums
 from tenferro.exec.schedule import ExecInstruction, ExecProgram, Tiles
 from tenferro.exec.tiles import TilesFunction, cost_of
+from tenferro.ops.control import Scan, While
 from tenferro.ops.reduction import Reduction
+
+if TYPE_CHECKING:
+    from tenferro.exec.llvm.link import Linker
 
 __all__ = ["FEWEST_IN_LOOPS", "by_machine", "compile_groups", "with_compiled_sums"]
 
@@ -44,15 +45,24 @@ def compile_groups(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
             step = step._replace(function=function)
         if isinstance(step.op, Tiles):
             try:
-                with compiler.linker.log.attempt("fused group"):
+                with compiler.log.attempt("fused group"):
                     step = _compiled(step, program, compiler)
             except NotCompiledError as error:
                 step = step._replace(note=f"interpreted: {str(error).partition(chr(10))[0]}")
         steps.append(step)
-    loops = [step.function for step in steps if isinstance(step.function, CompiledLoop)]
+    _let_follow([step.function for step in steps if isinstance(step.op, Scan | While)])
+    return replace(program, instructions=tuple(steps))
+
+
+def _let_follow(functions: Sequence[Callable[..., Any]]) -> None:
+    """Tell each compiled loop which one follows it."""
+    if not functions:
+        return
+    from tenferro.exec.llvm.loop import CompiledLoop  # because not all programs have loops
+
+    loops = [function for function in functions if isinstance(function, CompiledLoop)]
     for loop, following in pairwise(loops):
         loop.following = following
-    return replace(program, instructions=tuple(steps))
 
 
 def with_compiled_sums(
@@ -61,6 +71,8 @@ def with_compiled_sums(
     """A convolution with compiled sums of so many multiplications and more; any other function as it is."""
     if not isinstance(function, Convolved):
         return function
+    from tenferro.exec.llvm.sums_of_products import CompiledSums  # because few convolve
+
     return function.by(CompiledSums(compiler.linker, 1 if compiler.always else fewest))
 
 
@@ -82,6 +94,8 @@ def by_machine(step: ExecInstruction, program: ExecProgram, linker: Linker) -> E
     Raises:
         NotCompiledError: an op that is not compiled.
     """
+    from tenferro.exec.llvm.group import CompiledGroup  # because large groups alone are compiled
+
     assert isinstance(step.op, Tiles)
     function = TilesFunction(step.op, program.resources, CompiledGroup(step, program.types, linker))
     return step._replace(kernel=function, function=function)

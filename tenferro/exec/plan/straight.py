@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 from tenferro.exec.attempts import NotCompiledError
+from tenferro.exec.compiler import LoopCompiler
 from tenferro.exec.llvm.link import Linker
-from tenferro.exec.llvm.loop import LoopCompiler
 from tenferro.exec.llvm.straight import VIEWS, StraightFunction, Text
 from tenferro.exec.plan.late_groups import late_groups, with_compiled
 from tenferro.exec.plan.lines import Compilable, Line, lines_of, runs_until_paid
@@ -33,7 +33,7 @@ class Straightener:
 
     def __init__(self, compiler: LoopCompiler) -> None:
         self.linker, self.always = compiler.linker, compiler.always
-        self.log = compiler.linker.log
+        self.log = compiler.log
 
     def after(self, program: ExecProgram, inputs: Sequence[Any] = ()) -> int:
         """Return the number of runs before blocks and groups are compiled; 0 without any."""

@@ -15,10 +15,12 @@ import numpy as np
 
 from tenferro.types import TensorSpec
 
-__all__ = ["LINE", "Turn", "TurnedRows", "Turner", "turn_of", "turned_rows"]
+__all__ = ["LINE", "WORTH", "Turn", "TurnedRows", "Turner", "turn_of", "turned_rows"]
 
 LINE = 64
 """Bytes that go to memory at once."""
+WORTH = 1 << 25
+"""Bytes that NumPy copies in the time that it takes to compile the function of a turn."""
 ITEMSIZES = (1, 2, 4, 8, 16, 32, 64)
 """Bytes of elements of which registers hold several, or that are a line by themselves."""
 FEWEST = 4

@@ -1,0 +1,120 @@
+"""`LoopCompiler`: machine code of one executor. LLVM's texts are written by `tenferro.exec.llvm`, which is imported when
+something is first to be compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from tenferro.exec.attempts import CompileLog, NotCompiledError
+from tenferro.exec.runtime.turn import WORTH, Turn, TurnedRows
+from tenferro.ops.control import Scan, While
+from tenferro.types import TensorSpec
+
+if TYPE_CHECKING:
+    from tenferro.compile_cache import CompileCache
+    from tenferro.exec.llvm.fallback import Interpreted
+    from tenferro.exec.llvm.host import Kernels
+    from tenferro.exec.llvm.link import Linker
+    from tenferro.exec.llvm.loop import CompiledLoop
+    from tenferro.exec.llvm.strip_loop import StripLoop
+    from tenferro.exec.llvm.strips import Prepare
+    from tenferro.exec.llvm.turned_copy import TurnedCopies
+
+__all__ = ["LateTurner", "LoopCompiler"]
+
+
+class LoopCompiler:
+    """Compiles loops, and keeps the functions.
+
+    Args:
+        always: compile loops of few turns too, for which it does not pay.
+        cache: machine code of earlier processes, on disk.
+        log: the record of attempts.
+    """
+
+    def __init__(
+        self,
+        always: bool = False,
+        cache: CompileCache | None = None,
+        log: CompileLog | None = None,
+    ) -> None:
+        self.always = always
+        self.log = CompileLog() if log is None else log
+        self._cache = cache
+
+    @cached_property
+    def linker(self) -> Linker:
+        """The functions that have been linked."""
+        from tenferro.exec.llvm.link import Linker  # because most processes compile nothing
+
+        return Linker(cache=self._cache, log=self.log)
+
+    @cached_property
+    def turner(self) -> TurnedCopies:
+        """The functions of copies into another order of axes."""
+        from tenferro.exec.llvm.turned_copy import TurnedCopies  # because few copies are worth it
+
+        return TurnedCopies(self.linker, 1 if self.always else WORTH)
+
+    def loop(
+        self,
+        op: Scan | While,
+        inputs: Sequence[TensorSpec],
+        prepare: Prepare,
+        kernels: Kernels,
+        interpreted: Interpreted,
+    ) -> CompiledLoop | StripLoop:
+        """The loop as a function of its operands; see `compiled_loop`.
+
+        Raises:
+            NotCompiledError: what cannot be compiled, or does not pay.
+        """
+        from tenferro.exec.llvm.loop import (  # because not all have loops
+            compiled_loop,
+            require_gain,
+        )
+
+        with self.log.attempt("loop"):
+            require_gain(op, kernels, self.always)
+        return compiled_loop(op, inputs, prepare, kernels, self.linker, interpreted)
+
+    def pays(self, op: Scan | While, kernels: Kernels) -> bool:
+        """Whether the loop is worth compiling, by its estimated cost."""
+        from tenferro.exec.llvm.loop import require_gain  # because not all have loops
+
+        with suppress(NotCompiledError), self.log.attempt("estimate of a loop"):
+            require_gain(op, kernels, self.always)
+            return True
+        return False
+
+    def cache_clear(self) -> None:
+        """Forget every function that no schedule holds."""
+        for name in ("linker", "turner"):
+            if name in self.__dict__:  # or nothing was compiled
+                getattr(self, name).cache_clear()
+
+
+class LateTurner:
+    """The turned copies of a compiler, which are written when as much has been copied as is worth compiling one.
+
+    Attributes:
+        worth: bytes that a turn has moved by then.
+    """
+
+    def __init__(self, compiler: LoopCompiler) -> None:
+        self._compiler = compiler
+        self.worth = 1 if compiler.always else WORTH
+
+    def function(self, turn: Turn) -> tuple[Callable[..., Any], int] | None:
+        """The function of a turn, and the number of its tasks; see `TurnedCopies.function`."""
+        return self._compiler.turner.function(turn)
+
+    def by_rows(
+        self, rows: TurnedRows, code: Callable[..., Any], operands: int, results: int
+    ) -> Callable[..., Any] | None:
+        """The function that computes rows and turns them; see `TurnedCopies.by_rows`."""
+        return self._compiler.turner.by_rows(rows, code, operands, results)
