@@ -21,7 +21,7 @@ def installed_version() -> tuple[int, int]:
         import llvmlite  # because it is an extra; what loads LLVM is its `binding`
     except ImportError:
         return 0, 0
-    numbers = re.match(r"(\d+)\.(\d+)", llvmlite.__version__)
+    numbers = re.match(r"(\d+)\.(\d+)", getattr(llvmlite, "__version__", ""))
     return (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
 
 
