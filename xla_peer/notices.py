@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 
 __all__ = ["NOTICES_VARIABLE", "noticed", "silenced"]
@@ -46,12 +46,14 @@ def noticed(doing: str, done: str, wanted: bool = True) -> Generator[None]:
     start, patience = time.monotonic(), PATIENCE
     timer = threading.Timer(patience, _say, [f"{doing}: {patience:.3g} s so far .."])
     timer.daemon = True
-    timer.start()
+    with suppress(RuntimeError):  # because limits may refuse a thread
+        timer.start()
     try:
         yield
     finally:
         timer.cancel()
-    timer.join()
+    if timer.ident is not None:
+        timer.join()
     seconds = time.monotonic() - start
     if seconds > patience:
         _say(f"{done} in {seconds:.1f} s")

@@ -8,9 +8,11 @@ import sys
 import threading
 import time
 
+import numpy as np
 import pytest
 
-from tenferro.exec.runtime.threads import Workers
+import tenferro as tnf
+from tenferro.exec.runtime.threads import Ahead, Workers
 
 
 def test_all_parts_are_done_and_the_first_error_is_raised() -> None:
@@ -195,3 +197,114 @@ def test_one_number_is_dealt_to_the_caller() -> None:
 def test_as_many_threads_as_the_process_may_use() -> None:
     assert Workers(None).count == len(os.sched_getaffinity(0))
     assert Workers(7).count == 7
+
+
+def without_threads(monkeypatch: pytest.MonkeyPatch, first: int) -> list[str]:
+    """Refuse threads from the numbered one on; return the names of those that were asked for."""
+    names: list[str] = []
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        names.append(thread.name)
+        if len(names) > first:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    return names
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_the_caller_works_with_the_threads_that_can_be_started(
+    monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    names = without_threads(monkeypatch, count)
+    workers = Workers(4)
+    members = {threading.current_thread().name, *[f"tenferro_{n}" for n in range(1, count + 1)]}
+    for _ in range(3):
+        done: list[tuple[int, int]] = []
+        callers: set[str] = set()
+
+        def work(start: int, stop: int) -> None:
+            done.append((start, stop))
+            callers.add(threading.current_thread().name)
+
+        workers.share(work, 12, 2)
+        assert sorted(done) == PARTS_OF_TWELVE[count]
+        assert callers <= members
+        numbers: list[int] = []
+        workers.deal(numbers.append, 9)
+        assert sorted(numbers) == list(range(9))
+        with pytest.raises(ZeroDivisionError):
+            workers.share(lambda start, _: 1 // start, 12, 2)
+    assert names == [f"tenferro_{n}" for n in range(1, count + 2)]  # because it asks once
+
+
+PARTS_OF_TWELVE = {
+    0: [(0, 12)],
+    1: [(0, 6), (6, 12)],
+    2: [(0, 4), (4, 8), (8, 12)],
+}
+
+
+def test_what_is_computed_ahead_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_threads(monkeypatch, 0)
+    callers: list[threading.Thread] = []
+    ahead = Ahead(lambda: callers.append(threading.current_thread()))
+    assert callers == [threading.current_thread()]
+    assert ahead.is_there()
+    assert ahead.value() is None
+    Ahead.wait_for_all()
+    failed = Ahead(lambda: 1 // 0)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            failed.value()
+
+
+def test_an_interruption_of_what_the_caller_computes_ahead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is the caller's at once, not that of whoever wants the value."""
+    without_threads(monkeypatch, 0)
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Ahead(interrupted)
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_programs_give_the_same_results_without_threads(
+    monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    rng = np.random.default_rng(1)
+    x, kernel = rng.normal(size=(1500, 1500)), rng.normal(size=(5, 5))
+
+    def sums(x: tnf.TracedTensor) -> object:
+        return tnf.sum(tnf.exp(x) * 2 + x), tnf.sum(tnf.exp(-x), axis=0), tnf.exp(tnf.sin(x)).T + x
+
+    def loops(x: tnf.TracedTensor) -> object:
+        step = lambda i, c: tnf.sin(c) * 0.9 + tnf.cos(x[0, :7])
+        one = tnf.fori_loop(0, 400, step, x[0, :7])
+        carry, ys = tnf.scan(lambda c, r: (tnf.sin(c + r), tnf.cos(c)), x[1], x[:500])
+        return one, carry, ys
+
+    def products(x: tnf.TracedTensor) -> object:
+        small = tnf.lax.conv_general_dilated(
+            x[None, None, :500, :500], kernel[None, None], (1, 1), "SAME"
+        )
+        return x @ x[:, :400], tnf.sum(x[:, None, :3] * x[None, :, :3], axis=2), small
+
+    for fn in (sums, loops, products):
+        program = tnf.compile(fn, x)
+        with_threads = tnf.GraphExecutor(threads=4)
+        expected = [with_threads.run(program, x) for _ in range(3)][-1]
+        with monkeypatch.context() as patch:
+            names = without_threads(patch, count)
+            executor = tnf.GraphExecutor(threads=4)
+            for _ in range(4):
+                results = executor.run(program, x)
+                for result, value in zip(results, expected, strict=True):
+                    np.testing.assert_array_equal(result, value)
+        assert names, fn

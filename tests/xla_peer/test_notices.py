@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,18 @@ def test_a_long_compilation_says_so_while_it_runs(
     assert printed.err.startswith("tenferro: compiled loss for cpu in ")
     assert printed.err.endswith(" s\n")
     assert not printed.out
+
+
+def test_without_a_thread_the_end_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with notices.noticed("compiling", "compiled"):
+        time.sleep(0.1)
+    assert capsys.readouterr().err.startswith("tenferro: compiled in 0.1")
 
 
 def test_a_short_one_says_nothing(

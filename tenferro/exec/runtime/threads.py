@@ -14,6 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from tenferro.exec.runtime.numpy_state import numpy_state
+from tenferro.interruption import is_interruption
 
 __all__ = ["ALONE", "WORTH", "Ahead", "Workers"]
 
@@ -31,7 +32,8 @@ class Workers:
     kernel, and futures would cost it twice. The caller works with them.
 
     Args:
-        threads: how many work at once; None takes the cores that the process may use.
+        threads: how many work at once; None takes the cores that the process may use. `count` has that number, and
+            a smaller one once the system has refused to start a thread: the caller does the rest.
     """
 
     def __init__(self, threads: int | None) -> None:
@@ -49,12 +51,12 @@ class Workers:
         self, work: Callable[[int, int], None], rows: int, step: int, takes_back: bool
     ) -> None:
         tiles = -(-rows // step)
-        count = min(self.count, tiles)
-        if count <= 1:
+        tasks = self._at_work() if min(self.count, tiles) > 1 else None
+        count = min(self.count, tiles)  # of the threads that there are
+        if tasks is None or count <= 1:
             work(0, rows)
             return
         cuts = [min(rows, step * (tiles * i // count)) for i in range(count + 1)]
-        tasks = self._at_work()
         self._avoid_caller()
         ended, done = list[BaseException | None](), SimpleQueue[None]()
         first, *parts = [(work, start, stop, ended, done) for start, stop in pairwise(cuts)]
@@ -87,17 +89,18 @@ class Workers:
             if self._team is None:
                 tasks = SimpleQueue[Task | None]()
                 self._avoided = None
-                self._members = [
-                    threading.Thread(
+                self._members = []
+                for number in range(1, self.count):
+                    member = threading.Thread(
                         target=_serve, args=(tasks,), name=f"tenferro_{number}", daemon=True
                     )
-                    for number in range(1, self.count)
-                ]
-                for member in self._members:
-                    member.start()
+                    if not _is_started(member):
+                        break
+                    self._members.append(member)
+                self.count = 1 + len(self._members)
                 self._team = tasks
                 # Not at exit: whatever runs then may need them still, and nothing waits for them.
-                weakref.finalize(self, _dismiss, tasks, self.count - 1).atexit = False
+                weakref.finalize(self, _dismiss, tasks, len(self._members)).atexit = False
                 if hasattr(os, "register_at_fork"):
                     mine = weakref.ref(self)
                     os.register_at_fork(after_in_child=lambda: _abandon(mine()))
@@ -130,7 +133,11 @@ class Ahead(Generic[T]):
     """The value of a function that a thread of its own computes meanwhile.
 
     It is none of a team, whose members wait for parts of the work that the caller does. To fork waits for it: what it
-    holds, as LLVM's lock, nobody would give back in the child.
+    holds, as LLVM's lock, nobody would give back in the child. Where no thread can be started, the caller computes it
+    at once.
+
+    >>> Ahead(lambda: 6 * 7).value()
+    42
     """
 
     _all: ClassVar[weakref.WeakSet[Ahead[Any]]] = weakref.WeakSet()
@@ -141,7 +148,11 @@ class Ahead(Generic[T]):
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._compute, name="tenferro_ahead")
         self._all.add(self)
-        self._thread.start()
+        if not _is_started(self._thread):
+            self._compute()
+            error = self._error
+            if error is not None and (not isinstance(error, Exception) or is_interruption(error)):
+                raise error
 
     def is_there(self) -> bool:
         """Whether nobody would wait for the value."""
@@ -149,7 +160,8 @@ class Ahead(Generic[T]):
 
     def value(self) -> T:
         """The value, once it is there; the function's error is raised here."""
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
         if self._error is not None:
             raise self._error
         return self._values[0]
@@ -171,6 +183,15 @@ class Ahead(Generic[T]):
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=Ahead.wait_for_all)
+
+
+def _is_started(thread: threading.Thread) -> bool:
+    """Start a thread; return whether the system had one to give."""
+    try:
+        thread.start()
+    except RuntimeError:  # as limits, sandboxes and browsers refuse one
+        return False
+    return True
 
 
 def _serve(tasks: SimpleQueue[Task | None]) -> None:
