@@ -1,7 +1,7 @@
 """A cache of executables on disk, so that a second process need not compile again.
 
 An entry is native code: the folder and its files belong to the user alone, and nothing is read that
-others can have written. Entries are written to a temporary file and renamed. One that is truncated, foreign,
+others can have written. Entries are written whole or not at all. One that is truncated, foreign,
 renamed or of another version is compiled again; failures to read, write or remove are counted, and never
 fatal.
 """
@@ -11,14 +11,13 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from tenferro.errors import InvalidConfigError
-from tenferro.files import replacing
+from tenferro.files import replacing, unfinished_files
 from tenferro.private_folder import make_private_folder, read_private_file
 
 __all__ = ["CACHE_VARIABLE", "CompileCache", "CompileCacheStats"]
@@ -27,8 +26,6 @@ CACHE_VARIABLE = "TENFERRO_CACHE_DIR"
 """The environment variable with the default folder."""
 MAGIC = b"tenferro-executable-2\n"
 SUFFIX = ".xla"
-STALE_SECONDS = 3600
-"""Unfinished files older than this are of processes that ended while they wrote."""
 
 
 @dataclass(frozen=True)
@@ -153,15 +150,9 @@ class CompileCache:
                         entries.append((path, about.st_mtime, about.st_size))
         return sorted(entries, key=lambda entry: entry[1])
 
-    def _sweep(self) -> None:
-        """Remove partial files of processes that ended while they wrote."""
-        with suppress(OSError):  # because it may have vanished
-            for path in self.folder.glob("*.part"):
-                if _is_stale(path):
-                    self._remove(path)
-
     def _evict(self) -> None:
-        self._sweep()
+        for path in unfinished_files(self.folder):
+            self._remove(path)
         entries = self._entries()
         total = sum(size for _, _, size in entries)
         for path, _, size in entries[:-1]:
@@ -170,12 +161,6 @@ class CompileCache:
             if self._remove(path):
                 total -= size
                 self._count("evictions")
-
-
-def _is_stale(path: Path) -> bool:
-    with suppress(OSError):  # because another process may have been first
-        return time.time() - path.lstat().st_mtime > STALE_SECONDS
-    return False
 
 
 def _digest(key: str, body: bytes) -> bytes:

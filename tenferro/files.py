@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
+import shutil
 import stat
+import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,7 +15,10 @@ from typing import Any, BinaryIO
 
 from tenferro.errors import InvalidConfigError
 
-__all__ = ["content_of", "reading", "replacing", "target_of"]
+__all__ = ["content_of", "reading", "replacing", "target_of", "unfinished_files"]
+
+STALE_SECONDS = 3600
+"""Age of an unfinished file, in seconds, from which the process that wrote it has ended."""
 
 
 @contextmanager
@@ -94,7 +100,9 @@ def replacing(path: Any, mode: int = 0o666) -> Generator[BinaryIO]:
     """A file to write to; it replaces `path` when the block ends, and is removed if the block fails.
 
     A new file has `mode` without the umask's bits; one that replaces a file has that file's mode. A symbolic
-    link stays, and the file that it names is replaced.
+    link stays, and the file that it names is replaced. Where the system has unnamed files, a process that is killed
+    leaves nothing; elsewhere it leaves a file with the suffix .part, which is removed when the same target is
+    written an hour later.
 
     Raises:
         InvalidConfigError: as `target_of`.
@@ -108,7 +116,52 @@ def replacing(path: Any, mode: int = 0o666) -> Generator[BinaryIO]:
     (b'whole', 1)
     """
     target = target_of(path)
-    beside = target.with_name(f"{target.name[:40]}.{secrets.token_hex(8)}.part")
+    for unfinished in unfinished_files(target.parent, target.name):
+        with suppress(OSError):  # because another process may be first, or the folder forbid it
+            unfinished.unlink()
+    handle = _unnamed_file(target.parent, mode)
+    with _named(target, mode) if handle is None else _unnamed(handle, target, mode) as file:
+        yield file
+
+
+def unfinished_files(folder: Path, name: str | None = None) -> list[Path]:
+    """Return the files of this user that ended processes have left in a folder, an hour ago or before.
+
+    Args:
+        name: of the target that they were to replace; None takes all targets.
+
+    >>> unfinished_files(Path(), "notes")
+    []
+    """
+    stem = ".*" if name is None else re.escape(_stem(name))
+    pattern = re.compile(rf"{stem}\.[0-9a-f]{{16}}\.part", re.DOTALL)
+    user = os.geteuid() if hasattr(os, "geteuid") else 0
+    unfinished: list[Path] = []
+    with suppress(OSError), os.scandir(folder) as entries:  # because it may not exist, or be read
+        for entry in entries:
+            if pattern.fullmatch(entry.name):
+                with suppress(OSError):  # because another process may be first
+                    about = entry.stat(follow_symlinks=False)
+                    is_old = time.time() - about.st_mtime > STALE_SECONDS
+                    if stat.S_ISREG(about.st_mode) and about.st_uid == user and is_old:
+                        unfinished.append(folder / entry.name)
+    return unfinished
+
+
+def _stem(name: str) -> str:
+    """The first characters of a target's name, so that an unfinished file's name is not too long."""
+    return name[:40]
+
+
+def _path_beside(target: Path) -> Path:
+    """A path that no other process uses, in the target's folder."""
+    return target.with_name(f"{_stem(target.name)}.{secrets.token_hex(8)}.part")
+
+
+@contextmanager
+def _named(target: Path, mode: int) -> Generator[BinaryIO]:
+    """A file beside the target, which replaces it."""
+    beside = _path_beside(target)
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     handle = os.open(beside, flags, mode)
     try:
@@ -120,6 +173,53 @@ def replacing(path: Any, mode: int = 0o666) -> Generator[BinaryIO]:
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
+
+
+def _unnamed_file(folder: Path, mode: int) -> int | None:
+    """Open a file without a name; None where the system or the folder's file system has none."""
+    if not hasattr(os, "O_TMPFILE") or os.link not in os.supports_dir_fd:
+        return None
+    try:
+        return os.open(folder, os.O_RDWR | os.O_TMPFILE, mode)
+    except OSError:  # as old kernels and some file systems say; else a named file says it too
+        return None
+
+
+@contextmanager
+def _unnamed(handle: int, target: Path, mode: int) -> Generator[BinaryIO]:
+    """The file of `handle`, which gets the target's name."""
+    try:
+        with os.fdopen(os.dup(handle), "wb") as file:
+            with suppress(FileNotFoundError):
+                os.chmod(handle, stat.S_IMODE(target.stat().st_mode))
+            yield file
+        try:
+            _name(handle, target)
+        except OSError:  # because a sandbox may forbid links, or hide /proc
+            os.lseek(handle, 0, os.SEEK_SET)
+            with _named(target, mode) as copy, os.fdopen(os.dup(handle), "rb") as file:
+                shutil.copyfileobj(file, copy)
+    finally:
+        os.close(handle)
+
+
+def _name(handle: int, target: Path) -> None:
+    """Give an unnamed file the target's name; a link replaces nothing, and renaming does."""
+    try:
+        _link(handle, target)
+    except FileExistsError:
+        beside = _path_beside(target)
+        try:
+            _link(handle, beside)
+            os.replace(beside, target)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise
+
+
+def _link(handle: int, path: Path) -> None:
+    # With src_dir_fd, which an absolute path ignores, the symbolic link of /proc is followed.
+    os.link(f"/proc/self/fd/{handle}", path, src_dir_fd=handle, follow_symlinks=True)
 
 
 def _require_regular(path: Any, mode: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import io
 import json
@@ -25,7 +26,7 @@ import xla_peer
 from tenferro import errors
 from tenferro.aligned import ALIGNMENT
 from tenferro.archives import array_in, opened_archive, write_array
-from tenferro.files import content_of, replacing
+from tenferro.files import content_of, replacing, unfinished_files
 from tenferro.ops.source import Constant
 from xla_peer.command_line.inputs import read_inputs
 from xla_peer.parity.divergence import save_reproduction
@@ -109,6 +110,159 @@ def test_a_file_that_is_replaced_keeps_its_mode(tmp_path: Path) -> None:
         file.write(b"new")
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert path.read_bytes() == b"new"
+
+
+def refuse_unnamed(monkeypatch: pytest.MonkeyPatch, number: int = errno.EOPNOTSUPP) -> None:
+    """Make the file system one without unnamed files."""
+    opened = os.open
+
+    def refuse(path: Any, flags: int, mode: int = 0o777) -> int:
+        if flags & UNNAMED == UNNAMED:
+            raise OSError(number, os.strerror(number), str(path))
+        return opened(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", refuse)
+
+
+UNNAMED = getattr(os, "O_TMPFILE", 0) or -1
+
+
+def has_unnamed_files(folder: Path) -> bool:
+    """Whether the system and the folder's file system have files without a name."""
+    try:
+        os.close(os.open(folder, os.O_RDWR | os.O_TMPFILE))
+    except (AttributeError, OSError):
+        return False
+    return True
+
+
+WRITE_HALF = """
+import sys, time
+from tenferro.files import replacing
+with replacing(sys.argv[1]) as file:
+    for _ in range(50):
+        file.write(bytes(1 << 20))
+    file.flush()
+    print("half", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_killed_process_leaves_nothing(tmp_path: Path, is_new: bool) -> None:
+    if not has_unnamed_files(tmp_path):
+        pytest.skip("no unnamed files here")
+    target = tmp_path / "target"
+    if not is_new:
+        target.write_bytes(b"old")
+    command = [sys.executable, "-c", WRITE_HALF, str(target)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"half\n"
+        assert [path.name for path in tmp_path.iterdir()] == ["target"][is_new:]
+        writer.kill()
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"old"][is_new:]
+
+
+def test_a_new_file_gets_no_other_name_before(tmp_path: Path, monkeypatch: Any) -> None:
+    if not has_unnamed_files(tmp_path):
+        pytest.skip("no unnamed files here")
+    monkeypatch.setattr(os, "replace", None)
+    with replacing(tmp_path / "new") as file:
+        file.write(b"new")
+        assert not [*tmp_path.iterdir()]
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+
+
+@pytest.mark.parametrize("refusal", ["no unnamed files", "old kernel", "no links", "other system"])
+def test_where_files_have_names_from_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: str
+) -> None:
+    def refuse(*arguments: Any, **options: Any) -> None:
+        raise PermissionError(errno.EPERM, "no links")
+
+    if refusal == "no links":
+        monkeypatch.setattr(os, "link", refuse)
+        monkeypatch.setattr(os, "supports_dir_fd", {*os.supports_dir_fd, refuse})
+    elif refusal == "other system":
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+    else:
+        refuse_unnamed(monkeypatch, errno.EISDIR if refusal == "old kernel" else errno.EOPNOTSUPP)
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.write_bytes(b"old")
+    old.chmod(0o640)
+    before = os.umask(0o027)
+    try:
+        for target in (old, new):
+            with replacing(target) as file:
+                file.write(b"written" * 100_000)
+    finally:
+        os.umask(before)
+    for target in (old, new):
+        assert target.read_bytes() == b"written" * 100_000
+        assert stat.S_IMODE(target.stat().st_mode) == 0o640
+    with pytest.raises(ZeroDivisionError), replacing(old) as file:
+        file.write(bytes(1 // 0))
+    assert sorted([path.name for path in tmp_path.iterdir()]) == ["new", "old"]
+    assert old.read_bytes() == b"written" * 100_000
+
+
+@pytest.mark.parametrize("is_unnamed", [False, True])
+def test_a_disk_that_is_full_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_unnamed: bool
+) -> None:
+    """The error is that of the last attempt, and the old file stays."""
+
+    def refuse(*arguments: Any, **options: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    if not is_unnamed:
+        refuse_unnamed(monkeypatch)
+    (tmp_path / "target").write_bytes(b"old")
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(OSError, match="No space left"), replacing(tmp_path / "target") as file:
+        file.write(b"new")
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"old"]
+
+
+def test_unfinished_files_of_a_target_are_removed_when_it_is_written(tmp_path: Path) -> None:
+    middle = "0123456789abcdef"
+    long = "n" * 100
+    gone = [f"target.{middle}.part", f"{long[:40]}.{middle}.part"]
+    kept = [
+        f"other.{middle}.part", f"atarget.{middle}.part", f"target.{middle}.part.x", "target.part",
+        f"target.{middle[:-1]}.part", f"target.{middle[:-1]}X.part", f"target.a.{middle}.part", "targetX",
+    ]  # fmt: skip
+    for name in gone + kept:
+        (tmp_path / name).write_bytes(b"half")
+        os.utime(tmp_path / name, (0, 0))
+    young, folder, link = [tmp_path / f"target.{digit * 16}.part" for digit in "abc"]
+    young.write_bytes(b"half")
+    folder.mkdir()
+    os.utime(folder, (0, 0))
+    link.symlink_to(kept[0])
+    os.utime(link, (0, 0), follow_symlinks=False)
+    for name in ("target", long):
+        with replacing(tmp_path / name) as file:
+            file.write(b"new")
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {*kept, "target", long, young.name, folder.name, link.name}
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners here")
+def test_unfinished_files_of_another_user_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unfinished = tmp_path / "target.0123456789abcdef.part"
+    unfinished.write_bytes(b"half")
+    os.utime(unfinished, (0, 0))
+    assert unfinished_files(tmp_path, "target") == unfinished_files(tmp_path) == [unfinished]
+    user = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
+    assert unfinished_files(tmp_path, "target") == []
+    with replacing(tmp_path / "target") as file:
+        file.write(b"new")
+    assert unfinished.exists()
 
 
 PROGRAM = tnf.compile(lambda x: x + np.ones(3), X)
