@@ -11,16 +11,18 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
-from tenferro.errors import InvalidConfigError
+from tenferro.errors import InvalidConfigError, UnsupportedError, UnusableCacheWarning
 from tenferro.files import replacing, unfinished_files
 from tenferro.private_folder import make_private_folder, read_private_file
 
-__all__ = ["CACHE_VARIABLE", "CompileCache", "CompileCacheStats"]
+__all__ = ["CACHE_VARIABLE", "CompileCache", "CompileCacheStats", "cache_in"]
 
 CACHE_VARIABLE = "TENFERRO_CACHE_DIR"
 """The environment variable with the default folder."""
@@ -57,12 +59,17 @@ class CompileCache:
     def __init__(self, folder: str | os.PathLike[str], max_bytes: int = 1 << 30) -> None:
         if max_bytes < 1:
             raise InvalidConfigError(f"cache_dir: the bound is at least 1 byte, got {max_bytes}")
-        self.folder = make_private_folder(folder)
+        self.folder = self._opened(folder)
         self.max_bytes = max_bytes
         self._lock = threading.Lock()
         self._counts: dict[str, int] = dict.fromkeys(
             ("hits", "misses", "rejected", "failed_writes", "failed_removals", "evictions"), 0
         )
+
+    @cached_property
+    def problem(self) -> str:
+        """The reason why the folder cannot be used; empty where it can."""
+        return ""
 
     @staticmethod
     def key(parts: Sequence[bytes]) -> str:
@@ -123,6 +130,9 @@ class CompileCache:
         with self._lock:
             return CompileCacheStats(**self._counts)
 
+    def _opened(self, folder: str | os.PathLike[str]) -> Path:
+        return make_private_folder(folder)
+
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}{SUFFIX}"
 
@@ -161,6 +171,79 @@ class CompileCache:
             if self._remove(path):
                 total -= size
                 self._count("evictions")
+
+
+def cache_in(
+    cache_dir: str | os.PathLike[str] | None, max_bytes: int = 1 << 30
+) -> CompileCache | None:
+    """Return the cache for an executor's `cache_dir`; None where it is empty.
+
+    Args:
+        cache_dir: a folder, which is checked now; None takes the one that TENFERRO_CACHE_DIR names. That is checked
+            at its first use: if it cannot be used, the process warns once, and nothing is kept.
+
+    Raises:
+        InvalidConfigError, UnsupportedError: as `CompileCache`, for a folder that is given.
+
+    >>> cache_in("") is None
+    True
+    """
+    if cache_dir is not None:
+        return CompileCache(cache_dir, max_bytes) if cache_dir else None
+    folder = os.environ.get(CACHE_VARIABLE, "")
+    return _CacheOfEnvironment(folder, max_bytes) if folder else None
+
+
+class _CacheOfEnvironment(CompileCache):
+    """The cache in the folder of the environment variable, which is checked at its first use."""
+
+    def load(self, key: str) -> bytes | None:
+        if self._is_usable():
+            return super().load(key)
+        self._count("misses")
+        return None
+
+    def store(self, key: str, executable: bytes) -> None:
+        if self._is_usable():
+            super().store(key, executable)
+        else:
+            self.count_failed_write()
+
+    @cached_property
+    def problem(self) -> str:
+        try:
+            self.folder = make_private_folder(self.folder)
+        except (InvalidConfigError, UnsupportedError) as error:
+            return str(error)
+        return ""
+
+    def _opened(self, folder: str | os.PathLike[str]) -> Path:
+        return Path(folder)
+
+    def _entries(self) -> list[tuple[Path, float, int]]:
+        return [] if self.problem else super()._entries()
+
+    def _is_usable(self) -> bool:
+        if self.problem:
+            _warn_once(self.problem)
+        return not self.problem
+
+
+class _Warned:
+    """Whether this process has warned of a folder that cannot be used."""
+
+    is_done = False
+
+
+def _warn_once(problem: str) -> None:
+    if _Warned.is_done:
+        return
+    _Warned.is_done = True
+    warnings.warn(
+        f"{CACHE_VARIABLE} is not used, so that every process compiles anew: {problem}",
+        UnusableCacheWarning,
+        stacklevel=2,
+    )
 
 
 def _digest(key: str, body: bytes) -> bytes:

@@ -37,6 +37,7 @@ __all__ = [
     "ShapeError",
     "TenferroError",
     "UnsupportedError",
+    "UnusableCacheWarning",
     "show_internal_frames",
     "shows_internal_frames",
 ]
@@ -154,6 +155,10 @@ class DuplicateFamilyError(RegistrationError):
 
 class MalformedFamilyIdError(RegistrationError):
     """The family id is not `<package>.<name>.v<major>`."""
+
+
+class UnusableCacheWarning(RuntimeWarning):
+    """The folder that TENFERRO_CACHE_DIR names cannot be used, so that every process compiles anew."""
 
 
 class MissingCellError(TenferroError, ImportError):

@@ -25,8 +25,8 @@ def make_private_folder(path: str | os.PathLike[str]) -> Path:
     """
     if not hasattr(os, "geteuid"):
         raise UnsupportedError("cache_dir: this system does not say who owns a file")
-    absolute = Path(os.path.abspath(path))
     try:
+        absolute = Path(os.path.abspath(path))
         absolute.mkdir(mode=0o700, parents=True, exist_ok=True)
         if absolute.is_symlink():
             raise InvalidConfigError(f"cache_dir: {absolute} is a link; give the folder itself")
@@ -35,7 +35,7 @@ def make_private_folder(path: str | os.PathLike[str]) -> Path:
         for parent in folder.parents:
             _require_safe_parent(folder, parent)
     except OSError as error:
-        raise InvalidConfigError(f"cache_dir: {absolute}: {error}") from None
+        raise InvalidConfigError(f"cache_dir: {os.fspath(path)}: {error}") from None
     return folder
 
 

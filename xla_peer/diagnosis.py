@@ -15,6 +15,7 @@ from typing import Any
 
 import tenferro
 from lowering import mlir_bindings
+from tenferro.compile_cache import CACHE_VARIABLE, cache_in
 
 __all__ = ["DoctorReport", "PlatformReport", "doctor"]
 
@@ -41,7 +42,7 @@ VARIABLES = (
     "XLA_FLAGS",
     "JAX_ENABLE_X64",
     "JAX_COMPILATION_CACHE_DIR",
-    "TENFERRO_CACHE_DIR",
+    CACHE_VARIABLE,
     "TENFERRO_NOTICES",
     "TENFERRO_TRACEBACK",
     "PJRT_NAMES_AND_LIBRARY_PATHS",
@@ -82,11 +83,15 @@ class DoctorReport:
     """The result of `doctor`; `print` it, or take `to_dict()`.
 
     `ok` says that a platform works and no installed one fails.
+
+    Attributes:
+        cache_problem: the reason why the folder of TENFERRO_CACHE_DIR is not used; empty where it is.
     """
 
     versions: dict[str, str]
     stablehlo: tuple[str, str] | None
     environment: dict[str, str]
+    cache_problem: str = ""
     platforms: tuple[PlatformReport, ...] = field(default=())
 
     @property
@@ -108,6 +113,9 @@ class DoctorReport:
         if self.stablehlo is not None:
             lines.append(f"StableHLO artifacts: {self.stablehlo[0]} to {self.stablehlo[1]}")
         lines += [f"{name}={value}" for name, value in self.environment.items()]
+        lines += (
+            [f"{CACHE_VARIABLE} is not used: {self.cache_problem}"] if self.cache_problem else []
+        )
         lines += [str(report) for report in self.platforms]
         return "\n".join(lines)
 
@@ -128,10 +136,12 @@ def doctor(platforms: Iterable[str] = ()) -> DoctorReport:
         window = mlir_bindings.version_window()
     except ImportError:
         window = None
+    cache = cache_in(None)
     return DoctorReport(
         versions=versions,
         stablehlo=window,
         environment={name: os.environ[name] for name in VARIABLES if name in os.environ},
+        cache_problem="" if cache is None else cache.problem,
         platforms=tuple(_examined(name) for name in names),
     )
 

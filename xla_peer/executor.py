@@ -15,7 +15,7 @@ from lowering import PLATFORMS, StableHloModule, lower_to_stablehlo
 from lowering.extensions import lowerings_in, registration_count
 from lowering.guarded import Limits, perform
 from lowering.mlir_bindings import MlirDiagnosticError
-from tenferro.compile_cache import CACHE_VARIABLE, CompileCache, CompileCacheStats
+from tenferro.compile_cache import CompileCacheStats, cache_in
 from tenferro.door import as_operand
 from tenferro.errors import BackendFailureError, InvalidConfigError, NonStaticShapeError
 from tenferro.program import BoundedCache, CacheStats, GraphProgram, hoist_constants
@@ -146,8 +146,7 @@ class XlaExecutor:
             cache_size, memory_bytes, attrgetter("constant_bytes")
         )
         self._registrations = registration_count()
-        folder = os.environ.get(CACHE_VARIABLE, "") if cache_dir is None else cache_dir
-        self.compile_cache = CompileCache(folder, cache_bytes) if folder else None
+        self.compile_cache = cache_in(cache_dir, cache_bytes)
         forking.watch(self)
 
     def __repr__(self) -> str:

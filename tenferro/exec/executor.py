@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from tenferro.compile_cache import CACHE_VARIABLE, CompileCache, CompileCacheStats
+from tenferro.compile_cache import CompileCacheStats, cache_in
 from tenferro.dims import GuardLog
 from tenferro.door import is_traced
 from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
@@ -134,9 +134,8 @@ class GraphExecutor:
                 f"GraphExecutor: compiled=True needs llvmlite {OLDEST[0]}.{OLDEST[1]} or later; pip install -e '.[llvm]'"
             )
         compiles = backend is NUMPY and not check_finite and compiled and is_installed()
-        folder = os.environ.get(CACHE_VARIABLE, "") if cache_dir is None else cache_dir
-        self.compile_cache = CompileCache(folder) if folder and compiles else None
         log = CompileLog()
+        self.compile_cache = cache_in(cache_dir) if compiles else None
         self.compiler = (
             LoopCompiler(compiled is True, self.compile_cache, log) if compiles else None
         )

@@ -18,8 +18,9 @@ import pytest
 
 import tenferro as tnf
 from tenferro import errors
+from tenferro.exec.llvm.link import is_installed
 from tenferro.private_folder import read_private_file
-from xla_peer import CompileCache, XlaExecutor
+from xla_peer import CompileCache, XlaExecutor, doctor
 
 pytest.importorskip("jax")
 
@@ -173,15 +174,95 @@ UNSAFE = {
 
 
 @pytest.mark.parametrize("match", UNSAFE)
-@pytest.mark.parametrize("by_variable", [False, True])
-def test_a_folder_that_others_can_change(
-    tmp_path: Path, monkeypatch: Any, match: str, by_variable: bool
-) -> None:
-    folder = UNSAFE[match](tmp_path)
-    if by_variable:
-        monkeypatch.setenv("TENFERRO_CACHE_DIR", str(folder))
+def test_a_folder_that_others_can_change(tmp_path: Path, match: str) -> None:
     with pytest.raises(errors.InvalidConfigError, match=match):
-        XlaExecutor("cpu", cache_dir=None if by_variable else folder)
+        XlaExecutor("cpu", cache_dir=UNSAFE[match](tmp_path))
+
+
+def file_in_its_place(tmp_path: Path) -> Path:
+    (tmp_path / "file").write_bytes(b"kept")
+    return tmp_path / "file"
+
+
+UNUSABLE = {**UNSAFE, "File exists": file_in_its_place, "/proc/none": lambda _: Path("/proc/none")}
+
+
+@pytest.mark.parametrize("match", UNUSABLE)
+def test_a_folder_of_the_variable_that_cannot_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, match: str
+) -> None:
+    """Nothing is read from it or written to it, and the first use warns."""
+    folder = UNUSABLE[match](tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    monkeypatch.setenv("TENFERRO_CACHE_DIR", str(folder))
+    monkeypatch.setattr("tenferro.compile_cache._Warned.is_done", False)
+    xla = XlaExecutor("cpu")
+    with pytest.warns(errors.UnusableCacheWarning, match=f"TENFERRO_CACHE_DIR .*{match}"):
+        np.testing.assert_allclose(xla.run(PROGRAM, X), EXPECTED)
+    for executor in (xla, XlaExecutor("cpu")):  # without another warning, which would be an error
+        executor.cache_clear()
+        np.testing.assert_allclose(executor.run(PROGRAM, X), EXPECTED)
+        assert executor.compile_cache is not None
+        assert match in executor.compile_cache.problem
+        stats = executor.compile_cache.stats()
+        assert (stats.hits, stats.failed_writes) == (0, stats.misses)
+        executor.compile_cache.clear()
+    assert sorted(tmp_path.rglob("*")) == before
+    report = doctor(["cpu"])
+    assert match in report.cache_problem
+    assert f"TENFERRO_CACHE_DIR is not used: {report.cache_problem}" in str(report)
+    assert report.ok
+
+
+def test_a_folder_below_one_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(errors.InvalidConfigError, match=r"cache_dir: cache: .*No such file"):
+        CompileCache("cache")
+    monkeypatch.setenv("TENFERRO_CACHE_DIR", "cache")
+    cache = tnf.GraphExecutor().compile_cache
+    assert cache is None or "No such file" in cache.problem
+
+
+def test_the_folder_of_the_variable_is_made_when_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TENFERRO_CACHE_DIR", str(tmp_path / "cache"))
+    xla = XlaExecutor("cpu")
+    assert not [*tmp_path.iterdir()]
+    xla.run(PROGRAM, X)
+    assert len(entries(tmp_path / "cache")) == 1
+    report = doctor(["cpu"])
+    assert report.cache_problem == ""
+    assert "not used" not in str(report)
+
+
+@pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
+def test_tenferro_works_with_a_folder_that_cannot_be_used(tmp_path: Path) -> None:
+    code = """
+import warnings
+warnings.simplefilter("error")
+import numpy as np, tenferro as tnf
+print(tnf.jit(lambda x: x + x)(np.ones(2)))
+loop = lambda x: tnf.fori_loop(0, 3000, lambda i, c: tnf.sin(c) * 0.9 + x, x)
+warnings.simplefilter("always")
+with warnings.catch_warnings(record=True) as warned:
+    for _ in range(3):
+        results = [executor.run(tnf.compile(loop, np.ones(2)), np.ones(2))
+                   for executor in (tnf.GraphExecutor(), tnf.GraphExecutor(compiled=True))]
+assert np.array_equal(*results)
+print([type(warning.message).__name__ for warning in warned])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "TENFERRO_CACHE_DIR": str(file_in_its_place(tmp_path))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "[2. 2.]\n['UnusableCacheWarning']\n", done.stderr
+    assert (tmp_path / "file").read_bytes() == b"kept"
 
 
 def test_a_sticky_parent_and_a_link_above_are_fine(tmp_path: Path) -> None:
