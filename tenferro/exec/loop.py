@@ -22,6 +22,9 @@ from tenferro.types import DType
 
 __all__ = ["Loop", "LoopFunction"]
 
+MAX_NESTED_LOOPS = 16
+"""Maximum number of loops inside each other in one function; Python compiles 20."""
+
 
 @dataclass(frozen=True, eq=False)
 class Loop:
@@ -161,7 +164,10 @@ class _Printer:
         for step in steps:
             if isinstance(step.function, LoopFunction):
                 self._around.append(step)
-                self._loop(writer, step, step.function.loop)
+                if len(self._around) < MAX_NESTED_LOOPS:
+                    self._loop(writer, step, step.function.loop)
+                else:
+                    self._call(writer, step)
                 self._around.pop()
             else:
                 self._add(writer.statement(step), step)
@@ -228,6 +234,24 @@ class _Printer:
         self._ends(outer, step, loop, carries, rows)
         for name, _ in arenas:
             self._add(f"give({name})")
+
+    def _call(self, outer: Writer, step: ExecInstruction) -> None:
+        """The call of a loop that is a function of its own, of arrays and with arrays as results."""
+        types, numbers = outer.program.types, outer.program.numbers
+        arguments = [
+            _form(outer.name_of(slot), slot in numbers, False, types[slot].dtype)
+            for slot in step.input_slots
+        ]
+        call = f"{self.names.value(step.op.name, step.function)}({', '.join(arguments)})"
+        results = [outer.locals.new() for _ in step.output_slots]
+        self._add(f"{', '.join(results)} = {call}" if results else call)
+        forms = [
+            _form(result, False, slot in numbers, types[slot].dtype)
+            for result, slot in zip(results, step.output_slots, strict=True)
+        ]
+        self._add(outer.locals.statement(step.output_slots, ", ".join(forms), step.frees))
+        if results:
+            self._add(f"del {', '.join(results)}")
 
     def _kept(self, values: Locals, form: str) -> str:
         """A name for a value that is the same in every turn."""
