@@ -33,7 +33,7 @@ def dense(array: Any) -> str:
     array = np.asarray(array)
     if array.size == 0:
         return "dense<>"
-    first = array.flat[:1]
+    first = array.ravel()[:1]  # because `flat` ends at 32 axes
     if array.size == 1 or array.tobytes() == first.tobytes() * array.size:
         return f"dense<{_element(first[0], DType.of(array.dtype))}>"
     if array.size > LONGEST_LIST:
@@ -57,7 +57,7 @@ def quoted(text: str) -> str:
 
 def is_splat(array: Any) -> bool:
     """True when every element has the bits of the first."""
-    return array.tobytes() == array.flat[:1].tobytes() * array.size
+    return array.tobytes() == array.ravel()[:1].tobytes() * array.size
 
 
 def _nested(array: Any, dtype: DType) -> str:

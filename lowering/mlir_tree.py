@@ -240,7 +240,7 @@ def _elements(ir: Any, attribute: Any) -> Any:
         return _printed_elements(str(attribute), spec)
     elements = np.asarray(attribute)
     if attribute.is_splat and spec.size > 1:
-        one = elements.flat[:1].reshape(()).astype(spec.dtype.dtype)
+        one = elements[(0,) * elements.ndim].astype(spec.dtype.dtype)
         return np.broadcast_to(one, spec.shape)
     return elements.astype(spec.dtype.dtype, copy=False).reshape(spec.shape)
 
