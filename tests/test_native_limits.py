@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -76,27 +78,95 @@ def test_diagonals_beyond_every_extent(triangle: Callable[..., Any]) -> None:
                 triangle(x, beyond)
 
 
-def nested(depth: int) -> Callable[[Any], Any]:
-    """As many choices inside each other."""
-    fn: Callable[[Any], Any] = tnf.sin
-    for _ in range(depth):
-        fn = lambda x, inner=fn: tnf.cond(
-            x > 0, inner, lambda x: x, x
-        )  # because each has the one before
+Function: TypeAlias = Callable[[Any], Any]
+
+
+def with_derivative(f: Function) -> Function:
+    """The function with a derivative of its own, which is that of tnf.sin."""
+    function = tnf.custom_jvp(f)
+    function.defjvp(lambda x, dx: (f(x[0]), tnf.cos(x[0]) * dx[0]))
+    return function
+
+
+NESTED: dict[str, Callable[[Function], Function]] = {
+    "cond": lambda f: lambda x: tnf.cond(tnf.sum(x) > 0, f, lambda x: x, x),
+    "switch": lambda f: lambda x: tnf.switch(0, [f, tnf.cos], x),
+    "fori_loop": lambda f: lambda x: tnf.fori_loop(0, 1, lambda _, y: f(y), x),
+    "while_loop": lambda f: (
+        lambda x: tnf.while_loop(lambda y: y[1] < 1, lambda y: (f(y[0]), y[1] + 1), (x, 0))[0]
+    ),
+    "scan": lambda f: lambda x: tnf.scan(lambda y, _: (f(y), None), x, None, length=1)[0],
+    "map": lambda f: lambda x: tnf.map(f, x[None])[0],
+    "jit": tnf.jit,
+    "checkpoint": tnf.checkpoint,
+    "custom_jvp": lambda f: with_derivative(f),
+}
+SMALL = np.array([0.25, 0.5])
+
+
+def nested(kind: str, depth: int) -> Function:
+    """tnf.sin inside as many loops, branches or calls; "mixed" takes each kind in turn."""
+    kinds = [*NESTED] if kind == "mixed" else [kind]
+    fn: Function = tnf.sin
+    for number in range(depth):
+        fn = NESTED[kinds[number % len(kinds)]](fn)
     return fn
 
 
+def from_below(frames: int, call: Callable[[], Any]) -> Any:
+    """The result of a call from a stack that is deeper by as many frames."""
+    return from_below(frames - 1, call) if frames else call()
+
+
+@pytest.mark.parametrize(("depth", "frames"), [(300, 0), (60, 250)])
 @pytest.mark.parametrize(
-    "run", [lambda fn: tnf.compile(fn, 1.0), lambda fn: fn(1.0), lambda fn: tnf.grad(fn)(1.0)]
+    "run",
+    [
+        lambda fn: tnf.compile(fn, SMALL),
+        lambda fn: fn(SMALL),
+        lambda fn: tnf.jit(fn)(SMALL),
+        lambda fn: tnf.jvp(fn, (SMALL,), (SMALL,)),
+        lambda fn: tnf.grad(lambda x: tnf.sum(fn(x)))(SMALL),
+        lambda fn: tnf.vmap(fn)(SMALL[None]),
+    ],
 )
-def test_choices_inside_each_other(run: Any) -> None:
-    with pytest.raises(errors.UnsupportedError, match="cond: more than 100 loops and choices"):
-        run(nested(300))
+@pytest.mark.parametrize("kind", [*NESTED, "mixed"])
+def test_nesting_beyond_the_limit(kind: str, depth: int, run: Any, frames: int) -> None:
+    fn = nested(kind, depth)
+    with pytest.raises(errors.UnsupportedError, match=r"nested 51 deep; the limit is 50"):
+        from_below(frames, lambda: run(fn))
 
 
-def test_fifty_choices_inside_each_other_run() -> None:
-    np.testing.assert_allclose(tnf.compile(nested(50), 1.0).run(0.5), np.sin(0.5))
-    np.testing.assert_allclose(tnf.grad(nested(50))(0.5), np.cos(0.5))
+@pytest.mark.parametrize("frames", [0, 250])
+@pytest.mark.parametrize("kind", [*NESTED, "mixed"])
+def test_nesting_up_to_the_limit(kind: str, frames: int, tmp_path: Path) -> None:
+    """The outermost trace is one of the fifty."""
+    fn = nested(kind, 49)
+    interpreter = tnf.GraphExecutor(compiled=False)
+    program = from_below(frames, lambda: tnf.compile(fn, SMALL))
+    derivative = tnf.compile(lambda x: tnf.jvp(fn, (x,), (x,))[1], SMALL)
+
+    def run_all() -> None:
+        np.testing.assert_array_equal(interpreter.run(program, SMALL), np.sin(SMALL))
+        np.testing.assert_allclose(interpreter.run(derivative, SMALL), SMALL * np.cos(SMALL))
+        for each in (program, derivative):
+            assert str(each)
+            assert str(interpreter.compile(each))
+            assert interpreter.source(each)
+            assert interpreter.memory_plan(each)
+            tnf.save(each, tmp_path / "program.tnf")
+            assert tnf.load(tmp_path / "program.tnf").identity == each.identity
+            assert pickle.loads(pickle.dumps(each)).identity == each.identity
+            assert lowering.lower_to_stablehlo(each).text
+        module = lowering.lower_to_stablehlo(program)
+        np.testing.assert_array_equal(
+            lowering.import_stablehlo(module.text).run(SMALL), np.sin(SMALL)
+        )
+        if kind not in ("while_loop", "mixed"):
+            tnf.compile(tnf.grad(lambda x: tnf.sum(fn(x))), SMALL)
+        tnf.compile(tnf.vmap(fn), SMALL[None])
+
+    from_below(frames, run_all)
 
 
 MANY_OPERANDS = """
@@ -127,3 +197,13 @@ def test_a_place_without_a_function() -> None:
 def test_the_root_of_all_errors_is_at_the_top() -> None:
     assert tnf.TenferroError is errors.TenferroError
     assert "TenferroError" in tnf.__all__
+
+
+def test_constants_of_more_axes_than_numpy_iterates_over() -> None:
+    """NumPy's `flat` ends at 32 axes."""
+    for shape in ((1,) * 50, (1,) * 49 + (2,), (1,) * 49 + (100,)):
+        for constant in (np.full(shape, 2.0), np.arange(float(shape[-1])).reshape(shape)):
+            program = tnf.compile(lambda x, c=constant: x * c, np.ones(shape))
+            module = lowering.lower_to_stablehlo(program)
+            imported = lowering.import_stablehlo(module.text)
+            np.testing.assert_array_equal(imported.run(np.ones(shape)), constant)

@@ -40,7 +40,7 @@ from tenferro.errors import (
 from tenferro.graph import BodyBuilder, Graph, line_of
 from tenferro.ops.control import Alternatives, Cond, ControlOp, Scan, While
 from tenferro.ops.elementwise import Clamp, Complex, Convert
-from tenferro.program import Executor, GraphProgram, Subprogram, require_depth
+from tenferro.program import Executor, GraphProgram, Subprogram
 from tenferro.rules.payload import as_int
 from tenferro.types import (
     ArrayLike,
@@ -84,7 +84,6 @@ class _Body:
         if not callable(fn):
             raise InvalidConfigError(f"{name}: expected a function, got {fn!r:.60}")
         self.builder = BodyBuilder(current_builder())
-        require_depth(name, self.builder.depth)
         graph = self.builder.graph
         self.inputs = [graph.add_input(spec) for spec in specs]
         self.use = WeakUse()

@@ -17,7 +17,7 @@ from tenferro.api.pickling import reduced
 from tenferro.api.tensor import TracedTensor, tracing, value_in
 from tenferro.door import as_operand, spec_of
 from tenferro.door import stop_gradient as stopped
-from tenferro.door.tracing import current_builder
+from tenferro.door.tracing import current_builder, nested_call
 from tenferro.errors import (
     ADRuleUnsupportedError,
     ArityError,
@@ -130,7 +130,8 @@ class Checkpointed:
             )
         call = _MarkedCall.of(self._fn, args, kwargs, self._static)
         if call is None:
-            return self._fn(*args, **kwargs)
+            with nested_call():
+                return self._fn(*args, **kwargs)
         return call.marked(Checkpoint(call.region), call.frontier)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -333,7 +334,8 @@ class _CustomFunction:
         args = _positional(self.fn, args, kwargs)
         call = _MarkedCall.of(self.fn, args, {}, self.static)
         if call is None:
-            return self.fn(*args)
+            with nested_call():
+                return self.fn(*args)
         return call.marked(self._mark(call), (*call.inputs, *call.closed_over()))
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:

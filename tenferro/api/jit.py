@@ -16,7 +16,7 @@ from tenferro.api.compile import GraphCompiler, as_array, name_of, parameter_nam
 from tenferro.api.pickling import reduced
 from tenferro.api.tensor import TracedTensor
 from tenferro.door import is_traced
-from tenferro.door.tracing import current_builder
+from tenferro.door.tracing import current_builder, nested_call
 from tenferro.errors import DTypeError, InvalidConfigError, UnsupportedError
 from tenferro.program import (
     BoundedCache,
@@ -280,7 +280,8 @@ class _Jitted(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         try:
             if _IS_DISABLED.get():
-                return self._fn(*args, **kwargs)
+                with nested_call():
+                    return self._fn(*args, **kwargs)
             if kwargs or self._has_static:
                 return self._general(args, kwargs)
             # The last call's program is at hand: arrays alone first, then the leaves of trees.
@@ -299,7 +300,8 @@ class _Jitted(Generic[P, R]):
                 if any([is_traced(leaf) for leaf in leaves]):
                     if self._has_own_executor and not _is_under_trace(leaves):
                         return self._on_eager(self._call(args, {}), leaves, tree)
-                    return self._fn(*args)
+                    with nested_call():
+                        return self._fn(*args)
             program = self._program(self._call(args, {}), leaves, tree)
             self._latest = (types, tree, program)
             return self._run(program, leaves)
@@ -314,7 +316,8 @@ class _Jitted(Generic[P, R]):
         if any([is_traced(leaf) for leaf in leaves]):
             if self._has_own_executor and not _is_under_trace(leaves):
                 return self._on_eager(call, leaves, tree)
-            return self._fn(*args, **kwargs)
+            with nested_call():
+                return self._fn(*args, **kwargs)
         return self._run(self._program(call, leaves, tree), leaves)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:

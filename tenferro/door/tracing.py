@@ -12,8 +12,9 @@ from typing import Any
 
 from tenferro.graph import GraphBuilder
 from tenferro.ops import StdTensorOp
+from tenferro.program import require_depth
 
-__all__ = ["apply_in_trace", "current_builder", "under_way"]
+__all__ = ["apply_in_trace", "current_builder", "nested_call", "under_way"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,23 @@ class Trace:
 
 
 _CURRENT: ContextVar[Trace | None] = ContextVar("tenferro_trace", default=None)
+_DEPTH: ContextVar[int] = ContextVar("tenferro_depth", default=0)
+
+
+@contextmanager
+def nested_call() -> Generator[None]:
+    """Count the body as a call of a user's function inside those that are under way.
+
+    Raises:
+        UnsupportedError: there are too many inside each other.
+    """
+    depth = _DEPTH.get()
+    require_depth(depth)
+    token = _DEPTH.set(depth + 1)
+    try:
+        yield
+    finally:
+        _DEPTH.reset(token)
 
 
 @contextmanager
@@ -32,12 +50,17 @@ def under_way(
     builder: GraphBuilder,
     append: Callable[[GraphBuilder, StdTensorOp, Sequence[Any]], tuple[Any, ...]],
 ) -> Generator[None]:
-    """While the body runs, `current_builder()` is this builder."""
-    token = _CURRENT.set(Trace(builder, append))
-    try:
-        yield
-    finally:
-        _CURRENT.reset(token)
+    """While the body runs, `current_builder()` is this builder.
+
+    Raises:
+        UnsupportedError: too many traces and calls are inside each other.
+    """
+    with nested_call():
+        token = _CURRENT.set(Trace(builder, append))
+        try:
+            yield
+        finally:
+            _CURRENT.reset(token)
 
 
 def current_builder() -> GraphBuilder | None:

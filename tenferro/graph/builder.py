@@ -140,14 +140,12 @@ class BodyBuilder(GraphBuilder):
 
     Attributes:
         captured: for each tensor or array captured, its input, by its identity.
-        depth: the number of nested bodies, its own included.
     """
 
-    __slots__ = ("captured", "depth")
+    __slots__ = ("captured",)
 
     def __init__(self, surroundings: GraphBuilder | None = None) -> None:
         super().__init__(Graph())
-        self.depth = 1 + getattr(surroundings, "depth", 0)
         if surroundings is not None:
             self.caches = surroundings.caches
         self.captured: dict[Any, tuple[int, Any]] = {}

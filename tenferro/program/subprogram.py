@@ -23,20 +23,27 @@ __all__ = ["Subprogram", "require_depth"]
 
 _NUMBERS = count()
 
-DEEPEST = 100
-"""The largest depth of nested loops and branches; passes over them use a few frames of Python's stack each."""
+MAX_DEPTH = 50
+"""Maximum depth of nested loops, branches and calls of transformed functions.
+
+Each takes up to ten frames of Python's stack, of which there are 1000 and the caller has used some.
+"""
 
 
-def require_depth(name: str, depth: int) -> None:
-    """Sub-programs are not too deep inside each other.
+def require_depth(depth: int) -> None:
+    """Check the depth of nested loops, branches and calls of transformed functions.
 
     Raises:
-        UnsupportedError: they are.
+        UnsupportedError: it is above `MAX_DEPTH`.
+
+    >>> require_depth(51)
+    Traceback (most recent call last):
+    tenferro.errors.UnsupportedError: loops, branches and calls of jit, checkpoint and other transforms are nested 51 deep; the limit is 50; use switch for a choice of many, and a loop for calls
     """
-    if depth > DEEPEST:
+    if depth > MAX_DEPTH:
         raise UnsupportedError(
-            f"{name}: more than {DEEPEST} loops and choices inside each other; use switch for a choice of "
-            "many, or a loop"
+            f"loops, branches and calls of jit, checkpoint and other transforms are nested {depth} deep; the limit "
+            f"is {MAX_DEPTH}; use switch for a choice of many, and a loop for calls"
         )
 
 
@@ -58,13 +65,13 @@ class Subprogram(GraphProgram):
     True
 
     Raises:
-        UnsupportedError: more than 100 inside each other.
+        UnsupportedError: more than 50 inside each other.
     """
 
     is_plain: bool = False
 
     def __post_init__(self) -> None:
-        require_depth("a sub-program", self.depth)
+        require_depth(self.depth)
 
     @classmethod
     def of(cls, graph: Graph, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram:
