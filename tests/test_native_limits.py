@@ -51,6 +51,50 @@ def test_programs_and_traces_say_it_with_the_line() -> None:
             program.run(np.zeros(1))
 
 
+FAR = 1 << 62
+EMPTY = np.zeros(0)
+
+
+@pytest.mark.parametrize("options", [{}, {"compiled": False}, {"segmented": False}])
+@pytest.mark.parametrize(
+    ("fn", "words"),
+    [
+        (lambda x: tnf.reshape(x, (-1, FAR, 4)), "Reshape"),
+        (lambda x: tnf.sum(tnf.reshape(x, (0, FAR, 4)), axis=0), "Reshape"),
+        (lambda x: tnf.broadcast_to(tnf.reshape(x, (0, 1)), (0, FAR)), "BroadcastInDim"),
+        (lambda x: tnf.pad(tnf.reshape(x, (0, 1)), ((0, 0), (0, FAR))), "BroadcastInDim"),
+        (lambda x: tnf.pad(x, ((0, FAR),)), r"Pad|BroadcastInDim"),
+        (lambda x: tnf.tile(tnf.reshape(x, (0, 1)), (1, FAR)), "BroadcastInDim"),
+        (lambda x: tnf.tile(x, (FAR,)), "BroadcastInDim"),
+        (lambda x: tnf.repeat(tnf.reshape(x, (0, 1)), FAR, axis=1), "BroadcastInDim"),
+        (lambda x: tnf.reshape(x, (0, 1 << 40, 1)) * tnf.reshape(x, (0, 1, 1 << 40)), "InDim"),
+        (lambda x: tnf.matmul(tnf.reshape(x, (FAR, 0)), tnf.reshape(x, (0, FAR))), "Reshape|Dot"),
+        (lambda x: tnf.full((0, FAR, 4), 1.0) + x[0], "full"),
+        (lambda x: tnf.zeros((0, 1 << 70)), "full"),
+        (lambda x: tnf.arange(FAR) + x[0], "arange"),
+    ],
+)
+def test_extents_beyond_every_array_beside_empty_ones(fn: Any, words: str, options: Any) -> None:
+    executor = tnf.GraphExecutor(**options)
+    with pytest.raises(errors.BackendFailureError, match=words) as told:
+        executor.run(tnf.compile(fn, EMPTY), EMPTY)
+    assert "test_native_limits.py" in str(told.value.source)
+
+
+def test_joined_extents_beyond_64_bits() -> None:
+    """NumPy's sum of them wraps around: it would give the shape (0, 0)."""
+    parts = [np.zeros((0, 1 << 59))] * 32
+    join = lambda parts: tnf.concat(parts, axis=1)
+    for run in (join, lambda parts: tnf.compile(join, parts)):
+        with pytest.raises(errors.ShapeError, match=r"axis 1 add up to 18446744073709551616"):
+            run(parts)
+
+
+def test_an_argument_that_numpy_does_not_have() -> None:
+    program = tnf.compile(lambda x: x + 1.0, tnf.TensorSpec((0, FAR, 4), "f8"))
+    assert "Add" in str(tnf.GraphExecutor().compile(program))
+
+
 @pytest.mark.parametrize("order", ["C", "F", "K"])
 def test_a_view_that_is_a_result_and_fits_nowhere(order: Any) -> None:
     """A view of 10**18 rows costs nothing; the result, with memory of its own, takes 3 EB."""

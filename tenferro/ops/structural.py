@@ -325,7 +325,7 @@ class Concatenate(StdTensorOp):
     Dtypes:  every dtype, one for all
     AD:      linear; its transpose slices
     Lowers:  stablehlo.concatenate, one to one
-    Errors:  ShapeError, DTypeError unless operands agree besides the axis
+    Errors:  ShapeError, DTypeError unless operands agree besides the axis; ShapeError above 2^63 - 1
     Source:  docs/specification/primitives.md, StableHLO spec #concatenate
 
     >>> Concatenate(1, 2).infer(TensorSpec.parse("f64[2,3]"), TensorSpec.parse("f64[2,n]"))
@@ -372,6 +372,12 @@ class Concatenate(StdTensorOp):
                     shape[axis] = same_extent(
                         "Concatenate", what, shape[axis], x.shape[axis], guards
                     )
+        joined = shape[self.axis]
+        if isinstance(joined, int) and joined >= 1 << 63:
+            # Because NumPy's sum of extents, as that of others, wraps around.
+            raise ShapeError(
+                f"Concatenate: the extents along axis {self.axis} add up to {joined}; an extent is at most 2^63 - 1"
+            )
         return (TensorSpec.of(tuple(shape), first.dtype),)
 
 
