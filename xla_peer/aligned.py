@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tenferro.aligned import ALIGNMENT, aligned_bytes
-from tenferro.errors import InvalidConfigError, ShapeError
+from tenferro.errors import BackendFailureError, InvalidConfigError, ShapeError
 from tenferro.types import DType
 
 __all__ = ["ALIGNMENT", "empty"]
@@ -26,6 +26,7 @@ def empty(
     Raises:
         ShapeError: a negative extent.
         InvalidConfigError: another order.
+        BackendFailureError: there is no memory for it.
 
     >>> empty((2, 3), "float32", "F").flags.f_contiguous
     True
@@ -37,4 +38,8 @@ def empty(
         raise ShapeError(f"empty: extents are at least 0, got {extents}")
     kind = DType.of(dtype).dtype
     size = math.prod(extents) * kind.itemsize
-    return aligned_bytes(size).view(kind).reshape(extents, order=order)
+    try:
+        memory = aligned_bytes(size)
+    except (MemoryError, ValueError) as error:
+        raise BackendFailureError(f"empty: {kind}{list(extents)}: {error}") from None
+    return memory.view(kind).reshape(extents, order=order)

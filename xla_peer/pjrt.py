@@ -10,6 +10,7 @@ import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -75,13 +76,15 @@ def modules() -> Any:
     """Jax, and jax.extend.backend.
 
     Raises:
-        PlatformUnavailableError: jax is not installed.
+        PlatformUnavailableError: jax is not installed, or cannot be loaded.
     """
     try:
         import jax
         from jax.extend import backend
-    except ImportError as error:
-        raise PlatformUnavailableError(f"jax is not installed; {_INSTALL['cpu']}") from error
+    except (ImportError, OSError, MemoryError) as error:
+        if find_spec("jax") is None:
+            raise PlatformUnavailableError(f"jax is not installed; {_INSTALL['cpu']}") from error
+        raise PlatformUnavailableError(f"jax cannot be loaded: {error}") from error
     return jax, backend
 
 
@@ -308,19 +311,32 @@ def put(array: np.ndarray[Any, Any], device: Any, copy: bool = True) -> Any:
     XLA shares aligned memory, and copies other memory some time after this returns; so a copy is made
     here unless the caller guarantees that the array is not written to. Relies on jaxlib._jax.batched_device_put,
     HostBufferSemantics, jax.core.ShapedArray and SingleDeviceSharding.
+
+    Raises:
+        BackendFailureError: there is no memory for it.
     """
     jax, _ = modules()
     from jaxlib import _jax as jaxlib_private  # pyright: ignore[reportAttributeAccessIssue]  # because it ships no stubs
 
-    if copy:
-        dense = empty(array.shape, array.dtype)
-        dense[...] = array
-    else:
-        dense = np.array(array, order="C", copy=None)
-    aval = jax.core.ShapedArray(dense.shape, dense.dtype)
-    sharding = jax.sharding.SingleDeviceSharding(device)
-    with wide_dtypes():
-        return jaxlib_private.batched_device_put(aval, sharding, [dense], [device])
+    try:
+        if copy:
+            dense = empty(array.shape, array.dtype)
+            dense[...] = array
+        else:
+            dense = np.array(array, order="C", copy=None)
+        aval = jax.core.ShapedArray(dense.shape, dense.dtype)
+        sharding = jax.sharding.SingleDeviceSharding(device)
+        with wide_dtypes():
+            return jaxlib_private.batched_device_put(aval, sharding, [dense], [device])
+    except failures() as error:
+        raise _not_placed(array, error) from error
+
+
+def _not_placed(array: np.ndarray[Any, Any], error: Exception) -> Exception:
+    """The error here for one of `failures` while an array is put on a device."""
+    if is_interruption(error):
+        return error
+    return BackendFailureError(f"put: {TensorSpec(array.shape, array.dtype)}: {error}")
 
 
 def moved(array: Any, device: Any) -> Any:
@@ -443,10 +459,13 @@ def named_sharding(devices: Any, names: Sequence[str], entries: Sequence[tuple[s
 def put_sharded(array: np.ndarray[Any, Any], sharding: Any) -> Any:
     """A NumPy array cut over devices, of which this process may have only some."""
     jax, _ = modules()
-    with wide_dtypes():
-        return jax.make_array_from_callback(
-            array.shape, sharding, lambda index: array[index].copy()
-        )
+    try:
+        with wide_dtypes():
+            return jax.make_array_from_callback(
+                array.shape, sharding, lambda index: array[index].copy()
+            )
+    except failures() as error:
+        raise _not_placed(array, error) from error
 
 
 def put_local(

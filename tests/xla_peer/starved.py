@@ -11,7 +11,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro.errors import BackendFailureError
-from xla_peer import XlaExecutor
+from xla_peer import XlaExecutor, empty
 
 EXTENT = 8_000  # 512 MB a result
 SPARE = 300 << 20
@@ -35,12 +35,16 @@ def main() -> None:
     for program in (one, two):
         xla.compile(program)
     xla.run(small, x)
+    large = np.broadcast_to(x, (EXTENT, EXTENT))
     taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (taken + SPARE, taken + SPARE))
     for _ in range(2):  # the second call has another way in
         refused(lambda: xla.run(one, x))
         refused(lambda: xla.run(two, x))
         refused(lambda: xla.get(compiled(xla.put(x))))
+        refused(lambda: xla.put(large))
+        refused(lambda: xla.put(large, copy=False))
+        refused(lambda: empty((EXTENT, EXTENT)))
         np.testing.assert_array_equal(xla.run(small, x), 2 * x)
     print("passed")
 
