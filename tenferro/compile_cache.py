@@ -20,6 +20,7 @@ from pathlib import Path
 
 from tenferro.errors import InvalidConfigError, UnsupportedError, UnusableCacheWarning
 from tenferro.files import replacing, unfinished_files
+from tenferro.forks import call_in_child
 from tenferro.private_folder import make_private_folder, read_private_file
 
 __all__ = ["CACHE_VARIABLE", "CompileCache", "CompileCacheStats", "cache_in"]
@@ -61,10 +62,14 @@ class CompileCache:
             raise InvalidConfigError(f"cache_dir: the bound is at least 1 byte, got {max_bytes}")
         self.folder = self._opened(folder)
         self.max_bytes = max_bytes
-        self._lock = threading.Lock()
+        self._renew_lock()
+        call_in_child(self._renew_lock)
         self._counts: dict[str, int] = dict.fromkeys(
             ("hits", "misses", "rejected", "failed_writes", "failed_removals", "evictions"), 0
         )
+
+    def _renew_lock(self) -> None:
+        self._lock = threading.Lock()
 
     @cached_property
     def problem(self) -> str:

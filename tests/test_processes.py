@@ -49,6 +49,9 @@ for number in range(6):
     assert status == 0, f"the child ended with status {status}"
 os._exit(0)
 """
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:os.fork:RuntimeWarning"
+)  # because jax may be loaded
 has_forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 
 

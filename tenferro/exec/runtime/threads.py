@@ -14,6 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from tenferro.exec.runtime.numpy_state import numpy_state
+from tenferro.forks import call_in_child
 from tenferro.interruption import is_interruption
 
 __all__ = ["ALONE", "WORTH", "Ahead", "Workers"]
@@ -38,8 +39,8 @@ class Workers:
 
     def __init__(self, threads: int | None) -> None:
         self.count = _cores() if threads is None else threads
-        self._lock = threading.Lock()
-        self._team: SimpleQueue[Task | None] | None = None
+        self.abandon()
+        call_in_child(self.abandon)
         self._members: list[threading.Thread] = []
         self._avoided: int | None = None
 
@@ -101,9 +102,6 @@ class Workers:
                 self._team = tasks
                 # Not at exit: whatever runs then may need them still, and nothing waits for them.
                 weakref.finalize(self, _dismiss, tasks, len(self._members)).atexit = False
-                if hasattr(os, "register_at_fork"):
-                    mine = weakref.ref(self)
-                    os.register_at_fork(after_in_child=lambda: _abandon(mine()))
             return self._team
 
     def _avoid_caller(self) -> None:
@@ -125,8 +123,9 @@ class Workers:
                         os.sched_setaffinity(number, others)
 
     def abandon(self) -> None:
-        """Forget the threads of the parent, in a process that was forked."""
-        self._team = None
+        """Have no threads yet, as in a process that was forked."""
+        self._lock = threading.Lock()
+        self._team: SimpleQueue[Task | None] | None = None
 
 
 class Ahead(Generic[T]):
@@ -150,7 +149,7 @@ class Ahead(Generic[T]):
         self._all.add(self)
         if not _is_started(self._thread):
             self._compute()
-            error = self._error
+            error: Any = self._error
             if error is not None and (not isinstance(error, Exception) or is_interruption(error)):
                 raise error
 
@@ -265,11 +264,6 @@ def _cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _abandon(workers: Workers | None) -> None:
-    if workers is not None:
-        workers.abandon()
 
 
 ALONE = Workers(1)
