@@ -163,8 +163,9 @@ def _shared() -> Any:
 def _shared_engine() -> Any:
     llvm = _llvm()
     machine = _machine(processor(), 0)
-    module = _parsed(python_calls.SHARED, machine)
-    module.link_in(_parsed(array_function.SHARED, machine))
+    context = llvm.create_context()
+    module = _parsed(python_calls.SHARED, machine, context)
+    module.link_in(_parsed(array_function.SHARED, machine, context))
     engine = _in_memory(machine.emit_object(module))
     for name in (python_calls.CHECK, python_calls.CALL):
         llvm.add_symbol(name, engine.get_function_address(name))
@@ -397,13 +398,12 @@ def _modules(text: str, machine: Any, is_optimised: bool) -> Iterator[Any]:
         except RuntimeError:
             continue
         yield module
-    yield _parsed(without_passes(text), machine)
+    yield _parsed(without_passes(text), machine, _llvm().create_context())
 
 
-def _parsed(text: str, machine: Any) -> Any:
-    """The module of a text."""
-    llvm = _llvm()
-    module = llvm.parse_assembly(text)
+def _parsed(text: str, machine: Any, context: Any) -> Any:
+    """Return the module of a text, in a context of its own: the global one keeps constants and metadata for ever."""
+    module = _llvm().parse_assembly(text, context)
     module.triple = machine.triple
     module.verify()
     return module
@@ -413,7 +413,8 @@ def _after_passes(text: str, machine: Any, straight_lines: bool) -> Any:
     """The module after the passes, which vectorise loops, and straight lines where that is asked for."""
     llvm = _llvm()
     early, _, late = text.partition(LATE)
-    module = _parsed(early, machine)
+    context = llvm.create_context()
+    module = _parsed(early, machine, context)
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     options.loop_vectorization, options.slp_vectorization = True, straight_lines
     # Unrolled loops take twice as long to compile and, by the loops of the benchmarks, run no faster.
@@ -421,7 +422,7 @@ def _after_passes(text: str, machine: Any, straight_lines: bool) -> Any:
     builder = llvm.create_pass_builder(machine, options)
     _run(builder.getModulePassManager(), module, builder)
     if late:
-        module.link_in(_parsed(late, machine))
+        module.link_in(_parsed(late, machine, context))
         inliner = llvm.create_new_module_pass_manager()
         inliner.add_always_inliner_pass()
         _run(inliner, module, builder)
