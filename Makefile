@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export OPENBLAS_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test oldest oldest-environment newest newest-python newest-environment lint types points specification sweep portability platforms device bench suite loops autograd-suite torch-backend torch-samples coverage package parity-score docs pictures fuzz hostile accuracy mutants mutants-map clean
+.PHONY: help demo test matrix oldest oldest-environment newest newest-python newest-environment lint types points specification sweep portability platforms device bench suite loops autograd-suite torch-backend torch-samples coverage package parity-score docs pictures fuzz hostile accuracy mutants mutants-map clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -14,7 +14,6 @@ help: ## list the targets
 $(STAMP): pyproject.toml examples/tropical/pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[xla,cli,test,docs,dev]' -e examples/tropical
-	-$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[llvm]'
 	touch $(STAMP)
 
 demo: $(STAMP) ## trace, differentiate, run natively, export StableHLO, run through PJRT, compare
@@ -26,35 +25,40 @@ demo: $(STAMP) ## trace, differentiate, run natively, export StableHLO, run thro
 test: $(STAMP) ## run the test suite
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-OLDEST := .venv-oldest
-
-oldest-environment: ## install the oldest jaxlib and llvmlite that are supported
-	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
-	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check \
-		'jax==0.8.0' 'jaxlib==0.8.0' -e '.[xla,test]' -e examples/tropical
-	-$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check 'llvmlite==0.45.0'
-
 PART := 1/1
-oldest: oldest-environment ## run what touches jaxlib and llvmlite with the oldest that are supported, in an environment of its own; PART=1/2 is half of it
-	$(OLDEST)/bin/python -m pytest -n 2 --part $(PART) $(addprefix tests/xla_peer/test_,executable.py executor.py compile_cache.py \
-		artifact.py inside_jax.py jax_export.py sharding.py) $(addprefix tests/exec/test_llvm,.py _link.py _vectors.py)
+matrix: oldest newest ## run what touches jaxlib, llvmlite and NumPy with the oldest and the newest that are supported; PART=1/2 is half of it
+
+TOUCHING := tests/hall tests/ops/test_samples.py tests/exec/test_kernel_corners.py tests/api/test_against_numpy.py $(addprefix tests/xla_peer/test_,executable.py executor.py compile_cache.py \
+	artifact.py inside_jax.py jax_export.py sharding.py device.py known_faults.py) $(addprefix tests/exec/test_llvm,.py _link.py _vectors.py)
+first_python = $(shell for version in $(1); do for python in python$$version $$HOME/.pyenv/versions/$$version*/bin/python; do \
+	$$python -c '' 2>/dev/null && echo $$python && exit; done; done)
+
+OLDEST := .venv-oldest
+OLDEST_PYTHON ?= $(call first_python,3.11 3.12)
+
+oldest-environment: ## install the oldest jaxlib, llvmlite, NumPy and SciPy that are supported, which need Python 3.11 or 3.12
+	test -n '$(OLDEST_PYTHON)' || { echo 'no Python 3.11 or 3.12 here; give OLDEST_PYTHON'; exit 1; }
+	test -x $(OLDEST)/bin/python || $(OLDEST_PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check \
+		'jax==0.8.0' 'jaxlib==0.8.0' 'llvmlite==0.45.0' 'numpy==2.1.*' 'scipy==1.13.*' -e '.[xla,test]' -e examples/tropical
+
+oldest: oldest-environment ## run what touches jaxlib, llvmlite and NumPy with the oldest that are supported, in an environment of its own; PART=1/2 is half of it
+	$(OLDEST)/bin/python -m pytest -n 2 --part $(PART) $(TOUCHING)
 
 NEWEST := .venv-newest
-NEWEST_PYTHON ?= $(shell for version in 3.14 3.13 3.12; do \
-	for python in python$$version $$HOME/.pyenv/versions/$$version*/bin/python; do \
-	$$python -c '' 2>/dev/null && echo $$python && exit; done; done)
+NEWEST_PYTHON ?= $(call first_python,3.14 3.13 3.12)
 
 newest-python: ## the Python for it
 	@echo $(NEWEST_PYTHON)
 
-newest-environment: ## install the newest jaxlib that is supported, which needs Python 3.12
+newest-environment: ## install the newest jaxlib, llvmlite, NumPy and SciPy that are supported, which need Python 3.12
 	test -n '$(NEWEST_PYTHON)' || { echo 'no Python of 3.12 or newer here; give NEWEST_PYTHON'; exit 1; }
 	test -x $(NEWEST)/bin/python || $(NEWEST_PYTHON) -m venv $(NEWEST)
-	$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[xla,cli,test]' -e examples/tropical
+	$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager \
+		-e '.[xla,cli,test]' -e examples/tropical
 
-newest: newest-environment ## run what touches jaxlib with the newest that is supported, in an environment of its own; PART=1/2 is half of it
-	$(NEWEST)/bin/python -m pytest -n 2 --part $(PART) $(addprefix tests/xla_peer/test_,executable.py executor.py inside_jax.py \
-		device.py) tests/lax/test_lax.py
+newest: newest-environment ## run what touches jaxlib, llvmlite and NumPy with the newest that are supported, in an environment of its own; PART=1/2 is half of it
+	$(NEWEST)/bin/python -m pytest -n 2 --part $(PART) $(TOUCHING) tests/lax/test_lax.py
 
 PLATFORM := cuda
 WORKERS := 4
@@ -181,4 +185,4 @@ specification: $(STAMP) ## write docs/specification from the statements of tests
 	$(BIN)/python tools/specification.py
 
 clean: ## remove what was installed and built
-	rm -rf $(VENV) $(OLDEST) $(TORCH) build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(OLDEST) $(NEWEST) $(TORCH) build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache

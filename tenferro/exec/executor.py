@@ -130,8 +130,9 @@ class GraphExecutor:
                 f"GraphExecutor: compiled=True is for NumPy's arrays only, not those of backend {backend.name!r}"
             )
         if compiled is True and not is_installed():
+            oldest = ".".join(map(str, OLDEST))
             raise InvalidConfigError(
-                f"GraphExecutor: compiled=True needs llvmlite {OLDEST[0]}.{OLDEST[1]} or later; pip install -e '.[llvm]'"
+                f"GraphExecutor: compiled=True needs llvmlite {oldest} or later; pip install 'llvmlite>={oldest}'"
             )
         compiles = backend is NUMPY and not check_finite and compiled and is_installed()
         log = CompileLog()

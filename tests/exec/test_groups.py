@@ -850,7 +850,7 @@ def test_operands_that_lie_across_are_copied_first(
 
 @needs_llvmlite
 def test_texts_for_eight_orders_in_memory_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tenferro.exec.llvm.group import CompiledGroup, Walk  # because it needs an extra
+    from tenferro.exec.llvm.group import CompiledGroup, Walk  # because it needs llvmlite
 
     monkeypatch.setattr(group, "SMALLEST", 1)
     x = np.ones((4, 6))
@@ -894,7 +894,7 @@ def test_strips_of_columns_where_an_operand_lies_across(
     total: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from tenferro.exec.llvm.group import CompiledGroup, Walk  # because it needs an extra
+    from tenferro.exec.llvm.group import CompiledGroup, Walk  # because it needs llvmlite
 
     monkeypatch.setattr(group, "SMALLEST", 1)
 

@@ -253,7 +253,7 @@ def test_operands_that_lie_otherwise_are_not_written_over(
 @needs_llvmlite
 def test_one_memory_has_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """LLVM is told that pointers of different names lead to memory that lies apart."""
-    from tenferro.exec.llvm.group import CompiledGroup, Walk  # because it needs an extra
+    from tenferro.exec.llvm.group import CompiledGroup, Walk  # because it needs llvmlite
 
     monkeypatch.setattr(group, "SMALLEST", 1)
     x = uniform(200, 200)

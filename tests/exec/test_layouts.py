@@ -21,7 +21,7 @@ from tenferro.types import flatten
 from tests.exec.test_convolution import defined
 from xla_peer.fuzz.program import random_case
 
-needs_llvmlite = pytest.mark.skipif(not is_installed(), reason="llvmlite is an extra")
+needs_llvmlite = pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
 SEEDS = [0, *[pytest.param(seed, marks=pytest.mark.sweep) for seed in range(1, 20)]]
 
 

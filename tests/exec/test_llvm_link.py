@@ -30,7 +30,7 @@ class Features(dict[str, bool]):
 
 def registers(processor: str, *counts: int) -> str:
     """The kind of vectors that loops of these many additions are compiled to."""
-    import llvmlite.binding as llvm  # because it is an extra
+    import llvmlite.binding as llvm  # because it is not everywhere
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()

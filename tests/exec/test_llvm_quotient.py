@@ -56,7 +56,7 @@ def test_quotients_are_those_of_a_division(divisor: float) -> None:
 def test_loops_along_lanes_do_not_divide() -> None:
     if not link.processor().multiplies_and_adds:
         pytest.skip("the processor does not multiply and add at once")
-    import llvmlite.binding as llvm  # because it is an extra
+    import llvmlite.binding as llvm  # because it is not everywhere
 
     x = np.ones((50, 4096))
     program = tnf.compile(lambda xs: tnf.scan(lambda c, x: (c, x / 3.0), 0.0, xs)[1], x)

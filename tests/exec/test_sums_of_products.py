@@ -26,7 +26,7 @@ from tenferro.types import DType
 from tests.exec.test_convolution import channels_last, defined
 
 pytestmark = [
-    pytest.mark.skipif(not is_installed(), reason="llvmlite is an extra"),
+    pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed"),
     pytest.mark.skipif(
         is_installed() and not processor().multiplies_and_adds, reason="no multiply-adds"
     ),
