@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import json
 import os
@@ -16,10 +17,12 @@ from typing import Any
 import tenferro
 from lowering import mlir_bindings
 from tenferro.compile_cache import CACHE_VARIABLE, cache_in
+from tenferro.exec.llvm import OLDEST, is_installed
+from xla_peer.known_faults import known_fault
 
 __all__ = ["DoctorReport", "PlatformReport", "doctor"]
 
-PACKAGES = ("numpy", "scipy", "ml_dtypes", "optree", "opt_einsum", "jax", "jaxlib")
+PACKAGES = ("numpy", "scipy", "ml_dtypes", "optree", "opt_einsum", "llvmlite", "jax", "jaxlib")
 PLUGINS = {
     "cuda": ("jax-cuda12-plugin", "jax-cuda13-plugin"),
     "rocm": ("jax-rocm60-plugin", "jax-rocm7-plugin"),
@@ -58,7 +61,8 @@ class PlatformReport:
     """The state of one platform.
 
     Attributes:
-        status: "works", "fails" where its plugin is installed, or "missing".
+        status: "works", "wrong" where it runs and is known to compute wrong values, "fails" where its plugin is
+            installed, or "missing".
         devices: their names in PJRT.
         version: the platform's version.
         packages: the packages that install it, with versions.
@@ -82,10 +86,11 @@ class PlatformReport:
 class DoctorReport:
     """The result of `doctor`; `print` it, or take `to_dict()`.
 
-    `ok` says that a platform works and no installed one fails.
+    `ok` says that a platform works, and that no installed one fails or is known to compute wrong values.
 
     Attributes:
         cache_problem: the reason why the folder of TENFERRO_CACHE_DIR is not used; empty where it is.
+        loops: "compiled", or "interpreted", with the reason and the command that installs llvmlite.
     """
 
     versions: dict[str, str]
@@ -93,12 +98,13 @@ class DoctorReport:
     environment: dict[str, str]
     cache_problem: str = ""
     platforms: tuple[PlatformReport, ...] = field(default=())
+    loops: str = "compiled"
 
     @property
     def ok(self) -> bool:
-        """A platform works, and no installed one fails."""
-        states = [report.status for report in self.platforms]
-        return "works" in states and "fails" not in states
+        """A platform works, and no installed one fails or is known to compute wrong values."""
+        states = {report.status for report in self.platforms}
+        return "works" in states and states.isdisjoint(("fails", "wrong"))
 
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON can hold it."""
@@ -112,6 +118,7 @@ class DoctorReport:
         lines = ["  ".join(f"{name} {version}" for name, version in self.versions.items())]
         if self.stablehlo is not None:
             lines.append(f"StableHLO artifacts: {self.stablehlo[0]} to {self.stablehlo[1]}")
+        lines.append(f"loops and fused groups: {self.loops}")
         lines += [f"{name}={value}" for name, value in self.environment.items()]
         lines += (
             [f"{CACHE_VARIABLE} is not used: {self.cache_problem}"] if self.cache_problem else []
@@ -143,6 +150,7 @@ def doctor(platforms: Iterable[str] = ()) -> DoctorReport:
         environment={name: os.environ[name] for name in VARIABLES if name in os.environ},
         cache_problem="" if cache is None else cache.problem,
         platforms=tuple(_examined(name) for name in names),
+        loops=_loops(),
     )
 
 
@@ -151,6 +159,22 @@ def _version(package: str) -> str:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return ""
+
+
+def _loops() -> str:
+    """The state of compiled loops and fused groups."""
+    version, oldest = _version("llvmlite"), ".".join(map(str, OLDEST))
+    reason = (
+        f"llvmlite {version} is older than {oldest}" if version else "llvmlite is not installed"
+    )
+    if is_installed():
+        try:
+            importlib.import_module("llvmlite.binding")
+        except (ImportError, OSError) as error:
+            reason = f"llvmlite {version} cannot be loaded: {error}"
+        else:
+            return "compiled"
+    return f"interpreted: {reason}; pip install 'llvmlite>={oldest}'"
 
 
 def _others() -> list[str]:
@@ -172,7 +196,11 @@ def _examined(name: str) -> PlatformReport:
     if "error" in answer or not answer.get("runs"):
         advice = answer.get("error", "a program gave wrong numbers")
         return PlatformReport(name, "fails", packages=packages, advice=advice)
-    return PlatformReport(name, "works", tuple(answer["devices"]), answer["version"], packages)
+    fault = known_fault(name)
+    status = "wrong" if fault else "works"
+    return PlatformReport(
+        name, status, tuple(answer["devices"]), answer["version"], packages, fault
+    )
 
 
 def _asked(name: str) -> dict[str, Any]:

@@ -23,8 +23,9 @@ from tenferro.tracebacks import public, public_methods
 from tenferro.types import TensorSpec, TreeDef, flatten
 from xla_peer import forking, pjrt
 from xla_peer.executable import Executable
+from xla_peer.known_faults import known_fault
 from xla_peer.mesh import PartitionedProgram
-from xla_peer.notices import noticed
+from xla_peer.notices import noticed, notify_once
 
 __all__ = ["XlaExecutor"]
 
@@ -79,8 +80,8 @@ class XlaExecutor:
             variable TENFERRO_CACHE_DIR, and "" none. It holds native code: see `CompileCache`.
         cache_bytes: the largest size of the folder.
         effects: "refuse" programs that print, see `tenferro.debug_print`, or "drop" the prints.
-        notices: report compilations of more than two seconds on the error stream; False, or
-            TENFERRO_NOTICES=off in the environment, turns the notices off.
+        notices: report on the error stream compilations of more than two seconds, and once a jaxlib that is known to
+            compute wrong values; False, or TENFERRO_NOTICES=off in the environment, turns the notices off.
 
     Intermediate results keep the precision of their dtype (XLA's excess precision is off), so that
     results can be compared with the native ones.
@@ -136,6 +137,8 @@ class XlaExecutor:
                         "cache_dir": cache_dir, "cache_bytes": cache_bytes}  # fmt: skip
         self._client = pjrt.client(platform)
         self.platform = pjrt.named_platform(platform, self._client)
+        if notices:
+            notify_once(known_fault(self.platform))
         devices = self._client.local_devices()
         if isinstance(device, bool) or not 0 <= device < len(devices):
             raise InvalidConfigError(

@@ -1,4 +1,4 @@
-"""Notices of long operations on the error stream, while they run and when they are done."""
+"""Notices on the error stream: long operations, while they run and when they are done, and known faults."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 
-__all__ = ["NOTICES_VARIABLE", "noticed", "silenced"]
+__all__ = ["NOTICES_VARIABLE", "noticed", "notify_once", "silenced"]
 
 NOTICES_VARIABLE = "TENFERRO_NOTICES"
 """`off` silences all notices."""
@@ -18,6 +18,7 @@ NOTICES_VARIABLE = "TENFERRO_NOTICES"
 PATIENCE = 2.0
 """Seconds after which something takes long."""
 
+_notified: set[str] = set()
 _IS_SILENCED: ContextVar[bool] = ContextVar("tenferro_notices_are_silenced", default=False)
 
 
@@ -40,7 +41,7 @@ def noticed(doing: str, done: str, wanted: bool = True) -> Generator[None]:
     >>> with noticed("sleeping", "slept"):
     ...     pass
     """
-    if not wanted or _IS_SILENCED.get() or os.environ.get(NOTICES_VARIABLE) == "off":
+    if not (wanted and _is_enabled()):
         yield
         return
     start, patience = time.monotonic(), PATIENCE
@@ -57,6 +58,20 @@ def noticed(doing: str, done: str, wanted: bool = True) -> Generator[None]:
     seconds = time.monotonic() - start
     if seconds > patience:
         _say(f"{done} in {seconds:.1f} s")
+
+
+def notify_once(text: str) -> None:
+    """Report on the error stream what is not empty and was not reported in this process before.
+
+    >>> notify_once("")
+    """
+    if text and text not in _notified and _is_enabled():
+        _notified.add(text)
+        _say(text)
+
+
+def _is_enabled() -> bool:
+    return not _IS_SILENCED.get() and os.environ.get(NOTICES_VARIABLE) != "off"
 
 
 def _say(text: str) -> None:

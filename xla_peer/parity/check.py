@@ -150,7 +150,7 @@ class Check:
             interpreter=third.words,
             first_divergence=parted,
             decisions=decisions(program, leaves, outputs, self.paths.platform),
-            notes=(*notes, *words, *self._open_steps(outputs)),
+            notes=(*self.paths.known_faults, *notes, *words, *self._open_steps(outputs)),
             bound=self.paths.bound_in_words,
         )
 
@@ -228,7 +228,7 @@ class Check:
             first_divergence=parted,
             sides=sides,
             decisions=decisions(program, leaves, outputs, self.paths.platform),
-            notes=(*notes, *self._open_steps(outputs)),
+            notes=(*self.paths.known_faults, *notes, *self._open_steps(outputs)),
             bound=self.paths.bound_in_words,
         )
 

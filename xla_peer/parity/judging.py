@@ -103,7 +103,7 @@ def judge(
         first_divergence=parted,
         sides=("a", "b"),
         decisions=decisions(static, leaves, outputs, paths.platform),
-        notes=tuple(notes),
+        notes=(*paths.known_faults, *notes),
         bound=paths.bound_in_words,
     )
 

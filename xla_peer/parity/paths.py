@@ -13,6 +13,7 @@ from tenferro.ops import elementwise as el
 from tenferro.ops.reduction import ArgReduction
 from tenferro.program import GraphProgram
 from tenferro.types import flatten, unflatten
+from xla_peer.known_faults import known_fault
 from xla_peer.parity.candidates import bit_patterns, choices, counts_between, rivals
 from xla_peer.parity.comparison import (
     Allowance,
@@ -69,6 +70,12 @@ class NativeAndPeer:
     def platform(self) -> str:
         """Where the peer runs; the CPU where it does not say."""
         return getattr(self.peer, "platform", "cpu")
+
+    @property
+    def known_faults(self) -> tuple[str, ...]:
+        """A note on what the installed jaxlib is known to compute wrongly where the peer runs; empty if nothing."""
+        fault = known_fault(getattr(self.peer, "platform", ""))
+        return (fault,) if fault else ()
 
     @property
     def bound_in_words(self) -> str:

@@ -30,7 +30,7 @@ class ParityReport:
         first_divergence: the first op whose inputs agree and whose output does not; None where all agree.
         sides: the names of the two that are compared.
         decisions: for outputs that are unstable, the decision that tips.
-        notes: further opinions, a sentence each.
+        notes: known faults of the peer and further opinions, a sentence each.
         bound: how what may be apart was found: proven, or sampled, with the number of runs and the confidence; empty
             where the user said it.
     """

@@ -1,0 +1,35 @@
+"""Versions of jaxlib whose XLA is known to compute wrong values on CPUs, and what was reported of them."""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+__all__ = ["KNOWN_FAULTS", "known_fault"]
+
+KNOWN_FAULTS = {
+    "0.10.2": "XLA computes some sums of squares and products wrongly, and crashes on others of rank 7 and 8 "
+    "(github.com/jax-ml/jax/issues/39103 and 39257)",
+    "0.11.0": "XLA computes some sums of products of rank 7 and 8 wrongly, and crashes on others "
+    "(github.com/jax-ml/jax/issues/39257)",
+}
+"""By version of jaxlib, the fault of its CPU compiler with the public report; pyproject.toml excludes each of them."""
+
+
+def known_fault(platform: str) -> str:
+    """Describe the known fault of the installed jaxlib on a platform, with the command that replaces it.
+
+    Empty where no fault is known.
+
+    >>> known_fault("cuda")
+    ''
+    """
+    if platform != "cpu":
+        return ""
+    try:
+        version = metadata.version("jaxlib")
+    except metadata.PackageNotFoundError:
+        return ""
+    fault = KNOWN_FAULTS.get(version)
+    if fault is None:
+        return ""
+    return f"jaxlib {version}: {fault}; pip install --upgrade '.[xla]' in tenferro's checkout installs another"
