@@ -1,7 +1,9 @@
-"""Public reports of wrong values from XLA on CPU, rebuilt, with the right values by the definition of each op."""
+"""Public reports of wrong values and crashes of XLA on CPU, rebuilt, with the right values by the definition of each op."""
 
 from __future__ import annotations
 
+import re
+import signal
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -9,8 +11,10 @@ import numpy as np
 
 import tenferro as tnf
 from lowering import import_stablehlo
+from tenferro.errors import BackendFailureError
 from tenferro.types import flatten
-from xla_peer import XlaExecutor, check_parity
+from xla_peer import ParityReport, check_parity
+from xla_peer.fuzz.child import ChildExecutor
 from xla_peer.parity.contenders import original_outputs
 
 __all__ = ["ELSEWHERE", "REPORTS", "SEARCHES", "Report", "Visit", "visit", "visited"]
@@ -112,9 +116,41 @@ CLAMP = """func.func public @main(%low: tensor<1xf32>, %x: tensor<1xf32>, %high:
   return %0 : tensor<1xf32>
 }
 """
+SQUARED_ROWS = """func.func public @main(%x: tensor<16385x3xf64>) -> tensor<16385xf64> {
+  %identity = stablehlo.constant dense<[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]> : tensor<3x3xf64>
+  %0 = stablehlo.dot_general %identity, %x, contracting_dims = [1] x [1] : (tensor<3x3xf64>, tensor<16385x3xf64>) -> tensor<3x16385xf64>
+  %1 = stablehlo.multiply %0, %0 : tensor<3x16385xf64>
+  %zero = stablehlo.constant dense<0.0> : tensor<f64>
+  %2 = stablehlo.reduce(%1 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<3x16385xf64>, tensor<f64>) -> tensor<16385xf64>
+  return %2 : tensor<16385xf64>
+}
+"""
+INTEGERS = np.arange(16385.0)
 ROWS = np.arange(200.0, dtype=np.float32).reshape(2, 100)
 IMAGE = np.linspace(0, 1, 131 * 111 * 3, dtype=np.float32).reshape(131, 111, 3)
 LARGEST = float(np.finfo(np.float32).max)
+
+
+def sum_of_products(*shape: int) -> str:
+    """The module that multiplies by its first argument along three axes, and sums along the third."""
+    first, both, results = (
+        f"tensor<{'x'.join(map(str, extents))}xf32>"
+        for extents in (shape[:3], shape, shape[:2] + shape[3:])
+    )
+    return f"""func.func public @main(%x: {first}, %y: {both}) -> {results} {{
+  %0 = stablehlo.broadcast_in_dim %x, dims = [0, 1, 2] : ({first}) -> {both}
+  %1 = stablehlo.multiply %0, %y : {both}
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %2 = stablehlo.reduce(%1 init: %zero) applies stablehlo.add across dimensions = [2] : ({both}, tensor<f32>) -> {results}
+  return %2 : {results}
+}}
+"""
+
+
+def ones(*shape: int) -> Any:
+    """A float32 array of ones."""
+    return np.ones(shape, np.float32)
+
 
 REPORTS = (
     Report("tensorflow/tensorflow 118178", "abs of an int8 square that wraps around is left out",
@@ -151,40 +187,61 @@ REPORTS = (
            (np.array([2**30, 2**30, 2**30, 1], np.int32),), np.int32(-268435456)),
     Report("r-xla/anvl 545", "clamp with a NaN for its least value",
            CLAMP, (f32(np.nan), f32(0), f32(1)), f32(np.nan)),
+    Report("jax-ml/jax 39103", "sums of three squares are wrong in rows at the end of many",
+           SQUARED_ROWS, (np.stack([INTEGERS, 0 * INTEGERS, 0 * INTEGERS], 1),), INTEGERS**2),
+    Report("jax-ml/jax 39257", "a sum of products of eight axes ends the process",
+           sum_of_products(3, 2, 2, 5, 5, 5, 5, 5), (ones(3, 2, 2), ones(3, 2, 2, 5, 5, 5, 5, 5)),
+           2 * ones(3, 2, 5, 5, 5, 5, 5)),
+    Report("jax-ml/jax 39257", "the same, with other extents, gives wrong sums",
+           sum_of_products(1, 1, 6, 9, 9, 9, 9, 9), (ones(1, 1, 6), ones(1, 1, 6, 9, 9, 9, 9, 9)),
+           6 * ones(1, 1, 9, 9, 9, 9, 9)),
 )  # fmt: skip
 
 
 class Visit(NamedTuple):
-    """A report as it is with the jaxlib that is installed."""
+    """A report as it is with the jaxlib that is installed.
+
+    native:  the native result
+    state:   of XLA's result: "right", "wrong", or the signal that ended its process
+    parity:  the parity check's verdict; None where XLA gave none to compare with
+    """
 
     native: Any
-    happens: bool
-    parity: Any
+    state: str
+    parity: ParityReport | None
 
 
-def visit(report: Report) -> Visit:
-    """Run a report on both paths, and judge it."""
-    peer = XlaExecutor(notices=False)
+def visit(report: Report, peer: ChildExecutor) -> Visit:
+    """Run a report on both paths, and judge it; XLA runs in a process of its own, because a report may end it."""
     if isinstance(report.function, str):
         program = import_stablehlo(report.function)
     else:
         program = tnf.compile(report.function, *report.arrays)
     with np.errstate(all="ignore"):
         native = np.asarray(flatten(program.run(*report.arrays))[0][0])
-    written = original_outputs(program, report.arrays, peer)
-    other = peer.run(program, *report.arrays) if written is None else written[0]
-    happens = not np.allclose(np.asarray(other), report.expected, rtol=1e-6, atol=0, equal_nan=True)
-    parity = check_parity(program, *report.arrays, executor=peer, interpreter=False)
-    return Visit(native, happens, parity)
+    try:
+        written = original_outputs(program, report.arrays, peer)
+        other = peer.run(program, *report.arrays) if written is None else written[0]
+        parity = check_parity(program, *report.arrays, executor=peer, interpreter=False)
+    except BackendFailureError as error:
+        status = re.search(r"ended its process over a module, with status -(\d+)$", str(error))
+        if status is None:
+            raise
+        return Visit(native, f"ended by {signal.Signals(int(status[1])).name}", None)
+    is_right = np.allclose(np.asarray(other), report.expected, rtol=1e-6, atol=0, equal_nan=True)
+    return Visit(native, "right" if is_right else "wrong", parity)
 
 
-def visited() -> list[tuple[str, str, str, str]]:
-    """The rows of the hall's table."""
-    rows: list[tuple[str, str, str, str]] = []
-    for report in REPORTS:
-        _, happens, parity = visit(report)
-        verdict = ", ".join(sorted({output.verdict for output in parity.outputs}))
-        parted = parity.first_divergence
-        op = f", at {parted.op.partition(' (')[0]}" if parted else ""
-        rows.append((report.link, report.words, "wrong" if happens else "right", verdict + op))
+def visited() -> list[tuple[str, str, str]]:
+    """The rows of the hall's table: link, fault, and what is seen of it here."""
+    rows: list[tuple[str, str, str]] = []
+    with ChildExecutor() as peer:
+        for report in REPORTS:
+            _, state, parity = visit(report, peer)
+            if parity is not None:
+                verdicts = ", ".join(sorted({output.verdict for output in parity.outputs}))
+                parted = parity.first_divergence
+                op = f", at {parted.op.partition(' (')[0]}" if parted else ""
+                state = f"{state}: {verdicts}{op}"
+            rows.append((report.link, report.words, state))
     return rows

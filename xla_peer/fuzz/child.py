@@ -96,11 +96,15 @@ class ChildExecutor:
             "input_specs": list(map(str, module.input_specs)),
             "output_specs": list(map(str, module.output_specs)),
         }
-        _send(process.stdin, request, leaves)
-        ready, _, _ = select.select([process.stdout], [], [], self.seconds)
+        ready: list[Any] = [process.stdout]
         try:
+            _send(process.stdin, request, leaves)
+            ready, _, _ = select.select([process.stdout], [], [], self.seconds)
             answer = _received(process.stdout) if ready else None
-        except EOFError:
+        except (
+            EOFError,
+            BrokenPipeError,
+        ):  # because it ended over this module, or after the last one
             answer = None
         if answer is None:
             raise BackendFailureError(self._ended(bool(ready)))
