@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from importlib import metadata
 
 import pytest
@@ -17,8 +18,8 @@ LEVELS = [0, pytest.param(None, marks=pytest.mark.sweep)]
 
 
 def version_of(package: str) -> tuple[int, ...]:
-    """Major and minor version of what is installed."""
-    return tuple(map(int, metadata.version(package).split(".")[:2]))
+    """The release of what is installed: major, minor and patch number."""
+    return tuple(map(int, re.findall(r"\d+", metadata.version(package))[:3]))
 
 
 def platform_of(request: pytest.FixtureRequest) -> str:

@@ -25,6 +25,7 @@ from tenferro.ops import reduction as re
 from tenferro.ops.source import Constant
 from tenferro.program import GraphProgram
 from tenferro.types import flatten
+from tests.levels import version_of
 from xla_peer.cli import app
 from xla_peer.fuzz import EXPLANATIONS, fuzz, random_case
 from xla_peer.fuzz.child import ChildExecutor
@@ -154,9 +155,14 @@ def test_a_platform_that_is_not_here_is_no_finding() -> None:
 # ---- reasons ---------------------------------------------------------------------------------------
 
 
+MENDED = {"exp of a NaN that is known before": (0, 11, 2), "windows that XLA moves once": (0, 12)}
+"""The jaxlib since which the example of a reason agrees."""
+
+
 def reason_of(fn: Any, *arrays: Any) -> str:
     report = check_parity(fn, *arrays, interpreter=False)
-    assert not report.ok
+    if report.ok:
+        return ""
     assert report.first_divergence is not None
     explanation = explain(report.first_divergence)
     return explanation.name if explanation else ""
@@ -206,7 +212,8 @@ def test_each_reason_has_an_example() -> None:
         ),
     }
     for name, example in examples.items():
-        assert example() == name
+        is_mended = version_of("jaxlib") >= MENDED.get(name, (99,))
+        assert example() == ("" if is_mended else name), name
 
 
 def test_a_subnormal_argument_is_on_the_way() -> None:

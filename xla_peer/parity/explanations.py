@@ -384,8 +384,8 @@ EXPLANATIONS = (
     ),
     Explanation(
         "exp of a NaN that is known before",
-        "XLA's exp in float32 goes by the integer next to its operand. Where LLVM sees that a constant makes that a "
-        "NaN, whose integer is undefined, it takes any: the result is a number, and another when compiled again.",
+        "Up to jaxlib 0.11.1 XLA's exp in float32 goes by the integer next to its operand. Where LLVM sees that a constant "
+        "makes that a NaN, whose integer is undefined, it takes any: the result is a number, and another when compiled again.",
         _is_folded_nan,
     ),
     Explanation(
@@ -408,8 +408,8 @@ EXPLANATIONS = (
     ),
     Explanation(
         "windows that XLA moves once",
-        "A window that does not fit is moved to where it does, and one within it likewise. XLA's algebraic simplifier "
-        "adds up where both begin and moves the sum; with it switched off both paths agree.",
+        "A window that does not fit is moved to where it does, and one within it likewise. Up to jaxlib 0.11 XLA's algebraic "
+        "simplifier adds up where both begin and moves the sum; with it switched off both paths agree.",
         lambda p: (
             isinstance(p.op, ix.Gather | ix.DynamicSlice)
             and any(
