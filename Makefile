@@ -87,8 +87,9 @@ portability: $(STAMP) ## the numerical tests with vectors cut down to AVX2 and S
 	$(BIN)/python tools/portability.py --part $(PART)
 
 platforms: $(STAMP) ## compile every op for TPU and CUDA, without having one; fetches 1.2 GB of compilers
+	version=$$($(BIN)/python -c 'import jaxlib; print(jaxlib.__version__)'); \
 	test -d .platforms/libtpu || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
-		--target .platforms 'libtpu==0.0.42.*' 'jax-cuda12-pjrt==0.10.2' 'jax-cuda12-plugin==0.10.2'
+		--target .platforms 'libtpu==0.0.42.*' "jax-cuda12-pjrt==$$version" "jax-cuda12-plugin==$$version"
 	$(BIN)/python -m pytest -m platforms tests/xla_peer/test_platforms.py
 
 bench: $(STAMP) ## import, tracing, running, lowering, dispatch, compile caching, callers in threads and the guard
