@@ -145,7 +145,8 @@ def test_windows_that_overlap_are_no_matrix_for_blas() -> None:
     signal, taps = RNG.normal(size=300), RNG.normal(size=(40, 30))
     windows = np.lib.stride_tricks.sliding_window_view(signal, 40)
     for y in (windows @ taps, run(lambda x, y: x @ y, windows, taps)):
-        np.testing.assert_allclose(y, np.array(windows) @ taps, rtol=1e-12)
+        # BLAS may sum strided rows in another order, and some of the sums are near zero.
+        np.testing.assert_allclose(y, np.array(windows) @ taps, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("compiled", EXECUTORS)
