@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.metadata
 import json
 import os
 import platform as machine
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import tenferro
 from lowering import mlir_bindings
 from tenferro.compile_cache import CACHE_VARIABLE, cache_in
+from tenferro.errors import CompileWarning
 from tenferro.exec.llvm import OLDEST, is_installed
 from xla_peer.known_faults import known_fault
 
@@ -96,8 +100,8 @@ class DoctorReport:
     versions: dict[str, str]
     stablehlo: tuple[str, str] | None
     environment: dict[str, str]
-    cache_problem: str = ""
     platforms: tuple[PlatformReport, ...] = field(default=())
+    cache_problem: str = ""
     loops: str = "compiled"
 
     @property
@@ -162,19 +166,21 @@ def _version(package: str) -> str:
 
 
 def _loops() -> str:
-    """The state of compiled loops and fused groups."""
+    """Compile a loop, and return "compiled", or why loops and fused groups are interpreted."""
     version, oldest = _version("llvmlite"), ".".join(map(str, OLDEST))
-    reason = (
-        f"llvmlite {version} is older than {oldest}" if version else "llvmlite is not installed"
-    )
-    if is_installed():
-        try:
-            importlib.import_module("llvmlite.binding")
-        except (ImportError, OSError) as error:
-            reason = f"llvmlite {version} cannot be loaded: {error}"
-        else:
-            return "compiled"
-    return f"interpreted: {reason}; pip install 'llvmlite>={oldest}'"
+    if not is_installed():
+        reason = f"{version} is older than {oldest}" if version else "is not installed"
+        return f"interpreted: llvmlite {reason}; pip install 'llvmlite>={oldest}'"
+    executor = tenferro.GraphExecutor(compiled=True, cache_dir="")
+    x = np.ones(3)
+    loop = tenferro.compile(lambda x: tenferro.fori_loop(0, 100, lambda i, y: y * 0.5 + x, x), x)
+    with suppress(Exception), warnings.catch_warnings():  # because its log has the reason
+        warnings.simplefilter("ignore", CompileWarning)
+        executor.run(loop, x)
+    failures = executor.compile_stats().failures
+    if not failures:
+        return "compiled"
+    return f"interpreted, because LLVM fails: {failures[0]} (llvmlite {version})"
 
 
 def _others() -> list[str]:
