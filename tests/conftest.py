@@ -1,6 +1,8 @@
 """`pytest --ledger FILE`: the tests that fill the ledger, and the file once all of them have passed.
 
 `pytest --part I/N`: those of N parts that a digest of their names puts into the I-th.
+
+`pytest --write-processors`: write which tests have the markers `processor` and `compiled`, of the files of tests that run.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ import pytest
 
 from tests.ledger.recording import PROPERTY, Passes
 from tests.levels import HAS_FLOAT16
+from tests.selections import selection
+from tests.selections.entry_points import MARKERS, EntryPoints, is_long
 
 collect_ignore = ["typing"]  # because it is read by the checker of types alone
 
@@ -22,6 +26,7 @@ collect_ignore = ["typing"]  # because it is read by the checker of types alone
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--ledger", metavar="FILE", help="write what passed")
     parser.addoption("--part", default="1/1", metavar="I/N", help="run one of N parts of the tests")
+    parser.addoption("--write-processors", action="store_true", help="write which tests are marked")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -30,9 +35,19 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("TENFERRO_FAILED_ATTEMPTS", "raise")
     if config.getoption("--ledger"):
         config.pluginmanager.register(Collector(config), "ledger-collector")
+    # Where every array is large, other tests than usual have fused groups.
+    if not config.pluginmanager.has_plugin("tests.exec.everything_large"):
+        entry_points = EntryPoints(config.getoption("--write-processors"))
+        config.pluginmanager.register(entry_points, "entry-points")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for marker in ("core", *MARKERS):
+        selected = selection.read(marker)
+        for item in items:
+            if selection.has(selected, item.nodeid) and not is_long(item):
+                item.add_marker(marker)
     part, parts = map(int, config.getoption("--part").split("/"))
     others = [item for item in items if zlib.crc32(item.nodeid.encode()) % parts != part % parts]
     if others:

@@ -1,0 +1,91 @@
+"""Tests that have a marker, kept as a text file: files, their functions, and parameters where only some are selected.
+
+A file without functions below it is selected as a whole, and so is a function without parameters below it:
+
+    tests/exec/test_llvm_order.py
+    tests/exec/test_signs.py
+      test_signs_of_products
+      test_signs_of_sums
+        float32-3
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+__all__ = ["file_of", "function_of", "has", "named", "read", "text_of"]
+
+FOLDER = Path(__file__).parent
+
+
+def file_of(test: str) -> str:
+    """The path of the file that has a test, by pytest's name of it."""
+    return test.partition("::")[0]
+
+
+def function_of(test: str) -> str:
+    """The name of a test without its parameters."""
+    file, _, name = test.partition("::")
+    return f"{file}::{name.partition('[')[0]}"
+
+
+def read(marker: str) -> frozenset[str]:
+    """The selection of a marker: names of files, of functions in others, and of tests in other functions."""
+    path = FOLDER / f"{marker}.txt"
+    selected: set[str] = set()
+    file = function = ""
+    for line in path.read_text().splitlines() if path.exists() else ():
+        if line.startswith("    "):
+            selected.discard(f"{file}::{function}")
+            selected.add(f"{file}::{function}[{line[4:]}]")
+        elif line.startswith("  "):
+            function = line[2:]
+            selected.discard(file)
+            selected.add(f"{file}::{function}")
+        elif not line.startswith("#"):
+            file = line
+            selected.add(file)
+    return frozenset(selected)
+
+
+def has(selection: Collection[str], test: str) -> bool:
+    """Whether a test is selected, by its own name, its function's or its file's."""
+    return any(name in selection for name in (test, function_of(test), file_of(test)))
+
+
+def named(tests: Collection[str], others: Iterable[str], share: float) -> frozenset[str]:
+    """The selection of some tests among others.
+
+    Args:
+        share: a function is selected as a whole where at least this share of its tests is, and a file where all of
+            its functions are.
+    """
+    counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for test in others:
+        counts[function_of(test)][test in tests] += 1
+    whole = {f for f, (left, taken) in counts.items() if taken >= share * (left + taken)}
+    files = {file_of(f) for f in counts} - {file_of(f) for f in counts.keys() - whole}
+    names = {t: (file_of(t), function_of(t)) for t in tests}
+    return frozenset(
+        {
+            file if file in files else function if function in whole else test
+            for test, (file, function) in names.items()
+        }
+    )
+
+
+def text_of(selection: Iterable[str], command: str) -> str:
+    """The file's text, which names the command that writes it."""
+    lines, file, function = [f"# Written by `{command}`."], "", ""
+    for test in sorted(selection, key=lambda test: (file_of(test), function_of(test), test)):
+        if file_of(test) != file:
+            file = file_of(test)
+            lines.append(file)
+        if test != file and function_of(test) != function:
+            function = function_of(test)
+            lines.append(f"  {function[len(file) + 2 :]}")
+        if test not in (file, function):
+            lines.append(f"    {test[len(function) + 1 : -1]}")
+    return "\n".join(lines) + "\n"
