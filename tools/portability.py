@@ -1,11 +1,15 @@
-"""Run the numerical tests as if on processors with smaller vectors, and see that the settings have an effect.
+"""Run the tests that depend on the processor as if on others, and see that the settings have an effect.
 
 NumPy chooses its loops by what the processor has, XLA and LLVM compile for it, and OpenBLAS has a kernel for each:
-results differ in their last bits from machine to machine, and tolerances must hold on all. The processes of the tests
-load this file as a plugin of pytest, which cuts down what LLVM makes code for.
+results differ in their last bits from machine to machine, and tolerances must hold on all. The tests are those with
+the marker `processor`. Their processes load this file as a plugin of pytest, which cuts down what LLVM makes code for.
 
-    python tools/portability.py             both settings, one after the other
-    python tools/portability.py --part 1/10  every tenth test
+    python -m tools.portability                 all processors, one after the other
+    python -m tools.portability --only Zen       one of them
+    python -m tools.portability --part 1/10      every tenth test
+    python -m tools.portability --once           without what would compute the same again: tests without compiled
+                                                 code where OpenBLAS has the kernels of this processor, for which
+                                                 the suite has run, or of an earlier one
 """
 
 from __future__ import annotations
@@ -16,25 +20,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from tests.selections import selection
 
 ROOT = Path(__file__).parent.parent
 CUT_DOWN_TO = "PORTABILITY_PROCESSOR"
 """The variable with the name of a setting."""
-TESTS = [
-    "tests/ad",
-    "tests/api",
-    "tests/exec",
-    "tests/ext",
-    "tests/ops",
-    "tests/passes",
-    "tests/xla_peer/test_fuzz.py",
-    "tests/xla_peer/test_parity.py",
-    "tests/xla_peer/test_verification.py",
-]
-
 # Printed by a process of its own: what NumPy dispatches on, which kernels OpenBLAS has, XLA's machine code.
 PROBE = """
 import hashlib, json, pathlib, sys, tempfile
@@ -67,25 +62,39 @@ print(json.dumps({"numpy": sorted(current), "blas": blas, "xla": digest, "llvm":
 
 @dataclass(frozen=True)
 class Setting:
-    """A processor that this one is cut down to."""
+    """A processor that this one is cut down to.
 
-    name: str
+    Attributes:
+        blas: OpenBLAS's name of it, which is the setting's.
+        llvm: LLVM's name.
+        isa: XLA's name of its vectors.
+        numpy_has: features above SSE4.2, by NumPy's names before and after it dispatches on levels.
+        llvm_has: its features, by LLVM's names.
+    """
+
+    blas: str
+    llvm: str
+    isa: str
     numpy_has: frozenset[str]
     llvm_has: frozenset[str]
-    blas: str
 
-    def environment(self, found: list[str]) -> dict[str, str]:
+    def environment(self, features: Sequence[str]) -> dict[str, str]:
         """Variables that NumPy, OpenBLAS, XLA and this file read when a process starts."""
-        cut = [feature for feature in found if feature not in self.numpy_has]
         return {
-            "NPY_DISABLE_CPU_FEATURES": " ".join(cut),
+            "NPY_DISABLE_CPU_FEATURES": " ".join(self.cut(features)),
             "OPENBLAS_CORETYPE": self.blas,
             "OPENBLAS_NUM_THREADS": "1",
-            "XLA_FLAGS": f"--xla_cpu_max_isa={self.name}",
-            CUT_DOWN_TO: self.name,
+            "XLA_FLAGS": f"--xla_cpu_max_isa={self.isa}",
+            CUT_DOWN_TO: self.blas,
         }
 
+    def cut(self, features: Sequence[str]) -> list[str]:
+        """Which of NumPy's features the processor does not have."""
+        return [feature for feature in features if feature not in self.numpy_has]
 
+
+NUMPY_AVX2 = frozenset({"X86_V3", "AVX", "F16C", "FMA3", "AVX2"})
+NUMPY_AVX512 = frozenset({"X86_V4", "AVX512F", "AVX512CD", "AVX512_SKX"})
 SSE4_2 = frozenset({
     "64bit", "cmov", "crc32", "cx16", "cx8", "fxsr", "mmx", "popcnt", "sahf",
     "sse", "sse2", "sse3", "sse4.1", "sse4.2", "ssse3",
@@ -96,10 +105,17 @@ AVX2 = SSE4_2 | {
     "pclmul", "rdrnd", "xsave", "xsaveopt",
 }  # fmt: skip
 """LLVM's names of what Haswell has."""
+SINCE = frozenset({"adx", "clflushopt", "prfchw", "rdseed", "xsavec", "xsaves"})
+"""LLVM's names of what Zen and Skylake have beside."""
+AVX512 = frozenset({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "clwb"})
+"""LLVM's names of what Skylake's servers have beside."""
 SETTINGS = [
-    # NumPy's names before and after it dispatches on levels.
-    Setting("AVX2", frozenset({"X86_V3", "AVX", "F16C", "FMA3", "AVX2"}), AVX2, "Haswell"),
-    Setting("SSE4_2", frozenset(), SSE4_2, "Nehalem"),
+    Setting("Haswell", "haswell", "AVX2", NUMPY_AVX2, AVX2),
+    Setting("Zen", "znver2", "AVX2", NUMPY_AVX2, AVX2 | SINCE),
+    Setting(
+        "SkylakeX", "skylake-avx512", "AVX512", NUMPY_AVX2 | NUMPY_AVX512, AVX2 | SINCE | AVX512
+    ),
+    Setting("Nehalem", "nehalem", "SSE4_2", frozenset(), SSE4_2),
 ]
 
 
@@ -115,7 +131,7 @@ def llvm_processor() -> list[str]:
 
 def cut_down_llvm() -> None:
     """Have LLVM make code for the processor of the setting that this process runs in."""
-    settings = {setting.name: setting for setting in SETTINGS}
+    settings = {setting.blas: setting for setting in SETTINGS}
     setting = settings.get(os.environ.get(CUT_DOWN_TO, ""))
     if setting is None or importlib.util.find_spec("llvmlite") is None:
         return
@@ -123,7 +139,9 @@ def cut_down_llvm() -> None:
 
     features = llvm.get_host_cpu_features()
     features.update({name: has and name in setting.llvm_has for name, has in features.items()})
-    vars(llvm).update(get_host_cpu_name=setting.blas.lower, get_host_cpu_features=lambda: features)
+    vars(llvm).update(
+        get_host_cpu_name=lambda: setting.llvm, get_host_cpu_features=lambda: features
+    )
 
 
 def pytest_configure() -> None:
@@ -131,12 +149,12 @@ def pytest_configure() -> None:
     cut_down_llvm()
 
 
-def found_features() -> list[str]:
-    """What NumPy dispatches on and this processor has, above the baseline that NumPy was built for."""
+def numpy_features() -> tuple[list[str], list[str]]:
+    """The features that NumPy was built to need, and those above that it dispatches on and this processor has."""
     import numpy as np
 
-    config = np.show_config(mode="dicts")
-    return list(config["SIMD Extensions"].get("found", []))
+    features = np.show_config(mode="dicts")["SIMD Extensions"]
+    return list(features.get("baseline", [])), list(features.get("found", []))
 
 
 def probe(environment: Mapping[str, str]) -> dict[str, object]:
@@ -153,35 +171,64 @@ def probe(environment: Mapping[str, str]) -> dict[str, object]:
     return json.loads(lines[-1])
 
 
+def without_effect(
+    setting: Setting, cut: Sequence[str], here: Mapping[str, Any], there: Mapping[str, Any]
+) -> list[str]:
+    """What computes with more than the processor of a setting has.
+
+    Args:
+        cut: features of NumPy that are disabled, or that it cannot do without.
+        here: what a process computes with; `there`, what one in the setting does.
+    """
+    without = []
+    if {*there["numpy"]} & {*cut}:
+        without.append("NumPy")
+    if {*cut} & (NUMPY_AVX2 | NUMPY_AVX512) and there["xla"] == here["xla"]:
+        without.append("XLA")
+    if here["llvm"] and (
+        {*there["llvm"][1:]} - setting.llvm_has or there["llvm"][0] != setting.llvm
+    ):
+        without.append("LLVM")
+    # The wheels of NumPy and SciPy have Haswell's kernels for Zen.
+    if there["blas"] not in ([setting.blas], ["Haswell"] if setting.blas == "Zen" else []):
+        without.append("OpenBLAS")
+    return without
+
+
 def main() -> int:
     """0 where the tests pass in every setting, and every setting had an effect."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--part", default="1/1", metavar="I/N", help="one of N parts of the tests")
-    part = parser.parse_args().part
-    found = found_features()
+    parser.add_argument("--only", choices=[setting.blas for setting in SETTINGS])
+    parser.add_argument("--once", action="store_true", help="leave out what was computed before")
+    options = parser.parse_args()
+    baseline, features = numpy_features()
+    files = sorted({selection.file_of(test) for test in selection.read("processor")})
     here = probe({})
     print(f"this processor: {here}", flush=True)
-    failed = False
+    failed, kernels = [], [here["blas"]] if options.once else []
     for setting in SETTINGS:
-        environment = setting.environment(found)
-        if not environment["NPY_DISABLE_CPU_FEATURES"]:
-            print(f"{setting.name}: NumPy finds nothing above it here")
+        if options.only not in (None, setting.blas):
             continue
-        cut = probe(environment)
-        print(f"{setting.name}: {cut}", flush=True)
-        names = ["numpy", "xla", *(["llvm"] if here["llvm"] else [])]
-        without = [name for name in names if cut[name] == here[name]]
-        if cut["blas"] != [setting.blas]:
-            without.append("blas")
-        if without:
-            print(f"{setting.name}: no effect on {', '.join(without)}")
-            failed = True
-        arguments = ["-n", "2", "--dist", "worksteal", "--part", part, *TESTS]
-        command = [sys.executable, "-m", "pytest", "-p", "tools.portability", *arguments]
-        failed |= (
-            subprocess.run(command, env={**os.environ, **environment}, cwd=ROOT).returncode != 0
-        )
-    return int(failed)
+        if setting.isa == "AVX512" and not {*features} & NUMPY_AVX512:
+            print(f"{setting.blas}: this processor has no AVX-512")
+            continue
+        environment = setting.environment(features)
+        there = probe(environment)
+        print(f"{setting.blas}: {there}", flush=True)
+        more = (NUMPY_AVX2 | NUMPY_AVX512) & {*baseline}
+        cut = setting.cut([*features, *more])
+        if without := without_effect(setting, cut, here, there):
+            print(f"{setting.blas}: no effect on {', '.join(without)}")
+            failed.append(setting.blas)
+        marker = "compiled" if there["blas"] in kernels else "processor"
+        kernels += [there["blas"]] if options.once else []
+        arguments = ["-n", "2", "--dist", "worksteal", "--part", options.part, "-m", marker]
+        command = [sys.executable, "-m", "pytest", "-p", "tools.portability", *arguments, *files]
+        if subprocess.run(command, env={**os.environ, **environment}, cwd=ROOT).returncode:
+            failed.append(setting.blas)
+    print(f"failed as if on {', '.join(dict.fromkeys(failed))}" if failed else "passed on all")
+    return int(bool(failed))
 
 
 if __name__ == "__main__":
