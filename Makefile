@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export OPENBLAS_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test matrix oldest oldest-environment newest newest-python newest-environment lint types points specification sweep portability platforms device bench suite loops autograd-suite torch-backend torch-samples coverage package parity-score docs pictures fuzz hostile accuracy mutants mutants-map clean
+.PHONY: help demo test test-all processors core matrix oldest oldest-environment newest newest-python newest-environment lint types points specification sweep portability platforms device bench suite loops autograd-suite torch-backend torch-samples coverage package parity-score docs pictures fuzz hostile accuracy mutants mutants-map clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -22,10 +22,21 @@ demo: $(STAMP) ## trace, differentiate, run natively, export StableHLO, run thro
 	$(BIN)/python examples/train_digits.py
 	$(BIN)/python examples/sharded.py
 
-test: $(STAMP) ## run the test suite
-	$(BIN)/python -m pytest -n 2 --dist worksteal
-
 PART := 1/1
+test: $(STAMP) ## run the core of the test suite
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m core
+
+test-all: $(STAMP) ## run the test suite; PART=1/2 is half of it
+	$(BIN)/python -m pytest -n 2 --dist worksteal --part $(PART)
+
+processors: $(STAMP) ## find the tests that depend on the processor, and write their files in tests/selections; TESTS=tests/exec for some
+	$(BIN)/python -m pytest -n 2 --dist worksteal --write-processors $(TESTS)
+
+# A quarter of an hour, with the Python of the newest environment.
+core: newest-environment ## choose the core of the test suite by what each test covers, and write tests/selections/core.txt
+	$(NEWEST)/bin/python -m tools.core record -n 2 --dist worksteal
+	$(NEWEST)/bin/python -m tools.core choose
+
 matrix: oldest newest ## run what touches jaxlib, llvmlite and NumPy with the oldest and the newest that are supported; PART=1/2 is half of it
 
 TOUCHING := tests/hall tests/ops/test_samples.py tests/exec/test_kernel_corners.py tests/api/test_against_numpy.py $(addprefix tests/xla_peer/test_,executable.py executor.py compile_cache.py \
@@ -83,8 +94,8 @@ sweep: $(STAMP) ## long sweeps
 	$(BIN)/python -m pytest -n 2 -m sweep
 	$(BIN)/python -m pytest -n 2 -p tests.exec.everything_large tests/ops tests/ad tests/ext tests/api
 
-portability: $(STAMP) ## the numerical tests with vectors cut down to AVX2 and SSE4.2; PART=1/10 is every tenth
-	$(BIN)/python tools/portability.py --part $(PART)
+portability: $(STAMP) ## run the tests that depend on the processor as if on Haswell, Zen, SkylakeX and Nehalem; ONCE=--once leaves out what would compute the same again
+	$(BIN)/python -m tools.portability --part $(PART) $(ONCE)
 
 platforms: $(STAMP) ## compile every op for TPU and CUDA, without having one; fetches 1.2 GB of compilers
 	version=$$($(BIN)/python -c 'import jaxlib; print(jaxlib.__version__)'); \

@@ -1,0 +1,234 @@
+"""Choose the tests of `make test`: those that run what no cheaper test has run, within some minutes.
+
+    python -m tools.core record    run all tests, and keep the lines and the seconds of each in build/core
+    python -m tools.core choose    write tests/selections/core.txt from that
+
+Recording needs Python 3.12, whose `sys.monitoring` makes it cost little. Values and derivatives of every op and every
+family of extensions are chosen, and a test of every file. After these, the tests with the most new lines a second are chosen until
+no line is new, then a test of every other function, if it takes less than a second, and then what functions have left,
+the cheapest first, while the time lasts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import heapq
+import json
+import os
+import subprocess
+import sys
+import zlib
+from collections import defaultdict
+from collections.abc import Generator, Iterable
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.selections import selection
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "build" / "core"
+PACKAGES = tuple(f"{ROOT / name}{os.sep}" for name in ("tenferro", "lowering", "xla_peer"))
+COMMAND = "make core"
+SECONDS = 360.0
+"""Processor time of all chosen tests: three minutes with two workers, which collect tests for one."""
+REQUIRED = (
+    "tests/ops/test_samples.py",
+    "tests/ad/test_rules.py::test_jvp_is_the_central_difference",
+    "tests/ad/test_rules.py::test_vjp_is_the_adjoint",
+    "tests/ext/test_families.py::test_values",
+    "tests/ext/test_families.py::test_tangents",
+    "tests/ext/test_families.py::test_cotangents_are_the_adjoint",
+)
+"""Tests of every op and family."""
+COSTLY = 1.0
+"""Processor time of a test from which it is chosen for its lines alone."""
+
+
+# ---- recording, as a plugin of pytest -----------------------------------------------------------------
+
+
+class Lines:
+    """The lines that each test runs first, and its processor time, written to a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = path.open("w")
+        self.lines: set[tuple[CodeType, int]] = set()
+        self.outcome = ""
+        monitoring = sys.monitoring
+        self.events, self.tool = monitoring.events, monitoring.COVERAGE_ID
+        monitoring.use_tool_id(self.tool, "tenferro_core")
+        monitoring.register_callback(self.tool, self.events.PY_START, self._start)
+        monitoring.register_callback(self.tool, self.events.LINE, self._line)
+        monitoring.set_events(self.tool, self.events.PY_START)
+
+    def _start(self, code: CodeType, offset: int) -> Any:
+        if sys and str(code.co_filename).startswith(PACKAGES):  # nothing is left at the end
+            sys.monitoring.set_local_events(self.tool, code, self.events.LINE)
+        return sys.monitoring.DISABLE
+
+    def _line(self, code: CodeType, line: int) -> Any:
+        self.lines.add((code, line))
+        return sys.monitoring.DISABLE
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call":
+            self.outcome = report.outcome
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        self.lines, self.outcome = set(), ""
+        sys.monitoring.restart_events()
+        begin = sum(os.times()[:4])
+        result = yield
+        seconds = round(sum(os.times()[:4]) - begin, 3)
+        by_file: defaultdict[str, set[int]] = defaultdict(set)
+        for code, line in self.lines:
+            by_file[code.co_filename].add(line)
+        lines = {str(Path(name).relative_to(ROOT)): bits(of) for name, of in by_file.items()}
+        self.file.write(json.dumps([item.nodeid, self.outcome, seconds, lines]) + "\n")
+        self.file.flush()
+        return result
+
+
+def bits(lines: Iterable[int]) -> str:
+    """A set of line numbers, as text."""
+    number = sum(1 << line for line in lines)
+    data = number.to_bytes(number.bit_length() // 8 + 1, "little")
+    return base64.b85encode(zlib.compress(data, 1)).decode()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Record in the processes that run tests."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker or not config.getoption("numprocesses", None):
+        config.pluginmanager.register(Lines(FOLDER / f"{worker or 'alone'}.jsonl"), "core-lines")
+
+
+def record(arguments: list[str]) -> int:
+    """Run the tests with this file as a plugin."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for path in FOLDER.glob("*.jsonl"):
+        path.unlink()
+    command = [sys.executable, "-m", "pytest", "-p", "tools.core", *arguments]
+    return subprocess.run(command, cwd=ROOT).returncode
+
+
+# ---- choosing -----------------------------------------------------------------------------------------
+
+
+class Recorded:
+    """Tests that passed, with their seconds and a row of bits for their lines."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tests: list[str] = []
+        self.ran: list[str] = []
+        self.seconds: list[float] = []
+        rows: list[dict[str, Any]] = []
+        sizes: dict[str, int] = {}
+        for path in sorted(folder.glob("*.jsonl")):
+            for text in path.open():
+                test, outcome, seconds, lines = json.loads(text)
+                self.ran.append(test)
+                if outcome != "passed":
+                    continue
+                row = {name: zlib.decompress(base64.b85decode(of)) for name, of in lines.items()}
+                for name, of in row.items():
+                    sizes[name] = max(sizes.get(name, 0), len(of))
+                self.tests.append(test)
+                self.seconds.append(max(seconds, 0.002))
+                rows.append(row)
+        offsets = dict(zip(sizes, np.cumsum([0, *sizes.values()]).tolist(), strict=False))
+        self.bits = np.zeros((len(rows), sum(sizes.values())), np.uint8)
+        for bits_of, row in zip(self.bits, rows, strict=True):
+            for name, of in row.items():
+                bits_of[offsets[name] : offsets[name] + len(of)] = np.frombuffer(of, np.uint8)
+
+
+def chosen_of(recorded: Recorded) -> list[int]:
+    """Numbers of the chosen tests."""
+    tests, seconds = recorded.tests, recorded.seconds
+    covered = np.zeros(recorded.bits.shape[1], np.uint8)
+    chosen: dict[int, None] = {}
+
+    def choose(number: int) -> None:
+        np.bitwise_or(covered, recorded.bits[number], out=covered)
+        chosen[number] = None
+
+    def new_lines(number: int) -> int:
+        return int(np.bitwise_count(recorded.bits[number] & ~covered).sum())
+
+    groups: defaultdict[str, list[int]] = defaultdict(list)
+    for number, test in enumerate(tests):
+        groups[selection.file_of(test)].append(number)
+        if selection.has(REQUIRED, test):
+            choose(number)
+    for group in groups.values():
+        if not chosen.keys() & set(group):
+            choose(max(group, key=lambda number: new_lines(number) / seconds[number]))
+    required = len(chosen)
+    queue = [(-new_lines(n) / seconds[n], n) for n in range(len(tests))]
+    heapq.heapify(queue)
+    while queue:
+        _, number = heapq.heappop(queue)
+        rate = new_lines(number) / seconds[number]
+        if rate <= 0:
+            continue
+        if queue and rate < -queue[0][0]:
+            heapq.heappush(queue, (-rate, number))
+        else:
+            choose(number)
+    covering = len(chosen)
+    functions: defaultdict[str, list[int]] = defaultdict(list)
+    for number in sorted(range(len(tests)), key=lambda number: seconds[number]):
+        functions[selection.function_of(tests[number])].append(number)
+    firsts = [
+        group[:1]
+        for group in functions.values()
+        if not chosen.keys() & set(group) and seconds[group[0]] < COSTLY
+    ]
+    rests = [[n for n in group if seconds[n] < COSTLY] for group in functions.values()]
+    left = SECONDS - sum(seconds[number] for number in chosen)
+    for groups in (firsts, rests):
+        for group in sorted(groups, key=lambda group: sum(seconds[n] for n in group)):
+            new = [number for number in group if number not in chosen]
+            if (cost := sum(seconds[number] for number in new)) > left:
+                break
+            left -= cost
+            for number in new:
+                choose(number)
+    print(
+        f"{len(tests)} tests passed in {sum(seconds):.0f} s, and ran {int(np.bitwise_count(covered).sum())} lines; "
+        f"chosen for files, ops and families: {required}, for lines: {covering - required}, in all: {len(chosen)}, of "
+        f"{len({selection.function_of(tests[n]) for n in chosen})} of {len(functions)} functions, in "
+        f"{sum(seconds[n] for n in chosen):.0f} s"
+    )
+    return list(chosen)
+
+
+def choose() -> int:
+    """Write the file."""
+    recorded = Recorded(FOLDER)
+    tests = {recorded.tests[number] for number in chosen_of(recorded)}
+    selected = selection.named(tests, recorded.ran, share=1.0)
+    # Files of which no test passed: what they need is not here.
+    files = {str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")}
+    selected |= files - {selection.file_of(test) for test in selected}
+    (selection.FOLDER / "core.txt").write_text(selection.text_of(selected, COMMAND))
+    return 0
+
+
+def main() -> int:
+    """Record, or choose."""
+    parser = argparse.ArgumentParser(prog="python -m tools.core", description=__doc__.splitlines()[0])  # fmt: skip
+    parser.add_argument("what", choices=("record", "choose"))
+    what, arguments = parser.parse_known_args()
+    return record(arguments) if what.what == "record" else choose()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
