@@ -75,13 +75,24 @@ class GraphCompiler:
         return _traced(builder, fn, specs, name, input_names)
 
 
-@until_compiled()
 def _traced(
     builder: GraphBuilder,
     fn: Callable[..., Any],
     specs: Sequence[TensorSpec | PyTree],
     name: str | None,
     input_names: Sequence[str] | None = None,
+) -> GraphProgram:
+    # By a block, and no decorator, whose frames would pass for the user's.
+    with until_compiled():
+        return _traced_program(builder, fn, specs, name, input_names)
+
+
+def _traced_program(
+    builder: GraphBuilder,
+    fn: Callable[..., Any],
+    specs: Sequence[TensorSpec | PyTree],
+    name: str | None,
+    input_names: Sequence[str] | None,
 ) -> GraphProgram:
     if not callable(fn):
         raise InvalidConfigError(f"compile: expected a function, got {fn!r:.60}")

@@ -258,10 +258,9 @@ class GraphExecutor:
         return self._compile(program, shapes).schedule
 
     def _compile(self, program: GraphProgram, shapes: tuple[Any, ...]) -> Compiled:
-        @until_compiled()
         def compiled() -> Compiled:
-            static = program.specialize(program.bind(shapes))
-            schedule = self.binder.schedule(static)
+            with until_compiled():
+                schedule = self.binder.schedule(program.specialize(program.bind(shapes)))
             if self.binder.backend is not NUMPY:
                 return Compiled(schedule, partial(self._on_backend, schedule))
             schedule = replace(finish(schedule, self.order), later=self.binder.later)

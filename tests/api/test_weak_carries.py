@@ -15,6 +15,7 @@ import pytest
 import tenferro as tnf
 from tenferro import errors
 from tenferro.errors import DTypeError
+from tests.levels import version_of
 
 jax.config.update("jax_enable_x64", True)
 
@@ -113,6 +114,8 @@ BODIES: dict[str, Callable[[Any, Any, Any], Any]] = {
 @pytest.mark.parametrize("init", [1.5, 2])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
 def test_types_are_jaxs(body: Any, init: Any, dtype: str) -> None:
+    if body is BODIES["integers"] and version_of("jax") < (0, 10, 2):
+        pytest.skip("a weak number divided by // is weak since jax 0.10.2")
     xs = np.ones(3, dtype)
     theirs = jax.eval_shape(lambda xs: jax.lax.scan(partial(body, jnp), init, xs), xs)
     ours = tnf.eval_shape(lambda xs: tnf.scan(partial(body, tnf), init, xs), xs)

@@ -197,8 +197,9 @@ def module(arguments: Any, result: str, body: str) -> str:
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_it_means(name: str) -> None:
-    if name == "collective_reduce" and version_of("jaxlib") < (0, 11):
-        pytest.skip("StableHLO has it since jaxlib 0.11")
+    since = {"collective_reduce": (0, 11), "mulhi": (0, 10, 2)}.get(name, ())
+    if version_of("jaxlib") < since:
+        pytest.skip(f"StableHLO has it since jaxlib {'.'.join(map(str, since))}")
     arguments, result, body, definition = CASES[name]
     text = module(arguments, result, body)
     found, wanted = import_stablehlo(text).run(*arguments), definition(*arguments)
