@@ -7,9 +7,9 @@ the marker `processor`. Their processes load this file as a plugin of pytest, wh
     python -m tools.portability                 all processors, one after the other
     python -m tools.portability --only Zen       one of them
     python -m tools.portability --part 1/10      every tenth test
-    python -m tools.portability --once           without what would compute the same again: tests without compiled
-                                                 code where OpenBLAS has the kernels of this processor, for which
-                                                 the suite has run, or of an earlier one
+    python -m tools.portability --once           the core of the tests with compiled code alone where OpenBLAS has the
+                                                 kernels of this processor, for which the suite has run, or of an
+                                                 earlier one: what differs is LLVM's choice of instructions
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def main() -> int:
         if without := without_effect(setting, cut, here, there):
             print(f"{setting.blas}: no effect on {', '.join(without)}")
             failed.append(setting.blas)
-        marker = "compiled" if there["blas"] in kernels else "processor"
+        marker = "compiled and core" if there["blas"] in kernels else "processor"
         kernels += [there["blas"]] if options.once else []
         arguments = ["-n", "2", "--dist", "worksteal", "--part", options.part, "-m", marker]
         command = [sys.executable, "-m", "pytest", "-p", "tools.portability", *arguments, *files]

@@ -82,6 +82,8 @@ def test_blocks_of_any_extents_are_turned(
     streamed: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    if lanes > max(LINKER.processor.lanes) >= 4:
+        pytest.skip("the widest vectors are those of the other case")
     monkeypatch.setattr(copying, "STREAMED", streamed)
     turner = Counted(short_vectors(lanes), worth=1)
     resources = Resources(Workers(2), Pool(1 << 22), turner=turner)

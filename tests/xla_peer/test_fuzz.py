@@ -157,6 +157,8 @@ def test_a_platform_that_is_not_here_is_no_finding() -> None:
 
 MENDED = {"exp of a NaN that is known before": (0, 11, 2), "windows that XLA moves once": (0, 12)}
 """The jaxlib since which the example of a reason agrees."""
+UNDEFINED = {"exp of a NaN that is known before"}
+"""Reasons whose examples agree where LLVM chooses the right one of undefined values, as it does for some processors."""
 
 
 def reason_of(fn: Any, *arrays: Any) -> str:
@@ -213,7 +215,8 @@ def test_each_reason_has_an_example() -> None:
     }
     for name, example in examples.items():
         is_mended = version_of("jaxlib") >= MENDED.get(name, (99,))
-        assert example() == ("" if is_mended else name), name
+        expected = {"" if is_mended else name, *([""] if name in UNDEFINED else [])}
+        assert example() in expected, name
 
 
 def test_a_subnormal_argument_is_on_the_way() -> None:
