@@ -45,8 +45,7 @@ def watch_exit() -> None:
 
 def stop_at_exit() -> None:
     """Stop a daemon thread that is outside of any compilation, once the process ends."""
-    is_stopped = _is_ending and _threads.depth == 0
-    if is_stopped and threading.current_thread() is not threading.main_thread():
+    if _is_ending and _threads.depth == 0 and threading.current_thread().daemon:
         threading.Event().wait()
 
 

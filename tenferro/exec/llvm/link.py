@@ -314,7 +314,7 @@ class Linker:
         Raises:
             NotCompiledError: LLVM fails.
         """
-        if work is None or self.cache is not None:
+        if work is None or (self.cache is not None and not self.cache.problem):
             return None
         first = object()
         if self._asked_for.get(text, lambda: first) is not first:
