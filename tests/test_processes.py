@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
+from tenferro import compilations
+from tenferro.compilations import until_compiled
 from tenferro.exec.llvm import link
 from tenferro.exec.runtime.memory import Pool
-from tenferro.exits import until_compiled
 from tenferro.forks import call_in_child
 from tenferro.program import BoundedCache
 
@@ -90,6 +91,47 @@ threading.Thread(target=lambda: tnf.compile(slow, 1.0), daemon=True).start()
 begun.wait()
 """)
     assert (done.stdout, done.returncode) == ("traced\n", 0)
+
+
+@has_forks
+def test_a_fork_waits_for_a_compilation_in_another_thread() -> None:
+    done = run("""
+import os, threading, time
+import tenferro as tnf
+
+def slow(x):
+    begun.set()
+    time.sleep(0.5)
+    ended.append(1)
+    return x
+
+begun, ended = threading.Event(), []
+threading.Thread(target=lambda: tnf.compile(slow, 1.0)).start()
+begun.wait()
+if os.fork() == 0:
+    assert ended
+    tnf.compile(lambda x: x, 1.0)
+    os._exit(0)
+print(os.wait()[1])
+tnf.compile(lambda x: x, 1.0)
+""")
+    assert (done.stdout, done.returncode) == ("0\n", 0), done.stderr
+
+
+def test_a_compilation_waits_for_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compilations, "_may_begin", threading.Event())
+    entered = threading.Event()
+
+    def compile_now() -> None:
+        with until_compiled():
+            entered.set()
+
+    thread = threading.Thread(target=compile_now)
+    thread.start()
+    assert not entered.wait(0.1)
+    compilations._may_begin.set()
+    thread.join()
+    assert entered.is_set()
 
 
 def held_elsewhere(lock: Any) -> threading.Event:
@@ -178,13 +220,11 @@ def test_methods_are_called_as_long_as_their_objects_live() -> None:
 
 
 def test_compilations_inside_of_each_other_are_one() -> None:
-    from tenferro import exits
-
     with until_compiled():
         with until_compiled():
             pass
-        assert threading.get_ident() in exits._compiling
-    assert threading.get_ident() not in exits._compiling
+        assert threading.get_ident() in compilations._compiling
+    assert threading.get_ident() not in compilations._compiling
 
 
 def test_threads_share_one_engine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from tenferro.api.tensor import TracedTensor, tracing, value_in
+from tenferro.compilations import until_compiled
 from tenferro.dims import SymDim
 from tenferro.door import is_traced
 from tenferro.errors import DTypeError, InvalidConfigError, TenferroError
-from tenferro.exits import until_compiled
 from tenferro.graph import BodyBuilder, GraphBuilder, line_of
 from tenferro.program import ExtensionCaches, GraphProgram
 from tenferro.tracebacks import public_methods

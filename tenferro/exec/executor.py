@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from tenferro.compilations import until_compiled
 from tenferro.compile_cache import CompileCacheStats, cache_in
 from tenferro.dims import GuardLog
 from tenferro.door import is_traced
@@ -37,7 +38,6 @@ from tenferro.exec.runtime.numpy_state import quietly
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import Workers
 from tenferro.exec.schedule import ExecProgram
-from tenferro.exits import until_compiled
 from tenferro.interruption import is_interruption
 from tenferro.ops import StdTensorOp
 from tenferro.ops.control import ControlOp

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tenferro.compilations import until_compiled
 from tenferro.errors import UnsupportedError
 from tenferro.ops import StdTensorOp
 
@@ -55,7 +56,8 @@ def new_native_executor() -> Executor:
     """
     if not _makers:
         raise UnsupportedError("no native executor is installed; import tenferro")
-    return _makers[0]()
+    with until_compiled():
+        return _makers[0]()
 
 
 def native_executor() -> Any:
@@ -65,7 +67,7 @@ def native_executor() -> Any:
         UnsupportedError: none is installed.
     """
     if not _shared:
-        with _LOCK:
+        with until_compiled(), _LOCK:  # because the executor is imported now
             if not _shared:  # because another thread may have been first
                 _shared.append(new_native_executor())
     return _shared[0]

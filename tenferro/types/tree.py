@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from tenferro.compilations import stop_at_exit, watch_exit
 from tenferro.errors import InvalidConfigError, RegistrationError
-from tenferro.exits import stop_at_exit, watch_exit
 
 if TYPE_CHECKING:
     import optree

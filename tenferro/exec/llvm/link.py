@@ -7,7 +7,6 @@ release it in the child.
 from __future__ import annotations
 
 import ctypes
-import os
 import platform
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -18,12 +17,12 @@ from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any, Protocol
 
+from tenferro.compilations import hold_over_forks, until_compiled
 from tenferro.compile_cache import CompileCache
 from tenferro.exec.attempts import CompileLog, NotCompiledError
 from tenferro.exec.llvm import array_function, blas, gamma, is_installed, python_calls
 from tenferro.exec.llvm.code import LATE, Code
 from tenferro.exec.llvm.first_call import UNOPTIMISED, Work, for_first_call, passes, without_passes
-from tenferro.exits import until_compiled
 from tenferro.forks import call_in_child
 from tenferro.program import BoundedCache
 
@@ -68,11 +67,7 @@ def _llvm() -> Any:
     """Import llvmlite's binding, and have forks wait for whoever is inside of LLVM."""
     import llvmlite.binding as llvm  # because loading LLVM takes long, and most programs need none
 
-    lock: Any = llvm.ffi.lib._lock  # pyright: ignore[reportPrivateUsage]  # because it has no public name
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(
-            before=lock.__enter__, after_in_parent=lock.__exit__, after_in_child=lock.__exit__
-        )
+    hold_over_forks(llvm.ffi.lib._lock)  # pyright: ignore[reportPrivateUsage]  # because it has no public name
     return llvm
 
 
@@ -314,7 +309,7 @@ class Linker:
         Raises:
             NotCompiledError: LLVM fails.
         """
-        if work is None or (self.cache is not None and not self.cache.problem):
+        if work is None or self.cache is not None:
             return None
         first = object()
         if self._asked_for.get(text, lambda: first) is not first:

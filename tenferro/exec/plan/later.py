@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tenferro.compilations import until_compiled
 from tenferro.exec.compiler import LoopCompiler
 from tenferro.exec.schedule import ExecProgram
 
@@ -27,7 +28,8 @@ class LateStraightener:
 
     @cached_property
     def _straightener(self) -> Straightener:
-        from tenferro.exec.plan.straight import Straightener  # because programs may run just once
+        with until_compiled():
+            from tenferro.exec.plan.straight import Straightener  # because programs may run once
 
         return Straightener(self._compiler)
 
