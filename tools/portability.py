@@ -109,6 +109,8 @@ SINCE = frozenset({"adx", "clflushopt", "prfchw", "rdseed", "xsavec", "xsaves"})
 """LLVM's names of what Zen and Skylake have beside."""
 AVX512 = frozenset({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "clwb"})
 """LLVM's names of what Skylake's servers have beside."""
+PEER = ("tests/xla_peer/", "tests/lowering/", "tests/test_examples.py", "tests/test_documents.py")
+"""Tests that `--once` leaves out: XLA takes most of their time, and what they run natively others run."""
 SETTINGS = [
     Setting("Haswell", "haswell", "AVX2", NUMPY_AVX2, AVX2),
     Setting("Zen", "znver2", "AVX2", NUMPY_AVX2, AVX2 | SINCE),
@@ -203,7 +205,6 @@ def main() -> int:
     parser.add_argument("--once", action="store_true", help="leave out what was computed before")
     options = parser.parse_args()
     baseline, features = numpy_features()
-    files = sorted({selection.file_of(test) for test in selection.read("processor")})
     here = probe({})
     print(f"this processor: {here}", flush=True)
     failed, kernels = [], [here["blas"]] if options.once else []
@@ -222,6 +223,10 @@ def main() -> int:
             print(f"{setting.blas}: no effect on {', '.join(without)}")
             failed.append(setting.blas)
         marker = "compiled and core" if there["blas"] in kernels else "processor"
+        tests = selection.read(marker.partition(" ")[0])
+        files = sorted({selection.file_of(test) for test in tests})
+        if options.once:
+            files = [file for file in files if not file.startswith(PEER)]
         kernels += [there["blas"]] if options.once else []
         arguments = ["-n", "2", "--dist", "worksteal", "--part", options.part, "-m", marker]
         command = [sys.executable, "-m", "pytest", "-p", "tools.portability", *arguments, *files]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import platform
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -158,9 +159,9 @@ def _shared() -> Any:
 def _shared_engine() -> Any:
     llvm = _llvm()
     machine = _machine(processor(), 0)
-    context = llvm.create_context()
-    module = _parsed(python_calls.SHARED, machine, context)
-    module.link_in(_parsed(array_function.SHARED, machine, context))
+    context = _Context(machine)
+    module = context.parsed(python_calls.SHARED)
+    module.link_in(context.parsed(array_function.SHARED))
     engine = _in_memory(machine.emit_object(module))
     for name in (python_calls.CHECK, python_calls.CALL):
         llvm.add_symbol(name, engine.get_function_address(name))
@@ -367,57 +368,82 @@ def _compiled(text: str, machine: Any, is_optimised: bool = True) -> bytes:
     Where the processor converts float16 and does not compute with it, LLVM 22 makes calls of `UNKNOWN` of some straight
     lines with vectors of float16: the next module is free of them.
     """
+    context = _Context(machine)
+    code = _emitted(text, context, is_optimised)
+    context.free()
+    return code
+
+
+def _emitted(text: str, context: _Context, is_optimised: bool) -> bytes:
     code = b""
-    for module in _modules(text, machine, is_optimised):
-        code = machine.emit_object(module)
+    for module in _modules(text, context, is_optimised):
+        code = context.machine.emit_object(module)
         if not any([name in code for name in UNKNOWN]):
             break
     return code
 
 
 def module_of(text: str, machine: Any) -> Any:
-    """LLVM's module of a text, after its passes."""
-    return next(_modules(text, machine, is_optimised=True))
+    """LLVM's module of a text, after its passes, in a context that stays."""
+    return next(_modules(text, _Context(machine), is_optimised=True))
 
 
-def _modules(text: str, machine: Any, is_optimised: bool) -> Iterator[Any]:
+class _Context:
+    """A context of LLVM for one text, freed with what it keeps of it; the global one keeps constants for ever.
+
+    Modules have to be freed before their context, of which the garbage collector knows nothing: a context stays where
+    an exception's traceback holds a module. Nothing here closes an object of llvmlite, because a signal handler that
+    raises meanwhile would have it freed twice.
+    """
+
+    def __init__(self, machine: Any) -> None:
+        self.machine = machine
+        self._context = _llvm().create_context()
+        self._context._owned = True  # so that llvmlite frees it in no order of its own
+        self._modules: list[weakref.ref[Any]] = []
+
+    def free(self) -> None:
+        """Free the context with this object, if no module is left."""
+        self._context._owned = any([module() is not None for module in self._modules])
+
+    def parsed(self, text: str) -> Any:
+        """Return the module of a text."""
+        module = _llvm().parse_assembly(text, self._context)
+        self._modules.append(weakref.ref(module))
+        module.triple = self.machine.triple
+        module.verify()
+        return module
+
+
+def _modules(text: str, context: _Context, is_optimised: bool) -> Iterator[Any]:
     """Modules of a text, each with less done to it than the one before; the last one is as it was written.
 
     LLVM 22 vectorises some straight lines so that a value is read before it is computed, for which its code generator
     ends the process: what the passes give is verified, and left out.
     """
     for straight_lines in (True, False) if is_optimised else ():
-        module = _after_passes(text, machine, straight_lines)
+        module = _after_passes(text, context, straight_lines)
         try:
             module.verify()
         except RuntimeError:
             continue
         yield module
-    yield _parsed(without_passes(text), machine, _llvm().create_context())
+    yield context.parsed(without_passes(text))
 
 
-def _parsed(text: str, machine: Any, context: Any) -> Any:
-    """Return the module of a text, in a context of its own: the global one keeps constants and metadata for ever."""
-    module = _llvm().parse_assembly(text, context)
-    module.triple = machine.triple
-    module.verify()
-    return module
-
-
-def _after_passes(text: str, machine: Any, straight_lines: bool) -> Any:
+def _after_passes(text: str, context: _Context, straight_lines: bool) -> Any:
     """The module after the passes, which vectorise loops, and straight lines where that is asked for."""
     llvm = _llvm()
     early, _, late = text.partition(LATE)
-    context = llvm.create_context()
-    module = _parsed(early, machine, context)
+    module = context.parsed(early)
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     options.loop_vectorization, options.slp_vectorization = True, straight_lines
     # Unrolled loops take twice as long to compile and, by the loops of the benchmarks, run no faster.
     options.loop_unrolling = options.loop_interleaving = False
-    builder = llvm.create_pass_builder(machine, options)
+    builder = llvm.create_pass_builder(context.machine, options)
     _run(builder.getModulePassManager(), module, builder)
     if late:
-        module.link_in(_parsed(late, machine, context))
+        module.link_in(context.parsed(late))
         inliner = llvm.create_new_module_pass_manager()
         inliner.add_always_inliner_pass()
         _run(inliner, module, builder)
@@ -432,6 +458,3 @@ def _run(passes: Any, module: Any, builder: Any) -> None:
     finally:
         if type(passes)._dispose is llvm.ffi.ObjectRef._dispose:
             llvm.newpassmanagers.NewPassManager._dispose(passes)
-            passes.detach()
-        else:
-            passes.close()
