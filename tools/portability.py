@@ -7,9 +7,9 @@ the marker `processor`. Their processes load this file as a plugin of pytest, wh
     python -m tools.portability                 all processors, one after the other
     python -m tools.portability --only Zen       one of them
     python -m tools.portability --part 1/10      every tenth test
-    python -m tools.portability --once           the core of the tests with compiled code alone where OpenBLAS has the
-                                                 kernels of this processor, for which the suite has run, or of an
-                                                 earlier one: what differs is LLVM's choice of instructions
+    python -m tools.portability --once           the core of the tests after the first processor, and of those with
+                                                 compiled code alone where OpenBLAS has the kernels of this processor,
+                                                 for which the suite has run, or of an earlier one
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def main() -> int:
     """0 where the tests pass in every setting, and every setting had an effect."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--part", default="1/1", metavar="I/N", help="one of N parts of the tests")
-    parser.add_argument("--only", choices=[setting.blas for setting in SETTINGS])
+    parser.add_argument("--only", action="append", choices=[each.blas for each in SETTINGS])
     parser.add_argument("--once", action="store_true", help="leave out what was computed before")
     options = parser.parse_args()
     baseline, features = numpy_features()
@@ -209,7 +209,7 @@ def main() -> int:
     print(f"this processor: {here}", flush=True)
     failed, kernels = [], [here["blas"]] if options.once else []
     for setting in SETTINGS:
-        if options.only not in (None, setting.blas):
+        if options.only and setting.blas not in options.only:
             continue
         if setting.isa == "AVX512" and not {*features} & NUMPY_AVX512:
             print(f"{setting.blas}: this processor has no AVX-512")
@@ -222,7 +222,9 @@ def main() -> int:
         if without := without_effect(setting, cut, here, there):
             print(f"{setting.blas}: no effect on {', '.join(without)}")
             failed.append(setting.blas)
-        marker = "compiled and core" if there["blas"] in kernels else "processor"
+        marker = "compiled" if there["blas"] in kernels else "processor"
+        if len(kernels) > 1:  # with --once, after the first processor
+            marker += " and core"
         tests = selection.read(marker.partition(" ")[0])
         files = sorted({selection.file_of(test) for test in tests})
         if options.once:
