@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.ledger.recording import PROPERTY, Passes
-from tests.levels import HAS_FLOAT16
 from tests.selections import selection
 from tests.selections.entry_points import MARKERS, EntryPoints, is_long
 
@@ -53,19 +51,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if others:
         items[:] = [item for item in items if item not in set(others)]
         config.hook.pytest_deselected(items=others)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Skip what needs conversions of float16 where XLA was told of a processor without them."""
-    report = yield
-    error = str(call.excinfo.value) if call.excinfo else ""
-    if not HAS_FLOAT16 and report.failed and "Failed to materialize symbols" in error:
-        report.outcome = "skipped"
-        report.longrepr = (str(item.path), None, "XLA brings no conversions of float16")
-    return report
 
 
 @pytest.fixture

@@ -91,6 +91,8 @@ class Place(NamedTuple):
     options: Any = ()
 
 
+ADDS_PRODUCTS = link.is_installed() and link.processor().multiplies_and_adds
+"""Whether convolutions are compiled for this processor."""
 PLACES = [
     Place(loop, "written", looped, X),
     Place(loop, "written", unbounded, X),
@@ -105,7 +107,7 @@ PLACES = [
     Place(numpy_linalg, "is_known_loop", stepwise, A),
     Place(numpy_sums, "is_known", stepwise, A),
     Place(product_trials, "tried", stepwise, A),
-    Place(sums_of_products, "text_of", convolved, LARGE),
+    *[Place(sums_of_products, "text_of", convolved, LARGE) for _ in range(ADDS_PRODUCTS)],
     *[
         Place(turned_copy, name, softmax, WIDE, (("order", "F"),))
         for name in ("text_of", "rows_text")
@@ -120,7 +122,7 @@ PLACES = [
             (in_strips, LARGE[0]),
             (fused, LARGE),
             (stepwise, A),
-            (convolved, LARGE),
+            *[(convolved, LARGE)] * ADDS_PRODUCTS,
         ]
     ],
 ]
