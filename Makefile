@@ -111,7 +111,7 @@ bench: $(STAMP) ## import, tracing, running, lowering, dispatch, compile caching
 	$(BIN)/python benchmarks/dispatch.py
 	$(BIN)/python benchmarks/compile_cache.py
 	$(BIN)/python benchmarks/guard.py
-	$(BIN)/python benchmarks/straight_line.py
+	$(BIN)/python benchmarks/small_programs.py
 	$(BIN)/python benchmarks/copies.py
 	$(BIN)/python benchmarks/callers.py
 	$(BIN)/python benchmarks/overview.py

@@ -104,10 +104,10 @@ def _families() -> list[extension.Family]:
     return [family for package in packages for family in package.FAMILIES]
 
 
-def _new_executor() -> "GraphExecutor":
+def _new_executor(compiled: Any) -> "GraphExecutor":
     from tenferro.exec import GraphExecutor  # because tracing needs none
 
-    return GraphExecutor("K")
+    return GraphExecutor("K", compiled=compiled)
 
 
 def _native_refusal(op: type[StdTensorOp] | str, dtype: DType, platform: str) -> str | None:

@@ -263,7 +263,7 @@ class _Jitted(Generic[P, R]):
     @functools.cached_property
     def _executor(self) -> Executor:
         """The executor of the programs: a native one, made for the first that runs, where none was passed."""
-        return new_native_executor()
+        return new_native_executor("jit")
 
     def __reduce__(self) -> Any:
         """The function and the options, or its global name: programs are compiled again where it is loaded."""

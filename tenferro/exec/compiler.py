@@ -16,10 +16,10 @@ from tenferro.types import TensorSpec
 
 if TYPE_CHECKING:
     from tenferro.compile_cache import CompileCache
+    from tenferro.exec.llvm.compiled import CompiledFunction
     from tenferro.exec.llvm.fallback import Interpreted
     from tenferro.exec.llvm.host import Kernels
     from tenferro.exec.llvm.link import Linker
-    from tenferro.exec.llvm.loop import CompiledLoop
     from tenferro.exec.llvm.strip_loop import StripLoop
     from tenferro.exec.llvm.strips import Prepare
     from tenferro.exec.llvm.turned_copy import TurnedCopies
@@ -32,6 +32,7 @@ class LoopCompiler:
 
     Args:
         always: compile loops of few turns too, for which it does not pay.
+        block_gain: microseconds that a compiled block has to save in each run; None for no blocks.
         cache: machine code of earlier processes, on disk.
         log: the record of attempts.
     """
@@ -41,8 +42,9 @@ class LoopCompiler:
         always: bool = False,
         cache: CompileCache | None = None,
         log: CompileLog | None = None,
+        block_gain: float | None = None,
     ) -> None:
-        self.always = always
+        self.always, self.block_gain = always, block_gain
         self.log = CompileLog() if log is None else log
         self._cache = cache
 
@@ -67,7 +69,7 @@ class LoopCompiler:
         prepare: Prepare,
         kernels: Kernels,
         interpreted: Interpreted,
-    ) -> CompiledLoop | StripLoop:
+    ) -> CompiledFunction | StripLoop:
         """The loop as a function of its operands; see `compiled_loop`.
 
         Raises:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
@@ -25,11 +25,10 @@ from tenferro.exec.expansion_runtime import ExpansionRuntime
 from tenferro.exec.extensions import ExtensionRegistry, ExtensionRuntime
 from tenferro.exec.finite import finite_or_raise
 from tenferro.exec.interpreter import failure, interpret, results_of
-from tenferro.exec.latest import Compiled, Latest
+from tenferro.exec.latest import Compiled, Latest, axes_of
 from tenferro.exec.llvm import OLDEST, is_installed
 from tenferro.exec.plan import Binder, Pass, planning
 from tenferro.exec.plan.finish import finish
-from tenferro.exec.plan.later import LateStraightener
 from tenferro.exec.printer import source_of
 from tenferro.exec.replay import replay
 from tenferro.exec.runner import Runner
@@ -37,7 +36,7 @@ from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.numpy_state import quietly
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import Workers
-from tenferro.exec.schedule import ExecProgram
+from tenferro.exec.schedule import Axes, ExecProgram
 from tenferro.interruption import is_interruption
 from tenferro.ops import StdTensorOp
 from tenferro.ops.control import ControlOp
@@ -52,6 +51,17 @@ if TYPE_CHECKING:
     from tenferro.program.profile import Profile
 
 __all__ = ["GraphExecutor"]
+
+BLOCK_GAINS: Mapping[str | bool, float | None] = {
+    "auto": 40.0,
+    "loops": None,
+    "jit": 3.0,
+    True: -1e9,
+    False: None,
+}
+"""For each value of `compiled`, the microseconds that a compiled block has to save in each run; None for no blocks."""
+MAX_LAYOUTS = 8
+"""Maximum number of layouts of arguments for which one program is planned; after that, they count as row-major."""
 
 
 class GraphExecutor:
@@ -70,9 +80,11 @@ class GraphExecutor:
         passes: the native passes; None takes `tenferro.passes.NATIVE_PASSES`.
         cache_size: how many specialised programs are kept.
         cache_bytes: how much their constants may hold together.
-        compiled: compile loops to machine code, by LLVM: "auto" where llvmlite is installed and it pays, True
-            also where it does not, False never. Functions such as exp may differ from NumPy's by a unit or two
-            in the last place, sums by their order; arithmetic and structure give the same bits.
+        compiled: what becomes machine code, by LLVM, where llvmlite is installed: "auto" for loops, fused groups, and
+            blocks of many steps on small values, "loops" without these blocks, "jit" for blocks of few steps too, as
+            `tnf.jit` has them, True for all that can be, and False for nothing. Functions such as exp may differ from
+            NumPy's by a unit or two in the last place, sums by their order; arithmetic and structure give the same
+            bits.
         cache_dir: a folder in which machine code is kept for later processes; None takes the environment variable
             TENFERRO_CACHE_DIR, and "" none. It holds native code: see `tenferro.compile_cache.CompileCache`.
         backend: whose kernels and memory; NumPy's by default. Another one's schedules are interpreted.
@@ -104,7 +116,7 @@ class GraphExecutor:
         cache_bytes: int = 1 << 30,
         memory_bytes: int = 1 << 30,
         backend: Backend = NUMPY,
-        compiled: Literal["auto"] | bool = "auto",
+        compiled: Literal["auto", "loops", "jit"] | bool = "auto",
         cache_dir: str | os.PathLike[str] | None = None,
         runtimes: Iterable[ExtensionRuntime] = (),
     ) -> None:
@@ -121,9 +133,9 @@ class GraphExecutor:
             )
         if check_finite and backend is not NUMPY:
             raise InvalidConfigError("GraphExecutor: check_finite looks at NumPy's arrays only")
-        if compiled not in ("auto", True, False):
+        if not any([compiled is known for known in (True, False)]) and compiled not in BLOCK_GAINS:
             raise InvalidConfigError(
-                f'GraphExecutor: compiled is "auto", True or False, got {compiled!r}'
+                f'GraphExecutor: compiled is "auto", "loops", "jit", True or False, got {compiled!r}'
             )
         if compiled is True and backend is not NUMPY:
             raise InvalidConfigError(
@@ -138,7 +150,9 @@ class GraphExecutor:
         log = CompileLog()
         self.compile_cache = cache_in(cache_dir) if compiles else None
         self.compiler = (
-            LoopCompiler(compiled is True, self.compile_cache, log) if compiles else None
+            LoopCompiler(compiled is True, self.compile_cache, log, BLOCK_GAINS[compiled])
+            if compiles
+            else None
         )
         self.order: Literal["F", "C", "K"] = order
         self.threads = threads
@@ -159,14 +173,13 @@ class GraphExecutor:
             extensions=self.extensions,
             passes=self.passes,
             backend=backend,
-            plan=planning(self.compiler, segmented)
-            if backend is NUMPY and not check_finite
-            else (),
+            plan=planning(self.compiler) if backend is NUMPY and not check_finite else (),
             resources=resources,
             prints=segmented and backend is NUMPY,
             compiler=self.compiler,
-            later=LateStraightener(self.compiler) if self.compiler and segmented else None,
         )
+        self._has_layouts = self.compiler is not None and self.compiler.block_gain is not None
+        self._layouts: BoundedCache[set[tuple[Axes | None, ...]]] = BoundedCache(cache_size)
         self._compiled: BoundedCache[Compiled] = BoundedCache(
             cache_size, cache_bytes, attrgetter("schedule.constant_bytes")
         )
@@ -224,8 +237,8 @@ class GraphExecutor:
         if any([is_traced(x) for x in leaves if type(x) is not np.ndarray]):
             return replay(program, unflatten(program.in_tree, leaves))
         checked = program.check_leaves(leaves)
-        compiled = self._compile(program, tuple([leaf.shape for leaf in checked]))
-        latest = Latest.of(program, leaves, compiled)
+        compiled = self._compile(program, tuple([leaf.shape for leaf in checked]), axes_of(checked))
+        latest = Latest.of(program, leaves, compiled, self._has_layouts)
         if latest is not None:
             self._compiled.keep_at_hand(id(program), latest)
         return self._run_checked(program, compiled, checked)
@@ -253,22 +266,41 @@ class GraphExecutor:
 
     @public
     def compile(self, program: GraphProgram, *specs: Any) -> ExecProgram:
-        """The schedule for inputs of these shapes (specs or arrays); kept in the cache."""
+        """The schedule for inputs of these shapes, and layouts of arrays (specs or arrays); kept in the cache."""
         shapes = tuple(tuple(spec.shape) for spec in specs or program.input_specs)
-        return self._compile(program, shapes).schedule
+        return self._compile(program, shapes, axes_of(specs)).schedule
 
-    def _compile(self, program: GraphProgram, shapes: tuple[Any, ...]) -> Compiled:
+    def _compile(
+        self, program: GraphProgram, shapes: tuple[Any, ...], axes: tuple[Axes | None, ...]
+    ) -> Compiled:
+        if (
+            not self._has_layouts
+            or not any(axes)
+            or not self._is_layout_known(program, shapes, axes)
+        ):
+            axes = ()
+
         def compiled() -> Compiled:
             with until_compiled():
-                schedule = self.binder.schedule(program.specialize(program.bind(shapes)))
+                static = program.specialize(program.bind(shapes))
+                schedule = self.binder.schedule(static, axes, self.order)
             if self.binder.backend is not NUMPY:
                 return Compiled(schedule, partial(self._on_backend, schedule))
-            schedule = replace(finish(schedule, self.order), later=self.binder.later)
+            schedule = finish(schedule, self.order)
             if self.check_finite:
                 return Compiled(schedule, partial(interpret, schedule, around=finite_or_raise))
             return Compiled(schedule, Runner(schedule, self.segmented))
 
-        return self._compiled.get((program.identity, shapes), compiled)
+        return self._compiled.get((program.identity, shapes, axes), compiled)
+
+    def _is_layout_known(
+        self, program: GraphProgram, shapes: tuple[Any, ...], axes: tuple[Axes | None, ...]
+    ) -> bool:
+        """Return whether a program is planned for arguments of this layout, as it is for the first ones that arrive."""
+        layouts = self._layouts.get((program.identity, shapes), set)
+        if len(layouts) < MAX_LAYOUTS:
+            layouts.add(axes)
+        return axes in layouts
 
     def _on_backend(self, schedule: ExecProgram, leaves: Sequence[Any]) -> list[Any]:
         """The results of another backend, as arrays of the caller's."""
@@ -369,6 +401,7 @@ class GraphExecutor:
     def cache_clear(self) -> None:
         """Forget every specialised program and every plan of extensions, and let go of the memory that is kept."""
         self._compiled.clear()
+        self._layouts.clear()
         self.extensions.caches.clear()
         if self.compiler is not None:
             self.compiler.cache_clear()

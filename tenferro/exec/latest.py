@@ -7,10 +7,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tenferro.exec.schedule import ExecProgram
+from tenferro.exec.schedule import Axes, ExecProgram
 from tenferro.program import GraphProgram
 
-__all__ = ["Compiled", "Latest"]
+__all__ = ["Compiled", "Latest", "axes_of"]
+
+
+def axes_of(arrays: Sequence[Any]) -> tuple[Axes | None, ...]:
+    """Return the layout of each array: the order of its axes in memory if it is column-major, else None.
+
+    An array with gaps, or of another order, counts as row-major: a block that reads it copies it.
+
+    >>> axes_of([np.zeros((2, 3)), np.zeros((2, 3), order="F"), np.zeros(3)])
+    (None, (1, 0), None)
+    """
+    return tuple([
+        tuple(reversed(range(x.ndim)))
+        if isinstance(x, np.ndarray) and x.flags.f_contiguous and not x.flags.c_contiguous
+        else None
+        for x in arrays
+    ])  # fmt: skip
 
 
 class Compiled(NamedTuple):
@@ -25,22 +41,37 @@ class Latest(NamedTuple):
 
     Attributes:
         program: is kept alive, so that its number stays its own.
+        matrices: numbers of the arrays of rank 2 and more whose layout matters, and whether they are row-major and
+            column-major.
     """
 
     program: GraphProgram
     types: list[tuple[type, tuple[int, ...], Any]]
     compiled: Compiled
     has_scalars: bool
+    matrices: list[tuple[int, tuple[bool, bool]]]
 
     @classmethod
-    def of(cls, program: GraphProgram, arrays: Sequence[Any], compiled: Compiled) -> Latest | None:
-        """Of these arguments; None where one is neither."""
+    def of(
+        cls, program: GraphProgram, arrays: Sequence[Any], compiled: Compiled, has_layouts: bool
+    ) -> Latest | None:
+        """Return the types of these arguments; None where one is neither.
+
+        Args:
+            has_layouts: whether the schedule depends on the layout of the arguments.
+        """
         has_scalars = not all([type(x) is np.ndarray for x in arrays])
         if has_scalars and not all(
             [type(x) is np.ndarray or isinstance(x, np.generic) for x in arrays]
         ):
             return None
-        return cls(program, [(type(x), x.shape, x.dtype) for x in arrays], compiled, has_scalars)
+        types = [(type(x), x.shape, x.dtype) for x in arrays]
+        matrices = [
+            (number, (x.flags.c_contiguous, x.flags.f_contiguous))
+            for number, x in enumerate(arrays)
+            if has_layouts and x.ndim > 1
+        ]
+        return cls(program, types, compiled, has_scalars, matrices)
 
     def leaves(self, arrays: Sequence[Any]) -> Sequence[Any] | None:
         """The arguments as arrays, if they are of these types."""
@@ -48,5 +79,9 @@ class Latest(NamedTuple):
             return None
         for x, (kind, shape, dtype) in zip(arrays, self.types):  # noqa: B905  # because the lengths are equal
             if type(x) is not kind or x.shape != shape or x.dtype != dtype:
+                return None
+        for number, (by_rows, by_columns) in self.matrices:
+            flags = arrays[number].flags
+            if flags.c_contiguous != by_rows or flags.f_contiguous != by_columns:
                 return None
         return list(map(np.asarray, arrays)) if self.has_scalars else arrays

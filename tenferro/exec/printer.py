@@ -13,7 +13,6 @@ from itertools import chain
 from types import CodeType, FunctionType, TracebackType
 from typing import Any
 
-from tenferro.exec.loop import LoopFunction
 from tenferro.exec.schedule import ExecInstruction, ExecProgram, Tiles
 from tenferro.exec.statements import Locals, Names, Writer
 from tenferro.tracebacks import line_number
@@ -112,9 +111,6 @@ def source_of(program: ExecProgram, name: str = "run") -> str:
     for number, step in enumerate(program.instructions):
         if isinstance(step.op, Tiles):
             sources.append(source_of(step.op.bodies[step.op.lead], f"tiles_{number}"))
-        if isinstance(step.function, LoopFunction):
-            sources.append(step.function.source(f"{step.op.name.lower()}_{number}"))
-            continue
         sources += [
             source_of(part, f"{step.op.name.lower()}_{number}_{number_of_part}")
             for number_of_part, part in enumerate(step.parts)

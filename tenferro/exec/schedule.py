@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, overload
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
 
@@ -21,22 +21,22 @@ from tenferro.graph import SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops.control import ControlOp
 from tenferro.ops.extension import Extension
-from tenferro.program import Routine
+from tenferro.program import GraphProgram, Routine
 from tenferro.program.memory_plan import MemoryPlan
 from tenferro.table import first_of
 from tenferro.types import DType, TensorSpec
 
 __all__ = [
     "Arena",
+    "Axes",
+    "Block",
     "Copies",
     "Deferred",
     "ExecInstruction",
     "ExecProgram",
-    "Later",
     "Lent",
     "Over",
     "Place",
-    "Straight",
     "Tiles",
     "Write",
 ]
@@ -71,6 +71,8 @@ class Lent(NamedTuple):
 
 
 Place: TypeAlias = Over | Arena | Lent
+Axes: TypeAlias = tuple[int, ...]
+"""Axes of an array, the one with the largest step first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,14 +117,18 @@ class Tiles:
 
 
 @dataclass(frozen=True, eq=False)
-class Straight:
-    """Consecutive steps on few elements, in one call.
+class Block:
+    """Consecutive steps on small values that are compiled as one.
 
     Attributes:
-        body: the steps, on whole arrays.
+        body: the steps.
+        program: the same steps as a program, which is compiled.
+        axes: for operands and results that are not row-major, by the program's slots, the order of their axes in memory.
     """
 
     body: ExecProgram
+    program: GraphProgram
+    axes: Mapping[int, Axes]
 
     @property
     def name(self) -> str:
@@ -130,7 +136,7 @@ class Straight:
         return str(self)
 
     def __str__(self) -> str:
-        return f"Straight line of {len(self.body.instructions)} steps"
+        return f"Block of {len(self.body.instructions)} steps"
 
 
 @dataclass(frozen=True)
@@ -200,7 +206,7 @@ class ExecInstruction(NamedTuple):
         routine: what an extension is, if its runtime says so.
     """
 
-    op: StdTensorOp | Tiles | Straight | Copies | Write
+    op: StdTensorOp | Tiles | Block | Copies | Write
     kernel: Callable[..., Any]
     function: Callable[..., Any]
     input_slots: tuple[int, ...]
@@ -240,6 +246,11 @@ class ExecInstruction(NamedTuple):
         return tuple([tuple(map(extent_of, spec.shape)) for spec in self.output_types])
 
     @property
+    def is_compiled(self) -> bool:
+        """Whether the step is machine code by itself."""
+        return hasattr(self.function, "fallback")
+
+    @property
     def is_ufunc(self) -> bool:
         """Whether it is a ufunc of elements, which takes numbers and a buffer; np.matmul is one of matrices."""
         return isinstance(self.function, np.ufunc) and self.function.signature is None
@@ -271,27 +282,6 @@ class ExecInstruction(NamedTuple):
         return f"{results} = {self.op}{operands}{notes}".lstrip(" =")
 
 
-class Later(Protocol):
-    """From a schedule to the one of later runs, which gives the same bits."""
-
-    @property
-    def always(self) -> bool:
-        """Whether the first run is one of those."""
-        ...
-
-    def after(self, program: ExecProgram, inputs: Sequence[Any] = ()) -> int:
-        """The number of runs after which it pays; 0 if nothing changes."""
-        ...
-
-    def straightened(self, program: ExecProgram, inputs: Sequence[Any] = ()) -> ExecProgram:
-        """The schedule of later runs, whose inputs lie in memory as these; row by row without any."""
-        ...
-
-    def announced(self, program: ExecProgram) -> ExecProgram:
-        """The schedule with remarks on the fate of its steps."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class ExecProgram:
     """A program specialised to concrete input shapes, after the native passes. Every slot is written once.
@@ -300,11 +290,12 @@ class ExecProgram:
         instructions: the steps, in order.
         types: of every slot.
         constants: values that are known, by slot.
-        numbers: slots of rank 0 whose values are NumPy's scalars, because nothing but ufuncs reads them; in a turn of
-            a loop those of float64 may be Python's.
+        numbers: slots of rank 0 whose values are NumPy's scalars, because nothing but ufuncs reads them.
         memory: where values in the middle lie.
         resources: threads and memory of the executor.
-        later: what becomes of the schedule after more runs, if anything does.
+        kernels: the executor's table of kernels.
+        axes: for inputs that are not row-major the order of their axes in memory, the slowest first.
+        order: the order of results that the caller asks for.
     """
 
     instructions: tuple[ExecInstruction, ...]
@@ -315,7 +306,9 @@ class ExecProgram:
     constants: Mapping[int, Any] = field(default_factory=dict)
     numbers: frozenset[int] = frozenset()
     memory: MemoryPlan = field(default_factory=partial(MemoryPlan, (), 0, 0))
-    later: Later | None = None
+    kernels: Any = None
+    axes: Mapping[int, Axes] = field(default_factory=dict)
+    order: Literal["F", "C", "K"] = "K"
 
     @property
     def n_slots(self) -> int:
@@ -368,12 +361,11 @@ class ExecProgram:
             yield f"%{slot}: {self.types[slot]} = constant{shown}"
         if self.memory.size:
             yield f"arena: {self.memory.size} bytes"
-        announced = self.later.announced(self) if self.later else self
-        for step in announced.instructions:
+        for step in self.instructions:
             yield str(step)
             bodies = (
                 [step.op.bodies[step.op.lead]] if isinstance(step.op, Tiles)
-                else [step.op.body] if isinstance(step.op, Straight)
+                else [step.op.body] if isinstance(step.op, Block)
                 else step.parts
             )  # fmt: skip
             for body in bodies:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
-from tenferro.exec.expression import Change, Expression
 from tenferro.exec.schedule import Arena, ExecInstruction, ExecProgram, Lent, Over
 
 __all__ = ["Locals", "Names", "Writer"]
@@ -17,23 +16,16 @@ class Locals:
     """Names of values in one function. A dying value's name goes to the next value, which frees its memory.
 
     Few names are quick to compile, and `del` is left for those that nothing takes over at once.
-
-    Args:
-        numbers: of new names; those of a loop's body go on where those around it are.
     """
 
-    def __init__(self, slots: Sequence[int], numbers: Iterator[int] | None = None) -> None:
-        self._numbers = count() if numbers is None else numbers
+    def __init__(self, slots: Sequence[int]) -> None:
+        self._numbers = count()
         self.of = {slot: self.new() for slot in slots}
         self._free: list[str] = []
 
     def new(self) -> str:
         """A name that nothing has."""
         return f"v{next(self._numbers)}"
-
-    def inner(self) -> Locals:
-        """Those of a loop's body."""
-        return Locals((), self._numbers)
 
     def statement(self, results: Sequence[int], call: str, frees: Sequence[int]) -> str:
         """The call's results in locals, and the locals that go with it, some of the results perhaps."""
@@ -85,44 +77,29 @@ class Names:
 
 
 class Writer:
-    """Writes the steps of a schedule as statements.
+    """Writes the steps of a schedule as statements."""
 
-    Args:
-        arena: the name of the piece of memory for values in the middle.
-    """
-
-    def __init__(
-        self, program: ExecProgram, names: Names, values: Locals, arena: str = "arena"
-    ) -> None:
-        self.program, self.names, self.locals, self.arena = program, names, values, arena
-        self.pinned: dict[int, str] = {}
+    def __init__(self, program: ExecProgram, names: Names, values: Locals) -> None:
+        self.program, self.names, self.locals = program, names, values
 
     def name_of(self, slot: int) -> str:
-        """Of a value."""
-        name = self.locals.of.get(slot) or self.pinned.get(slot)
+        """Return the name of a value."""
+        name = self.locals.of.get(slot)
         return self.names.constant(self.program.constants[slot]) if name is None else name
 
     def statement(self, step: ExecInstruction) -> str:
         """The step, with the values that die with it."""
-        call = self._call(step)
-        before = ""
-        if isinstance(step.function, Change) and step.places:
-            names = list(map(self.name_of, step.input_slots))
-            before, call = f"{step.function.written(names, self.names.value)}\n", names[0]
-        # A kernel gives numbers for arrays of rank 0.
-        return before + self.locals.statement(step.output_slots, call, step.frees)
+        return self.locals.statement(step.output_slots, self._call(step), step.frees)
 
     def _call(self, step: ExecInstruction) -> str:
         arguments = list(map(self.name_of, step.input_slots))
-        function, numbers = step.function, self.program.numbers
-        if isinstance(function, Expression) and not isinstance(function, Change):
-            call = function.written(arguments, self.names.value)
-        else:
-            if step.under is not None:
-                arguments.append(f"out={self.name_of(step.under)}")
-            elif step.places:
-                arguments.append(f"into=[{', '.join(map(self._bytes, step.places))}]")
-            call = f"{self.names.function(step)}({', '.join(arguments)})"
+        numbers = self.program.numbers
+        if step.under is not None:
+            arguments.append(f"out={self.name_of(step.under)}")
+        elif step.places:
+            arguments.append(f"into=[{', '.join(map(self._bytes, step.places))}]")
+        call = f"{self.names.function(step)}({', '.join(arguments)})"
+        # A kernel gives numbers for arrays of rank 0.
         as_arrays = [
             not spec.shape and slot not in numbers
             for slot, spec in zip(step.output_slots, step.output_types, strict=True)
@@ -133,7 +110,7 @@ class Writer:
 
     def _bytes(self, target: Any) -> str:
         if isinstance(target, Arena):
-            return f"{self.arena}[{target.offset}:{target.offset + target.size}]"
+            return f"arena[{target.offset}:{target.offset + target.size}]"
         if isinstance(target, Lent):
             self.names.values["lend"] = self.program.resources.memory.lend
             return f"lend({target.size})"

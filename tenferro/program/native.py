@@ -37,19 +37,22 @@ class Executor(Protocol):
         ...
 
 
-_makers: list[Callable[[], Executor]] = []
+_makers: list[Callable[[str], Executor]] = []
 _shared: list[Executor] = []
 _LOCK = threading.RLock()  # because signal handlers run programs too
 
 
-def install_native_executor(make: Callable[[], Executor]) -> None:
-    """Set the function that makes native executors, the one of `program.run` when a program first runs."""
+def install_native_executor(make: Callable[[str], Executor]) -> None:
+    """Set the function that makes native executors, given what they compile; see `new_native_executor`."""
     _makers[:] = [make]
     _shared.clear()
 
 
-def new_native_executor() -> Executor:
+def new_native_executor(compiled: str) -> Executor:
     """Return a native executor with caches of its own.
+
+    Args:
+        compiled: "jit" for one that compiles steps on small values before the first run, "loops" for one that does not.
 
     Raises:
         UnsupportedError: none is installed.
@@ -57,7 +60,7 @@ def new_native_executor() -> Executor:
     if not _makers:
         raise UnsupportedError("no native executor is installed; import tenferro")
     with until_compiled():
-        return _makers[0]()
+        return _makers[0](compiled)
 
 
 def native_executor() -> Any:
@@ -69,7 +72,7 @@ def native_executor() -> Any:
     if not _shared:
         with until_compiled(), _LOCK:  # because the executor is imported now
             if not _shared:  # because another thread may have been first
-                _shared.append(new_native_executor())
+                _shared.append(new_native_executor("loops"))
     return _shared[0]
 
 

@@ -43,9 +43,7 @@ class Routine:
         full: whether the factors of QR and SVD are square.
         vectors: whether QR has Q, and the decompositions have vectors.
         kind, lengths: of a Fourier transform, as `tenferro.ext.fft.Fft` has them.
-        is_exact: whether `execute` gives small matrices, row by row, with the bits of `numpy.linalg` (of Cholesky's
-            factor, solutions, QR, eigh and the SVD) or of SciPy's BLAS and LAPACK (of the others): straight lines
-            call these in its place, too.
+        is_exact: whether `execute` does nothing but call `numpy.linalg`, or SciPy's BLAS and LAPACK.
     """
 
     name: str

@@ -13,7 +13,13 @@ import tenferro as tnf
 from tenferro.exec.llvm import first_call
 from tenferro.ops.control import ControlOp
 
-__all__ = ["in_a_loop", "in_two_turns", "require_same_bits", "run_as_written_and_optimised"]
+__all__ = [
+    "in_a_loop",
+    "in_two_turns",
+    "require_near",
+    "require_same_bits",
+    "run_as_written_and_optimised",
+]
 
 
 def run_as_written_and_optimised(
@@ -40,6 +46,27 @@ def require_same_bits(y: Any, z: Any) -> None:
     assert (y.dtype, y.shape) == (z.dtype, z.shape)
     np.testing.assert_array_equal(is_nan, z != z)
     assert np.where(is_nan, 0, y).tobytes() == np.where(is_nan, 0, z).tobytes()
+
+
+def require_near(found: list[Any], wanted: list[Any], relative: float = 1e-12) -> None:
+    """Require equal types and integers, and floats within a multiple of rounding; of what is not finite the same."""
+    for y, z in zip(found, wanted, strict=True):
+        assert (y.dtype, y.shape) == (z.dtype, z.shape)
+        if y.dtype.kind in "biu":
+            np.testing.assert_array_equal(y, z)
+            continue
+        a, b = y.astype(complex), z.astype(complex)
+        assert (np.isnan(a) == np.isnan(b)).all()
+        is_infinite = np.isinf(b)
+        np.testing.assert_array_equal(a[is_infinite], b[is_infinite])
+        is_finite = np.isfinite(b)
+        size = np.abs(b[is_finite]).max(initial=0.0)
+        allowed = (
+            max(relative, 16 * float(np.finfo(np.float32).eps))
+            if y.dtype.itemsize <= 4 or y.dtype == np.complex64
+            else relative
+        )
+        np.testing.assert_allclose(a[is_finite], b[is_finite], rtol=allowed, atol=allowed * size)
 
 
 def in_a_loop(function: Callable[..., Any], *arrays: Any) -> list[Any]:

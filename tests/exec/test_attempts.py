@@ -15,18 +15,16 @@ from tenferro.errors import CompileWarning
 from tenferro.exec import attempts, copying
 from tenferro.exec.attempts import FAILED_ATTEMPTS_VARIABLE, CompileLog, NotCompiledError
 from tenferro.exec.llvm import (
+    block,
     group,
     link,
     loop,
-    numpy_linalg,
-    numpy_sums,
-    straight,
     strip_loop,
     sums_of_products,
     turned_copy,
 )
-from tenferro.exec.plan import machine, product_trials
-from tenferro.exec.plan import straight as straight_plan
+from tenferro.exec.plan import block as plan_block
+from tenferro.exec.plan import machine
 from tenferro.extension import (
     ExtensionOp,
     HostReferenceRuntime,
@@ -101,12 +99,10 @@ PLACES = [
     Place(strip_loop, "_written", in_strips, LARGE[0]),
     Place(machine, "cost_of", fused, LARGE),
     Place(group, "_rows", fused, LARGE),
-    Place(straight._Writer, "whole", stepwise, A),
-    Place(straight_plan, "lines_of", stepwise, A),
-    Place(straight_plan, "late_groups", stepwise, A),
-    Place(numpy_linalg, "is_known_loop", stepwise, A),
-    Place(numpy_sums, "is_known", stepwise, A),
-    Place(product_trials, "tried", stepwise, A),
+    Place(plan_block, "_cost", stepwise, A),
+    Place(plan_block, "_fits", stepwise, A),
+    Place(plan_block, "_program_of", stepwise, A),
+    Place(block, "_written", stepwise, A),
     *[Place(sums_of_products, "text_of", convolved, LARGE) for _ in range(ADDS_PRODUCTS)],
     *[
         Place(turned_copy, name, softmax, WIDE, (("order", "F"),))

@@ -15,7 +15,6 @@ import tenferro as tnf
 from tenferro import errors
 from tenferro.compile_cache import CACHE_VARIABLE
 from tenferro.exec.backend import Backend
-from tenferro.exec.expression import Change, Expression
 from tenferro.exec.finite import strange
 from tenferro.exec.interpreter import results_of
 from tenferro.exec.latest import Latest
@@ -189,7 +188,7 @@ def test_results_of_a_kernel(result: Any, count: int, error: str) -> None:
 
 def test_arguments_as_they_were_last_time() -> None:
     program, compiled = tnf.compile(lambda x: x, X), SimpleNamespace()
-    latest = Latest.of(program, [X, np.float32(1)], compiled)
+    latest = Latest.of(program, [X, np.float32(1)], compiled, False)
     assert latest is not None
     assert latest.has_scalars
     leaves = latest.leaves([X, np.float32(3)])
@@ -200,13 +199,13 @@ def test_arguments_as_they_were_last_time() -> None:
         [X, np.float64(1)], [X, np.array(1, "f4")], [[0.5, -1.0, 2.0], np.float32(1)], [np.float32(1), X],
     ):  # fmt: skip
         assert latest.leaves(others) is None
-    arrays = Latest.of(program, [X, X], compiled)
+    arrays = Latest.of(program, [X, X], compiled, False)
     assert arrays is not None
     assert not arrays.has_scalars
     same = [X, X]
     assert arrays.leaves(same) is same
     for others in ([X, 1.0], [[1.0], X], [np.float32(1), None]):
-        assert Latest.of(program, others, compiled) is None
+        assert Latest.of(program, others, compiled, False) is None
 
 
 def test_names_of_values_that_die_go_to_the_next() -> None:
@@ -226,8 +225,6 @@ def test_names_of_values_that_die_go_to_the_next() -> None:
         "n(); del v0", "v0, v3 = o(); del v3",
     ]  # fmt: skip
     assert values.of == {8: "v1", 10: "v2", 12: "v0"}
-    inner = values.inner()
-    assert (inner.of, inner.new(), values.new()) == ({}, "v4", "v5")
 
 
 def test_values_that_a_text_names_have_one_name_each() -> None:
@@ -243,24 +240,3 @@ def test_values_that_a_text_names_have_one_name_each() -> None:
     step: Any = SimpleNamespace(is_ufunc=True, function=np.add, op=SimpleNamespace(name="Sum(1)"))
     call: Any = SimpleNamespace(is_ufunc=False, function=len, op=SimpleNamespace(name="a.b-c.v1(k=2)"))  # fmt: skip
     assert [names.function(step), names.function(call), names.function(step)] == ["add", "a_b_c_v1", "add"]  # fmt: skip
-
-
-def test_expressions_are_functions_and_texts() -> None:
-    part = Expression("{0}[{first}:] * {1} + {1}", {"first": 1})
-    np.testing.assert_array_equal(part(X, 2.0), [0.0, 6.0])
-    assert part.written(["a", "b"]) == "a[first:] * b + b"
-    assert part.written(["a", "b"], lambda name, value: f"{name}{value}") == "a[first1:] * b + b"
-    assert repr(part) == "Expression('{0}[{first}:] * {1} + {1}')"
-    assert (part.is_view, Expression("{0}.T", is_view=True).is_view) == (False, True)
-
-
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_changes_are_of_a_copy_or_in_place(order: str) -> None:
-    change = Change("{0}[{place}] = {1}", {"place": (0, 1)}, order)
-    x = np.zeros((2, 3))
-    y = change(x, 5.0)
-    assert (x.any(), y[0, 1], y.sum()) == (False, 5.0, 5.0)
-    assert y.flags[f"{order}_CONTIGUOUS"]
-    out = np.ones((2, 3))
-    assert change(x, 7.0, out=out) is out
-    assert (out[0, 1], out.sum()) == (7.0, 12.0)

@@ -10,11 +10,11 @@ import pytest
 
 import tenferro as tnf
 from tenferro.errors import BackendFailureError
-from tenferro.exec.llvm import link, loop, parts
+from tenferro.exec.llvm import compiled, link, loop, parts
 from tenferro.exec.llvm.parts import repeated_in
 from tenferro.extension import HostReferenceRuntime, apply
 from tests.exec.compiled_loops import run_as_written_and_optimised
-from tests.test_straight_line import WornOut
+from tests.test_printed_programs import WornOut
 
 pytestmark = pytest.mark.skipif(not link.is_installed(), reason="llvmlite is not installed")
 RNG = np.random.default_rng(5)
@@ -121,7 +121,7 @@ def test_long_texts_are_optimised_beside_later_calls(monkeypatch: pytest.MonkeyP
     program = tnf.compile(in_a_scan(CASES["around others"]), x, ys)
     expected = tnf.GraphExecutor("K", compiled=True).run(program, x, ys)
     monkeypatch.setattr(loop, "LONG", 1)
-    monkeypatch.setattr(loop, "SLOW", 0)
+    monkeypatch.setattr(compiled, "SLOW", 0)
     for threads in (2, 1):
         executor = tnf.GraphExecutor("K", compiled=True, threads=threads)
         (step,) = [s for s in executor.compile(program).instructions if "compiled" in s.remark]

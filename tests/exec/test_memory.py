@@ -71,7 +71,7 @@ def test_random_programs_and_their_results_stay_apart() -> None:
     placed = 0
     for number in range(300):
         case = random_case(7, number, most_ops=20)
-        executor = tnf.GraphExecutor(threads=2)
+        executor = tnf.GraphExecutor(threads=2, compiled="loops")
         first = flatten(executor.run(case.program, *case.leaves))[0]
         copies = [y.copy() for y in first]
         second = flatten(executor.run(case.program, *case.leaves))[0]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro.exec.plan import lines
+from tenferro.exec.llvm import is_installed
 from tenferro.graph import GraphBuilder
 from tenferro.program import GraphProgram
 from tenferro.types import flatten
@@ -20,11 +20,14 @@ from xla_peer.fuzz.program import random_case
 RNG = np.random.default_rng(7)
 OPTIONS: dict[str, dict[str, Any]] = {
     "F": {"order": "F", "threads": 1},
-    "C": {"order": "C", "threads": 2},
+    "C": {"order": "C", "threads": 4},
     "K": {"order": "K", "threads": 2},
     "F, interpreted": {"order": "F", "threads": 2, "segmented": False},
     "K, interpreted": {"order": "K", "threads": 1, "segmented": False},
 }
+needs_llvmlite = pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
+COMPILED = ["loops", pytest.param("jit", marks=needs_llvmlite)]
+"""Without compiled blocks, whose bits are the interpreter's, and with them."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -39,10 +42,13 @@ def bits(outputs: Any) -> list[bytes]:
     return [np.asarray(y).tobytes() for y in flatten(outputs)[0]]
 
 
-def require_same_bits(program: GraphProgram, *arrays: Any, runs: int = 3) -> None:
-    wanted = bits(tnf.GraphExecutor("K", threads=1, segmented=False).run(program, *arrays))
+def require_same_bits(
+    program: GraphProgram, *arrays: Any, runs: int = 3, compiled: Any = "loops"
+) -> None:
+    first = tnf.GraphExecutor("K", threads=1, segmented=False, compiled=compiled)
+    wanted = bits(first.run(program, *arrays))
     for name, options in OPTIONS.items():
-        executor = tnf.GraphExecutor(**options)
+        executor = tnf.GraphExecutor(**options, compiled=compiled)
         for run in range(runs):
             assert bits(executor.run(program, *arrays)) == wanted, f"order {name}, run {run + 1}"
 
@@ -69,13 +75,14 @@ def in_while(program: GraphProgram) -> Callable[..., Any]:
 
 @pytest.mark.parametrize("count", [40, pytest.param(125, marks=pytest.mark.sweep)])
 @pytest.mark.parametrize("kind", [None, in_scan, in_choice, in_while])
-def test_random_programs(kind: Any, count: int) -> None:
+@pytest.mark.parametrize("compiled", COMPILED)
+def test_random_programs(kind: Any, count: int, compiled: Any) -> None:
     for number in range(count):
         case = random_case(11, number, most_ops=10)
         program = case.program
         if kind is not None:
             program = tnf.compile(kind(program), *program.input_specs)
-        require_same_bits(program, *case.leaves, runs=100 if number == 5 else 3)
+        require_same_bits(program, *case.leaves, runs=100 if number == 5 else 3, compiled=compiled)
 
 
 @each_card
@@ -144,21 +151,12 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_programs(name: str) -> None:
+@pytest.mark.parametrize("compiled", COMPILED)
+def test_programs(name: str, compiled: Any) -> None:
     fn, arrays = PROGRAMS[name]
     for layout in (np.ascontiguousarray, np.asfortranarray):
         given = [layout(x) for x in arrays]
-        require_same_bits(tnf.compile(fn, *given), *given)
-
-
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_programs_whose_straight_lines_are_compiled(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """At the third run, where LLVM is installed."""
-    monkeypatch.setattr(lines, "PRICE", (0.0, 0.0))
-    monkeypatch.setattr(lines, "PRICE_OF_PASSES", (0.0, 0.0))
-    test_programs(name)
+        require_same_bits(tnf.compile(fn, *given), *given, compiled=compiled)
 
 
 def test_jit() -> None:

@@ -25,7 +25,7 @@ COMMAND = "make processors"
 COMPILED = (
     "tenferro.exec.llvm.link:Linker.function",
     "tenferro.exec.llvm.link:Linker.function_for_one_call",
-    "tenferro.exec.llvm.straight:StraightFunction.__call__",
+    "tenferro.exec.llvm.block:CompiledBlock.__call__",
 )
 """Functions where code of LLVM begins."""
 ENTRY_POINTS = (

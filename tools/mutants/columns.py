@@ -12,7 +12,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
     "tenferro/exec": (
         "tests/exec",
         "tests/ops/test_samples.py",
-        "tests/test_straight_line.py",
+        "tests/test_printed_programs.py",
         "tests/test_replay.py",
         "tests/test_check_finite.py",
         "tests/test_native_limits.py",

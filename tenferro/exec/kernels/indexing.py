@@ -6,12 +6,11 @@ Gather and scatter build one integer array per operand axis, all broadcast toget
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tenferro.exec.expression import Expression
 from tenferro.exec.kernels.buffered import maximum, minimum, winning_zeros
 from tenferro.exec.kernels.kernel import Array, KernelRows, OfOp, Planned
 from tenferro.ops.indexing import (
@@ -88,8 +87,10 @@ def _plain_rows(op: Any, shape: Sequence[int], sizes: Sequence[int], batch: int)
     return axis if is_whole and is_in_place else None
 
 
-def rows_taken(op: Gather, x: TensorSpec, indices: TensorSpec) -> Expression | None:
-    """A gather of whole rows as `take`, in memory of its own; None of other gathers."""
+def rows_taken(
+    op: Gather, x: TensorSpec, indices: TensorSpec
+) -> Callable[[Array, Array], Array] | None:
+    """Return a gather of whole rows as NumPy's `take`, or None for other gathers."""
     if not (x.is_static and indices.is_static) or indices.dtype is DType.U64:
         return None
     vector_axis, rank = op.index_vector_dim, indices.rank
@@ -97,8 +98,10 @@ def rows_taken(op: Gather, x: TensorSpec, indices: TensorSpec) -> Expression | N
     axis = _plain_rows(op, x.shape, sizes, rank - (vector_axis < rank))
     if axis is None:
         return None
-    key = "" if vector_axis == rank else f"[{':, ' * vector_axis}0]"
-    return Expression(f"{{0}}.take({{1}}{key}, {axis}, None, 'clip')")
+    if vector_axis == rank:
+        return lambda x, indices: x.take(indices, axis, None, "clip")
+    key = (*[slice(None)] * vector_axis, 0)
+    return lambda x, indices: x.take(indices[key], axis, None, "clip")
 
 
 def _signed(indices: Array) -> Array:

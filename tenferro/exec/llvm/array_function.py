@@ -1,6 +1,8 @@
 """Machine code as a built-in function of NumPy's arrays, which costs a tenth of a call through ctypes.
 
-The code finds the elements of an array by the public head of NumPy's record of it.
+The code gets the address of an array's elements by the buffer protocol.
+
+Source: https://docs.python.org/3/c-api/buffer.html, whose record is part of CPython's stable interface.
 """
 
 from __future__ import annotations
@@ -10,42 +12,31 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-import numpy as np
-
-from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm.code import Code
 
-__all__ = [
-    "CALLER",
-    "SHARED",
-    "addresses",
-    "built_in",
-    "entry",
-    "functions_of_python",
-    "knows_arrays",
-]
+__all__ = ["CALLER", "SHARED", "addresses", "built_in", "entry", "functions_of_python"]
 
 CALLER = "tenferro_call_with_arrays"
 """The function that Python calls, of the module `SHARED`."""
-DENSE = 0x0101
-"""The flags of an array that is aligned and row-major."""
 FASTCALL = 0x0080
 """The flag of a method that takes a C array of objects and its length."""
 
 
-class _Array(ctypes.Structure):
-    """The public head of NumPy's record of an array."""
+class _Buffer(ctypes.Structure):
+    """CPython's record of a buffer."""
 
     _fields_ = (
-        ("object", ctypes.c_char * (object.__basicsize__ - ctypes.sizeof(ctypes.c_void_p))),
-        ("type", ctypes.c_void_p),
         ("data", ctypes.c_void_p),
+        ("owner", ctypes.c_void_p),
+        ("length", ctypes.c_ssize_t),
+        ("item_size", ctypes.c_ssize_t),
+        ("is_read_only", ctypes.c_int),
         ("rank", ctypes.c_int),
-        ("dimensions", ctypes.c_void_p),
+        ("format", ctypes.c_char_p),
+        ("shape", ctypes.c_void_p),
         ("strides", ctypes.c_void_p),
-        ("base", ctypes.c_void_p),
-        ("descr", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
+        ("suboffsets", ctypes.c_void_p),
+        ("internal", ctypes.c_void_p),
     )
 
 
@@ -60,85 +51,105 @@ class _Method(ctypes.Structure):
     )
 
 
-NAMES = ("Py_IncRef", "PyCapsule_GetPointer", "PyLong_AsLongLong", "PyLong_FromLongLong")
+NAMES = (
+    "Py_IncRef", "PyCapsule_GetPointer", "PyLong_AsLongLong", "PyLong_FromLongLong", "PyErr_Clear",
+    "PyErr_Occurred", "PyObject_CheckBuffer", "PyObject_GetBuffer", "PyBuffer_Release",
+)  # fmt: skip
 SHARED = f"""declare void @Py_IncRef(ptr)
 declare ptr @PyCapsule_GetPointer(ptr, ptr)
 declare i64 @PyLong_AsLongLong(ptr)
 declare ptr @PyLong_FromLongLong(i64)
+declare void @PyErr_Clear()
+declare ptr @PyErr_Occurred()
+declare i32 @PyObject_CheckBuffer(ptr)
+declare i32 @PyObject_GetBuffer(ptr, ptr, i32)
+declare void @PyBuffer_Release(ptr)
+declare i64 @llvm.umin.i64(i64, i64)
 @python.None = external global i8
-@python.int = external global i8
-@numpy.ndarray = external global i8
 define ptr @{CALLER}(ptr %self, ptr %arguments, i64 %count) nounwind {{
 start:
   %function = call ptr @PyCapsule_GetPointer(ptr %self, ptr null)
   %values = alloca i64, i64 %count
+  %buffers = alloca [{ctypes.sizeof(_Buffer)} x i8], i64 %count, align 8
   %is_any = icmp sgt i64 %count, 0
   br i1 %is_any, label %argument, label %call
 argument:
   %number = phi i64 [0, %start], [%following, %known]
+  %held = phi i64 [0, %start], [%held.now, %known]
   %place = getelementptr ptr, ptr %arguments, i64 %number
   %x = load ptr, ptr %place
-  %type.at = getelementptr i8, ptr %x, i64 {_Array.type.offset}
-  %type = load ptr, ptr %type.at
-  %is_array = icmp eq ptr %type, @numpy.ndarray
+  %checked = call i32 @PyObject_CheckBuffer(ptr %x)
+  %is_array = icmp ne i32 %checked, 0
   br i1 %is_array, label %array, label %other
 array:
-  %flags.at = getelementptr i8, ptr %x, i64 {_Array.flags.offset}
-  %flags = load i32, ptr %flags.at
-  %both = and i32 %flags, {DENSE}
-  %fits = icmp eq i32 %both, {DENSE}
-  br i1 %fits, label %dense, label %leave
+  %buffer = getelementptr [{ctypes.sizeof(_Buffer)} x i8], ptr %buffers, i64 %held
+  %got = call i32 @PyObject_GetBuffer(ptr %x, ptr %buffer, i32 0)
+  %is_refused = icmp slt i32 %got, 0
+  br i1 %is_refused, label %refused, label %dense
 dense:
-  %data.at = getelementptr i8, ptr %x, i64 {_Array.data.offset}
-  %data = load i64, ptr %data.at
-  br label %known
+  %held.more = add i64 %held, 1
+  %data = load i64, ptr %buffer
+  %size.at = getelementptr i8, ptr %buffer, i64 {_Buffer.item_size.offset}
+  %size = load i64, ptr %size.at
+  %alignment = call i64 @llvm.umin.i64(i64 %size, i64 8)
+  %mask = sub i64 %alignment, 1
+  %rest = and i64 %data, %mask
+  %is_aligned = icmp eq i64 %rest, 0
+  br i1 %is_aligned, label %known, label %leave
 other:
-  %is_integer = icmp eq ptr %type, @python.int
-  br i1 %is_integer, label %integer, label %leave
-integer:
-  %small = call i64 @PyLong_AsLongLong(ptr %x)
-  br label %known
+  %integer = call i64 @PyLong_AsLongLong(ptr %x)
+  %may_have_failed = icmp eq i64 %integer, -1
+  br i1 %may_have_failed, label %doubtful, label %known
+doubtful:
+  %error = call ptr @PyErr_Occurred()
+  %is_integer = icmp eq ptr %error, null
+  br i1 %is_integer, label %known, label %refused
 known:
-  %value = phi i64 [%data, %dense], [%small, %integer]
+  %value = phi i64 [%data, %dense], [%integer, %other], [%integer, %doubtful]
+  %held.now = phi i64 [%held.more, %dense], [%held, %other], [%held, %doubtful]
   %value.at = getelementptr i64, ptr %values, i64 %number
   store i64 %value, ptr %value.at
   %following = add i64 %number, 1
   %more = icmp slt i64 %following, %count
   br i1 %more, label %argument, label %call
 call:
+  %held.all = phi i64 [0, %start], [%held.now, %known]
   %status = call i64 %function(ptr %values)
   %has_raised = icmp slt i64 %status, 0
-  br i1 %has_raised, label %raised, label %done
-raised:
-  ret ptr null
+  br i1 %has_raised, label %end, label %done
 done:
   %y = call ptr @PyLong_FromLongLong(i64 %status)
-  ret ptr %y
+  br label %end
+refused:
+  call void @PyErr_Clear()
+  br label %leave
 leave:
+  %held.left = phi i64 [%held, %refused], [%held.more, %dense]
   call void @Py_IncRef(ptr @python.None)
-  ret ptr @python.None
+  br label %end
+end:
+  %result = phi ptr [null, %call], [%y, %done], [@python.None, %leave]
+  %left = phi i64 [%held.all, %call], [%held.all, %done], [%held.left, %leave]
+  br label %release
+release:
+  %still = phi i64 [%left, %end], [%rest.held, %released]
+  %is_last = icmp eq i64 %still, 0
+  br i1 %is_last, label %return, label %released
+released:
+  %rest.held = sub i64 %still, 1
+  %last = getelementptr [{ctypes.sizeof(_Buffer)} x i8], ptr %buffers, i64 %rest.held
+  call void @PyBuffer_Release(ptr %last)
+  br label %release
+return:
+  ret ptr %result
 }}
 """
 """Looks at its arguments, and calls the function that a capsule holds with the address of their addresses and values."""
 
 
-@cache
-def knows_arrays() -> bool:
-    """Whether arrays lie in memory as this module reads them."""
-    for x in (np.zeros((2, 3)), np.zeros((2, 3)).T, np.zeros(7)[::2]):
-        record = _Array.from_address(id(x))
-        facts = record.type, record.data, record.rank, record.descr
-        if facts != (id(np.ndarray), x.ctypes.data, x.ndim, id(x.dtype)):
-            return False
-        if record.flags & DENSE != x.flags.num & DENSE:
-            return False
-    return True
-
-
 def addresses() -> dict[str, int]:
     """Addresses for the names in the text of `SHARED`."""
-    objects = {"python.None": id(None), "python.int": id(int), "numpy.ndarray": id(np.ndarray)}
-    return functions_of_python(NAMES) | objects
+    return functions_of_python(NAMES) | {"python.None": id(None)}
 
 
 def functions_of_python(names: Sequence[str]) -> dict[str, int]:
@@ -161,12 +172,7 @@ def entry(
 
     Args:
         before, after: lines around the call.
-
-    Raises:
-        NotCompiledError: NumPy's records of arrays have another layout.
     """
-    if not knows_arrays():
-        raise NotCompiledError("arrays lie in memory in another way than is known")
     lines = list[str]()
     for position, name in enumerate((*pointers, *numbers)):
         kind = "ptr" if position < len(pointers) else "i64"
@@ -187,8 +193,8 @@ def entry(
 
 
 def built_in(function: int, caller: int, owner: Any) -> Callable[..., int | None]:
-    """A function of arrays and integers: the number that `@f` gives, or None, having done nothing, if an argument is
-    something else, or an array that is not dense.
+    """Return a function of arrays and integers: it gives the number that `@f` gives, or None, having done nothing, if an
+    argument is something else, or an array that is not row-major and aligned.
 
     Args:
         function, caller: addresses of `@f` and of `CALLER`.

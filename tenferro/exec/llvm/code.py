@@ -149,7 +149,6 @@ class Code:
         self.areas: dict[str, int] = {}
         self.globals: list[str] = []
         self.declared: dict[str, str] = {}
-        self.symbols: dict[str, int] = {}
         self._constants: dict[tuple[str, str], str] = {}
         self.block = "entry"
         self._count = 0

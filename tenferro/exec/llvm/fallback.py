@@ -46,10 +46,14 @@ class Fallback:
             return None
 
     def run(self, arrays: Sequence[Any], into: Sequence[Any] | None) -> Any:
-        """Run the interpreter's loop, and copy its results to where the compiled one would write them."""
+        """Run the interpreter's function, and copy its results to where the compiled one would write them."""
+        results = results_in(self._outputs, into)
+        self.run_into(arrays, results)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def run_into(self, arrays: Sequence[Any], results: Sequence[Any]) -> None:
+        """Run the interpreter's function, and copy its results into these arrays."""
         assert self._function is not None
         values = self._function(*arrays)
-        results = results_in(self._outputs, into)
         for y, value in zip(results, (values,) if len(results) == 1 else values, strict=True):
             np.copyto(y, value)
-        return results[0] if len(results) == 1 else tuple(results)

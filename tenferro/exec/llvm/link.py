@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from importlib.metadata import version
-from types import MappingProxyType
 from typing import Any, Protocol
 
 from tenferro.compilations import hold_over_forks, until_compiled
@@ -272,14 +271,12 @@ class Linker:
         kind: str,
         text: str,
         convention: Convention,
-        symbols: Mapping[str, int] = MappingProxyType({}),
         is_optimised: bool = True,
     ) -> Callable[..., Any]:
         """Return `@f` of a text.
 
         Args:
             kind: what the text computes, as the log counts it.
-            symbols: addresses that the text names.
             is_optimised: whether LLVM's passes are run.
 
         Raises:
@@ -288,7 +285,6 @@ class Linker:
 
         def linked() -> Callable[..., Any]:
             with self.log.attempt(kind), until_compiled():
-                _add(symbols)
                 function = convention.linked(self._engine(text, is_optimised))
             self.log.count(kind)
             return function
@@ -365,8 +361,8 @@ class Linker:
 def _compiled(text: str, machine: Any, is_optimised: bool = True) -> bytes:
     """Machine code, as an object file in memory.
 
-    Where the processor converts float16 and does not compute with it, LLVM 22 makes calls of `UNKNOWN` of some straight
-    lines with vectors of float16: the next module is free of them.
+    Where the processor converts float16 and does not compute with it, LLVM 22 makes calls of `UNKNOWN` of some basic
+    blocks with vectors of float16: the next module is free of them.
     """
     context = _Context(machine)
     code = _emitted(text, context, is_optimised)
@@ -418,11 +414,11 @@ class _Context:
 def _modules(text: str, context: _Context, is_optimised: bool) -> Iterator[Any]:
     """Modules of a text, each with less done to it than the one before; the last one is as it was written.
 
-    LLVM 22 vectorises some straight lines so that a value is read before it is computed, for which its code generator
+    LLVM 22 vectorises some basic blocks so that a value is read before it is computed, for which its code generator
     ends the process: what the passes give is verified, and left out.
     """
-    for straight_lines in (True, False) if is_optimised else ():
-        module = _after_passes(text, context, straight_lines)
+    for basic_blocks in (True, False) if is_optimised else ():
+        module = _after_passes(text, context, basic_blocks)
         try:
             module.verify()
         except RuntimeError:
@@ -431,13 +427,13 @@ def _modules(text: str, context: _Context, is_optimised: bool) -> Iterator[Any]:
     yield context.parsed(without_passes(text))
 
 
-def _after_passes(text: str, context: _Context, straight_lines: bool) -> Any:
-    """The module after the passes, which vectorise loops, and straight lines where that is asked for."""
+def _after_passes(text: str, context: _Context, basic_blocks: bool) -> Any:
+    """The module after the passes, which vectorise loops, and basic blocks where that is asked for."""
     llvm = _llvm()
     early, _, late = text.partition(LATE)
     module = context.parsed(early)
     options = llvm.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization, options.slp_vectorization = True, straight_lines
+    options.loop_vectorization, options.slp_vectorization = True, basic_blocks
     # Unrolled loops take twice as long to compile and, by the loops of the benchmarks, run no faster.
     options.loop_unrolling = options.loop_interleaving = False
     builder = llvm.create_pass_builder(context.machine, options)

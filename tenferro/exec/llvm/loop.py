@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
-from functools import partial
+from contextlib import suppress
 from typing import Any
 
-import numpy as np
-
-from tenferro.blas import SCIPYS
 from tenferro.dims import GuardLog
 from tenferro.errors import TenferroError
 from tenferro.exec.attempts import NotCompiledError
-from tenferro.exec.llvm import blas, python_calls
+from tenferro.exec.llvm import python_calls
+from tenferro.exec.llvm.compiled import CompiledFunction
 from tenferro.exec.llvm.control import COMPILED, Emitter
-from tenferro.exec.llvm.fallback import Fallback, Interpreted
-from tenferro.exec.llvm.first_call import Work, passes
+from tenferro.exec.llvm.fallback import Interpreted
+from tenferro.exec.llvm.first_call import Work
 from tenferro.exec.llvm.host import HostCalls, Kernels
-from tenferro.exec.llvm.link import Linker, OfArrays, Processor
+from tenferro.exec.llvm.link import Linker, Processor
 from tenferro.exec.llvm.loop_text import LoopText
 from tenferro.exec.llvm.parts import repeated_in
-from tenferro.exec.llvm.places import dense, results_in
-from tenferro.exec.llvm.python_calls import UNFINISHED, WHOLE
 from tenferro.exec.llvm.strip_loop import StripLoop
 from tenferro.exec.llvm.strips import Prepare, strips_of
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
-from tenferro.exec.runtime.threads import Ahead
 from tenferro.graph import Instruction
 from tenferro.ops.contraction import Convolution, DotGeneral
 from tenferro.ops.control import Alternatives, Cond, ControlOp, Scan, While
@@ -36,7 +30,7 @@ from tenferro.ops.reduction import Sort, TopK
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
 
-__all__ = ["CompiledLoop", "compiled_loop", "require_gain"]
+__all__ = ["compiled_loop", "require_gain"]
 
 LOOP, LOOP_OF_STRIPS = "loop", "loop of strips"
 """Names of attempts."""
@@ -63,17 +57,11 @@ WHILE_TURNS = 100
 
 COMPILED_PER_CALL = 4
 """Instructions for each that is a call of the interpreter's kernel, below which a loop is interpreted."""
-LITTLE = 1 << 16
-"""Bytes of scratch that are new for each call, which takes less time than to look for idle ones."""
 LONG = 1000
 """Lines of a text whose first call does not wait for LLVM's passes, a tenth of a second, although loops inside of it
 turn nobody knows how often."""
-SLOW = 2e8
-"""Nanoseconds of LLVM's passes for which later calls do not wait either, where the executor has several threads."""
-MOST_LINES = 20_000
+MAX_LINES = 20_000
 """Of a text: LLVM takes up to half a millisecond for each."""
-SHARED_CALL = 400_000
-"""Multiplications of a product from which OpenBLAS shares it between its threads."""
 
 
 def cost_of(program: GraphProgram) -> float:
@@ -144,7 +132,7 @@ def compiled_loop(
     kernels: Kernels,
     linker: Linker,
     interpreted: Interpreted,
-) -> CompiledLoop | StripLoop:
+) -> CompiledFunction | StripLoop:
     """Return the loop as a function of its operands, in strips where these do not depend on each other.
 
     Args:
@@ -162,7 +150,11 @@ def compiled_loop(
             if strips is not None:
                 return StripLoop(strips, inputs, prepare, kernels, linker, interpreted)
     with log.attempt(LOOP):
-        return CompiledLoop(op, inputs, prepare, kernels, linker, interpreted)
+        host = HostCalls(kernels)
+        text = written(op, inputs, prepare, host, linker.processor)
+        outputs = op.output_types(tuple(inputs), GuardLog())
+        carried = slice(op.num_consts, op.first_xs if isinstance(op, Scan) else len(inputs))
+        return CompiledFunction(LOOP, text, outputs, carried, host, linker, interpreted)
 
 
 def require_gain(op: Scan | While, kernels: Kernels, always: bool) -> None:
@@ -185,141 +177,6 @@ def require_gain(op: Scan | While, kernels: Kernels, always: bool) -> None:
             raise NotCompiledError(
                 f"{op.length} turns of {cost / max(op.length, 1):.0f} us do not pay"
             )
-
-
-class CompiledLoop:
-    """A scan or while loop as a function of its operands, which gives results in memory of their own.
-
-    Attributes:
-        following: the loop that is called after this one, which is compiled while this one runs for the first time.
-
-    Raises:
-        NotCompiledError: an op that is not compiled, with the user's line.
-    """
-
-    takes_places = True
-
-    def __init__(
-        self,
-        op: Scan | While,
-        inputs: Sequence[TensorSpec],
-        prepare: Prepare,
-        kernels: Kernels,
-        linker: Linker,
-        interpreted: Interpreted,
-    ) -> None:
-        self.op, self.inputs, self.linker = op, tuple(inputs), linker
-        self.memory = kernels.resources.memory
-        self.host = HostCalls(kernels)
-        self.written = written(op, inputs, prepare, self.host, linker.processor)
-        self.outputs = op.output_types(self.inputs, GuardLog())
-        self.fallback = Fallback(interpreted, self.outputs, "compiled")
-        self.following: CompiledLoop | None = None
-        self._first_carry = op.num_consts
-        self._first_xs = op.first_xs if isinstance(op, Scan) else len(inputs)
-        self._function: Callable[..., int | None] | None = None
-        self._ahead: Ahead[Callable[..., int | None]] | None = None
-        self._early: Callable[..., int | None] | None = None
-        self._optimised: Ahead[Callable[..., int | None]] | None = None
-        is_shared = self.written.largest_call >= SHARED_CALL
-        # Threads that small products do not need would wait for the next turn by spinning.
-        threads = kernels.resources.workers.count
-        self.blas_threads = threads if is_shared else 1
-        self._has_threads = threads > 1
-        self._calls_blas = blas.PREFIX in self.text
-        self._needs_little = not self._calls_blas and self.written.scratch <= LITTLE
-
-    def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
-        """The last carry, then the stacked outputs of the iterations.
-
-        Args:
-            into: for each result the bytes that it is written to, or None for memory of its own.
-        """
-        function = self._function or self.fallback.unless_failed(self._next_function)
-        if function is None:
-            return self.fallback.run(arrays, into)
-        parts = WHOLE if function is self._function else self.linker.parts(self.text)
-        following, self.following = self.following, None
-        if following is not None:
-            following.compile_ahead()
-        first, last, written = self._first_carry, self._first_xs, self.written
-        results = results_in(self.outputs, into, arrays[first:last])
-        carry, stacks = results[: last - first], results[last - first :]
-        operands = (*arrays[:first], *carry, *arrays[last:], *stacks, *written.constants)
-        if self._needs_little:
-            self._run(function, operands, np.empty(written.scratch, np.uint8), parts)
-        else:
-            with self._blas(), self.memory.scratch([written.scratch]) as (scratch,):
-                self._run(function, operands, scratch, parts)
-        return results[0] if len(results) == 1 else tuple(results)
-
-    def _run(
-        self,
-        function: Callable[..., int | None],
-        operands: Sequence[Any],
-        scratch: Any,
-        parts: int,
-    ) -> None:
-        """Run all iterations, with another function from where the first one has done its parts."""
-        beside = scratch, self.host.address
-        status = function(*operands, *beside, parts)
-        if status is None:
-            status = function(*map(dense, operands), *beside, parts)
-            assert status is not None
-        while status == UNFINISHED:
-            with suppress(NotCompiledError):  # because the first one can go on as well
-                function = self._last_function()
-            status = function(*map(dense, operands), *beside, WHOLE)
-
-    @property
-    def text(self) -> str:
-        """The text for LLVM."""
-        return self.written.text
-
-    @property
-    def remark(self) -> str:
-        """The remark beside the loop."""
-        return self.fallback.remark
-
-    def _blas(self) -> AbstractContextManager[None]:
-        return SCIPYS.several(self.blas_threads) if self._calls_blas else nullcontext()
-
-    def compile_ahead(self) -> None:
-        """Compile the first call's code in a thread, where the executor has several."""
-        if self._has_threads and self._function is None and self._ahead is None:
-            self._ahead = Ahead(self._compiled)
-
-    def _next_function(self) -> Callable[..., int | None]:
-        """One for this call, until there is the one that is kept.
-
-        Of a text for which LLVM's passes take long, these run beside the second call and the following ones.
-        """
-        early = self._early
-        if early is None:
-            ahead, self._ahead = self._ahead, None
-            function = self._compiled() if ahead is None else ahead.value()
-            is_long = function is not self._function and passes(self.text) >= SLOW
-            self._early = function if is_long and self._has_threads else None
-            return function
-        if self._optimised is None:
-            self._optimised = Ahead(partial(self.linker.function, LOOP, self.text, OfArrays()))
-        return self._last_function() if self._optimised.is_there() else early
-
-    def _compiled(self) -> Callable[..., int | None]:
-        """A function for one call, where that pays, or the one that is kept."""
-        function = self.linker.function_for_one_call(LOOP, self.text, self.written.work, OfArrays())
-        return function or self._last_function()
-
-    def _last_function(self) -> Callable[..., int | None]:
-        """The one that is kept."""
-        optimised = self._optimised
-        function = (
-            self.linker.function(LOOP, self.text, OfArrays())
-            if optimised is None
-            else optimised.value()
-        )
-        self._function = function
-        return function
 
 
 def written(
@@ -372,9 +229,9 @@ def written(
     work: Work | None = None
     if code.while_loops <= isinstance(op, While) or lines >= LONG:
         work = Work.of(code, WHILE_TURNS if code.while_loops else 1)
-    if lines > MOST_LINES:
+    if lines > MAX_LINES:
         raise NotCompiledError(
-            f"{op.name}: {lines} lines of text, more than {MOST_LINES}, would take long to compile"
+            f"{op.name}: {lines} lines of text, more than {MAX_LINES}, would take long to compile"
         )
     numbers = ["%parts"]
     text = code.text("loop", every, numbers, is_internal=True)

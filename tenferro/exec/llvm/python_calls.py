@@ -75,11 +75,19 @@ def addresses() -> dict[str, int]:
     return array_function.functions_of_python(NAMES)
 
 
-def entry(code: Code, pointers: Sequence[str], numbers: Sequence[str]) -> str:
-    """`@f`, which is called with the interpreter's lock and runs `@loop` without it."""
+def entry(
+    code: Code,
+    pointers: Sequence[str],
+    numbers: Sequence[str],
+    function: str = "loop",
+    releases: bool = True,
+) -> str:
+    """Return the text of `@f`, which is called with the interpreter's lock and calls a function, without it by default."""
+    if not releases:
+        return array_function.entry(code, function, pointers, numbers)
     before = "  %thread = call ptr @PyEval_SaveThread()"
     after = "  call void @PyEval_RestoreThread(ptr %thread)"
-    return LOCK + array_function.entry(code, "loop", pointers, numbers, before, after)
+    return LOCK + array_function.entry(code, function, pointers, numbers, before, after)
 
 
 def check(code: Code) -> None:

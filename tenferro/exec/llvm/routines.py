@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tenferro.exec.llvm import blas, factors, fourier, lapack, numpy_linalg
+from tenferro.exec.llvm import blas, factors, fourier, lapack
 from tenferro.exec.llvm.rows import Row
 from tenferro.exec.llvm.tensor import Body, Tensor
 from tenferro.program.runtimes import ROUTINES, Routine
 from tenferro.types import TensorSpec
 
-__all__ = ["exact_row_of", "row_of"]
+__all__ = ["row_of"]
 
 LARGEST = 64
 """Extent up to which a call from Python costs more than a matrix is worth; kernels call LAPACK in another way from it on."""
@@ -27,26 +27,12 @@ def row_of(routine: Routine, inputs: Sequence[TensorSpec]) -> Row | None:
     return None if any([0 in x.shape for x in inputs]) else _ROWS[routine.name](routine, inputs)
 
 
-def exact_row_of(routine: Routine, inputs: Sequence[TensorSpec]) -> Row | None:
-    """How a routine is compiled with the bits of the kernel that calls NumPy or SciPy; None where that is called itself.
-
-    >>> exact_row_of(Routine("lu"), [TensorSpec.parse("f64[3,3]")])
-    >>> exact_row_of(Routine("lu", is_exact=True), [TensorSpec.parse("f64[3,3]")]).is_exact
-    True
-    """
-    row = _EXACT[routine.name]
-    if row is None or not routine.is_exact or any([0 in x.shape for x in inputs]):
-        return None
-    return row(routine, inputs)
-
-
-def of_matrices(write: Write, is_exact: bool = False) -> RowOf:
-    """A routine on small matrices."""
-    largest = LARGEST - 1 if is_exact else LARGEST
+def of_matrices(write: Write) -> RowOf:
+    """Return the row of a routine on small matrices."""
 
     def row(routine: Routine, inputs: Sequence[TensorSpec]) -> Row | None:
         matrices = [x for x in inputs if x.dtype in blas.LETTERS]
-        if not matrices or any([n > largest for x in matrices for n in x.shape[-2:]]):
+        if not matrices or any([n > LARGEST for x in matrices for n in x.shape[-2:]]):
             return None
 
         def written(
@@ -54,7 +40,7 @@ def of_matrices(write: Write, is_exact: bool = False) -> RowOf:
         ) -> Sequence[Tensor]:
             return write(body, routine, operands, types)
 
-        return Row(written, moves=True, settles=True, is_exact=is_exact)
+        return Row(written, moves=True, settles=True, is_exact=False)
 
     return row
 
@@ -75,39 +61,6 @@ _ROWS: Mapping[str, RowOf] = dict(
             of_matrices(factors.eigh),
             of_matrices(factors.svd),
             fourier.row_of,
-        ),
-        strict=True,
-    )
-)
-
-
-def by_numpy(write: Write) -> RowOf:
-    """A routine by NumPy's loops, where they are as they are known."""
-    row = of_matrices(write, is_exact=True)
-
-    def row_if_known(routine: Routine, inputs: Sequence[TensorSpec]) -> Row | None:
-        one = row(routine, inputs)
-        return one if one and numpy_linalg.is_known(routine.name, inputs[0].dtype) else None
-
-    return row_if_known
-
-
-_EXACT: Mapping[str, RowOf | None] = dict(
-    zip(
-        ROUTINES,
-        (
-            by_numpy(numpy_linalg.cholesky),
-            of_matrices(lapack.lu, is_exact=True),
-            of_matrices(lapack.lu_solve, is_exact=True),
-            by_numpy(numpy_linalg.solve),
-            of_matrices(lapack.triangular_solve, is_exact=True),
-            of_matrices(factors.getrf, is_exact=True),
-            of_matrices(factors.geqrf, is_exact=True),
-            of_matrices(factors.householder_product, is_exact=True),
-            by_numpy(numpy_linalg.qr),
-            by_numpy(numpy_linalg.eigh),
-            by_numpy(numpy_linalg.svd),
-            None,
         ),
         strict=True,
     )

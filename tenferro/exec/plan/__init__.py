@@ -3,10 +3,11 @@
 | step | decides |
 | --- | --- |
 | `bind` | the kernel of each instruction, bound to its types |
-| `fold` | what constants decide, computed once; `keep_numbers`: which values are NumPy's scalars |
+| `fold` | what constants decide, computed once |
 | `group` | what runs together, tile by tile |
+| `block` | consecutive steps on small values that are one compiled step |
+| `keep_numbers` | which values are NumPy's scalars |
 | `machine` | which groups are compiled, and which loop is while another runs |
-| `turns` | what a turn of an interpreted loop is, where loops are printed |
 | `place` | where results go, and what dies with each step |
 | `finish` | the order of results, and copies that keep them apart |
 """
@@ -19,7 +20,7 @@ from typing import Literal
 
 from tenferro.exec.compiler import LoopCompiler
 from tenferro.exec.extensions import ExtensionRegistry
-from tenferro.exec.plan import finish, fold, group, place, turns
+from tenferro.exec.plan import block, finish, fold, group, place
 from tenferro.exec.plan.bind import Binder, Pass, PlanStep
 from tenferro.exec.plan.machine import compile_groups
 from tenferro.exec.runtime.resources import CALLER, Resources
@@ -28,15 +29,16 @@ from tenferro.program import GraphProgram
 
 __all__ = ["NATIVE", "Binder", "Pass", "PlanStep", "compile_std_to_exec", "planning"]
 
-NATIVE: tuple[PlanStep, ...] = (fold.fold, fold.keep_numbers, group.group, place.place)
+NATIVE: tuple[PlanStep, ...] = (fold.fold, group.group, fold.keep_numbers, place.place)
 """The steps of planning between `bind` and `finish`, which bodies of loops go through, too."""
 
 
-def planning(compiler: LoopCompiler | None, prints: bool) -> tuple[PlanStep, ...]:
-    """The steps of planning, with groups that are compiled if there is a compiler, and loops that are printed."""
-    compiled = () if compiler is None else (partial(compile_groups, compiler=compiler),)
-    printed = (turns.turns,) if prints else ()
-    return (*NATIVE[:-1], *compiled, *printed, NATIVE[-1])
+def planning(compiler: LoopCompiler | None) -> tuple[PlanStep, ...]:
+    """Return the steps of planning, with compiled blocks and groups if there is a compiler."""
+    if compiler is None:
+        return NATIVE
+    blocks, groups = (partial(step, compiler=compiler) for step in (block.block, compile_groups))
+    return (fold.fold, group.group, blocks, fold.keep_numbers, groups, place.place)
 
 
 def compile_std_to_exec(

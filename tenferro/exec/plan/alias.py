@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tenferro.exec.expression import Expression
 from tenferro.exec.kernels import Kernel
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.ops import StdTensorOp
@@ -45,8 +44,6 @@ def aliases(program: ExecProgram) -> Aliases:
 def may_view(step: ExecInstruction) -> bool:
     """Whether a result may be a view of an operand, or memory that is not to be written."""
     kernel, op = step.kernel, step.op
-    if isinstance(step.function, Expression):
-        return step.function.is_view
     return (
         isinstance(kernel, Kernel)
         and isinstance(op, StdTensorOp)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import compress
-from typing import Any
+from typing import Any, Literal
 
 from tenferro.errors import TenferroError
 from tenferro.exec.attempts import NotCompiledError, user_code
@@ -17,7 +17,7 @@ from tenferro.exec.kernels import bound
 from tenferro.exec.plan.machine import FEWEST_IN_LOOPS, with_compiled_sums
 from tenferro.exec.runner import Runner
 from tenferro.exec.runtime.resources import CALLER, Resources
-from tenferro.exec.schedule import Deferred, ExecInstruction, ExecProgram, Later
+from tenferro.exec.schedule import Axes, Deferred, ExecInstruction, ExecProgram
 from tenferro.graph import Instruction
 from tenferro.ops import StdTensorOp
 from tenferro.ops.control import Alternatives, ControlOp, Scan, While
@@ -45,7 +45,6 @@ class Binder:
         plan: the steps of planning, of bodies too.
         prints: whether bodies run as printed code from their second turn on.
         compiler: of loops; None leaves all to the interpreter.
-        later: what becomes of schedules after more runs, of bodies that are interpreted too.
     """
 
     backend: Backend = NUMPY
@@ -55,15 +54,26 @@ class Binder:
     resources: Resources = CALLER
     prints: bool = True
     compiler: LoopCompiler | None = None
-    later: Later | None = None
 
-    def schedule(self, program: GraphProgram) -> ExecProgram:
+    def schedule(
+        self,
+        program: GraphProgram,
+        axes: Sequence[Axes | None] = (),
+        order: Literal["F", "C", "K"] = "K",
+    ) -> ExecProgram:
         """The schedule of a static program, or of a body.
+
+        Args:
+            axes: for each input the order of its axes in memory, or None for row-major ones; all are without any.
+            order: the order of results that the caller asks for.
 
         Raises:
             UnsupportedError: an op without a kernel, an extension without a runtime; with your line.
         """
         schedule = self.bind(self.prepared(program))
+        known = zip(schedule.input_slots, axes, strict=False)
+        layout = {slot: each for slot, each in known if each is not None}
+        schedule = replace(schedule, axes=layout, order=order)
         for step in self.plan:
             schedule = step(schedule)
         return schedule
@@ -80,6 +90,7 @@ class Binder:
             output_slots=program.output_slots,
             types=tuple(types),
             resources=self.resources,
+            kernels=self,
         )  # fmt: skip
 
     def _instruction(self, number: int, instruction: Instruction, types: Any) -> ExecInstruction:
@@ -127,12 +138,7 @@ class Binder:
 
     def _parts(self, op: ControlOp) -> tuple[ExecProgram, ...]:
         """The schedules of the bodies."""
-        return tuple([self._part(part.program) for part in op.parts])
-
-    def _part(self, program: GraphProgram) -> ExecProgram:
-        """The schedule of a body."""
-        schedule = self.schedule(program)
-        return schedule if self.later is None else replace(schedule, later=self.later)
+        return tuple([self.schedule(part.program) for part in op.parts])
 
     def _function(
         self, op: Any, kernel: Any, inputs: tuple[TensorSpec, ...]
@@ -223,5 +229,5 @@ class Binder:
         """
         kernel = self._kernel(op, operands, results)
         if isinstance(op, Alternatives):
-            return kernel.over(self._runs([self._part(self.alternative(op).program)]))
+            return kernel.over(self._runs([self.schedule(self.alternative(op).program)]))
         return kernel.over(self._runs(self._parts(op))) if isinstance(op, ControlOp) else kernel

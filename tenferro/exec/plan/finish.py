@@ -14,7 +14,7 @@ from tenferro.exec.copying import Dense
 from tenferro.exec.interpreter import located
 from tenferro.exec.plan.alias import aliases, may_view
 from tenferro.exec.plan.place import free, slots_read
-from tenferro.exec.schedule import Copies, ExecInstruction, ExecProgram
+from tenferro.exec.schedule import Block, Copies, ExecInstruction, ExecProgram
 
 __all__ = ["finish"]
 
@@ -30,6 +30,9 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
     roots = [memory.roots[slot] for slot in program.output_slots]
     times = Counter([root for several in roots for root in several])
     viewed = {slot for step in program.instructions if may_view(step) for slot in step.output_slots}
+    # Compiled blocks write results in the order that the schedule was planned for.
+    blocks = [step for step in program.instructions if isinstance(step.op, Block)]
+    ordered = {s for step in blocks for s in step.output_slots if order == program.order}
     shared: list[int] = []
     alone: dict[int, int] = {}
     beside: dict[int, None] = {}
@@ -38,7 +41,9 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
         if foreign or any([times[root] > 1 for root in several]):
             shared.append(position)
             beside.update(dict.fromkeys([root for root in foreign if root in program.input_slots]))
-        elif order != "K" and (program.types[slot].rank > 1 or slot in viewed):
+        elif order == "K" or slot in ordered:
+            continue
+        elif program.types[slot].rank > 1 or slot in viewed:
             alone[slot] = position
     copied = [*alone.values(), *shared]
     if not copied:

@@ -58,9 +58,9 @@ def _let_follow(functions: Sequence[Callable[..., Any]]) -> None:
     """Tell each compiled loop which one follows it."""
     if not functions:
         return
-    from tenferro.exec.llvm.loop import CompiledLoop  # because not all programs have loops
+    from tenferro.exec.llvm.compiled import CompiledFunction  # because not all programs have loops
 
-    loops = [function for function in functions if isinstance(function, CompiledLoop)]
+    loops = [function for function in functions if isinstance(function, CompiledFunction)]
     for loop, following in pairwise(loops):
         loop.following = following
 

@@ -14,7 +14,6 @@ from itertools import compress
 from typing import Any, NamedTuple, TypeAlias
 
 from tenferro.aligned import rounded
-from tenferro.exec.expression import Change
 from tenferro.exec.plan.alias import Aliases, aliases, may_view
 from tenferro.exec.schedule import (
     Arena,
@@ -56,15 +55,10 @@ def slots_read(step: ExecInstruction) -> Sequence[int]:
     return [*step.input_slots, *[p.slot for p in step.places if isinstance(p, Over)]]
 
 
-def place(program: ExecProgram, owned: Iterable[int] = ()) -> ExecProgram:
-    """The schedule with a place for each result that is better written somewhere than in new memory.
-
-    Args:
-        owned: inputs whose memory is the program's to write, and that no other input looks at.
-    """
+def place(program: ExecProgram) -> ExecProgram:
+    """The schedule with a place for each result that is better written somewhere than in new memory."""
     program, aliasing = free(program), aliases(program)
-    aliasing = replace(aliasing, foreign=aliasing.foreign - frozenset(owned))
-    spans, leaving, over = _spans(program, aliasing, owned)
+    spans, leaving, over = _spans(program, aliasing)
     memory = plan_memory([
         Block(slot, program.types[slot].nbytes, *span)
         for slot, span in spans.items()
@@ -73,7 +67,7 @@ def place(program: ExecProgram, owned: Iterable[int] = ()) -> ExecProgram:
     blocks = {block.slot: block for block in memory.blocks}
     blocks |= {slot: blocks[each.root] for slot, each in over.items() if each.root in blocks}
     steps: list[ExecInstruction] = []
-    watch = _Watch(aliasing, blocks, owned)
+    watch = _Watch(aliasing, blocks)
     for step in program.instructions:
         slot = watch.buffer(step, program.types)
         places: tuple[Place | None, ...] = () if slot is None else (Over(slot),)
@@ -115,7 +109,7 @@ class _Overwritten(NamedTuple):
 _Spans: TypeAlias = tuple[dict[int, tuple[int, int]], set[int], dict[int, _Overwritten]]
 
 
-def _spans(program: ExecProgram, aliasing: Aliases, owned: Iterable[int]) -> _Spans:
+def _spans(program: ExecProgram, aliasing: Aliases) -> _Spans:
     """From which to which step large values are needed that can have places, those that leave, and results of groups
     that are written over an operand, whose place is theirs.
     """
@@ -124,7 +118,7 @@ def _spans(program: ExecProgram, aliasing: Aliases, owned: Iterable[int]) -> _Sp
     over: dict[int, _Overwritten] = {}
     if not _has_large(program):
         return spans, leaving, over
-    watch = _Watch(aliasing, {}, owned)
+    watch = _Watch(aliasing, {})
 
     def roots_of(slot: int) -> set[int]:
         roots = [over[root].root if root in over else root for root in aliasing.roots[slot]]
@@ -191,20 +185,15 @@ def _is_read_before(body: ExecProgram, operand: int, target: int) -> bool:
 class _Watch:
     """How many living values look at each root's memory, step by step."""
 
-    def __init__(
-        self, aliasing: Aliases, blocks: Mapping[int, Block], owned: Iterable[int]
-    ) -> None:
+    def __init__(self, aliasing: Aliases, blocks: Mapping[int, Block]) -> None:
         self.aliasing, self.blocks = aliasing, blocks
-        self.lookers: dict[int, int] = dict.fromkeys(owned, 1)
+        self.lookers: dict[int, int] = {}
 
     def buffer(self, step: ExecInstruction, types: Sequence[Any]) -> int | None:
-        """A dying operand of the result's type that a ufunc, or a change of it, may overwrite."""
-        is_change = isinstance(step.function, Change)
-        if not step.frees or not step.output_types[0].shape or not (step.is_ufunc or is_change):
+        """A dying operand of the result's type that a ufunc may overwrite."""
+        if not step.frees or not step.output_types[0].shape or not step.is_ufunc:
             return None
-        for slot in step.input_slots[:1] if is_change else step.frees:
-            if slot not in step.frees:
-                continue
+        for slot in step.frees:
             is_free = self.is_alone(slot) and slot not in self.blocks
             if is_free and types[slot] == step.output_types[0]:
                 return slot

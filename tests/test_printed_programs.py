@@ -43,7 +43,7 @@ def test_random_programs_give_what_the_loop_gives(
     for number in range(300):
         case = random_case(5, number)
         before = [leaf.copy() for leaf in case.leaves]
-        executor = tnf.GraphExecutor()
+        executor = tnf.GraphExecutor(compiled="loops")
         executor.run(case.program, *case.leaves)  # which is by the loop, as every first run
         first = executor.run(case.program, *case.leaves)
         same(first, run_unplanned(case.program, *case.leaves))
@@ -145,7 +145,7 @@ def test_errors_name_the_line(longest: int, monkeypatch: pytest.MonkeyPatch) -> 
         executor.run(program, -np.ones(2))
     frames = traceback.extract_tb(caught.tb)
     assert any(frame.filename.startswith("<tenferro program") for frame in frames)
-    place = next(line for line in str(caught.value).splitlines() if "test_straight_line" in line)
+    place = next(line for line in str(caught.value).splitlines() if "test_printed_programs" in line)
     number = int(place.rpartition(".py:")[2].split()[0])
     lines = Path(__file__).read_text().splitlines()
     assert "the line that fails" in lines[number - 1]
@@ -192,7 +192,7 @@ def test_functions_that_read_alike_are_compiled_once(monkeypatch: pytest.MonkeyP
 
     x = rng.normal(size=(3, 3))
     program = tnf.compile(fn, x)
-    line = printer.Printed(tnf.GraphExecutor().compile(program))
+    line = printer.Printed(tnf.GraphExecutor(compiled="loops").compile(program))
     codes = {function.__code__.replace(co_name="", co_filename="") for function in line.functions}
     assert len(codes) <= 3 < len(line.functions)
     expected = x
@@ -245,7 +245,7 @@ def test_groups_give_what_the_loop_gives(threads: int) -> None:
     groups = 0
     for number in range(300):
         case = random_case(6, number, most_ops=20)
-        executor = tnf.GraphExecutor(threads=threads)
+        executor = tnf.GraphExecutor(threads=threads, compiled="loops")
         executor.run(case.program, *case.leaves)
         found = executor.run(case.program, *case.leaves)
         same(found, run_unplanned(case.program, *case.leaves))

@@ -1,0 +1,148 @@
+"""Compiled blocks: consecutive steps on small values as one function, written as the body of a loop is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tenferro.exec.attempts import NotCompiledError
+from tenferro.exec.kernels.matrix_view import Axes
+from tenferro.exec.llvm import python_calls
+from tenferro.exec.llvm.compiled import CompiledFunction
+from tenferro.exec.llvm.control import Emitter
+from tenferro.exec.llvm.fallback import Interpreted
+from tenferro.exec.llvm.first_call import Work
+from tenferro.exec.llvm.host import HostCalls, Kernels
+from tenferro.exec.llvm.link import Linker, Processor
+from tenferro.exec.llvm.loop import MAX_LINES
+from tenferro.exec.llvm.loop_text import LoopText
+from tenferro.exec.llvm.python_calls import WHOLE
+from tenferro.exec.llvm.tensor import Body, Memory, Store, Tensor, moved_axes, with_axes
+from tenferro.exec.schedule import Block
+from tenferro.program import GraphProgram
+
+__all__ = ["CompiledBlock"]
+
+KIND = "compiled block"
+"""The name of attempts."""
+MAX_WITH_LOCK = 30_000
+"""Maximum number of instructions for which a block keeps Python's lock, some 10 microseconds."""
+
+
+class CompiledBlock(CompiledFunction):
+    """A block as a function of its operands.
+
+    Operands and results are row-major with their axes in the order that the block says. Other operands are copied.
+
+    Raises:
+        NotCompiledError: an op that is not compiled.
+    """
+
+    takes_places = False
+
+    def __init__(
+        self, block: Block, kernels: Kernels, linker: Linker, interpreted: Interpreted
+    ) -> None:
+        host, program = HostCalls(kernels), block.program
+        written = _written(program, block.axes, host, linker.processor)
+        super().__init__(
+            KIND, written, program.output_specs, slice(0, 0), host, linker, interpreted
+        )
+        axes = block.axes
+        self._operand_axes = tuple([
+            (number, axes[slot])
+            for number, slot in enumerate(program.input_slots)
+            if slot in axes
+        ])  # fmt: skip
+        lying = [moved(spec, axes.get(slot)) for slot, spec in zip(program.output_slots, self.outputs, strict=True)]  # fmt: skip
+        self._results = [(spec.shape, spec.dtype.dtype) for spec in lying]
+        self._result_axes = tuple([
+            (number, inverse(axes[slot]))
+            for number, slot in enumerate(program.output_slots)
+            if slot in axes
+        ])  # fmt: skip
+
+    def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
+        """Return the results."""
+        function = self._function or self.fallback.unless_failed(self._next_function)
+        results = [np.empty(shape, dtype) for shape, dtype in self._results]
+        if function is not None:
+            operands = [*arrays]
+            for number, axes in self._operand_axes:
+                operands[number] = operands[number].transpose(axes)
+            self._run(function, (*operands, *results), WHOLE)
+        for number, axes in self._result_axes:
+            results[number] = results[number].transpose(axes)
+        if function is None:
+            self.fallback.run_into(arrays, results)
+        return results[0] if len(results) == 1 else results
+
+
+def moved(spec: Any, axes: Axes | None) -> Any:
+    """Return the type with its axes in an order."""
+    return spec if axes is None else moved_axes(spec, axes)
+
+
+def inverse(axes: Axes) -> Axes:
+    """Return the order that undoes one.
+
+    >>> inverse((2, 0, 1))
+    (1, 2, 0)
+    """
+    return tuple([axes.index(axis) for axis in range(len(axes))])
+
+
+def _written(
+    program: GraphProgram, axes: Mapping[int, Axes], host: HostCalls, processor: Processor
+) -> LoopText:
+    """Return the text of a block."""
+    code = processor.code()
+    body = Body(code, host)
+    inputs: list[Tensor] = []
+    names: list[str] = []
+    for number, slot in enumerate(program.input_slots):
+        spec, order = program.types[slot], axes.get(slot)
+        x = body.stored(Memory(f"%a{number}", moved(spec, order)))
+        if order is not None:
+            x = replace(with_axes(body, x, inverse(order)), is_cheap=True)
+        inputs.append(body.number(spec, body.at(x, (0,) * spec.rank)) if spec.size == 1 else x)
+        names.append(f"%a{number}")
+    targets = [
+        Memory(f"%y{number}", moved(program.types[slot], axes.get(slot)))
+        for number, slot in enumerate(program.output_slots)
+    ]
+    is_plain = not any(slot in axes for slot in program.output_slots)
+    emitter = Emitter(body, lambda each: each)
+    outputs = emitter.emit(program, inputs, targets if is_plain else ())
+    stores = [
+        (x, _storing(body, target, axes.get(slot)))
+        for x, target, slot in zip(outputs, targets, program.output_slots, strict=True)
+        if x.memory is not target
+    ]
+    body.write_all(stores, is_dense=is_plain)
+    code.line("ret i64 0")
+    if host.sites:
+        raise NotCompiledError(f"{host.sites[0].op.name}: calls of kernels are not compiled")
+    lines = len(code.lines) + code.lines_of_parts
+    if lines > MAX_LINES:
+        raise NotCompiledError(f"{lines} lines of text, more than {MAX_LINES}")
+    pointers = [*names, *[target.pointer for target in targets]]
+    every = [*pointers, *[name for name, _ in body.constants], "%scratch", "%host"]
+    numbers = ["%parts"]
+    text = code.text("block", every, numbers, is_internal=True)
+    releases = code.work > MAX_WITH_LOCK or bool(code.while_loops)
+    text += python_calls.entry(code, every, numbers, "block", releases) + code.lanes_text()
+    constants = [array for _, array in body.constants]
+    work = None if code.while_loops else Work.of(code)
+    return LoopText(text, constants, body.scratch_bytes, work, code.largest_call)
+
+
+def _storing(body: Body, target: Memory, axes: Axes | None) -> Store:
+    """Return the writer of an element of a result whose axes are in an order in memory."""
+    store = body.storing(target)
+    if axes is None:
+        return store
+    return lambda index, value: store(tuple([index[axis] for axis in axes]), value)

@@ -1,0 +1,293 @@
+"""Block: consecutive steps on small values become one compiled step each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tenferro.exec.attempts import NotCompiledError
+from tenferro.exec.compiler import LoopCompiler
+from tenferro.exec.plan.place import free
+from tenferro.exec.runner import Runner
+from tenferro.exec.schedule import Axes, Block, ExecInstruction, ExecProgram
+from tenferro.graph import Graph
+from tenferro.ops import StdTensorOp
+from tenferro.ops.contraction import Convolution, DotGeneral
+from tenferro.ops.control import Cond, ControlOp, Scan
+from tenferro.ops.extension import Extension
+from tenferro.ops.indexing import DynamicSlice, DynamicUpdateSlice, Gather, Scatter
+from tenferro.ops.reduction import Reduction, Sort, TopK
+from tenferro.ops.source import Constant
+from tenferro.ops.structural import (
+    BroadcastInDim,
+    EmbedDiag,
+    ExtractDiag,
+    Pad,
+    Reshape,
+    Reverse,
+    Slice,
+    Transpose,
+)
+from tenferro.program import GraphProgram
+from tenferro.types import TensorSpec
+
+__all__ = ["block"]
+
+MAX_ELEMENTS = 1 << 16
+"""Maximum number of elements of a value in a block; larger values are in fused groups, or fill a cache by themselves."""
+MAX_WORK = 1 << 18
+"""Maximum number of multiplications of a product or factorisation in a block; kernels share larger ones among threads."""
+MAX_STEPS = 400
+"""Maximum number of steps of a block: LLVM takes longer for each the more there are."""
+CALL = 0.5
+"""Microseconds of a step that is one call of NumPy, beside its work."""
+CALLS: Mapping[type, float] = {
+    BroadcastInDim: 0.5, Reshape: 0.2, Slice: 0.2, Transpose: 0.2, Reverse: 1.5, ExtractDiag: 1.0, Pad: 1.0,
+    EmbedDiag: 8.0, DynamicSlice: 3.0, DynamicUpdateSlice: 3.0, Gather: 8.0, Scatter: 30.0, Sort: 3.0, TopK: 9.0,
+    DotGeneral: 2.0, Convolution: 40.0, Extension: 12.0,
+}  # fmt: skip
+"""Microseconds of a step that is several calls, or a slow one."""
+REDUCTION = 1.5
+"""Microseconds of a reduction."""
+BODY = 2.0
+"""Microseconds of a call of a body, beside its steps."""
+BLOCK = 1.5, 0.15
+"""Microseconds of a call of a block, and for each result."""
+
+
+def block(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
+    """Return the schedule with blocks, where they save as much time as the compiler asks for.
+
+    A step that needs nothing of the block before it goes ahead of it.
+    """
+    least = compiler.block_gain
+    if least is None:
+        return program
+    with suppress(NotCompiledError), compiler.log.attempt("estimate of compiled blocks"):
+        if sum(map(_cost, program.instructions)) >= least:
+            return _with_blocks(program, compiler)
+    return program
+
+
+def _with_blocks(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
+    readers: dict[int, list[int]] = {slot: [-1] for slot in program.output_slots}
+    for number, step in enumerate(program.instructions):
+        for slot in step.input_slots:
+            readers.setdefault(slot, []).append(number)
+    steps: list[ExecInstruction] = []
+    run = _Run(program, readers, compiler)
+    for number, step in enumerate(program.instructions):
+        fits = _fits(step, program)
+        if fits and len(run.numbers) < MAX_STEPS:
+            run.take(number)
+            continue
+        if fits or run.is_needed_by(step) or getattr(step.op, "has_effects", False):
+            steps += run.finish()
+            run = _Run(program, readers, compiler)
+        if fits:
+            run.take(number)
+        else:
+            steps.append(step)
+    steps += run.finish()
+    return replace(program, instructions=tuple(steps))
+
+
+def _cost(step: ExecInstruction) -> float:
+    """Return the estimated microseconds of a step's calls."""
+    op = step.op
+    if isinstance(op, Extension):
+        return CALLS[Extension] * prod(step.output_types[0].shape[:-2] or (1,))
+    if not isinstance(op, Scan | Cond):
+        return _call(op)
+    bodies = [sum([_call(inner.op) for inner in part.program.instructions]) for part in op.parts]
+    length = op.length if isinstance(op, Scan) and isinstance(op.length, int) else 1
+    return length * (BODY + max(bodies))
+
+
+def _call(op: Any) -> float:
+    return REDUCTION if isinstance(op, Reduction) else CALLS.get(type(op), CALL)
+
+
+def _is_small(spec: TensorSpec) -> bool:
+    return spec.is_static and 0 < spec.size <= MAX_ELEMENTS
+
+
+def _fits(step: ExecInstruction, program: ExecProgram) -> bool:
+    """Return whether a step may be part of a block."""
+    from tenferro.exec.llvm.control import COMPILED  # because only what compiles asks
+
+    if not isinstance(step.op, StdTensorOp):
+        return False
+    left: list[tuple[Any, Sequence[TensorSpec], Sequence[TensorSpec]]]
+    left = [(step.op, [program.types[slot] for slot in step.input_slots], step.output_types)]
+    while left:
+        op, operands, results = left.pop()
+        if not all(map(_is_small, (*operands, *results))) or getattr(op, "has_effects", False):
+            return False
+        if isinstance(op, ControlOp):
+            if not isinstance(op, Cond | Scan) or (op is step.op and step.is_compiled):
+                return False
+            for part in op.parts:
+                types = part.program.types
+                left += [
+                    (inner.op, [types[s] for s in inner.inputs], [types[s] for s in inner.outputs])
+                    for inner in part.program.instructions
+                ]
+        elif _work(op, operands, results) > MAX_WORK:
+            return False
+        elif isinstance(op, Extension):
+            if getattr(op, "aliases", None) or program.kernels.row(op, tuple(operands)) is None:
+                return False
+        elif COMPILED[type(op)].reason_for(op, operands):
+            return False
+    return True
+
+
+def _work(op: Any, operands: Sequence[TensorSpec], results: Sequence[TensorSpec]) -> int:
+    """Return the estimated number of multiplications of a product, convolution or factorisation; 0 for other ops."""
+    if isinstance(op, DotGeneral):
+        return results[0].size * prod([operands[0].shape[axis] for axis in op.lhs_contracting])
+    if isinstance(op, Convolution):
+        return results[0].size * operands[1].size
+    if isinstance(op, Extension):
+        return max(
+            [spec.size * (spec.shape[-1] if spec.shape else 1) for spec in operands], default=0
+        )
+    return 0
+
+
+@dataclass
+class _Run:
+    """A block that is being collected."""
+
+    program: ExecProgram
+    readers: Mapping[int, Sequence[int]]
+    compiler: LoopCompiler
+    numbers: list[int] = field(default_factory=list)
+    results: set[int] = field(default_factory=set)
+
+    def take(self, number: int) -> None:
+        """Add a step."""
+        self.numbers.append(number)
+        self.results.update(self.program.instructions[number].output_slots)
+
+    def is_needed_by(self, step: ExecInstruction) -> bool:
+        """Return whether the step reads a result of the block."""
+        return not self.results.isdisjoint(step.input_slots)
+
+    def finish(self) -> Iterator[ExecInstruction]:
+        """Give the block as one step, or its steps where it saves too little or is not compiled."""
+        steps = [self.program.instructions[number] for number in self.numbers]
+        mine = set(self.numbers)
+        outputs = [
+            slot for step in steps for slot in step.output_slots
+            if any([reader not in mine for reader in self.readers.get(slot, ())])
+        ]  # fmt: skip
+        if not outputs:  # because nothing reads what they compute
+            return
+        call, each = BLOCK
+        saved = sum(map(_cost, steps)) - call - each * len(outputs)
+        least = self.compiler.block_gain
+        assert least is not None
+        if len(steps) < 2 or saved < least:
+            yield from steps
+            return
+        try:
+            with self.compiler.log.attempt("compiled block"):
+                yield self._step(steps, outputs)
+        except NotCompiledError as error:
+            remark = f"interpreted: {str(error).partition(chr(10))[0]}"
+            yield steps[0]._replace(note=remark)
+            yield from steps[1:]
+
+    def _step(self, steps: Sequence[ExecInstruction], outputs: Sequence[int]) -> ExecInstruction:
+        from tenferro.exec.llvm.block import CompiledBlock  # because most programs have none
+
+        program = self.program
+        read = dict.fromkeys([slot for step in steps for slot in step.input_slots])
+        inputs = [s for s in read if s not in self.results and s not in program.constants]
+        body = free(
+            ExecProgram(
+                instructions=tuple(steps),
+                input_slots=tuple(inputs),
+                output_slots=tuple(outputs),
+                types=program.types,
+                resources=program.resources,
+                kernels=program.kernels,
+                constants={s: x for s, x in program.constants.items() if s in read},
+            )
+        )
+        op = Block(body, *_program_of(body, _axes(program, inputs, outputs)))
+        function = CompiledBlock(
+            op, program.kernels, self.compiler.linker, partial(_interpreted, body)
+        )
+        return ExecInstruction(
+            op=op,
+            kernel=function,
+            function=function,
+            input_slots=tuple(inputs),
+            output_slots=tuple(outputs),
+            output_types=tuple([program.types[slot] for slot in outputs]),
+            source=steps[0].source,
+            origin=tuple([number for step in steps for number in step.origin]),
+        )
+
+
+def _axes(program: ExecProgram, inputs: Sequence[int], outputs: Sequence[int]) -> dict[int, Axes]:
+    """Return the order of axes of operands and results that are not row-major."""
+    axes = {slot: program.axes[slot] for slot in inputs if slot in program.axes}
+    if program.order == "F":
+        rank = {slot: program.types[slot].rank for slot in outputs if slot in program.output_slots}
+        axes |= {slot: tuple(reversed(range(n))) for slot, n in rank.items() if n > 1}
+    return axes
+
+
+def _program_of(
+    body: ExecProgram, axes: Mapping[int, Axes]
+) -> tuple[GraphProgram, dict[int, Axes]]:
+    """Return the program that a schedule of standard ops came from, and the order of axes by its slots."""
+    graph, values = Graph(), dict[int, int]()
+    for slot in body.input_slots:
+        values[slot] = graph.add_input(body.types[slot])
+    for slot, value in body.constants.items():
+        values[slot] = _constant(graph, np.asarray(value))
+    for step in body.instructions:
+        operands = tuple([values[slot] for slot in step.input_slots])
+        op: Any = step.op
+        values.update(zip(step.output_slots, graph.add(op, operands, step.source), strict=True))
+    program = GraphProgram.from_graph(
+        graph, [values[slot] for slot in body.output_slots], name="block"
+    )
+    slots = zip(
+        (*body.input_slots, *body.output_slots),
+        (*program.input_slots, *program.output_slots),
+        strict=True,
+    )
+    return program, {own: axes[slot] for slot, own in slots if slot in axes}
+
+
+def _constant(graph: Graph, value: Any) -> int:
+    """Return a constant of the graph; one that repeats a number is broadcast from it."""
+    if value.size > 1 and not any(value.strides):
+        (number,) = graph.add(Constant.of(value[(0,) * value.ndim]), ())
+        (repeated,) = graph.add(BroadcastInDim(value.shape, ()), (number,))
+        return repeated
+    (constant,) = graph.add(Constant.of(np.ascontiguousarray(value).reshape(value.shape)), ())
+    return constant
+
+
+def _interpreted(body: ExecProgram) -> Any:
+    """Return the steps as a function of arrays, one after the other."""
+    run = Runner(body)
+
+    def function(*arrays: Any) -> Any:
+        results = run(arrays)
+        return results[0] if len(results) == 1 else results
+
+    return function

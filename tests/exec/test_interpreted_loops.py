@@ -1,0 +1,128 @@
+"""Loops that are interpreted: errors name the line, and programs are printed as Python."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro import errors
+from tenferro.exec.kernels.buffered import FEW, has_zeros, maximum
+from tenferro.extension import ExtensionOp, HostReferenceRuntime, apply, extension_family
+
+X = np.linspace(0.1, 1.0, 6)
+EXECUTOR = tnf.GraphExecutor("K", compiled=False)
+
+
+@extension_family("tenferro-tests", "worn_in_turns", version=1)
+@dataclass(frozen=True)
+class Worn(ExtensionOp):
+    """y = x, until it fails."""
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        return [(input_dtypes[0], input_shapes[0])]
+
+    def eager_execute(self, inputs: Any) -> Any:
+        if inputs[0].min() < 0:
+            raise RuntimeError("worn out")
+        return [inputs[0] * 1]
+
+
+def test_an_error_in_an_inner_loop_names_its_line() -> None:
+    def inner(_: Any, c: Any) -> Any:
+        return apply(Worn(), c) - 0.3  # the line that fails
+
+    def function(x: Any) -> Any:
+        return tnf.fori_loop(0, 2, lambda _, c: tnf.fori_loop(0, 2, inner, c) + 0.0, x)
+
+    program = tnf.compile(function, X)
+    executor = tnf.GraphExecutor(
+        "K", compiled=False, runtimes=[HostReferenceRuntime(Worn.family_id)]
+    )
+    for _ in range(2):
+        executor.run(program, X + 2.0)
+        with pytest.raises(errors.BackendFailureError, match="worn out") as caught:
+            executor.run(program, X)
+        place = str(caught.value).rpartition(".py:")[2]
+        line = Path(__file__).read_text().splitlines()[int(place.split()[0]) - 1]
+        assert "the line that fails" in line
+
+
+@pytest.mark.parametrize("size", [3, FEW + 1])
+def test_zeros_of_few_and_of_many_elements(size: int) -> None:
+    x = np.ones(size)
+    assert not has_zeros(x)
+    x[-1] = np.nan
+    assert not has_zeros(x)
+    x[0] = -0.0
+    assert has_zeros(x)
+    y = np.zeros(size)
+    assert not np.signbit(maximum(x, y)[0])
+    assert not np.signbit(maximum(y, x)[0])
+
+
+def test_rows_of_an_inner_loop_that_do_not_fit_name_its_line() -> None:
+    def outer(_: Any, c: Any) -> Any:
+        rows = tnf.scan(lambda u, _: (u, u), c, None, length=1 << 50)[1]  # the rows that do not fit
+        return c + rows[0]
+
+    program = tnf.compile(lambda x: tnf.fori_loop(0, 2, outer, x), X)
+    for _ in range(2):
+        with pytest.raises(errors.BackendFailureError, match=r"Scan: the kernel for .* failed") as caught:  # fmt: skip
+            EXECUTOR.run(program, X)
+        place = str(caught.value).rpartition(".py:")[2]
+        line = Path(__file__).read_text().splitlines()[int(place.split()[0]) - 1]
+        assert "the rows that do not fit" in line
+
+
+def test_the_text_of_a_program_is_python() -> None:
+    """A function for the steps, and one for each loop, branch and group."""
+
+    def fn(x: Any, big: Any) -> Any:
+        def turn(c: Any, _: Any) -> Any:
+            return tnf.cond(c[0] > 0, tnf.tanh, tnf.negative, c), None
+
+        y = tnf.scan(turn, x, None, length=3)[0]
+        z = tnf.cond(y[0] > 0, lambda y: tnf.sin(y), lambda y: tnf.cos(y), y)
+        return z, tnf.exp(big) * big + 1.0
+
+    big = np.ones((512, 512))
+    text = EXECUTOR.source(tnf.compile(fn, X, big))
+    names = [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    assert names == re.findall(r"^def (\w+)", text, re.MULTILINE)
+    kinds = sorted(re.sub(r"\d+", "n", name) for name in names)
+    assert kinds == [*["cond_n_n_n"] * 4, "run_n", "scan_n_n_n", "tiles_n_n"]
+    branches = sorted(name[-4:] for name in names if name.startswith("cond"))
+    assert branches == ["_0_0", "_0_0", "_1_0", "_1_0"]
+
+
+@pytest.mark.parametrize(
+    ("period", "steps", "starts"),
+    [
+        (1, 1000, [0]), (1, 1001, [0, 250, 500, 750, 1000]), (3, 1100, [0, 249, 498, 747, 996]),
+        (125, 1100, [0, 250, 500, 750, 1000]), (126, 1100, [0, 882]), (300, 1500, [0, 900]),
+    ],
+)  # fmt: skip
+def test_long_programs_are_cut_where_they_repeat_themselves(
+    period: int, steps: int, starts: list[int]
+) -> None:
+    def fn(x: Any) -> Any:
+        for number in range(steps):
+            x = tnf.cos(x) if number % period == 0 else tnf.sin(x)
+        return x
+
+    x = np.array([0.5, -0.25])
+    program = tnf.compile(fn, x)
+    text = EXECUTOR.source(program)
+    assert [int(start) for start in re.findall(r"^def run_(\d+)", text, re.MULTILINE)] == starts
+    y = x
+    for number in range(steps):
+        y = np.cos(y) if number % period == 0 else np.sin(y)
+    for _ in range(2):
+        np.testing.assert_array_equal(EXECUTOR.run(program, x), y)
