@@ -26,6 +26,7 @@ __all__ = [
     "GradientMismatchError",
     "GuardError",
     "InvalidConfigError",
+    "InvalidScheduleError",
     "MalformedFamilyIdError",
     "MissingCellError",
     "MissingNameError",
@@ -83,6 +84,10 @@ class OutOfBoundsError(TenferroError, IndexError):
 
 class NonStaticShapeError(ShapeError):
     """An exact extent was needed where the program only has a bound or a symbol."""
+
+
+class InvalidScheduleError(TenferroError, ValueError):
+    """A schedule breaks a rule of its language, as a planning step may that is not right."""
 
 
 class GuardError(ShapeError):

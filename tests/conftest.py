@@ -31,6 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("TENFERRO_NOTICES", "off")  # of children, too
     # Of children, too, because attempts that fail into "not compiled" would hide faults.
     os.environ.setdefault("TENFERRO_FAILED_ATTEMPTS", "raise")
+    os.environ.setdefault("TENFERRO_VERIFY_SCHEDULES", "1")
     if config.getoption("--ledger"):
         config.pluginmanager.register(Collector(config), "ledger-collector")
     # Where every array is large, other tests than usual have fused groups.

@@ -29,6 +29,7 @@ from tenferro.exec.latest import Compiled, Latest, axes_of
 from tenferro.exec.llvm import OLDEST, is_installed
 from tenferro.exec.plan import Binder, Pass, planning
 from tenferro.exec.plan.finish import finish
+from tenferro.exec.plan.verify import verified
 from tenferro.exec.printer import source_of
 from tenferro.exec.replay import replay
 from tenferro.exec.runner import Runner
@@ -286,7 +287,7 @@ class GraphExecutor:
                 schedule = self.binder.schedule(static, axes, self.order)
             if self.binder.backend is not NUMPY:
                 return Compiled(schedule, partial(self._on_backend, schedule))
-            schedule = finish(schedule, self.order)
+            schedule = verified(finish(schedule, self.order))
             if self.check_finite:
                 return Compiled(schedule, partial(interpret, schedule, around=finite_or_raise))
             return Compiled(schedule, Runner(schedule, self.segmented))

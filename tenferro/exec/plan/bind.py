@@ -15,6 +15,7 @@ from tenferro.exec.compiler import LoopCompiler
 from tenferro.exec.extensions import ExtensionRegistry
 from tenferro.exec.kernels import bound
 from tenferro.exec.plan.machine import FEWEST_IN_LOOPS, with_compiled_sums
+from tenferro.exec.plan.verify import verified
 from tenferro.exec.runner import Runner
 from tenferro.exec.runtime.resources import CALLER, Resources
 from tenferro.exec.schedule import Axes, Deferred, ExecInstruction, ExecProgram
@@ -75,7 +76,7 @@ class Binder:
         layout = {slot: each for slot, each in known if each is not None}
         schedule = replace(schedule, axes=layout, order=order)
         for step in self.plan:
-            schedule = step(schedule)
+            schedule = verified(step(schedule))
         return schedule
 
     def bind(self, program: GraphProgram) -> ExecProgram:

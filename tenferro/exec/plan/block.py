@@ -95,7 +95,7 @@ def _with_blocks(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
         else:
             steps.append(step)
     steps += run.finish()
-    return replace(program, instructions=tuple(steps))
+    return free(replace(program, instructions=tuple(steps)))
 
 
 def _cost(step: ExecInstruction) -> float:

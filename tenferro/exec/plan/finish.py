@@ -64,7 +64,6 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
             input_slots=(*slots, *others),
             output_slots=tuple([new[position] for position in positions]),
             output_types=tuple([program.types[slot] for slot in slots]),
-            frees=tuple([slot for slot in dict.fromkeys(slots) if slot not in outputs]),
         )
 
     steps: list[ExecInstruction] = []
@@ -85,7 +84,7 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
         output_slots=outputs,
         types=(*program.types, *[program.types[program.output_slots[n]] for n in copied]),
     )
-    return free(finished) if beside else finished
+    return free(finished)
 
 
 def _ending(program: ExecProgram, slots: Container[int]) -> list[list[int]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tenferro.exec.plan.place import free
 from tenferro.exec.runtime.numpy_state import numpy_state
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.ops.control import ControlOp
@@ -43,7 +44,8 @@ def fold(program: ExecProgram) -> ExecProgram:
                 constants.update(zip(step.output_slots, values, strict=True))
     # In the end, because functions of what has gaps may have other bits.
     dense = {slot: _dense(x) for slot, x in constants.items()}
-    return replace(program, instructions=tuple(steps), constants=dense)
+    folded = replace(program, instructions=tuple(steps), constants=dense)
+    return free(folded) if dense.keys() > program.constants.keys() else folded
 
 
 def _values(step: ExecInstruction, constants: Mapping[int, Any]) -> list[Any] | None:

@@ -14,6 +14,7 @@ from itertools import takewhile
 from math import prod
 from typing import Any
 
+from tenferro.exec.plan.place import free
 from tenferro.exec.plan.tile import REDUCTIONS, VIEWS, Group, tiles
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.ops.reduction import ReduceAnd, ReduceMax, ReduceMin, ReduceOr
@@ -62,7 +63,7 @@ def group(program: ExecProgram) -> ExecProgram:
                 continue
         steps.append(step)
     steps += run.finish()
-    return replace(program, instructions=tuple(steps))
+    return free(replace(program, instructions=tuple(steps)))
 
 
 def is_large(spec: TensorSpec) -> bool:
