@@ -44,7 +44,7 @@ FEWEST = 5
 """Turns of one case."""
 WARM = 0.5
 """Seconds for which each contestant runs by itself before the turns begin: programs of ours and of PyTorch's get ready
-by running, a compiled line after some eighty runs.
+by running.
 """
 LIMIT = 60.0
 """Seconds after which a checkout gives a case up."""

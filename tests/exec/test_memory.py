@@ -13,7 +13,7 @@ from tenferro import errors
 from tenferro.exec import tiles
 from tenferro.exec.kernels import dot_general
 from tenferro.exec.plan import group, place
-from tenferro.exec.plan.place import plan_memory
+from tenferro.exec.plan.memory import plan_memory
 from tenferro.exec.runtime.memory import Pool
 from tenferro.program.memory_plan import Block, MemoryPlan
 from tenferro.types import flatten

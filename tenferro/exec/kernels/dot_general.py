@@ -26,7 +26,6 @@ from tenferro.exec.kernels.matrix_product import (
     InPieces,
     Mirrored,
     Whole,
-    are_vectors,
     multiplied,
     pieces_for,
     work_of,
@@ -140,11 +139,6 @@ class Matrices(NamedTuple):
         return prod(self.shape) < LARGE_RESULT and room < SMALLEST_SCRATCH
 
 
-def is_dense(x: Array) -> bool:
-    """Whether an array is row-major or column-major."""
-    return bool(x.flags.c_contiguous or x.flags.f_contiguous)
-
-
 class Contraction:
     """The products of arrays of given shapes, planned for each pattern of strides.
 
@@ -215,23 +209,6 @@ class Contraction:
         if ranks != (2, 2):
             return WITH_VECTORS[ranks[0] == 2 and self.terms[0] == (0,), self.terms[1] == (1,)]
         return PRODUCTS[self.terms[0] == (0,), self.terms[1] == (1,)]
-
-    def matrices(self, lhs: Array, rhs: Array) -> Matrices | None:
-        """The matrices whose product by `np.matmul`, called once, this is; None where it is made otherwise, or where
-        BLAS would share it.
-        """
-        if self.wakes_threads or self.sizes[2] == 1 or self._is_batch_fastest(lhs, rhs):
-            return None
-        matrices = self._matrices(lhs, rhs)
-        groups, left, right, *_ = matrices
-        plain = self.plain()
-        if plain in WITH_VECTORS.values() and not (is_dense(lhs) and is_dense(rhs)):
-            return None  # because `np.dot` and `np.matmul` take other ways then
-        if plain is not None:
-            left, right = groups.left(lhs, is_view=True), groups.right(rhs, is_view=True)
-            return matrices._replace(left=left, right=right, turned=False)
-        may_be_mirrored = self._is_symmetric() and self.lhs_shape == self.rhs_shape and left.room
-        return None if may_be_mirrored or are_vectors(left.shape, right.shape) else matrices
 
     def _matrices(self, lhs: Array, rhs: Array) -> Matrices:
         terms = self._order_of_terms(lhs, rhs)

@@ -64,13 +64,13 @@ class Groups:
     columns: Axes
     terms: tuple[Axes, Axes]
 
-    def left(self, lhs: Array, is_view: bool = False) -> MatrixView:
+    def left(self, lhs: Array) -> MatrixView:
         """The operand as (batch.., rows, terms)."""
-        return MatrixView(lhs, self.batch[0], self.rows, self.terms[0], is_view)
+        return MatrixView(lhs, self.batch[0], self.rows, self.terms[0])
 
-    def right(self, rhs: Array, is_view: bool = False) -> MatrixView:
+    def right(self, rhs: Array) -> MatrixView:
         """The operand as (batch.., terms, columns)."""
-        return MatrixView(rhs, self.batch[1], self.terms[1], self.columns, is_view)
+        return MatrixView(rhs, self.batch[1], self.terms[1], self.columns)
 
 
 def multiplied(a: Array, b: Array, out: Array | None, turned: bool) -> Array:

@@ -42,17 +42,12 @@ def step_of(x: Array, axes: Sequence[int]) -> int | None:
 class MatrixView:
     """An operand as an array [batch.., rows, columns]: a view of it, or of a copy in the same order.
 
-    Args:
-        is_view: whether it is not copied in any case.
-
     Attributes:
         room: bytes of the copy.
         is_column_major: rows are nearer to each other than columns.
     """
 
-    def __init__(
-        self, x: Array, batch: Axes, rows: Axes, columns: Axes, is_view: bool = False
-    ) -> None:
+    def __init__(self, x: Array, batch: Axes, rows: Axes, columns: Axes) -> None:
         self.shape = (
             *[x.shape[axis] for axis in batch],
             prod(x.shape[axis] for axis in rows),
@@ -65,7 +60,7 @@ class MatrixView:
         if (
             down is not None
             and across is not None
-            and (is_view or is_readable((down, across), (m, n), x.itemsize))
+            and is_readable((down, across), (m, n), x.itemsize)
         ):
             self.is_column_major = down < across
             return

@@ -7,14 +7,13 @@ at it.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 from typing import Any, NamedTuple, TypeAlias
 
-from tenferro.aligned import rounded
 from tenferro.exec.plan.alias import Aliases, aliases, may_view
+from tenferro.exec.plan.memory import plan_memory
 from tenferro.exec.schedule import (
     Arena,
     ExecInstruction,
@@ -27,14 +26,12 @@ from tenferro.exec.schedule import (
 )
 from tenferro.ops.extension import Extension
 from tenferro.program import last_uses
-from tenferro.program.memory_plan import Block, MemoryPlan
+from tenferro.program.memory_plan import Block
 
-__all__ = ["free", "place", "plan_memory", "slots_read"]
+__all__ = ["free", "place", "slots_read"]
 
 SMALLEST_BLOCK = 1 << 17
-"""Bytes of a value that is given a place; smaller ones stay with the process when they are freed."""
-FEW = 512
-"""Blocks that are placed by size, which packs them best; more are placed in the order of the program."""
+"""Minimum number of bytes of a value that is given a place; smaller ones stay with the process when they are freed."""
 
 
 def free(program: ExecProgram) -> ExecProgram:
@@ -217,80 +214,3 @@ class _Watch:
             for root in roots_of[slot]:
                 if root in lookers:
                     lookers[root] -= 1
-
-
-def plan_memory(wanted: Iterable[Block]) -> MemoryPlan:
-    """Offsets for blocks; those that are needed at the same time do not overlap."""
-    blocks = sorted(wanted, key=lambda block: (block.first, block.slot))
-    placed = _in_order(blocks)
-    if len(blocks) <= FEW:
-        placed = min(placed, _by_size(blocks), key=_top)
-    return MemoryPlan(tuple(placed), _top(placed), _bound(blocks))
-
-
-def _top(blocks: list[Block]) -> int:
-    return max([block.offset + rounded(block.size) for block in blocks], default=0)
-
-
-def _bound(blocks: list[Block]) -> int:
-    """The most that lives at once."""
-    change: dict[int, int] = {}
-    for block in blocks:
-        change[block.first] = change.get(block.first, 0) + rounded(block.size)
-        change[block.last + 1] = change.get(block.last + 1, 0) - rounded(block.size)
-    most = alive = 0
-    for when in sorted(change):
-        alive += change[when]
-        most = max(most, alive)
-    return most
-
-
-def _in_order(blocks: list[Block]) -> list[Block]:
-    """Each into the tightest gap that is free when it begins."""
-    gaps: list[tuple[int, int]] = []  # (offset, end), sorted, apart from each other
-    ends: list[tuple[int, int, int]] = []  # (last, offset, end) of what lives
-    placed: list[Block] = []
-    top = 0
-    for block in blocks:
-        while ends and ends[0][0] < block.first:
-            _, offset, end = ends.pop(0)
-            _free(gaps, offset, end)
-        room = rounded(block.size)
-        fitting = [gap for gap in gaps if gap[1] - gap[0] >= room]
-        if fitting:
-            offset, end = min(fitting, key=lambda gap: gap[1] - gap[0])
-            gaps.remove((offset, end))
-            if end > offset + room:
-                insort(gaps, (offset + room, end))
-        else:
-            offset = top
-            if gaps and gaps[-1][1] == top:
-                offset = gaps.pop()[0]
-            top = offset + room
-        insort(ends, (block.last, offset, offset + room))
-        placed.append(replace(block, offset=offset))
-    return placed
-
-
-def _free(gaps: list[tuple[int, int]], offset: int, end: int) -> None:
-    """Give a place back, as one with the gaps beside it."""
-    where = bisect_left(gaps, (offset, end))
-    if where < len(gaps) and gaps[where][0] == end:
-        end = gaps.pop(where)[1]
-    if where and gaps[where - 1][1] == offset:
-        offset = gaps.pop(where - 1)[0]
-    insort(gaps, (offset, end))
-
-
-def _by_size(blocks: list[Block]) -> list[Block]:
-    """The largest first, each as low as those that live beside it allow."""
-    placed: list[Block] = []
-    for block in sorted(blocks, key=lambda block: -block.size):
-        offset = 0
-        beside = [b for b in placed if b.first <= block.last and block.first <= b.last]
-        for neighbour in sorted(beside, key=lambda b: b.offset):
-            if neighbour.offset - offset >= rounded(block.size):
-                break
-            offset = max(offset, neighbour.offset + rounded(neighbour.size))
-        placed.append(replace(block, offset=offset))
-    return sorted(placed, key=lambda block: (block.first, block.slot))

@@ -1,0 +1,64 @@
+"""Memory: offsets of values in one piece, by their live ranges."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable
+from dataclasses import replace
+from heapq import heappop, heappush
+from itertools import accumulate
+
+from tenferro.aligned import rounded
+from tenferro.program.memory_plan import Block, MemoryPlan
+
+__all__ = ["plan_memory"]
+
+
+def plan_memory(wanted: Iterable[Block]) -> MemoryPlan:
+    """Return offsets for blocks such that those that live at the same time do not overlap.
+
+    In the order in which they begin to live, each takes the smallest gap that holds it.
+    """
+    gaps: list[tuple[int, int]] = []  # offset and end, sorted, apart from each other
+    living: list[tuple[int, int, int]] = []  # a heap of last step, offset and end
+    blocks: list[Block] = []
+    top = 0
+    for block in sorted(wanted, key=lambda block: (block.first, block.slot)):
+        while living and living[0][0] < block.first:
+            _, offset, end = heappop(living)
+            _give_back(gaps, offset, end)
+        size = rounded(block.size)
+        fitting = [gap for gap in gaps if gap[1] - gap[0] >= size]
+        if fitting:
+            offset, end = min(fitting, key=lambda gap: gap[1] - gap[0])
+            gaps.remove((offset, end))
+            if end > offset + size:
+                insort(gaps, (offset + size, end))
+        else:
+            offset = gaps.pop()[0] if gaps and gaps[-1][1] == top else top
+            top = offset + size
+        heappush(living, (block.last, offset, offset + size))
+        blocks.append(replace(block, offset=offset))
+    return MemoryPlan(tuple(blocks), top, _bound(blocks))
+
+
+def _give_back(gaps: list[tuple[int, int]], offset: int, end: int) -> None:
+    """Add a gap, as one with the gaps beside it."""
+    where = bisect_left(gaps, (offset, end))
+    if where < len(gaps) and gaps[where][0] == end:
+        end = gaps.pop(where)[1]
+    if where and gaps[where - 1][1] == offset:
+        offset = gaps.pop(where - 1)[0]
+    insort(gaps, (offset, end))
+
+
+def _bound(blocks: Iterable[Block]) -> int:
+    """Return the maximum number of bytes that live at once."""
+    changes: dict[int, int] = {}
+    for block in blocks:
+        for when, size in (
+            (block.first, rounded(block.size)),
+            (block.last + 1, -rounded(block.size)),
+        ):
+            changes[when] = changes.get(when, 0) + size
+    return max(accumulate([changes[when] for when in sorted(changes)]), default=0)
