@@ -19,6 +19,7 @@ import tenferro as tnf
 from tenferro import errors
 from tenferro.exec import printer, tiles
 from tenferro.exec.kernels import KERNELS
+from tenferro.exec.periods import exact_period
 from tenferro.exec.plan import group
 from tenferro.extension import ExtensionOp, HostReferenceRuntime, apply, extension_family
 from tenferro.types import flatten
@@ -207,7 +208,7 @@ def test_periods() -> None:
     for n in range(1, 60):
         kinds = ([rng.choice([int, float]) for _ in range(rng.integers(1, 9))] * n)[:n]
         fits = [p for p in range(1, n + 1) if all(map(is_, kinds, kinds[p:]))]
-        assert printer.exact_period(kinds) == min(fits)
+        assert exact_period(kinds) == min(fits)
 
 
 def test_scalars_stay_arrays_where_people_see_them() -> None:

@@ -13,6 +13,7 @@ from itertools import chain
 from types import CodeType, FunctionType, TracebackType
 from typing import Any
 
+from tenferro.exec.periods import cuts
 from tenferro.exec.schedule import ExecInstruction, ExecProgram, Tiles
 from tenferro.exec.statements import Locals, Names, Writer
 from tenferro.tracebacks import line_number
@@ -127,20 +128,13 @@ def _texts(program: ExecProgram) -> Iterator[Text]:
     last: dict[int, int] = dict.fromkeys(program.output_slots, len(steps))
     for number, step in enumerate(steps):
         last.update(dict.fromkeys(step.frees, number))
-    start = 0
-    while start < len(steps):
-        period = exact_period(
-            [type(step.op) for step in steps[start : start + min(2 * STEP, LONGEST)]]
-        )
-        length = min(STEP, LONGEST) if 2 * period <= STEP else LONGEST
-        stop = min(start + length - length % period, len(steps))
+    for start, stop in cuts([type(step.op) for step in steps], STEP, LONGEST):
         inside = steps[start:stop]
         results = dict.fromkeys(chain.from_iterable([step.output_slots for step in inside]))
         read = dict.fromkeys(chain.from_iterable([step.input_slots for step in inside]))
         takes = [slot for slot in read if slot not in results and slot not in program.constants]
         gives = [slot for slot in results if last.get(slot, -1) >= stop]
         yield _text(program, start, stop, takes, gives)
-        start = stop
 
 
 def _text(
@@ -162,17 +156,3 @@ def _text(
     drops = tuple([slot for slot in takes if slot not in writer.locals.of])
     names = writer.names.values
     return Text(start, stop, "\n".join(lines), head, names, tuple(takes), tuple(gives), drops)
-
-
-def exact_period(kinds: Sequence[Any]) -> int:
-    """The smallest number of places after which a sequence repeats itself, by the prefix function.
-
-    Source: Knuth, Morris and Pratt, "Fast pattern matching in strings", 1977.
-    """
-    borders = [0]
-    for kind in kinds[1:]:
-        length = borders[-1]
-        while length and kinds[length] is not kind:
-            length = borders[length - 1]
-        borders.append(length + (kinds[length] is kind))
-    return len(kinds) - borders[-1]

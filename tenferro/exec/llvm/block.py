@@ -28,6 +28,10 @@ __all__ = ["CompiledBlock"]
 
 KIND = "compiled block"
 """The name of attempts."""
+SLOW = 2e7
+"""Estimated nanoseconds of LLVM's passes from which calls do not wait for them, where the executor has several threads:
+blocks are called often, and without passes take a few times as long.
+"""
 MAX_WITH_LOCK = 30_000
 """Maximum number of instructions for which a block keeps Python's lock, some 10 microseconds."""
 
@@ -42,6 +46,11 @@ class CompiledBlock(CompiledFunction):
     """
 
     takes_places = False
+
+    @property
+    def longest_wait(self) -> float:
+        """Estimated nanoseconds of LLVM's passes up to which a call waits for them."""
+        return SLOW
 
     def __init__(
         self, block: Block, kernels: Kernels, linker: Linker, interpreted: Interpreted

@@ -50,6 +50,11 @@ class CompiledFunction:
 
     takes_places = True
 
+    @property
+    def longest_wait(self) -> float:
+        """Estimated nanoseconds of LLVM's passes up to which a call waits for them."""
+        return SLOW
+
     def __init__(
         self,
         kind: str,
@@ -158,7 +163,7 @@ class CompiledFunction:
         if early is None:
             ahead, self._ahead = self._ahead, None
             function = self._compiled() if ahead is None else ahead.value()
-            is_long = function is not self._function and passes(self.text) >= SLOW
+            is_long = function is not self._function and passes(self.text) >= self.longest_wait
             self._early = function if is_long and self._has_threads else None
             return function
         if self._optimised is None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.compiler import LoopCompiler
+from tenferro.exec.periods import cuts
 from tenferro.exec.plan.place import free
 from tenferro.exec.runner import Runner
 from tenferro.exec.schedule import Axes, Block, ExecInstruction, ExecProgram
@@ -45,6 +46,8 @@ MAX_WORK = 1 << 18
 """Maximum number of multiplications of a product or factorisation in a block; kernels share larger ones among threads."""
 MAX_STEPS = 400
 """Maximum number of steps of a block: LLVM takes longer for each the more there are."""
+MAX_PERIODIC_STEPS = 120
+"""Maximum number of steps of a block where a program repeats itself: blocks of the same text are compiled once."""
 CALL = 0.5
 """Microseconds of a step that is one call of NumPy, beside its work."""
 CALLS: Mapping[type, float] = {
@@ -57,6 +60,12 @@ REDUCTION = 1.5
 """Microseconds of a reduction."""
 BODY = 2.0
 """Microseconds of a call of a body, beside its steps."""
+UNROLLED = 32
+"""Number of elements from which a step is a loop in the text."""
+LOOPS = 4
+"""Factor by which blocks are shorter where most steps are loops: LLVM's passes take a time that is more than linear."""
+MAX_GAIN = 20.0
+"""Microseconds that one of several blocks has to save, where all of them save what is asked for."""
 BLOCK = 1.5, 0.15
 """Microseconds of a call of a block, and for each result."""
 
@@ -83,17 +92,13 @@ def _with_blocks(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
     steps: list[ExecInstruction] = []
     run = _Run(program, readers, compiler)
     for number, step in enumerate(program.instructions):
-        fits = _fits(step, program)
-        if fits and len(run.numbers) < MAX_STEPS:
+        if _fits(step, program):
             run.take(number)
             continue
-        if fits or run.is_needed_by(step) or getattr(step.op, "has_effects", False):
+        if run.is_needed_by(step) or getattr(step.op, "has_effects", False):
             steps += run.finish()
             run = _Run(program, readers, compiler)
-        if fits:
-            run.take(number)
-        else:
-            steps.append(step)
+        steps.append(step)
     steps += run.finish()
     return free(replace(program, instructions=tuple(steps)))
 
@@ -182,9 +187,18 @@ class _Run:
         return not self.results.isdisjoint(step.input_slots)
 
     def finish(self) -> Iterator[ExecInstruction]:
-        """Give the block as one step, or its steps where it saves too little or is not compiled."""
+        """Give the steps, cut into blocks."""
         steps = [self.program.instructions[number] for number in self.numbers]
-        mine = set(self.numbers)
+        kinds = [(type(step.op), step.output_types) for step in steps]
+        loops = [step for step in steps if step.output_types[0].size > UNROLLED]
+        share = LOOPS if 2 * len(loops) > len(steps) else 1
+        for start, stop in cuts(kinds, MAX_PERIODIC_STEPS // share, MAX_STEPS // share):
+            yield from self._finished(self.numbers[start:stop])
+
+    def _finished(self, numbers: Sequence[int]) -> Iterator[ExecInstruction]:
+        """Give some steps as one block, or as they are where it saves too little or is not compiled."""
+        steps = [self.program.instructions[number] for number in numbers]
+        mine = set(numbers)
         outputs = [
             slot for step in steps for slot in step.output_slots
             if any([reader not in mine for reader in self.readers.get(slot, ())])
@@ -195,7 +209,7 @@ class _Run:
         saved = sum(map(_cost, steps)) - call - each * len(outputs)
         least = self.compiler.block_gain
         assert least is not None
-        if len(steps) < 2 or saved < least:
+        if len(steps) < 2 or saved < min(least, MAX_GAIN):
             yield from steps
             return
         try:
@@ -211,7 +225,8 @@ class _Run:
 
         program = self.program
         read = dict.fromkeys([slot for step in steps for slot in step.input_slots])
-        inputs = [s for s in read if s not in self.results and s not in program.constants]
+        written = {slot for step in steps for slot in step.output_slots}
+        inputs = [s for s in read if s not in written and s not in program.constants]
         body = free(
             ExecProgram(
                 instructions=tuple(steps),
