@@ -187,31 +187,49 @@ class _Run:
         return not self.results.isdisjoint(step.input_slots)
 
     def finish(self) -> Iterator[ExecInstruction]:
-        """Give the steps, cut into blocks."""
+        """Give the steps, cut into blocks where all of them save as much time as is asked for."""
         steps = [self.program.instructions[number] for number in self.numbers]
         kinds = [(type(step.op), step.output_types) for step in steps]
         loops = [step for step in steps if step.output_types[0].size > UNROLLED]
         share = LOOPS if 2 * len(loops) > len(steps) else 1
-        for start, stop in cuts(kinds, MAX_PERIODIC_STEPS // share, MAX_STEPS // share):
-            yield from self._finished(self.numbers[start:stop])
-
-    def _finished(self, numbers: Sequence[int]) -> Iterator[ExecInstruction]:
-        """Give some steps as one block, or as they are where it saves too little or is not compiled."""
-        steps = [self.program.instructions[number] for number in numbers]
-        mine = set(numbers)
-        outputs = [
-            slot for step in steps for slot in step.output_slots
-            if any([reader not in mine for reader in self.readers.get(slot, ())])
-        ]  # fmt: skip
-        if not outputs:  # because nothing reads what they compute
-            return
-        call, each = BLOCK
-        saved = sum(map(_cost, steps)) - call - each * len(outputs)
+        parts = [
+            self.numbers[start:stop]
+            for start, stop in cuts(kinds, MAX_PERIODIC_STEPS // share, MAX_STEPS // share)
+        ]
+        outputs = [self._outputs(part) for part in parts]
+        saved = [self._saved(part, slots) for part, slots in zip(parts, outputs, strict=True)]
         least = self.compiler.block_gain
         assert least is not None
-        if len(steps) < 2 or saved < min(least, MAX_GAIN):
+        if sum(saved) < least:
             yield from steps
             return
+        for part, slots, each in zip(parts, outputs, saved, strict=True):
+            if not slots:  # because nothing reads what they compute
+                continue
+            inside = [self.program.instructions[number] for number in part]
+            if len(part) < 2 or each < min(least, MAX_GAIN):
+                yield from inside
+            else:
+                yield from self._finished(inside, slots)
+
+    def _outputs(self, numbers: Sequence[int]) -> list[int]:
+        """Return the slots of some steps that others read."""
+        mine = set(numbers)
+        return [
+            slot for number in numbers for slot in self.program.instructions[number].output_slots
+            if any([reader not in mine for reader in self.readers.get(slot, ())])
+        ]  # fmt: skip
+
+    def _saved(self, numbers: Sequence[int], outputs: Sequence[int]) -> float:
+        """Return the estimated microseconds of a run that some steps save as a block."""
+        call, each = BLOCK
+        costs = [_cost(self.program.instructions[number]) for number in numbers]
+        return sum(costs) - call - each * len(outputs)
+
+    def _finished(
+        self, steps: Sequence[ExecInstruction], outputs: Sequence[int]
+    ) -> Iterator[ExecInstruction]:
+        """Give some steps as one block, or as they are where they are not compiled."""
         try:
             with self.compiler.log.attempt("compiled block"):
                 yield self._step(steps, outputs)
