@@ -7,8 +7,8 @@ the marker `processor`. Their processes load this file as a plugin of pytest, wh
     python -m tools.portability                 all processors, one after the other
     python -m tools.portability --only Zen       one of them
     python -m tools.portability --part 1/10      every tenth test
-    python -m tools.portability --once           without the tests of the peer and of documents, and of the others those
-                                                 with compiled code alone where OpenBLAS has the kernels of this processor,
+    python -m tools.portability --once           the core of the tests after the first processor, and of those with
+                                                 compiled code alone where OpenBLAS has the kernels of this processor,
                                                  for which the suite has run, or of an earlier one
 """
 
@@ -239,7 +239,9 @@ def main() -> int:
             print(f"{setting.blas}: no effect on {', '.join(without)}")
             failed.append(setting.blas)
         marker = "compiled" if there["blas"] in kernels else "processor"
-        tests = selection.read(marker)
+        if len(kernels) > 1:  # with --once, after the first processor
+            marker += " and core"
+        tests = selection.read(marker.partition(" ")[0])
         files = sorted({selection.file_of(test) for test in tests})
         if options.once:
             files = [file for file in files if not file.startswith(PEER)]
