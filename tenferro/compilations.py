@@ -1,8 +1,8 @@
-"""Compilations under way, for which forks and the end of the process wait.
+"""Running compilations, for which forks and the exit of the process wait.
 
-A child that is forked in the middle of an import or of LLVM has half of a module, or a lock that nobody releases. Up
-to Python 3.13 a daemon thread that asks for the interpreter's lock after the main thread's end is unwound where it
-stands: in the middle of C++, as of LLVM's or optree's, that ends the process by SIGABRT.
+A child that is forked during an import or a compilation has a partial module, or a lock that nobody releases. Up to
+Python 3.13 a daemon thread that requests the interpreter's lock after the main thread's end is unwound immediately. In
+C++ code, as in LLVM or optree, that ends the process by SIGABRT.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Any
 
 __all__ = ["hold_over_forks", "stop_at_exit", "until_compiled", "watch_exit"]
 
-MAX_SECONDS = 10.0
-"""Longest wait of a fork or of the end of the process, in seconds."""
-SECONDS_OF_A_CALL = 0.02
-"""Time for threads to leave a call of C++ that is under way, or to enter a compilation that they were about to."""
+MAX_WAIT_SECONDS = 10.0
+"""Maximum wait of a fork or of the exit of the process, in seconds."""
+CALL_SECONDS = 0.02
+"""Time for threads to leave a running C++ call, or to enter a compilation, in seconds."""
 
 
 class _Threads(threading.local):
-    """The number of computations under way in this thread, one inside of the other."""
+    """The number of nested compilations in this thread."""
 
     depth = 0
 
@@ -35,19 +35,19 @@ _compiling: set[int] = set()
 _may_begin = threading.Event()
 _may_begin.set()
 _locks: list[Any] = []
-_is_ending = False
+_is_exiting = False
 
 
 @contextmanager
 def until_compiled() -> Generator[None]:
-    """Let forks and the end of the process wait for the body; a daemon thread does not begin it after the end."""
+    """Let forks and the exit of the process wait for the body; stop a daemon thread that begins it after the exit."""
     me = threading.get_ident()
     if _threads.depth == 0:
         stop_at_exit()
         _compiling.add(me)
-        while not _may_begin.is_set():  # because a fork that did not see this thread is under way
+        while not _may_begin.is_set():  # because a fork that did not see this thread is running
             _compiling.discard(me)
-            _may_begin.wait(MAX_SECONDS)
+            _may_begin.wait(MAX_WAIT_SECONDS)
             _compiling.add(me)
     _threads.depth += 1
     try:
@@ -59,34 +59,34 @@ def until_compiled() -> Generator[None]:
 
 
 def _wait_for_others() -> None:
-    end = time.monotonic() + MAX_SECONDS
+    end = time.monotonic() + MAX_WAIT_SECONDS
     while _compiling - {threading.get_ident()} and time.monotonic() < end:
         time.sleep(0.002)
 
 
-# ---- the end of the process --------------------------------------------------------------------------
+# ---- the exit of the process -------------------------------------------------------------------------
 
 
 @cache
 def watch_exit() -> None:
-    """Have the end of the process wait for daemon threads.
+    """Let the exit of the process wait for daemon threads.
 
-    Functions at exit are called in reverse order: optree has to be imported before, whose own takes its registry away.
+    Exit functions run in reverse order. Import optree first, because its exit function clears its registry.
     """
     atexit.register(_wait_at_exit)
 
 
 def stop_at_exit() -> None:
-    """Stop a daemon thread that is outside of any compilation, once the process ends."""
-    if _is_ending and _threads.depth == 0 and threading.current_thread().daemon:
+    """Block a daemon thread outside of any compilation for ever, once the process exits."""
+    if _is_exiting and _threads.depth == 0 and threading.current_thread().daemon:
         threading.Event().wait()
 
 
 def _wait_at_exit() -> None:
-    global _is_ending
-    _is_ending = True
+    global _is_exiting
+    _is_exiting = True
     if threading.active_count() > 1:
-        time.sleep(SECONDS_OF_A_CALL)
+        time.sleep(CALL_SECONDS)
     _wait_for_others()
 
 
@@ -94,7 +94,7 @@ def _wait_at_exit() -> None:
 
 
 def hold_over_forks(lock: Any) -> None:
-    """Have forks acquire a lock, after compilations have ended, and release it in both processes."""
+    """Let forks acquire a lock, after compilations have ended, and release it in both processes."""
     _locks.append(lock)
 
 

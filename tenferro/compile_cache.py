@@ -1,9 +1,8 @@
 """A cache of executables on disk, so that a second process need not compile again.
 
-An entry is native code: the folder and its files belong to the user alone, and nothing is read that
-others can have written. Entries are written whole or not at all. One that is truncated, foreign,
-renamed or of another version is compiled again; failures to read, write or remove are counted, and never
-fatal.
+An entry is native code: the folder and its files belong to the user alone, and no file is read that another user could
+have written. Entries are written atomically. One that is truncated, foreign, renamed or of another version is compiled
+again. Failures to read, write or remove are counted, and never fatal.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ from tenferro.errors import InvalidConfigError, UnsupportedError, UnusableCacheW
 from tenferro.files import replacing, unfinished_files
 from tenferro.forks import call_in_child
 from tenferro.private_folder import make_private_folder, read_private_file
+from tenferro.process_warnings import warn_once
 
 __all__ = ["CACHE_VARIABLE", "CompileCache", "CompileCacheStats", "cache_in"]
 
@@ -33,7 +32,7 @@ SUFFIX = ".xla"
 
 @dataclass(frozen=True)
 class CompileCacheStats:
-    """Counts of the folder's use in this process.
+    """Counts of a cache in this process.
 
     Attributes:
         rejected: entries that could not be read or used, and were compiled again.
@@ -50,7 +49,7 @@ class CompileCacheStats:
 
 
 class CompileCache:
-    """A folder of executables, bounded in bytes; least recently used go first.
+    """A folder of executables, bounded in bytes; the least recently used is evicted first.
 
     Raises:
         InvalidConfigError: a folder that cannot be made or read, that is a link, or that another user owns or
@@ -78,7 +77,7 @@ class CompileCache:
 
     @staticmethod
     def key(parts: Sequence[bytes]) -> str:
-        """One name for all that decides an executable."""
+        """Return the digest of everything that an executable depends on."""
         digest = hashlib.sha256()
         for part in parts:
             digest.update(len(part).to_bytes(8, "little"))
@@ -86,7 +85,7 @@ class CompileCache:
         return digest.hexdigest()
 
     def load(self, key: str) -> bytes | None:
-        """The executable of a key; None where there is none, or one that is damaged or not the user's."""
+        """Return the executable of a key; None if there is none, or it is damaged or not the user's."""
         head = len(MAGIC) + 32
         try:
             content = read_private_file(self.folder, f"{key}{SUFFIX}", self.max_bytes + head)
@@ -104,7 +103,7 @@ class CompileCache:
         return body
 
     def reject(self, key: str) -> None:
-        """Forget an entry that could not be used."""
+        """Remove an entry that could not be used."""
         self._count("rejected")
         self._remove(self._path(key))
 
@@ -131,7 +130,7 @@ class CompileCache:
             self._remove(path)
 
     def stats(self) -> CompileCacheStats:
-        """Hits, misses, rejected entries, failed writes, evictions."""
+        """Return hits, misses, rejected entries, failed writes and evictions."""
         with self._lock:
             return CompileCacheStats(**self._counts)
 
@@ -146,7 +145,7 @@ class CompileCache:
             self._counts[name] += 1
 
     def _remove(self, path: Path) -> bool:
-        """Whether the entry was removed; a failure is counted."""
+        """Remove an entry and return True; count a failure and return False."""
         try:
             path.unlink(missing_ok=True)
         except OSError:
@@ -155,7 +154,7 @@ class CompileCache:
         return True
 
     def _entries(self) -> list[tuple[Path, float, int]]:
-        """Path, time of use and size; the least recently used first."""
+        """Return path, time of last use and size of each entry, the least recently used first."""
         entries: list[tuple[Path, float, int]] = []
         with suppress(OSError):  # because the folder may have vanished
             for path in self.folder.iterdir():
@@ -185,7 +184,7 @@ def cache_in(
 
     Args:
         cache_dir: a folder, which is checked now; None takes the one that TENFERRO_CACHE_DIR names. That is checked
-            at its first use: if it cannot be used, the process warns once, and nothing is kept.
+            at its first use: if it cannot be used, the process warns once, and nothing is cached.
 
     Raises:
         InvalidConfigError, UnsupportedError: as `CompileCache`, for a folder that is given.
@@ -230,27 +229,13 @@ class _CacheOfEnvironment(CompileCache):
 
     def _is_usable(self) -> bool:
         if self.problem:
-            _warn_once(self.problem)
+            warn_once(
+                f"{CACHE_VARIABLE} is not used, so that every process compiles anew: {self.problem}",
+                UnusableCacheWarning,
+            )
         return not self.problem
 
 
-class _Warned:
-    """Whether this process has warned of a folder that cannot be used."""
-
-    is_done = False
-
-
-def _warn_once(problem: str) -> None:
-    if _Warned.is_done:
-        return
-    _Warned.is_done = True
-    warnings.warn(
-        f"{CACHE_VARIABLE} is not used, so that every process compiles anew: {problem}",
-        UnusableCacheWarning,
-        stacklevel=2,
-    )
-
-
 def _digest(key: str, body: bytes) -> bytes:
-    """The digest of the executable and its key, so that an entry under another name is rejected."""
+    """Return the digest of an executable and its key, so that an entry under another name is rejected."""
     return hashlib.sha256(key.encode() + b"\n" + body).digest()

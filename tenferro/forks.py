@@ -1,4 +1,4 @@
-"""Forked processes: a child has one thread, so that nobody releases the locks which other threads held.
+"""Functions that forked children call, as to renew locks that threads of the parent held.
 
 >>> class Counter:
 ...     def __init__(self):
@@ -28,7 +28,7 @@ _methods: set[weakref.WeakMethod[Callable[[], Any]]] = set()
 
 
 def call_in_child(function: Callable[[], Any]) -> None:
-    """Call a function in each forked child; a bound method as long as its object lives."""
+    """Register a function to be called in each forked child; a bound method as long as its object lives."""
     if isinstance(function, MethodType):
         _methods.add(weakref.WeakMethod(function, _methods.discard))
     else:
@@ -42,9 +42,9 @@ def _call_functions() -> None:
 
 
 def _renew_locks_of_properties() -> None:
-    """Give each `cached_property` a lock that is free; Python 3.11 has one for all instances of a class."""
-    for each in _cached_properties():
-        each.lock = threading.RLock()
+    """Give each `cached_property` a new lock; in Python 3.11 all instances of a class share one."""
+    for cached in _cached_properties():
+        cached.lock = threading.RLock()
 
 
 def _cached_properties() -> Iterator[Any]:

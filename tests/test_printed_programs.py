@@ -17,7 +17,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro import errors
-from tenferro.exec import printer, tiles
+from tenferro.exec import fused, printer
 from tenferro.exec.kernels import KERNELS
 from tenferro.exec.periods import exact_period
 from tenferro.exec.plan import group
@@ -227,17 +227,17 @@ def test_scalars_stay_arrays_where_people_see_them() -> None:
 def test_what_is_repeated_along_rows_does_not_decide_how_a_group_walks() -> None:
     x, row = np.ones((4, 6)), np.broadcast_to(np.ones(6), (4, 6))
     column = np.broadcast_to(np.ones((4, 1)), (4, 6))
-    assert tiles.common_order([x, row, row, column], 2) == (0, 1)
-    assert tiles.common_order([x.T, row.T, row.T, row.T], 2) == (1, 0)
-    assert tiles.common_order([row, row.T.reshape(4, 6)], 2) == (0, 1)
+    assert fused.common_order([x, row, row, column], 2) == (0, 1)
+    assert fused.common_order([x.T, row.T, row.T, row.T], 2) == (1, 0)
+    assert fused.common_order([row, row.T.reshape(4, 6)], 2) == (0, 1)
 
 
 @pytest.fixture
 def tiny_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group, "SMALLEST", 1)
-    monkeypatch.setattr(tiles, "TILE_BYTES", 48)
-    monkeypatch.setattr(tiles, "LARGE", 0)
-    monkeypatch.setattr(tiles, "WORTH", 0.0)
+    monkeypatch.setattr(fused, "TILE_BYTES", 48)
+    monkeypatch.setattr(fused, "LARGE", 0)
+    monkeypatch.setattr(fused, "MIN_PARALLEL_MICROSECONDS", 0.0)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -250,7 +250,7 @@ def test_groups_give_what_the_loop_gives(threads: int) -> None:
         executor.run(case.program, *case.leaves)
         found = executor.run(case.program, *case.leaves)
         same(found, run_unplanned(case.program, *case.leaves))
-        groups += executor.source(case.program).count("def tiles_")
+        groups += executor.source(case.program).count("def fused_")
     assert groups > 100
 
 
@@ -290,7 +290,7 @@ def test_any_layout_and_tail(dtype: str) -> None:
             np.testing.assert_allclose(
                 y.astype(complex), z.astype(complex), rtol=close, atol=close * size
             )
-    assert "def tiles_" in executor.source(program)
+    assert "def fused_" in executor.source(program)
 
 
 def test_a_group_may_be_long_flat_or_wide() -> None:
@@ -356,18 +356,18 @@ def test_to_fork_waits_for_what_is_computed_ahead() -> None:
     """Which holds LLVM's lock, perhaps, that nobody would give back in the child."""
     code = """
 import os, threading, time
-from tenferro.exec.runtime.threads import Ahead
+from tenferro.exec.runtime.threads import Future
 lock = threading.Lock()
 def work():
     with lock:
         time.sleep(0.3)
     return 7
-ahead = Ahead(work)
+ahead = Future(work)
 while not lock.locked():
     time.sleep(0.001)
 child = os.fork()
 if child == 0:
-    os._exit(0 if lock.acquire(timeout=1) and ahead.is_there() and ahead.value() == 7 else 1)
+    os._exit(0 if lock.acquire(timeout=1) and ahead.done() and ahead.result() == 7 else 1)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

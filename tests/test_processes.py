@@ -166,7 +166,7 @@ def test_locks_of_caches_and_pools_are_free_in_a_child() -> None:
     pool = Pool(1 << 20)
     for owner, use in (
         (cache, lambda: cache.get("a", lambda: 1)),
-        (pool, lambda: pool.give(pool.take(100))),
+        (pool, lambda: pool.release(pool.acquire(100))),
     ):
         release = held_elsewhere(owner._lock)
         try:

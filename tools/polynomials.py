@@ -1,15 +1,16 @@
-"""Compute the polynomials of compiled functions, and write them as a module.
+"""Compute the polynomials of compiled functions and write them as a module.
 
     python tools/polynomials.py           write tenferro/exec/llvm/coefficients.py
-    python tools/polynomials.py --check   fail where the module is another
+    python tools/polynomials.py --check   fail if the module differs
 
-Each is the polynomial of its degree with the least largest error in units of the function it serves, to within a
-few per cent: it meets the function at the zeros of a Chebyshev polynomial, in 60 digits, and is rounded at the end.
+Each polynomial interpolates its function at Chebyshev nodes, in 60 digits, and is rounded at the end. Its maximum error is
+within a few per cent of that of the minimax polynomial.
 """
 
 from __future__ import annotations
 
 import argparse
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,32 +18,34 @@ from typing import Any
 
 import mpmath
 
+WIDTH = 96
+"""Width of a line of coefficients."""
 PAGE = Path(__file__).parent.parent / "tenferro" / "exec" / "llvm" / "coefficients.py"
 HALF_LN2 = mpmath.mpf("0.34658")
-"""What is left of an argument of exp, a little more than half of the logarithm of 2."""
+"""Bound of the reduced argument of exp, slightly above ln(2) / 2."""
 LARGEST_R2 = mpmath.mpf("0.6170")
-"""r^2 for |r| up to a quarter of pi, a little more than that."""
+"""Bound of r^2, slightly above (pi / 4)^2."""
 LARGEST_T2 = mpmath.mpf("0.1716")
-"""s^2 for |s| up to sqrt(2) - 1, a little more than that."""
+"""Bound of s^2, slightly above (sqrt(2) - 1)^2."""
 ROOTS = (mpmath.mpf("-0.29290"), mpmath.mpf("0.41422"))
-"""From sqrt(1/2) to sqrt(2) less 1, and a little more."""
+"""Bounds of g, slightly wider than sqrt(1/2) - 1 .. sqrt(2) - 1."""
 LARGEST_S2 = mpmath.mpf("0.02944")
-"""(f / (2 + f))^2 for 1 + f between sqrt(1/2) and sqrt(2), a little more than that."""
+"""Bound of (f / (2 + f))^2 for sqrt(1/2) <= 1 + f <= sqrt(2), slightly above."""
 
-LARGEST_ERF, MIDDLE_ERF = mpmath.mpf("3.925"), mpmath.mpf("7.7")
-"""From where on erf(x) is 1 in float32, and a half of its square; `tenferro/exec/llvm/single.py` has the same."""
-MIDDLE_W, MIDDLE_ROOT = mpmath.mpf("2.5"), mpmath.mpf("3.125")
-"""What is taken from w, and from its root; `tenferro/exec/llvm/single.py` has the same."""
-CENTRE, CENTRE_SINGLE = mpmath.mpf("3.75"), mpmath.mpf(3)
-"""k of the quotients (x - k) / (x + k); `tenferro/exec/llvm/error_function.py` and `single.py` have the same."""
+ERF_SATURATION, ERF_CENTRE = mpmath.mpf("3.925"), mpmath.mpf("7.7")
+"""Argument above which erf is 1 in float32, and the centre of x^2, as in `tenferro/exec/llvm/single.py`."""
+W_CENTRE, SQRT_W_CENTRE = mpmath.mpf("2.5"), mpmath.mpf("3.125")
+"""Centres of w and of sqrt(w), as in `tenferro/exec/llvm/single.py`."""
+ERFC_CENTRE, ERFC_CENTRE_SINGLE = mpmath.mpf("3.75"), mpmath.mpf(3)
+"""Constants k of (x - k) / (x + k), as in `tenferro/exec/llvm/error_function.py` and `single.py`."""
 
 
 @dataclass(frozen=True)
 class Polynomial:
-    """A polynomial of a degree that is near a function between two ends.
+    """Approximation of a function on an interval by a polynomial of a degree.
 
     Attributes:
-        meaning: what is written above it.
+        meaning: formula of the function, for the docstring of the coefficients.
     """
 
     name: str
@@ -53,7 +56,7 @@ class Polynomial:
     degree: int
 
     def coefficients(self) -> list[float]:
-        """From the constant one up."""
+        """Return the coefficients, the constant one first."""
         count = self.degree + 1
         middle, radius = (self.low + self.high) / 2, (self.high - self.low) / 2
         nodes = [
@@ -149,48 +152,49 @@ def quotient(centre: Any, x: Any) -> Any:
 
 
 POLYNOMIALS = [
-    Polynomial("EXP", "(e^r - 1 - r) / r^2, |r| <= ln(2) / 2", rest_of_exp, -HALF_LN2, HALF_LN2, 10),
-    Polynomial("EXP_SINGLE", "the same, for float32", rest_of_exp, -HALF_LN2, HALF_LN2, 5),
-    Polynomial("LOG", "(2 atanh(s) / s - 2) / s^2 in s^2, |s| <= 3 - sqrt(8)", rest_of_log, mpmath.mpf(0), LARGEST_S2, 6),
-    Polynomial("LOG_SINGLE", "log(1 + g) / g, sqrt(1/2) <= 1 + g <= sqrt(2), for float32", log_quotient, *ROOTS, 11),
-    Polynomial("LOG_POWER", "the same, for powers of float32", log_quotient, *ROOTS, 15),
-    Polynomial("SIN", "(sin(r) / r - 1) / r^2 in r^2, |r| <= pi / 4", rest_of_sin, mpmath.mpf(0), LARGEST_R2, 5),
-    Polynomial("COS", "(cos(r) - 1 + r^2 / 2) / r^4 in r^2, |r| <= pi / 4", rest_of_cos, mpmath.mpf(0), LARGEST_R2, 5),
-    Polynomial("SIN_SINGLE", "the same as SIN, for float32, |r| <= pi / 2", rest_of_sin, mpmath.mpf(0), 4 * LARGEST_R2, 4),
-    Polynomial("COS_SINGLE", "the same as COS, for float32", rest_of_cos, mpmath.mpf(0), LARGEST_R2, 3),
-    Polynomial("ATAN", "(atan(s) / s - 1) / s^2 in s^2, |s| <= sqrt(2) - 1", rest_of_odd(mpmath.atan), mpmath.mpf(0), LARGEST_T2, 10),
-    Polynomial("ATAN_SINGLE", "the same, for float32", rest_of_odd(mpmath.atan), mpmath.mpf(0), LARGEST_T2, 5),
-    Polynomial("ASIN", "(asin(s) / s - 1) / s^2 in s^2, |s| <= 1/2", rest_of_odd(mpmath.asin), mpmath.mpf(0), mpmath.mpf("0.25"), 12),
-    Polynomial("ASIN_SINGLE", "the same, for float32", rest_of_odd(mpmath.asin), mpmath.mpf(0), mpmath.mpf("0.25"), 6),
-    Polynomial("ERF", "erf(x) / x - 1 in x^2, |x| <= 1", rest_of_erf, mpmath.mpf(0), mpmath.mpf(1), 12),
-    Polynomial("ERF_SINGLE", "erf(x) / x in x^2 - 7.7, |x| <= 3.925, for float32", lambda t: erf_quotient(t + MIDDLE_ERF), -MIDDLE_ERF, LARGEST_ERF**2 - MIDDLE_ERF, 19),
-    Polynomial("ERFC", "(1 + 2 x) exp(x^2) erfc(x) in (x - k) / (x + k), k = 3.75, 0 <= x <= 28", scaled_erfc(CENTRE), mpmath.mpf(-1), quotient(CENTRE, mpmath.mpf(28)), 22),
-    Polynomial("ERFC_SINGLE", "the same with k = 3, for float32, 0 <= x <= 10.5", scaled_erfc(CENTRE_SINGLE), mpmath.mpf(-1), quotient(CENTRE_SINGLE, mpmath.mpf("10.5")), 12),
-    Polynomial("ERFINV", "y / erf(y) in w = -log(1 - erf(y)^2), w <= 6.25, to seven digits", inverse_erf, mpmath.mpf(0), mpmath.mpf("6.25"), 8),
-    Polynomial("ERFINV_FAR", "the same in sqrt(w) - 4, 2.5 <= sqrt(w) <= 6.2", lambda s: inverse_erf((s + 4) ** 2), mpmath.mpf("-1.5"), mpmath.mpf("2.2"), 10),
-    Polynomial("ERFINV_SINGLE", "the same in w - 2.5, w <= 5, for float32", lambda t: inverse_erf(t + MIDDLE_W), -MIDDLE_W, MIDDLE_W, 12),
-    Polynomial("ERFINV_FAR_SINGLE", "the same in sqrt(w) - 3.125, 5 <= w <= 16, for float32", lambda s: inverse_erf((s + MIDDLE_ROOT) ** 2), mpmath.sqrt(2 * MIDDLE_W) - MIDDLE_ROOT, 4 - MIDDLE_ROOT, 12),
-    Polynomial("LOG_TAIL", "(2 atanh(s) / s - 2 - 2/3 s^2) / s^4 in s^2, |s| <= 3 - sqrt(8)", tail_of_log, mpmath.mpf(0), LARGEST_S2, 7),
-    Polynomial("CBRT", "the cube root of 1 .. 2", mpmath.cbrt, mpmath.mpf(1), mpmath.mpf(2), 4),
+    Polynomial("EXP", "(e^r - 1 - r) / r^2 for |r| <= ln(2) / 2", rest_of_exp, -HALF_LN2, HALF_LN2, 10),
+    Polynomial("EXP_SINGLE", "(e^r - 1 - r) / r^2 for |r| <= ln(2) / 2, float32", rest_of_exp, -HALF_LN2, HALF_LN2, 5),
+    Polynomial("LOG", "(2 atanh(s) / s - 2) / s^2 in s^2, for |s| <= 3 - sqrt(8)", rest_of_log, mpmath.mpf(0), LARGEST_S2, 6),
+    Polynomial("LOG_SINGLE", "log(1 + g) / g for sqrt(1/2) <= 1 + g <= sqrt(2), float32", log_quotient, *ROOTS, 11),
+    Polynomial("LOG_POWER", "log(1 + g) / g for sqrt(1/2) <= 1 + g <= sqrt(2), float32 powers", log_quotient, *ROOTS, 15),
+    Polynomial("SIN", "(sin(r) / r - 1) / r^2 in r^2, for |r| <= pi / 4", rest_of_sin, mpmath.mpf(0), LARGEST_R2, 5),
+    Polynomial("COS", "(cos(r) - 1 + r^2 / 2) / r^4 in r^2, for |r| <= pi / 4", rest_of_cos, mpmath.mpf(0), LARGEST_R2, 5),
+    Polynomial("SIN_SINGLE", "(sin(r) / r - 1) / r^2 in r^2, for |r| <= pi / 2, float32", rest_of_sin, mpmath.mpf(0), 4 * LARGEST_R2, 4),
+    Polynomial("COS_SINGLE", "(cos(r) - 1 + r^2 / 2) / r^4 in r^2, for |r| <= pi / 4, float32", rest_of_cos, mpmath.mpf(0), LARGEST_R2, 3),
+    Polynomial("ATAN", "(atan(s) / s - 1) / s^2 in s^2, for |s| <= sqrt(2) - 1", rest_of_odd(mpmath.atan), mpmath.mpf(0), LARGEST_T2, 10),
+    Polynomial("ATAN_SINGLE", "(atan(s) / s - 1) / s^2 in s^2, for |s| <= sqrt(2) - 1, float32", rest_of_odd(mpmath.atan), mpmath.mpf(0), LARGEST_T2, 5),
+    Polynomial("ASIN", "(asin(s) / s - 1) / s^2 in s^2, for |s| <= 1/2", rest_of_odd(mpmath.asin), mpmath.mpf(0), mpmath.mpf("0.25"), 12),
+    Polynomial("ASIN_SINGLE", "(asin(s) / s - 1) / s^2 in s^2, for |s| <= 1/2, float32", rest_of_odd(mpmath.asin), mpmath.mpf(0), mpmath.mpf("0.25"), 6),
+    Polynomial("ERF", "erf(x) / x - 1 in x^2, for |x| <= 1", rest_of_erf, mpmath.mpf(0), mpmath.mpf(1), 12),
+    Polynomial("ERF_SINGLE", "erf(x) / x in x^2 - 7.7, for |x| <= 3.925, float32", lambda t: erf_quotient(t + ERF_CENTRE), -ERF_CENTRE, ERF_SATURATION**2 - ERF_CENTRE, 19),
+    Polynomial("ERFC", "(1 + 2 x) exp(x^2) erfc(x) in (x - k) / (x + k) with k = 3.75, for 0 <= x <= 28", scaled_erfc(ERFC_CENTRE), mpmath.mpf(-1), quotient(ERFC_CENTRE, mpmath.mpf(28)), 22),
+    Polynomial("ERFC_SINGLE", "(1 + 2 x) exp(x^2) erfc(x) in (x - k) / (x + k) with k = 3, for 0 <= x <= 10.5, float32", scaled_erfc(ERFC_CENTRE_SINGLE), mpmath.mpf(-1), quotient(ERFC_CENTRE_SINGLE, mpmath.mpf("10.5")), 12),
+    Polynomial("ERFINV", "y / erf(y) in w = -log(1 - erf(y)^2), for w <= 6.25, to seven digits", inverse_erf, mpmath.mpf(0), mpmath.mpf("6.25"), 8),
+    Polynomial("ERFINV_FAR", "y / erf(y) in sqrt(w) - 4, for 2.5 <= sqrt(w) <= 6.2, to seven digits", lambda s: inverse_erf((s + 4) ** 2), mpmath.mpf("-1.5"), mpmath.mpf("2.2"), 10),
+    Polynomial("ERFINV_SINGLE", "y / erf(y) in w - 2.5, for w <= 5, float32", lambda t: inverse_erf(t + W_CENTRE), -W_CENTRE, W_CENTRE, 12),
+    Polynomial("ERFINV_FAR_SINGLE", "y / erf(y) in sqrt(w) - 3.125, for 5 <= w <= 16, float32", lambda s: inverse_erf((s + SQRT_W_CENTRE) ** 2), mpmath.sqrt(2 * W_CENTRE) - SQRT_W_CENTRE, 4 - SQRT_W_CENTRE, 12),
+    Polynomial("LOG_TAIL", "(2 atanh(s) / s - 2 - 2/3 s^2) / s^4 in s^2, for |s| <= 3 - sqrt(8)", tail_of_log, mpmath.mpf(0), LARGEST_S2, 7),
+    Polynomial("CBRT", "cbrt(m) for 1 <= m <= 2", mpmath.cbrt, mpmath.mpf(1), mpmath.mpf(2), 4),
 ]  # fmt: skip
 
 
 def page() -> str:
-    """The module."""
+    """Return the text of the module."""
     lines = [
-        '"""Polynomials of compiled functions, the constant coefficient first; `python tools/polynomials.py` writes them."""',
+        '"""Coefficients of polynomials, the constant one first; written by `python tools/polynomials.py`."""',
         "",
         "# fmt: off",
     ]
     for each in POLYNOMIALS:
-        lines.append(f"{each.name} = (")
-        lines += [f"    {c!r}," for c in each.coefficients()]
-        lines += [")", f'"""{each.meaning}."""']
+        numbers = ", ".join([repr(c) for c in each.coefficients()])
+        rows = textwrap.wrap(numbers, WIDTH, break_on_hyphens=False)
+        lines += [f"{each.name} = (", *[f"    {row}" for row in rows], ")"]
+        lines.append(f'"""Approximation of {each.meaning}."""')
     return "\n".join(lines) + "\n"
 
 
 def main() -> int:
-    """Write it, or compare."""
+    """Write the module, or compare it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check

@@ -8,8 +8,8 @@ from tenferro.ad.batch import batch, batch_program, batch_some
 from tenferro.ad.checkpoint import Checkpoint
 from tenferro.ad.context import AdContext
 from tenferro.ad.graph_emitter import GraphEmitter
-from tenferro.ad.inside import residuals
 from tenferro.ad.linearize import linearize
+from tenferro.ad.subprograms import residuals
 from tenferro.ad.transpose import require_linear, transpose
 
 __all__ = [

@@ -1,7 +1,7 @@
-"""Batch: a function of one tensor as a function of many at once, along a leading axis.
+"""Batch a function along a leading axis.
 
-Law: slice i of each result is the function of slice i. It turns a pushforward or a pullback into the
-matrix of it, by applying it to all unit tensors; and a program into one of batches.
+Law: slice i of each result is the function of slice i. Applied to all unit tensors, the batch of a pushforward or a
+pullback is its matrix.
 """
 
 from __future__ import annotations

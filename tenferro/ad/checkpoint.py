@@ -1,8 +1,7 @@
-"""Checkpoints: regions with values that the backward pass computes again.
+"""Checkpoints: regions whose values the backward pass recomputes.
 
-Going forward a checkpoint is nothing. In reverse, its tangent is a linear map of which only the inputs
-are known; transposing it writes the region down a second time, behind an optimization barrier that
-keeps the two apart, and differentiates that.
+A checkpoint has no effect in forward mode. In reverse mode its tangent is a linear map that saves only the region's
+inputs. Its transpose emits the region a second time, after an optimization barrier, and differentiates that copy.
 
 Source: Griewank and Walther, "Evaluating Derivatives", 2008, chapter 12.
 """
@@ -23,7 +22,7 @@ __all__ = ["Checkpoint"]
 
 
 class Checkpoint(Mark):
-    """Inputs are the region's, then its outputs, which the mark gives."""
+    """The mark of a region: its inputs are the region's inputs, then the outputs, which it returns."""
 
     __slots__ = ("region",)
 
@@ -59,7 +58,7 @@ class Checkpoint(Mark):
 
 
 class Recomputed(Opaque):
-    """The tangent of a region: of its inputs, and of the tangents of the active ones."""
+    """The tangent of a region, from its inputs and the tangents of the active ones."""
 
     __slots__ = ("active", "region")
 
@@ -72,7 +71,7 @@ class Recomputed(Opaque):
         self.active = active
 
     def transpose(self, emitter: GraphEmitter, inputs: Any, linear: Any, y_bars: Any) -> Any:
-        """Compute the region again, linearise it, transpose that."""
+        """Emit the region again, linearize and transpose it."""
         graph, source = emitter.graph, emitter.source
         bars = [(i, y_bar.handle) for i, y_bar in enumerate(y_bars) if y_bar is not None]
         tied = (*[x.handle for x in inputs[: self.first_linear]], *[bar for _, bar in bars])

@@ -1,4 +1,4 @@
-"""`AdContext`: who owns the rules and the cache of a family of transforms."""
+"""`AdContext`: the rules and the program cache of a family of transforms."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tenferro.program import BoundedCache, CacheStats, ExtensionCaches
 
 __all__ = ["AdContext"]
 
-INSTRUCTION = 400
-"""Bytes that an instruction of a derivative program takes, about."""
+INSTRUCTION_BYTES = 400
+"""Estimated size of one instruction of a derivative program, in bytes."""
 
 
 class AdContext:
@@ -25,10 +25,10 @@ class AdContext:
     the structure of the trace; arrays are arguments of it, so that none is retained.
 
     Args:
-        rule_sets: derivative rules of extension families, in place of those that the families have.
-        cache_size: how many derivative programs are kept, least recently used dropped first.
-        cache_bytes: how much they may hold together, by their constants and the number of their
-            instructions; the last one is kept, however large it is.
+        rule_sets: derivative rules of extension families, in place of the families' own.
+        cache_size: the maximum number of cached derivative programs; the least recently used is dropped first.
+        cache_bytes: the maximum of their total size, by constants and number of instructions; the last one is cached,
+            however large it is.
 
     Raises:
         DuplicateFamilyError: two rules of one family.
@@ -61,7 +61,7 @@ class AdContext:
         return f"<AdContext: rules of {families} families, {len(self._programs)} programs>"
 
     def emitter(self, graph: Graph) -> GraphEmitter:
-        """The emitter that differentiates in that graph, by this context's rules."""
+        """Return an emitter of that graph with this context's rules."""
         return GraphEmitter(graph, self.rules, self.extension_rules)
 
     @property
@@ -70,20 +70,20 @@ class AdContext:
         return AD_RULES.cells
 
     def program(self, key: Any, make: Any) -> Any:
-        """The program of this key, made now unless it is kept; a key of None is not kept."""
+        """Return the cached program of a key, made now if there is none; a key of None is not cached."""
         return make() if key is None else self._programs.get(key, make)
 
     def cache_stats(self) -> CacheStats:
-        """Hits, misses, evictions and bytes of the cache of derivative programs."""
+        """Return hits, misses, evictions and bytes of the cache of derivative programs."""
         return self._programs.stats()
 
     def cache_clear(self) -> None:
-        """Forget every derivative program, and every plan of extensions."""
+        """Drop every derivative program, and every plan of extensions."""
         self._programs.clear()
         self.extension_caches.clear()
 
 
 def _bytes_of(entry: Any) -> int:
-    """A program, or the program of a function that has one."""
+    """Return the size of a program, or of the program of a function."""
     program = getattr(entry, "program", entry)
-    return program.constant_bytes + INSTRUCTION * len(program.instructions)
+    return program.constant_bytes + INSTRUCTION_BYTES * len(program.instructions)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tenferro.ad.algebra import Value
-from tenferro.ad.inside import batched, linearized, transposed
+from tenferro.ad.subprograms import batched, linearized, transposed
 from tenferro.ops.extension import Extension
 from tenferro.program import Subprogram, expansion_of
 

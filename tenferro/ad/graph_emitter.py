@@ -1,4 +1,4 @@
-"""Where the ops of a rule go when a graph is differentiated: into the same graph."""
+"""`GraphEmitter`: appends the ops of derivative rules to the differentiated graph."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class GraphEmitter(GraphBuilder):
         self.source = source
 
     def inner(self, graph: Graph) -> GraphEmitter:
-        """An emitter by the same rules, of another graph: the body of a loop or a branch."""
+        """Return an emitter of another graph with the same rules, as for the body of a loop or a branch."""
         emitter = GraphEmitter(graph, self.rules, self.extension_rules)
         emitter.source = self.source
         emitter.mode = self.mode

@@ -1,7 +1,7 @@
-"""Cotangents put back together: pads of slices and their sums, as the rules write them, with fewer copies.
+"""Merge the pads and sums that transposes of slices give, so that cotangents take fewer copies.
 
-The rules transpose one op at a time, so that a stencil's gradient is a sum of pads, one per neighbour. Both
-peers run what stands here; without it only the native passes would join the pieces.
+The rules transpose one op at a time, so that a stencil's gradient is a sum of pads, one per neighbour. The native
+passes would merge them too, but XLA would not.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from tenferro.program import Subprogram, needed
 __all__ = ["joined"]
 
 PIECES = (Pad, DynamicUpdateSlice, Scatter)
-"""Transposes of slices, windows and rows that are read: others are left as they are."""
+"""Transposes of slices, windows and gathered rows, the only ops that are merged."""
 
 
 def joined(graph: Graph, start: int, cotangents: Sequence[int | None]) -> list[int | None]:
-    """The same values bit for bit, of nodes that may be fewer.
+    """Return the same values bit for bit, from as many nodes or fewer.
 
     Args:
-        start: the number of nodes there were before the first of the cotangents.
+        start: the number of nodes before the first of the cotangents.
     """
     if not any([isinstance(node.op, PIECES) for node in islice(graph.instructions, start, None)]):
         return list(cotangents)
@@ -51,7 +51,7 @@ def joined(graph: Graph, start: int, cotangents: Sequence[int | None]) -> list[i
 
 
 def _has_rules_of_its_own(op: Any) -> bool:
-    """Whether an op, or one in its bodies, is a mark of a custom derivative, which a rewritten program would lose."""
+    """Return whether an op, or one in its bodies, is a mark of a custom derivative, which a rewrite would drop."""
     if isinstance(op, ControlOp):
         return any([_has_rules_of_its_own(i.op) for part in op.parts for i in part.instructions])
     return isinstance(op, Mark | Opaque)

@@ -1,11 +1,11 @@
 """A row of the AD column: the tangent, the transpose, and the batch of an op.
 
     jvp(op, inputs, outputs, tangents) -> tangents      None is a zero tangent, in and out
-    transpose(op, inputs, linear, y_bars) -> x_bars     in a linear region; only known operands exist
+    transpose(op, inputs, linear, y_bars) -> x_bars     in a linear region; only nonlinear operands exist
     batch(op, inputs, batched) -> outputs               in a linear region, with a leading axis
 
 Every first derivative, forward and reverse, and every higher one is made of the first two; the third
-turns a linear function into its matrix. An op that is no part of a linear region has no transpose.
+computes the matrix of a linear function. An op that is no part of a linear region has no transpose.
 
 Complex convention: the inner product is <a, b> = Re(conj(a) b). A JVP rule never conjugates; transposing
 multiplication by c multiplies by conj(c).

@@ -1,9 +1,9 @@
-"""Loops of unknown length, backward: states are computed again from a bounded number of stored ones.
+"""Reverse mode of loops with a dynamic trip count: states are recomputed from a bounded number of checkpoints.
 
-The turns are counted first. Then `rows` states at equal distances are kept, in a buffer of fixed extent; going back,
-the states from one to the next are kept in a second buffer, at distances again where they do not fit. So a loop
-of up to rows^2 turns runs its body three times forward and its transpose once, and a longer one of
-k rows^2 turns about k / 2 times more; memory does not grow with the number of turns.
+A first loop counts the iterations. A second one stores `rows` checkpoints at a constant stride, in a buffer of fixed
+extent. The backward pass recomputes the states of each segment into a second buffer, again with a stride if they do not
+fit. A loop of up to rows^2 iterations runs its body three times and its transpose once; one of k rows^2 iterations runs
+the body about k / 2 times more. Memory does not grow with the trip count.
 
 Source: Griewank and Walther, "Evaluating Derivatives", 2008, section 12.2 (multilevel checkpointing).
 """
@@ -17,8 +17,8 @@ from typing import Any
 
 from tenferro.ad.algebra import Value, apply, apply_one, compare, full, lead, scalar, select, zeros
 from tenferro.ad.graph_emitter import GraphEmitter
-from tenferro.ad.inside import transposed_turn
 from tenferro.ad.rule import Tangents, Values
+from tenferro.ad.subprograms import transposed_body
 from tenferro.errors import ADRuleUnsupportedError
 from tenferro.graph import Graph
 from tenferro.ops.control import While
@@ -27,18 +27,18 @@ from tenferro.ops.indexing import Gather, Scatter
 from tenferro.program import Subprogram, dependents
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["MOST_ROWS", "transposed_while"]
+__all__ = ["transposed_while"]
 
-MOST_ROWS, LEAST_ROWS = 1024, 16
-"""States in a buffer: loops of 1024^2 turns are computed again once, where states are small."""
+MAX_ROWS, MIN_ROWS = 1024, 16
+"""Maximum and minimum number of states in a buffer; 1024 of them serve a loop of 1024^2 iterations."""
 BUFFER_BYTES = 1 << 25
-"""What a buffer may take, as long as it has `LEAST_ROWS`."""
+"""Maximum size of a buffer with more than `MIN_ROWS` states, in bytes."""
 
 
 def transposed_while(
     op: While, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Cotangents of the linear inputs: the constants' add up, those of the carry go back.
+    """Transpose a while loop: cotangents of the carry go backward, those of the constants are summed.
 
     Raises:
         ADRuleUnsupportedError: a condition that depends on what the loop is linear in.
@@ -51,14 +51,14 @@ def transposed_while(
             "instead of transposing it, or put the loop into custom_linear_solve"
         )
     nonlinear = [x for x, is_linear in zip(inputs, mask, strict=True) if not is_linear]
-    n_known = mask[:n].count(False)
+    n_nonlinear = mask[:n].count(False)
     has_bar = [
         is_linear and bar is not None for is_linear, bar in zip(mask[n:], y_bars, strict=True)
     ]
     loop = _Loop.of(op, mask, has_bar, inputs[0].emitter)
     bars = [zeros(inputs[i]) if (bar := y_bars[i - n]) is None else bar for i in loop.moving]
     sums = [zeros(inputs[i]) for i in loop.summed]
-    results = loop.backward(nonlinear[:n_known], nonlinear[n_known:], bars, sums)
+    results = loop.backward(nonlinear[:n_nonlinear], nonlinear[n_nonlinear:], bars, sums)
     x_bars: list[Value | None] = [None] * len(inputs)
     for i, x_bar in zip([*loop.moving, *loop.summed], results, strict=True):
         x_bars[i] = x_bar if linear[i] else None
@@ -66,7 +66,7 @@ def transposed_while(
 
 
 def _linear_inputs(op: While, linear: Sequence[bool]) -> list[bool]:
-    """The inputs of the body that are linear at the fixed point over the carry."""
+    """Return which inputs of the body are linear, at the fixed point over the carry."""
     mask, n = list(linear), op.num_consts
     while True:
         depends = dependents(op.body.instructions, compress(op.body.input_slots, mask))
@@ -80,20 +80,20 @@ def _linear_inputs(op: While, linear: Sequence[bool]) -> list[bool]:
 
 @dataclass(frozen=True)
 class _Loop:
-    """A loop cut into a nonlinear and a linear part.
+    """A loop split into a nonlinear and a linear part.
 
     Attributes:
-        test: whether it goes on, from known constants and state.
-        turn: the next state.
-        pull: from constants, state, cotangents of the moving carry and sums of the linear constants' to the
-            cotangents before the turn and the sums with them.
-        moving: the inputs of the linear carry that have a cotangent in some turn.
+        condition: the loop's condition, on nonlinear constants and state.
+        body: the next state, of nonlinear constants and state.
+        pull: the transposed body. It takes constants, state, cotangents of the moving carries and sums of the linear
+            constants' cotangents; it gives the cotangents before the iteration and the sums after it.
+        moving: the inputs of the linear carry that have a cotangent in some iteration.
         summed: the linear constants that have a cotangent.
-        rows: states in a buffer.
+        rows: the number of states in a buffer.
     """
 
-    test: Subprogram
-    turn: Subprogram
+    condition: Subprogram
+    body: Subprogram
     pull: Subprogram
     moving: tuple[int, ...]
     summed: tuple[int, ...]
@@ -103,9 +103,9 @@ class _Loop:
     def of(
         cls, op: While, mask: Sequence[bool], asked: Sequence[bool], surroundings: GraphEmitter
     ) -> _Loop:
-        """The parts of a loop that is linear in the inputs of `mask`, for the cotangents of the asked outputs."""
+        """Split a loop that is linear in the inputs of `mask`, for the cotangents of the asked outputs."""
         n, m = op.num_consts, len(asked)
-        back = transposed_turn(op.body, n, m, mask, asked, surroundings)
+        back = transposed_body(op.body, n, m, mask, asked, surroundings)
         pull = Subprogram.of(
             back.emitter.graph,
             [*back.nonlinear, *back.bars, *back.sums],
@@ -114,10 +114,11 @@ class _Loop:
         moving = tuple([n + i for i in back.moving])
         state = [i for i in range(len(mask) - n) if not mask[n + i]]
         specs = [op.body.input_specs[n + i] for i in state]
-        test, turn = (
-            _known_part(part, mask, outputs) for part, outputs in ((op.cond, [0]), (op.body, state))
+        condition, body = (
+            _nonlinear_part(part, mask, outputs)
+            for part, outputs in ((op.cond, [0]), (op.body, state))
         )
-        return cls(test, turn, pull, moving, back.summed, _rows(specs))
+        return cls(condition, body, pull, moving, back.summed, _buffer_rows(specs))
 
     def backward(
         self,
@@ -126,31 +127,36 @@ class _Loop:
         bars: Sequence[Value],
         sums: Sequence[Value],
     ) -> Values:
-        """Cotangents of the first carry, and the sums."""
-        turns = self._counted(consts, start)
-        stride = _distance(turns, self.rows)
-        states = self._kept(consts, start, turns, stride)
+        """Emit the cotangents of the first carry, and the sums."""
+        trip_count = self._trip_count(consts, start)
+        stride = _stride(trip_count, self.rows)
+        states = self._states(consts, start, trip_count, stride)
         n = len(consts)
 
         def segment(fixed: Values, carry: Values) -> list[Value]:
-            turns, stride, consts, coarse = fixed[0], fixed[1], fixed[2 : 2 + n], fixed[2 + n :]
+            trip_count, stride, consts, coarse = (
+                fixed[0],
+                fixed[1],
+                fixed[2 : 2 + n],
+                fixed[2 + n :],
+            )
             number, *cotangents = carry
             first = number * stride
-            length = _smaller(stride, turns - first)
-            fine = _distance(length, self.rows)
-            inner = self._kept(consts, _read(coarse, number), length, fine)
-            *cotangents, _ = self._pulled(consts, inner, fine, length, cotangents)
+            length = _minimum(stride, trip_count - first)
+            fine = _stride(length, self.rows)
+            inner = self._states(consts, _rows_at(coarse, number), length, fine)
+            *cotangents, _ = self._pull_back(consts, inner, fine, length, cotangents)
             return [number - 1, *cotangents]
 
-        last = _ceiling(turns, stride) - 1
-        return _looped(
-            [turns, stride, *consts, *states],
+        last = _ceil_divide(trip_count, stride) - 1
+        return _while(
+            [trip_count, stride, *consts, *states],
             [last, *bars, *sums],
             lambda fixed, carry: [compare(carry[0], "GE", 0)],
             segment,
         )[1:]
 
-    def _pulled(
+    def _pull_back(
         self,
         consts: Sequence[Value],
         states: Sequence[Value],
@@ -158,68 +164,68 @@ class _Loop:
         length: Value,
         cotangents: Sequence[Value],
     ) -> list[Value]:
-        """Through a segment, from its last turn to its first; the number of the turn before it comes last."""
+        """Emit the transpose of a segment; the last result is the index of the iteration before it."""
         n = len(consts)
 
-        def turn(fixed: Values, carry: Values) -> list[Value]:
+        def body(fixed: Values, carry: Values) -> list[Value]:
             stride, consts, states = fixed[0], fixed[1 : 1 + n], fixed[1 + n :]
             *cotangents, number = carry
             row = apply_one(Divide(), number, stride)
-            state = self._advanced(consts, _read(states, row), number - row * stride)
+            state = self._advance(consts, _rows_at(states, row), number - row * stride)
             return [*_run(self.pull, [*consts, *state, *cotangents]), number - 1]
 
         return list(
-            _looped(
+            _while(
                 [stride, *consts, *states],
                 [*cotangents, length - 1],
                 lambda fixed, carry: [compare(carry[-1], "GE", 0)],
-                turn,
+                body,
             )
         )
 
-    def _counted(self, consts: Sequence[Value], start: Sequence[Value]) -> Value:
-        """The number of turns."""
+    def _trip_count(self, consts: Sequence[Value], start: Sequence[Value]) -> Value:
+        """Emit a loop that counts the iterations."""
         zero = scalar([*consts, *start][0], 0, DType.I64)
-        return _looped(
+        return _while(
             consts,
             [zero, *start],
-            lambda fixed, carry: _run(self.test, [*fixed, *carry[1:]]),
-            lambda fixed, carry: [carry[0] + 1, *_run(self.turn, [*fixed, *carry[1:]])],
+            lambda fixed, carry: _run(self.condition, [*fixed, *carry[1:]]),
+            lambda fixed, carry: [carry[0] + 1, *_run(self.body, [*fixed, *carry[1:]])],
         )[0]
 
-    def _advanced(self, consts: Sequence[Value], state: Sequence[Value], turns: Value) -> Values:
-        """The state some turns later."""
-        return _looped(
+    def _advance(self, consts: Sequence[Value], state: Sequence[Value], count: Value) -> Values:
+        """Emit the state `count` iterations later."""
+        return _while(
             consts,
-            [turns, *state],
+            [count, *state],
             lambda fixed, carry: [compare(carry[0], "GT", 0)],
-            lambda fixed, carry: [carry[0] - 1, *_run(self.turn, [*fixed, *carry[1:]])],
+            lambda fixed, carry: [carry[0] - 1, *_run(self.body, [*fixed, *carry[1:]])],
         )[1:]
 
-    def _kept(
-        self, consts: Sequence[Value], start: Sequence[Value], turns: Value, stride: Value
+    def _states(
+        self, consts: Sequence[Value], start: Sequence[Value], trip_count: Value, stride: Value
     ) -> list[Value]:
-        """Buffers of every stride-th state before the given number of turns, the first among them."""
+        """Emit buffers of every stride-th state of `trip_count` iterations, beginning with the first."""
         m = len(start)
 
-        def turn(fixed: Values, carry: Values) -> list[Value]:
-            turns, stride, consts = fixed[0], fixed[1], fixed[2:]
+        def body(fixed: Values, carry: Values) -> list[Value]:
+            trip_count, stride, consts = fixed[0], fixed[1], fixed[2:]
             number, state, buffers = carry[0], carry[1 : 1 + m], carry[1 + m :]
-            written = [_written(b, x, number) for b, x in zip(buffers, state, strict=True)]
-            left = _smaller(stride, turns - number * stride)
-            return [number + 1, *self._advanced(consts, state, left), *written]
+            written = [_set_row(b, x, number) for b, x in zip(buffers, state, strict=True)]
+            left = _minimum(stride, trip_count - number * stride)
+            return [number + 1, *self._advance(consts, state, left), *written]
 
-        def goes_on(fixed: Values, carry: Values) -> list[Value]:
+        def condition(fixed: Values, carry: Values) -> list[Value]:
             return [compare(carry[0] * fixed[1], "LT", fixed[0])]
 
         empty = [lead(full(x, False if x.dtype.is_bool else 0), self.rows) for x in start]
-        zero = scalar(turns, 0, DType.I64)
-        results = _looped([turns, stride, *consts], [zero, *start, *empty], goes_on, turn)
+        zero = scalar(trip_count, 0, DType.I64)
+        results = _while([trip_count, stride, *consts], [zero, *start, *empty], condition, body)
         return list(results[1 + m :])
 
 
-def _known_part(part: Subprogram, mask: Sequence[bool], outputs: Sequence[int]) -> Subprogram:
-    """The outputs that need nothing linear, from the inputs that are not."""
+def _nonlinear_part(part: Subprogram, mask: Sequence[bool], outputs: Sequence[int]) -> Subprogram:
+    """Return outputs that depend on no linear input, as a program of the nonlinear inputs."""
     graph = Graph()
     inputs = [
         graph.add_stand_in(spec) if is_linear else graph.add_input(spec)
@@ -230,24 +236,26 @@ def _known_part(part: Subprogram, mask: Sequence[bool], outputs: Sequence[int]) 
     return Subprogram.of(graph, nonlinear, [results[i] for i in outputs])
 
 
-def _rows(specs: Sequence[TensorSpec]) -> int:
-    """As many states as a buffer may take."""
+def _buffer_rows(specs: Sequence[TensorSpec]) -> int:
+    """Return the number of states in a buffer."""
     if not all([spec.is_static for spec in specs]):
-        return LEAST_ROWS
+        return MIN_ROWS
     size = max(sum([spec.nbytes for spec in specs]), 1)
-    return min(max(BUFFER_BYTES // size, LEAST_ROWS), MOST_ROWS)
+    return min(max(BUFFER_BYTES // size, MIN_ROWS), MAX_ROWS)
 
 
 Write = Callable[[Values, Values], Sequence[Value]]
-"""Writes a part of a loop, from what it does not change and its carry."""
+"""Emit the condition or the body of a loop, given its constants and carry."""
 
 
-def _looped(consts: Sequence[Value], carry: Sequence[Value], test: Write, turn: Write) -> Values:
-    """The carry after a loop."""
+def _while(
+    consts: Sequence[Value], carry: Sequence[Value], condition: Write, body: Write
+) -> Values:
+    """Emit a while loop; return its last carry."""
     operands = [*consts, *carry]
     n = len(consts)
     parts: list[Subprogram] = []
-    for write in (test, turn):
+    for write in (condition, body):
         graph = Graph()
         emitter: Any = operands[0].emitter
         inner = emitter.inner(graph)
@@ -263,30 +271,30 @@ def _run(part: Subprogram, inputs: Sequence[Value]) -> Values:
     return emitter.values(part.emit(emitter.graph, [x.handle for x in inputs]))
 
 
-def _smaller(x: Value, y: Value) -> Value:
+def _minimum(x: Value, y: Value) -> Value:
     return select(compare(x, "LT", y), x, y)
 
 
-def _ceiling(x: Value, y: Any) -> Value:
-    """x / y, rounded up."""
+def _ceil_divide(x: Value, y: Any) -> Value:
+    """Emit x / y, rounded up."""
     y = scalar(x, y) if isinstance(y, int) else y
     return apply_one(Divide(), x + (y - 1), y)
 
 
-def _distance(turns: Value, rows: int) -> Value:
-    """Of states such that these are enough rows; at least 1."""
-    distance = _ceiling(turns, rows)
-    return select(compare(distance, "LT", 1), full(distance, 1), distance)
+def _stride(trip_count: Value, rows: int) -> Value:
+    """Emit the smallest stride, at least 1, with which the states fit into the rows."""
+    stride = _ceil_divide(trip_count, rows)
+    return select(compare(stride, "LT", 1), full(stride, 1), stride)
 
 
-def _written(buffer: Value, x: Value, row: Value) -> Value:
-    """The buffer with x in a row."""
+def _set_row(buffer: Value, x: Value, row: Value) -> Value:
+    """Emit the buffer with x in a row."""
     op = Scatter(tuple(range(x.rank)), (0,), (), (), (0,), 0, "set", unique_indices=True)
     return apply_one(op, buffer, row, x)
 
 
-def _read(buffers: Sequence[Value], row: Value) -> list[Value]:
-    """A row of each buffer."""
+def _rows_at(buffers: Sequence[Value], row: Value) -> list[Value]:
+    """Emit a row of each buffer."""
     return [
         apply_one(
             Gather(tuple(range(b.rank - 1)), (0,), (), (), (0,), 0, (1, *b.shape[1:])), b, row

@@ -379,7 +379,7 @@ def _run_as(
         _: ExecProgram, step: ExecInstruction, operands: Sequence[Any], call: Callable[..., Any]
     ) -> Sequence[Any]:
         op: Any = step.op
-        results = call(operands) if step.parts else apply(_op_in(op, dtypes), *operands)
+        results = call(operands) if step.bodies else apply(_op_in(op, dtypes), *operands)
         return [_cast(np.asarray(y), wanted) for y in results]
 
     schedule = replace(native_executor().binder, passes=(), plan=()).bind(program)

@@ -1,9 +1,9 @@
 """Control flow: conditionals and loops as ops over sub-programs, with JAX's names and signatures.
 
-A Python `if` or `for` in a traced function is decided, or unrolled, while it is traced. These are
-decided, and iterate, when the program runs: the text of a loop does not grow with its length.
+A Python `if` or `for` in a traced function is decided, or unrolled, while it is traced. These functions branch and
+iterate when the program runs: the text of a loop does not grow with its length.
 
-A function may close over tensors and arrays of its surroundings; they become operands of the op.
+A function may close over tensors and arrays; they are operands of the op.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class _Body:
     """A function traced on new inputs, for a sub-program.
 
     Args:
-        weak: by position, inputs that stand for Python numbers, and the numbers of outer bodies that they are.
+        weak: by position, inputs that stand for Python numbers, with their uses in outer bodies.
 
     Attributes:
         result: the returned tree of tensors and numbers.
@@ -101,7 +101,7 @@ class _Body:
             raise
 
     def outputs(self, tree: PyTree, dtypes: Sequence[DType]) -> list[int]:
-        """The values of a tree's leaves; Python numbers in these dtypes where that needs no cast."""
+        """Emit the values of a tree's leaves; Python numbers in these dtypes where that needs no cast."""
         values: list[int] = []
         with tracing(self.builder):
             for leaf, path, dtype in zip(flatten(tree)[0], leaf_paths(tree), dtypes, strict=True):
@@ -111,14 +111,14 @@ class _Body:
         return values
 
     def types(self, tree: PyTree) -> list[TensorSpec]:
-        """The types of a tree's leaves."""
+        """Return the types of a tree's leaves."""
         return [spec_of(leaf if is_traced(leaf) else as_operand(leaf)) for leaf in flatten(tree)[0]]
 
 
 def _closed(
     bodies: Sequence[_Body], outputs: Sequence[Sequence[int]]
 ) -> tuple[list[Subprogram], list[Any]]:
-    """The bodies as sub-programs that first take all their captured operands, and those operands."""
+    """Return the bodies as sub-programs with all captured operands as first inputs, and those operands."""
     captured: dict[Any, Any] = {}
     for body in bodies:
         captured |= {key: operand for key, (_, operand) in body.builder.captured.items()}
@@ -134,7 +134,7 @@ def _closed(
 
 
 def _trace_of(op: ControlOp) -> TracedTensor | None:
-    """A tensor of the current trace, if the op has symbols of it; None if arrays may run the op."""
+    """Return a tensor of the current trace, if the op has symbols of it; None if arrays may run the op."""
     builder = current_builder()
     if builder is None:
         return None
@@ -146,7 +146,7 @@ def _trace_of(op: ControlOp) -> TracedTensor | None:
 
 
 def _applied(op: ControlOp, operands: Sequence[Any], executor: Executor | None) -> Any:
-    """The outputs of a loop or a conditional: traced, or run by the executor on arrays.
+    """Trace a loop or a conditional, or run it on arrays by the executor.
 
     Raises:
         UnsupportedError: an executor together with eager tensors: their runtime has one.
@@ -165,7 +165,7 @@ def _applied(op: ControlOp, operands: Sequence[Any], executor: Executor | None) 
     return executor.run(program, *operands)
 
 
-# ---- choices -----------------------------------------------------------------------------------
+# ---- conditionals ------------------------------------------------------------------------------
 
 
 def cond(
@@ -181,7 +181,7 @@ def cond(
     Args:
         pred: a scalar; a real number is true unless it is zero.
         operands: trees of tensors, passed to both functions.
-        executor: runs it on arrays; natively by default. In a trace the outer program's does.
+        executor: the executor that runs it on arrays, the native one by default; in a trace, the outer program's.
 
     Both must return the same structure, shapes and dtypes; a Python number takes the other's dtype.
 
@@ -213,7 +213,7 @@ def switch(
     """branches[index](*operands), the index clamped to the range of branches: one of them runs.
 
     Args:
-        executor: as of `cond`.
+        executor: as for `cond`.
 
     Raises:
         InvalidConfigError: no branches.
@@ -287,14 +287,14 @@ def _chosen(
 
 
 def _common(dtypes: Sequence[DType], leaves: Sequence[Any]) -> DType:
-    """The dtype of Python numbers among results: that of the other results."""
+    """Return the dtype of one result of all branches; Python numbers take that of the others."""
     strong = [dtype for dtype, leaf in zip(dtypes, leaves, strict=True) if not is_weak(leaf)]
     weak = [leaf for leaf in leaves if is_weak(leaf)]
     return result_type(*weak, *strong[:1]) if weak else dtypes[0]
 
 
 def _predicate(name: str, pred: ArrayLike) -> Any:
-    """A bool of rank 0; a real number is true unless it is zero."""
+    """Convert a predicate to a bool of rank 0; a real number is true unless it is zero."""
     pred = as_operand(pred)
     spec = spec_of(pred)
     if spec.rank:
@@ -308,7 +308,7 @@ def _predicate(name: str, pred: ArrayLike) -> Any:
 
 
 class _Carry:
-    """The carry of a loop: its leaves as arrays or tensors, with types that stay the same.
+    """The carry of a loop: its leaves as arrays or tensors, of constant types.
 
     A Python number in the initial carry takes the dtype in which the body returns it.
     """
@@ -335,7 +335,7 @@ class _Carry:
         *others: Sequence[Any],
         part: Callable[[Any], Any] = lambda result: result,
     ) -> _Body:
-        """One iteration, `fn(carry, *others)`; `part` selects the carry from its result.
+        """Trace one iteration, `fn(carry, *others)`; `part` selects the carry from its result.
 
         Python numbers are passed as weak tensors. Where one returns in another dtype, the iteration is traced again
         with that dtype; also where one returns as a tensor, after it was combined with tensors as a weak number.
@@ -377,7 +377,7 @@ class _Carry:
                 self.weak = {j: uses for j, uses in self.weak.items() if j != i}
 
     def outputs(self, body: _Body, result: ArrayLike) -> list[int]:
-        """The values of the carry for the next iteration.
+        """Emit the carry of the next iteration.
 
         Raises:
             ArityError, ShapeError, DTypeError: a carry of another structure or of other types than the one before.
@@ -428,10 +428,10 @@ def scan(
         xs: a tree of tensors with one leading extent, of which f gets one slice per iteration; None for none.
         length: the number of iterations; needed if xs has no leaves.
         unroll: accepted as a hint, and ignored: results are the same.
-        parallel: take 2 log2(n) steps on many turns at once where no loop is compiled, and through XLA. Each
+        parallel: run 2 log2(n) steps over many iterations at once where no loop is compiled, and through XLA. Each
             tensor of the carry must be a linear recurrence, `a * carry + b` element by element, where a and b
             depend on x, on what f closes over, and on tensors of the carry that are recurrences without it.
-        executor: as of `cond`.
+        executor: as for `cond`.
 
     Differentiable in both modes. Reverse mode stacks the residuals of each iteration; with `checkpoint(f)` it stores
     the carry alone, and with `checkpoint(f, levels=k)` that of few iterations at once.
@@ -463,7 +463,7 @@ def scan(
             )
     extent = _length(slices, length)
     if not (isinstance(unroll, bool | int) and unroll >= 0):
-        raise InvalidConfigError(f"scan: unroll is a number of turns, got {unroll!r}")
+        raise InvalidConfigError(f"scan: unroll is a number of iterations, got {unroll!r}")
     carry = _Carry("scan", init)
     rows = [TensorSpec.of(x.shape[1:], x.dtype) for x in [spec_of(x) for x in slices]]
     body = carry.traced(f, unflatten(xs_tree, rows), part=_first_of_pair)
@@ -484,7 +484,7 @@ def scan(
 def _in_levels(
     op: Scan, operands: Sequence[Any], levels: int, executor: Executor | None
 ) -> Sequence[Any]:
-    """The outputs of a scan, with turns in groups of groups, each a checkpoint of its derivative.
+    """Return the outputs of a scan whose iterations are in nested groups, each a checkpoint of its derivative.
 
     Raises:
         NonStaticShapeError: levels, and a length that is no number.
@@ -493,7 +493,7 @@ def _in_levels(
         return _applied(op, operands, executor)
     if not isinstance(op.length, int):
         raise NonStaticShapeError(
-            f"checkpoint: levels={levels} needs a number of turns, got the length {op.length}"
+            f"checkpoint: levels={levels} needs a number of iterations, got the length {op.length}"
         )
     n, first = op.num_consts, op.first_xs
     consts, carry, xs = operands[:n], operands[n:first], operands[first:]
@@ -503,13 +503,13 @@ def _in_levels(
     def group(size: int, levels: int) -> Callable[..., Any]:
         part = Scan(op.body, size, op.num_consts, op.num_carry, op.reverse)
 
-        def turns(carry: Any, xs: Any) -> Any:
+        def iterations(carry: Any, xs: Any) -> Any:
             results = _in_levels(part, [*consts, *carry, *xs], levels, None)
             return list(results[: len(carry)]), list(results[len(carry) :])
 
-        return checkpoint(turns)
+        return checkpoint(iterations)
 
-    # The turns that fill no group come last.
+    # The iterations that fill no group come last.
     split = op.length - rest
     whole, left = (
         (slice(rest, None), slice(rest)) if op.reverse else (slice(split), slice(split, None))
@@ -524,15 +524,15 @@ def _in_levels(
     return [*carry, *ys]
 
 
-def _groups(turns: int, levels: int) -> int:
-    """The number of groups: a root of the number of turns, about, that leaves few turns over."""
-    root = max(round(turns ** (1 / (levels + 1))), 1)
+def _groups(length: int, levels: int) -> int:
+    """Return the number of groups: about a root of the number of iterations, with a small remainder."""
+    root = max(round(length ** (1 / (levels + 1))), 1)
     near = range(max(3 * root // 4, 1), 4 * root // 3 + 1)
-    return min(near, key=lambda count: (turns % count, abs(count - root)))
+    return min(near, key=lambda count: (length % count, abs(count - root)))
 
 
 def _parallel(op: Scan, carry: _Carry, operands: Sequence[Any]) -> tuple[Alternatives, list[Any]]:
-    """A scan of linear recurrences beside its parallel form, and the operands of both."""
+    """Return a scan of linear recurrences with its parallel form, and the operands of both."""
 
     def sequential(*operands: Any) -> Any:
         return list(apply(op, *operands, like=operands[0]))
@@ -556,7 +556,7 @@ def _first_of_pair(result: Tensor) -> Any:
 
 
 def _length(slices: Sequence[Any], length: int | SymDim | None) -> Any:
-    """The leading extent of all xs, or `length`."""
+    """Return the leading extent of all xs, or `length`."""
     extents = [spec_of(x).shape[0] for x in slices]
     if length is not None and not isinstance(length, SymDim):
         if isinstance(length, bool) or not hasattr(length, "__index__") or is_traced(length):
@@ -565,7 +565,9 @@ def _length(slices: Sequence[Any], length: int | SymDim | None) -> Any:
         if length < 0:
             raise InvalidConfigError(f"scan: length is at least 0, got {length}")
     if not extents and length is None:
-        raise InvalidConfigError("scan: there are no xs to tell how many turns; give length")
+        raise InvalidConfigError(
+            "scan: there are no xs to tell the number of iterations; give length"
+        )
     first = extents[0] if length is None else length
     if any(isinstance(e, int) and isinstance(first, int) and e != first for e in extents):
         length_note = "" if length is None else f", and length is {length}"
@@ -585,7 +587,7 @@ def while_loop(
 
     Args:
         max_steps: a bound on the number of iterations, so that reverse mode can store the residuals of each.
-        executor: as of `cond`.
+        executor: as for `cond`.
 
     It is differentiable forward and in reverse, to any order. Without `max_steps` reverse mode stores a bounded
     number of vals and computes the others again, so that its memory does not grow with the trip count.
@@ -654,7 +656,7 @@ def _require_room_for_nan(carry: Sequence[TensorSpec]) -> None:
 
 
 def _bounded(op: While, steps: int) -> Scan:
-    """A scan of `steps` iterations, of which those after the loop's last keep the carry."""
+    """Return a scan of `steps` iterations; those after the loop's last return the carry unchanged."""
     n, specs = op.num_consts, op.body.input_specs
     idle = Graph()
     passed = [idle.add_input(spec) for spec in specs]
@@ -667,7 +669,7 @@ def _bounded(op: While, steps: int) -> Scan:
 
 
 def _or_nan(x: Tensor, ended: Tensor) -> Any:
-    """A float or complex tensor where the loop has ended, NaN elsewhere, in its derivatives too."""
+    """Return a float or complex tensor if the loop has ended, else NaN, in its derivatives too."""
     dtype = spec_of(x).dtype
     if not dtype.is_inexact:
         return x
@@ -678,7 +680,7 @@ def _or_nan(x: Tensor, ended: Tensor) -> Any:
 
 
 def _condition(condition: Any) -> Any:
-    """The result of cond_fun: a bool of rank 0, and not a number, as in JAX."""
+    """Check the result of cond_fun: a bool of rank 0, and not a number, as in JAX."""
     condition = as_operand(condition)
     spec = spec_of(condition)
     if spec.rank:
@@ -707,8 +709,8 @@ def fori_loop(
 
     Args:
         unroll: accepted as a hint, and ignored.
-        max_steps: as of `while_loop`, for bounds that are tensors.
-        executor: as of `cond`.
+        max_steps: as for `while_loop`, for bounds that are tensors.
+        executor: as for `cond`.
 
     Raises:
         DTypeError, ShapeError: bounds that are not integer scalars.
@@ -728,7 +730,7 @@ def fori_loop(
         if max_steps is not None:
             raise InvalidConfigError(
                 f"fori_loop: max_steps={max_steps!r:.60} is for bounds that are tensors; from {lower} to "
-                f"{upper} the number of turns is known: leave it out"
+                f"{upper} the number of iterations is fixed: leave it out"
             )
         first, last = (b if isinstance(b, SymDim) else int(b) for b in (lower, upper))
         count: Any = last - first
@@ -760,7 +762,7 @@ def fori_loop(
 
 
 def _counter(lower: ArrayLike, upper: ArrayLike) -> DType:
-    """The dtype of the loop counter.
+    """Return the dtype of the loop counter.
 
     Raises:
         DTypeError, ShapeError: bounds that are not integer scalars, or that have no dtype in common.
@@ -803,7 +805,7 @@ def map(
     """f of each slice along the leading axis, one after the other, results stacked.
 
     Where `vmap(f)` computes all slices at once, this needs the memory of one; with `batch_size`, of that
-    many, which `vmap` computes at once, by the rules of `context`. `executor` is as of `cond`.
+    many, which `vmap` computes at once, by the rules of `context`. `executor` is as for `cond`.
 
     Raises:
         as `scan`; InvalidConfigError: a batch size below 1.
@@ -846,8 +848,8 @@ def associative_scan(
 ) -> Any:
     """ys[t] = fn(.. fn(fn(xs[0], xs[1]), xs[2]) .., xs[t]) for associative fn.
 
-    Natively it is one sequential pass, n - 1 times fn, where loops are compiled to machine code and it pays;
-    elsewhere, and through XLA, it is 2 log2(n) steps, about 2 n times fn in all, at most n / 2 of them at once.
+    Natively it is one sequential pass, n - 1 calls of fn, where the loop is compiled to machine code.
+    Elsewhere, and through XLA, it is 2 log2(n) steps: about 2 n calls of fn, at most n / 2 of them at once.
 
     Args:
         fn: takes two trees like `elems`, of equal extents, and combines them element by element along
@@ -919,11 +921,11 @@ def _one_by_one(
     axes: Sequence[int],
     reverse: bool,
 ) -> list[Any]:
-    """Each element is combined with the prefix before it, by a scan."""
+    """Combine each element with the prefix before it, by a scan."""
     rows = [moveaxis(x, axis, 0) for x, axis in zip(xs, axes, strict=True)]
     start, rest = (slice(-1, None), slice(0, -1)) if reverse else (slice(0, 1), slice(1, None))
 
-    def turn(prefix: list[Any], row: list[Any]) -> tuple[list[Any], list[Any]]:
+    def body(prefix: list[Any], row: list[Any]) -> tuple[list[Any], list[Any]]:
         pair = [
             [expand_dims(x, i) for x, i in zip(each, axes, strict=True)] for each in (prefix, row)
         ]
@@ -931,6 +933,6 @@ def _one_by_one(
         return after, after
 
     first = [x[start] for x in rows]
-    _, ys = scan(turn, [x[0] for x in first], [x[rest] for x in rows], reverse=reverse)
+    _, ys = scan(body, [x[0] for x in first], [x[rest] for x in rows], reverse=reverse)
     ordered = [[y, x] if reverse else [x, y] for x, y in zip(first, ys, strict=True)]
     return [moveaxis(concatenate(pair), 0, i) for pair, i in zip(ordered, axes, strict=True)]

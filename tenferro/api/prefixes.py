@@ -39,7 +39,7 @@ def parallel_scan(op: Scan, operands: Sequence[Any], paths: Sequence[str]) -> li
     """
     if not isinstance(op.length, int):
         raise NonStaticShapeError(
-            f"scan: parallel=True needs a number of turns, got the length {op.length}"
+            f"scan: parallel=True needs a number of iterations, got the length {op.length}"
         )
     if any([isinstance(step.op, Mark | Opaque) for step in op.body.instructions]):
         raise UnsupportedError(

@@ -8,7 +8,6 @@ handlers pass unchanged.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import NamedTuple
 
 from tenferro.errors import CompileWarning, UnsupportedError
 from tenferro.interruption import is_interruption
+from tenferro.process_warnings import warn_once
 
 __all__ = [
     "FAILED_ATTEMPTS_VARIABLE",
@@ -100,7 +100,11 @@ class CompileLog:
             self._count_failure(what, reason)
             if os.environ.get(FAILED_ATTEMPTS_VARIABLE) == "raise":
                 raise
-            _warn_once(what, reason)
+            warn_once(
+                f"tenferro could not compile a {what}, and interprets it, which is slower: {reason}. "
+                "executor.compile_stats() counts such failures; this warning is given once in a process.",
+                CompileWarning,
+            )
             raise NotCompiledError(f"failed: {reason}") from error
 
     def count(self, kind: str) -> None:
@@ -136,21 +140,3 @@ def user_code() -> Generator[None]:
 def _reason(error: Exception) -> str:
     first_line, *_ = (str(error) or "no message").splitlines()
     return f"{type(error).__name__}: {first_line}"[:MAX_REASON]
-
-
-class _Warned:
-    """Whether this process has warned of a failed attempt."""
-
-    is_done = False
-
-
-def _warn_once(what: str, reason: str) -> None:
-    if _Warned.is_done:
-        return
-    _Warned.is_done = True
-    warnings.warn(
-        f"tenferro could not compile a {what}, and interprets it, which is slower: {reason}. "
-        "executor.compile_stats() counts such failures; this warning is given once in a process.",
-        CompileWarning,
-        stacklevel=2,
-    )

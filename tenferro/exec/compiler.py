@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tenferro.exec.attempts import CompileLog, NotCompiledError
-from tenferro.exec.runtime.turn import WORTH, Turn, TurnedRows
+from tenferro.exec.runtime.transposition import MIN_COMPILED_BYTES, TransposedRows, Transposition
 from tenferro.ops.control import Scan, While
 from tenferro.types import TensorSpec
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from tenferro.exec.llvm.host import Kernels
     from tenferro.exec.llvm.link import Linker
     from tenferro.exec.llvm.strip_loop import StripLoop
-    from tenferro.exec.llvm.strips import Prepare
-    from tenferro.exec.llvm.turned_copy import TurnedCopies
+    from tenferro.exec.llvm.strip_mining import Prepare
+    from tenferro.exec.llvm.transposing_copy import TransposingCopies
 
-__all__ = ["LateTurner", "LoopCompiler"]
+__all__ = ["LazyTransposer", "LoopCompiler"]
 
 
 class LoopCompiler:
@@ -56,11 +56,11 @@ class LoopCompiler:
         return Linker(cache=self._cache, log=self.log)
 
     @cached_property
-    def turner(self) -> TurnedCopies:
-        """The functions of copies into another order of axes."""
-        from tenferro.exec.llvm.turned_copy import TurnedCopies  # because few copies are worth it
+    def transposer(self) -> TransposingCopies:
+        """Compiled transposing copies."""
+        from tenferro.exec.llvm.transposing_copy import TransposingCopies  # imported when needed
 
-        return TurnedCopies(self.linker, 1 if self.always else WORTH)
+        return TransposingCopies(self.linker, 1 if self.always else MIN_COMPILED_BYTES)
 
     def loop(
         self,
@@ -95,28 +95,24 @@ class LoopCompiler:
 
     def cache_clear(self) -> None:
         """Forget every function that no schedule holds."""
-        for name in ("linker", "turner"):
+        for name in ("linker", "transposer"):
             if name in self.__dict__:  # or nothing was compiled
                 getattr(self, name).cache_clear()
 
 
-class LateTurner:
-    """The turned copies of a compiler, which are written when as much has been copied as is worth compiling one.
-
-    Attributes:
-        worth: bytes that a turn has moved by then.
-    """
+class LazyTransposer:
+    """The transposer of a compiler, which is imported with the first copy that is worth compiling."""
 
     def __init__(self, compiler: LoopCompiler) -> None:
         self._compiler = compiler
-        self.worth = 1 if compiler.always else WORTH
+        self.min_bytes = 1 if compiler.always else MIN_COMPILED_BYTES
 
-    def function(self, turn: Turn) -> tuple[Callable[..., Any], int] | None:
-        """The function of a turn, and the number of its tasks; see `TurnedCopies.function`."""
-        return self._compiler.turner.function(turn)
+    def function(self, transposition: Transposition) -> tuple[Callable[..., Any], int] | None:
+        """Return what `TransposingCopies.function` returns."""
+        return self._compiler.transposer.function(transposition)
 
-    def by_rows(
-        self, rows: TurnedRows, code: Callable[..., Any], operands: int, results: int
+    def row_function(
+        self, rows: TransposedRows, code: Callable[..., Any], operands: int, results: int
     ) -> Callable[..., Any] | None:
-        """The function that computes rows and turns them; see `TurnedCopies.by_rows`."""
-        return self._compiler.turner.by_rows(rows, code, operands, results)
+        """Return what `TransposingCopies.row_function` returns."""
+        return self._compiler.transposer.row_function(rows, code, operands, results)

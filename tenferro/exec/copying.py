@@ -1,8 +1,7 @@
-"""Copies into another order of axes, in strips or tiles that a cache holds.
+"""Transposing copies, in strips or tiles that a cache holds.
 
-NumPy walks a copy in the order of the result. Where the source lies in another order, each element read
-is then a cache line fetched, and for large arrays fetched again for the next element. Walked in strips of
-the result, or in tiles that are short runs of both orders, each line is fetched once.
+NumPy traverses a copy in the order of the result. If the source has another layout, each element that is read loads a
+cache line, which large arrays evict before its next element is read. In strips or tiles each line is loaded once.
 """
 
 from __future__ import annotations
@@ -15,77 +14,77 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from tenferro.exec.runtime.resources import CALLER, Resources
-from tenferro.exec.runtime.threads import ALONE, Workers
-from tenferro.exec.runtime.turn import LINE, turn_of
+from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
+from tenferro.exec.runtime.threads import SERIAL, Workers
+from tenferro.exec.runtime.transposition import LINE, transposition_of
 
 __all__ = ["Copy", "Dense", "fastest_axis"]
 
-SMALLEST = 1 << 22
-"""Bytes below which the caches hold both arrays, and any order is as good."""
-SHARED = 1 << 22
-"""Bytes whose copy is worth sharing among threads."""
-STREAMED = 1 << 21
-"""Bytes of results that compiled copies write around the caches, which hold no more of them than what is read next;
-and share among threads, because a thread takes longer to wake than smaller ones take.
-"""
-NEAR = 1024
-"""Lines of the source that stay in cache, and pages whose addresses do, until their next element is read."""
-STRIP = 128
-"""Elements of the result's fastest axis that are copied at once."""
-COLLIDING = 1 << 11
-"""Steps in bytes that are multiples of it lead to the same few places of the cache."""
-TURNED = 1 << 17
-"""Bytes from which scratch in between pays where the steps collide."""
-TILE = 128
-"""Elements of the runs of both orders that make a tile."""
-LONGEST_ITEM = 64
-"""Bytes of a run in both orders that moves as if it were one element."""
-SHORT = 16
-"""Extent below which an axis is no run by itself."""
-PIECE = 1024
-"""Elements that are worth a call."""
+MIN_BLOCKED_BYTES = 1 << 22
+"""Minimum number of bytes for strips and tiles; caches hold smaller arrays."""
+MIN_PARALLEL_BYTES = 1 << 22
+"""Minimum number of bytes of a copy that threads share."""
+MIN_STREAMED_BYTES = 1 << 21
+"""Minimum number of bytes of a result for which compiled copies bypass the caches and run on several threads.
+
+Smaller results take less time than waking a thread."""
+MAX_CACHED_LINES = 1024
+"""Maximum number of cache lines, and of pages, that stay cached until their next element is read."""
+STRIP_ELEMENTS = 128
+"""Number of elements along the result's fastest axis per strip."""
+ALIASING_STRIDE = 1 << 11
+"""Stride in bytes whose multiples map to the same few cache sets."""
+MIN_TILED_BYTES = 1 << 17
+"""Minimum number of bytes of a copy through a scratch tile, if strides alias."""
+TILE_ELEMENTS = 128
+"""Number of elements along each side of a tile."""
+MAX_ITEM_BYTES = 64
+"""Maximum number of bytes of a run, contiguous in both arrays, that is copied as one element."""
+MIN_RUN_ELEMENTS = 16
+"""Minimum extent of an axis that is a run of its own."""
+MIN_CALL_ELEMENTS = 1024
+"""Minimum number of elements of a strip."""
 Order: TypeAlias = Literal["C", "F"]
 Axes = tuple[int, ...]
 Tile = tuple[dict[int, int], dict[int, int]]
-"""How much of which axes makes the runs of the result, and those of the source, each slowest first."""
-LAYOUTS = 8
-"""Kept by one `Dense`: results of one program have few."""
+"""Extent per axis of the rows and of the columns of a tile, each slowest first."""
+MAX_PLANS = 8
+"""Maximum number of copies that a `Dense` caches; results of a program have few layouts."""
 Layout = tuple[tuple[int, ...], tuple[int, ...], int]
-"""Shape, strides and bytes of an element."""
+"""Shape, strides, and bytes of an element."""
 Walk = Callable[[Any, Any, Workers], None]
-"""Writes the second array into the first."""
+"""Function that writes its second argument into the first, on some threads."""
 
 
 class Dense:
-    """New arrays with the elements of others, in "C" or "F" order.
+    """Conversion of arrays to "C" or "F" order in new memory.
 
-    How a large one is copied is planned once for each layout.
+    The copy of a large array is planned once per layout.
     """
 
-    def __init__(self, order: Order, resources: Resources = CALLER) -> None:
+    def __init__(self, order: Order, resources: Resources = SERIAL_RESOURCES) -> None:
         self.order: Order = order
         self.resources = resources
         self._copies: dict[Layout, Copy] = {}
 
     def __call__(self, x: Any) -> Any:
-        """The array, in memory of its own."""
-        if x.nbytes < TURNED:
+        """Return a copy of the array in this order."""
+        if x.nbytes < MIN_TILED_BYTES:
             return np.array(x, order=self.order, copy=True)
-        memory = self.resources.memory
-        out = np.ndarray(x.shape, x.dtype, memory.lend(x.nbytes), order=self.order)
+        memory = self.resources.memory.allocate(x.nbytes)
+        out = np.ndarray(x.shape, x.dtype, memory, order=self.order)
         self._copy_of(x)(out, x, self.resources)
         return out
 
-    def is_worth(self, x: Any) -> bool:
-        """Whether copies of such arrays are walked in another order than NumPy's, which would wait for memory."""
-        return x.nbytes >= TURNED and self._copy_of(x).walk is not _by_numpy
+    def has_planned_order(self, x: Any) -> bool:
+        """Return whether copies of such arrays have an order other than NumPy's, which would be bound by memory."""
+        return x.nbytes >= MIN_TILED_BYTES and self._copy_of(x).walk is not _copy_in_order
 
     def _copy_of(self, x: Any) -> Copy:
         layout = x.shape, x.strides, x.itemsize
         copy = self._copies.get(layout)
         if copy is None:
-            if len(self._copies) >= LAYOUTS:
+            if len(self._copies) >= MAX_PLANS:
                 self._copies.clear()
             out = np.empty(x.shape, x.dtype, order=self.order)
             copy = self._copies[layout] = Copy(out, x)
@@ -93,96 +92,100 @@ class Dense:
 
 
 class Copy:
-    """How arrays of given shapes, strides and dtype are copied."""
+    """Copy between arrays of given shapes, strides and dtype."""
 
     def __init__(self, out: Any, x: Any, is_streamed: bool | None = None) -> None:
-        """Choose the order in which the arrays are walked, from their strides.
+        """Choose the order of traversal from the strides.
 
         Args:
-            is_streamed: whether `out` is written around the caches where it can be; None leaves it to its size.
+            is_streamed: stores to `out` bypass the caches where possible; None decides by its size.
         """
-        self.perm, self.shape = _merged(x, out)
+        self.perm, self.shape = _merge_axes(x, out)
         self.run = 0
         source, target = self._views(x), self._views(out)
-        run = self.shape[-1] * x.itemsize if len(self.shape) > 1 else LONGEST_ITEM + 1
-        if run <= LONGEST_ITEM and source.strides[-1] == target.strides[-1] == x.itemsize:
+        run = self.shape[-1] * x.itemsize if len(self.shape) > 1 else MAX_ITEM_BYTES + 1
+        if run <= MAX_ITEM_BYTES and source.strides[-1] == target.strides[-1] == x.itemsize:
             self.run = run
             source, target = self._views(x), self._views(out)
-        self.walk = _planned(target, source)
-        streams = x.nbytes >= STREAMED if is_streamed is None else is_streamed
-        self.turn = turn_of(target, source, streams) if x.nbytes >= TURNED else None
+        self.walk = _plan_walk(target, source)
+        streams = x.nbytes >= MIN_STREAMED_BYTES if is_streamed is None else is_streamed
+        self.turn = (
+            transposition_of(target, source, streams) if x.nbytes >= MIN_TILED_BYTES else None
+        )
         self._moved = 0
 
-    def __call__(self, out: Any, x: Any, resources: Resources = CALLER) -> None:
+    def __call__(self, out: Any, x: Any, resources: Resources = SERIAL_RESOURCES) -> None:
         """Write x into `out`."""
         target, source = self._views(out), self._views(x)
         self._moved += x.nbytes
-        turner, is_whole = resources.turner, out.ctypes.data % LINE == 0
+        transposer, is_aligned = resources.transposer, out.ctypes.data % LINE == 0
         compiled = None
-        if turner is not None and self.turn is not None and is_whole:
-            compiled = turner.function(self.turn) if self._moved >= turner.worth else None
+        if transposer is not None and self.turn is not None and is_aligned:
+            compiled = (
+                transposer.function(self.turn) if self._moved >= transposer.min_bytes else None
+            )
         if compiled:
             function, tasks = compiled
             pointers = source.ctypes.data, target.ctypes.data
-            workers = resources.workers if x.nbytes >= STREAMED else ALONE
-            workers.share(partial(function, *pointers), tasks)
+            workers = resources.workers if x.nbytes >= MIN_STREAMED_BYTES else SERIAL
+            workers.parallel_for(partial(function, *pointers), tasks)
         else:
             self.walk(target, source, resources.workers)
 
     def _views(self, x: Any) -> Any:
-        """In the order of the result, slowest axis first, with axes as one that step as one in both.
+        """Return the array with axes in the order of the result, slowest first, and merged where both arrays allow.
 
-        A short run of neighbours that both have in common is one element.
+        A short run that is contiguous in both is viewed as one element.
         """
         x = x.transpose(self.perm).reshape(self.shape, copy=False)
         return x.view(f"V{self.run}")[..., 0] if self.run else x
 
 
-def _planned(target: Any, source: Any) -> Walk:
+def _plan_walk(target: Any, source: Any) -> Walk:
     if not source.ndim or not source.size:
-        return _by_numpy
+        return _copy_in_order
     fast, slow = fastest_axis(target), fastest_axis(source)
     nbytes = source.size * source.itemsize
-    tile = tile_of(target, source) if nbytes >= TURNED else None
-    if tile and collides(source, tile):
-        return _by_tiles(target, source, tile)
+    tile = choose_tile(target, source) if nbytes >= MIN_TILED_BYTES else None
+    if tile and has_set_conflicts(source, tile):
+        return _plan_tiles(target, source, tile)
     between = prod(source.shape[slow + 1 :])
-    if nbytes < SMALLEST or (between <= NEAR and source.shape[fast] >= SHORT):
-        return _by_numpy
-    if (
-        min(source.shape[fast], source.shape[slow]) >= SHORT
-        and source.shape[slow] * min(source.shape[fast], STRIP) >= PIECE
-    ):
-        return _by_strips(source, fast, slow)
-    return _by_tiles(target, source, tile) if tile else _by_numpy
+    height, width = source.shape[slow], source.shape[fast]
+    stays_cached = between <= MAX_CACHED_LINES and width >= MIN_RUN_ELEMENTS
+    if nbytes < MIN_BLOCKED_BYTES or stays_cached:
+        return _copy_in_order
+    is_large_strip = height * min(width, STRIP_ELEMENTS) >= MIN_CALL_ELEMENTS
+    if min(height, width) >= MIN_RUN_ELEMENTS and is_large_strip:
+        return _plan_strips(source, fast, slow)
+    return _plan_tiles(target, source, tile) if tile else _copy_in_order
 
 
-def collides(source: Any, tile: Tile) -> bool:
-    """Whether the lines read for a run of the result evict each other from the cache."""
+def has_set_conflicts(source: Any, tile: Tile) -> bool:
+    """Return whether the lines that are read for a run of the result evict each other from the cache."""
     rows, _ = tile
-    far = [n for axis, n in rows.items() if source.strides[axis] % COLLIDING == 0]
-    return prod(far) >= SHORT
+    far = [n for axis, n in rows.items() if source.strides[axis] % ALIASING_STRIDE == 0]
+    return prod(far) >= MIN_RUN_ELEMENTS
 
 
-def _by_numpy(target: Any, source: Any, workers: Workers) -> None:
-    """In the order of the result, its slowest axis shared among threads."""
-    if source.nbytes < SHARED:
+def _copy_in_order(target: Any, source: Any, workers: Workers) -> None:
+    """Copy in the order of the result, and split its slowest axis among threads."""
+    if source.nbytes < MIN_PARALLEL_BYTES:
         np.copyto(target, source)
         return
 
     def work(first: int, last: int) -> None:
         np.copyto(target[first:last], source[first:last])
 
-    workers.share(work, source.shape[0])
+    workers.parallel_for(work, source.shape[0])
 
 
 def fastest_axis(x: Any) -> int:
-    """The axis along which neighbours are nearest."""
+    """Return the axis with the smallest stride."""
     return min(range(x.ndim), key=lambda axis: abs(x.strides[axis]) or inf, default=0)
 
 
-def _merged(x: Any, out: Any) -> tuple[list[int], list[int]]:
-    """An order of axes, slowest of `out` first, and their extents, where axes that step as one in both are one."""
+def _merge_axes(x: Any, out: Any) -> tuple[list[int], list[int]]:
+    """Return the axes, slowest of `out` first, and the extents after merging those that merge in both arrays."""
     order = sorted(range(x.ndim), key=lambda axis: -abs(out.strides[axis]))
     shape: list[int] = []
     last = (0, 0)
@@ -198,98 +201,92 @@ def _merged(x: Any, out: Any) -> tuple[list[int], list[int]]:
     return order, shape
 
 
-def _by_strips(source: Any, fast: int, slow: int) -> Walk:
-    """Swap two long axes, a strip of the result's fastest at a time; the others one by one."""
-    order = _with_last(source.ndim, slow, fast)
-    *others, _, length = (source.shape[axis] for axis in order)
-    places = [
-        (*outer, slice(None), slice(start, start + STRIP))
-        for outer in product(*map(range, others))
-        for start in range(0, length, STRIP)
-    ]
-    return partial(_in_places, order, places)
+def _plan_strips(source: Any, fast: int, slow: int) -> Walk:
+    """Return a copy that swaps two long axes in strips of the result's fastest, for each index of all others."""
+    others = [axis for axis in range(source.ndim) if axis not in (slow, fast)]
+    order = (*others, slow, fast)
+    shape = [source.shape[axis] for axis in order]
+    steps = [*[1] * len(others), shape[-2], STRIP_ELEMENTS]
+    return partial(_copy_blocks, order, list(_blocks(shape, steps)))
 
 
-def _in_places(
-    order: Axes, places: Sequence[Any], target: Any, source: Any, workers: Workers
+def _copy_blocks(
+    order: Axes, blocks: Sequence[Any], target: Any, source: Any, workers: Workers
 ) -> None:
     source, target = source.transpose(order), target.transpose(order)
 
     def work(first: int, last: int) -> None:
-        for index in places[first:last]:
+        for index in blocks[first:last]:
             target[index] = source[index]
 
-    (workers if source.nbytes >= SHARED else ALONE).share(work, len(places))
+    (workers if source.nbytes >= MIN_PARALLEL_BYTES else SERIAL).parallel_for(work, len(blocks))
 
 
-def _by_tiles(target: Any, source: Any, tile: Tile) -> Walk:
-    """Copy tile by tile through padded scratch: its rows are runs of the source, its columns runs of the result."""
+def _plan_tiles(target: Any, source: Any, tile: Tile) -> Walk:
+    """Return a copy through padded scratch tiles: rows are runs of the source, columns runs of the result."""
     rows, columns = tile
     outer = [axis for axis in range(source.ndim) if axis not in {*rows, *columns}]
     order = (*outer, *rows, *columns)
-    cut = dict.fromkeys(outer, 1) | rows | columns
-    # Small tiles are taken several at once.
-    several = TILE * TILE // prod(cut.values())
+    extents = dict.fromkeys(outer, 1) | rows | columns
+    # Several small tiles are copied at once.
+    count = TILE_ELEMENTS * TILE_ELEMENTS // prod(extents.values())
     for axis in reversed(outer):
-        cut[axis] = max(1, min(source.shape[axis], several))
-        several //= source.shape[axis]
-    places = list(_blocks([source.shape[axis] for axis in order], [cut[axis] for axis in order]))
+        extents[axis] = max(1, min(source.shape[axis], count))
+        count //= source.shape[axis]
+    blocks = list(
+        _blocks([source.shape[axis] for axis in order], [extents[axis] for axis in order])
+    )
     split = len(outer) + len(rows)
-    room = prod(cut[axis] for axis in order[:split]), prod(columns.values())
+    height, width = prod(extents[axis] for axis in order[:split]), prod(columns.values())
 
     def walk(target: Any, source: Any, workers: Workers) -> None:
         source, target = source.transpose(order), target.transpose(order)
 
         def work(first: int, last: int) -> None:
-            scratch = np.empty((room[0], room[1] + LINE // source.itemsize), source.dtype)
-            for index in places[first:last]:
+            scratch = np.empty((height, width + LINE // source.itemsize), source.dtype)
+            for index in blocks[first:last]:
                 part = source[index]
                 block = scratch[: prod(part.shape[:split]), : prod(part.shape[split:])]
                 block = block.reshape(part.shape)
                 block[...] = part
                 target[index] = block
 
-        (workers if source.nbytes >= SHARED else ALONE).share(work, len(places))
+        (workers if source.nbytes >= MIN_PARALLEL_BYTES else SERIAL).parallel_for(work, len(blocks))
 
     return walk
 
 
-def tile_of(target: Any, source: Any) -> Tile | None:
-    """The fastest axes of the result and, apart from them, those of the source, as far as they make a tile.
+def choose_tile(target: Any, source: Any) -> Tile | None:
+    """Return a tile of the fastest axes of the result and the fastest others of the source.
 
-    None where they have so much in common that one of them is short.
+    None if the two share axes, so that one side of the tile would be short.
     """
-    left = (
+    candidates = (
         list(range(target.ndim)),
         sorted(range(source.ndim), key=lambda axis: -abs(source.strides[axis])),
     )
     tile: Tile = ({}, {})
     sizes = [1, 1]
-    while open_ := [side for side in (0, 1) if left[side] and sizes[side] < TILE]:
+    while open_ := [side for side in (0, 1) if candidates[side] and sizes[side] < TILE_ELEMENTS]:
         side = min(open_, key=lambda side: sizes[side])
-        axis = left[side].pop()
+        axis = candidates[side].pop()
         if axis in tile[1 - side]:
-            left[side].clear()
+            candidates[side].clear()
             continue
-        pieces = -(-source.shape[axis] * sizes[side] // TILE)
-        if pieces > 1:
-            left[side].clear()
-        tile[side][axis] = -(-source.shape[axis] // pieces)
+        parts = -(-source.shape[axis] * sizes[side] // TILE_ELEMENTS)
+        if parts > 1:
+            candidates[side].clear()
+        tile[side][axis] = -(-source.shape[axis] // parts)
         sizes[side] *= tile[side][axis]
-    if min(sizes) < TILE // 4:
+    if min(sizes) < TILE_ELEMENTS // 4:
         return None
     rows, columns = ({axis: side[axis] for axis in reversed(side)} for side in tile)
     return rows, columns
 
 
-def _with_last(rank: int, *last: int) -> Axes:
-    """These axes behind all others."""
-    return (*[axis for axis in range(rank) if axis not in last], *last)
-
-
-def _blocks(shape: Sequence[int], cut: Sequence[int]) -> Iterator[tuple[slice, ...]]:
-    lines = [
+def _blocks(shape: Sequence[int], steps: Sequence[int]) -> Iterator[tuple[slice, ...]]:
+    slices = [
         [slice(start, min(start + step, n)) for start in range(0, n, step)]
-        for n, step in zip(shape, cut, strict=True)
+        for n, step in zip(shape, steps, strict=True)
     ]
-    return product(*lines)
+    return product(*slices)

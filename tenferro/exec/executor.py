@@ -16,10 +16,10 @@ from tenferro.compile_cache import CompileCacheStats, cache_in
 from tenferro.dims import GuardLog
 from tenferro.door import is_traced
 from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
+from tenferro.exec.aliasing import copy_aliases
 from tenferro.exec.attempts import CompileLog, CompileStats
 from tenferro.exec.backend import NUMPY, Backend
-from tenferro.exec.claims import own
-from tenferro.exec.compiler import LateTurner, LoopCompiler
+from tenferro.exec.compiler import LazyTransposer, LoopCompiler
 from tenferro.exec.copying import Dense
 from tenferro.exec.expansion_runtime import ExpansionRuntime
 from tenferro.exec.extensions import ExtensionRegistry, ExtensionRuntime
@@ -34,7 +34,7 @@ from tenferro.exec.printer import source_of
 from tenferro.exec.replay import replay
 from tenferro.exec.runner import Runner
 from tenferro.exec.runtime.memory import Pool
-from tenferro.exec.runtime.numpy_state import quietly
+from tenferro.exec.runtime.numpy_state import call_in_numpy_state
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import Workers
 from tenferro.exec.schedule import Axes, ExecProgram
@@ -165,9 +165,9 @@ class GraphExecutor:
             self.extensions.register(runtime)
         self.workers = Workers(threads)
         self.memory = Pool(memory_bytes)
-        turner = LateTurner(self.compiler) if self.compiler else None
+        transposer = LazyTransposer(self.compiler) if self.compiler else None
         as_array = np.asarray if backend is NUMPY else lambda y: y
-        resources = Resources(self.workers, self.memory, as_array, turner, log)
+        resources = Resources(self.workers, self.memory, as_array, transposer, log)
         # For runtimes of extensions, which find the executor as the owner of their caches.
         self.row_major = Dense("C", resources)
         self.binder = Binder(
@@ -245,7 +245,7 @@ class GraphExecutor:
         return self._run_checked(program, compiled, checked)
 
     def _run_checked(self, program: GraphProgram, compiled: Compiled, leaves: Sequence[Any]) -> Any:
-        results = quietly(compiled.run, (leaves,), compiled.schedule.may_call_back)
+        results = call_in_numpy_state(compiled.run, (leaves,), compiled.schedule.may_call_back)
         return results[0] if program.gives_a_leaf else program.pack(results)
 
     @public
@@ -307,7 +307,7 @@ class GraphExecutor:
         """The results of another backend, as arrays of the caller's."""
         outputs = interpret(schedule, list(map(self.binder.backend.upload, leaves)))
         dense = None if self.order == "K" else Dense(self.order)
-        return own(list(map(self.binder.backend.download, outputs)), leaves, dense)
+        return copy_aliases(list(map(self.binder.backend.download, outputs)), leaves, dense)
 
     def kernel(self, op: StdTensorOp) -> Callable[..., Any]:
         """The function that runs one op on arrays: an extension's by the runtimes here, a loop's by these passes.
@@ -331,7 +331,7 @@ class GraphExecutor:
         try:
             calls_back = isinstance(op, Extension | ControlOp)
             kernel = self.binder.kernel(op, specs, types)
-            result = quietly(kernel, (op, *map(backend.upload, arrays)), calls_back)
+            result = call_in_numpy_state(kernel, (op, *map(backend.upload, arrays)), calls_back)
             results = results_of(op, result, len(types))
         except TenferroError:
             raise
@@ -371,9 +371,9 @@ class GraphExecutor:
                 raise InvalidConfigError(
                     f'source: of "llvm", or Python without a name, got {specs[0]!r}'
                 )
-            from tenferro.exec.llvm.listing import llvm_of  # because few programs are listed
+            from tenferro.exec.llvm.listing import llvm_text  # because few programs are listed
 
-            return llvm_of(self.compile(program, *specs[1:]))
+            return llvm_text(self.compile(program, *specs[1:]))
         return source_of(self.compile(program, *specs))
 
     @public

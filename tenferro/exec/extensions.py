@@ -23,7 +23,7 @@ from tenferro.errors import (
     TenferroError,
     UnsupportedError,
 )
-from tenferro.exec.ownership import borrowed, take_ownership
+from tenferro.exec.ownership import read_only, take_ownership
 from tenferro.interruption import is_interruption
 from tenferro.ops.extension import Extension
 from tenferro.program import ExtensionCaches, ExtensionRuntime, Family, family_of
@@ -200,7 +200,7 @@ def lent(runtime: ExtensionRuntime, op: Any, arrays: Sequence[Any]) -> list[Any]
         InvalidConfigError: aliases of inputs or outputs that there are not.
     """
     is_columns = runtime.order == "F"
-    inputs = [borrowed(np.asfortranarray(x) if is_columns and x.ndim else x) for x in arrays]
+    inputs = [read_only(np.asfortranarray(x) if is_columns and x.ndim else x) for x in arrays]
     for index in aliased_inputs(op):
         inputs[index] = np.array(arrays[index], order="F" if is_columns else "K")
     return inputs

@@ -24,7 +24,7 @@ def finite_or_raise(
             and choices give is made by steps of their bodies, which are observed themselves.
     """
     results = call(operands)
-    if step.parts or isinstance(step.op, Constant):
+    if step.bodies or isinstance(step.op, Constant):
         return results
     for y in results:
         words = strange(y, operands)

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from tenferro.errors import BackendFailureError, TenferroError
-from tenferro.exec.schedule import Arena, ExecInstruction, ExecProgram, Lent, Over
+from tenferro.exec.planned import Control
+from tenferro.exec.schedule import Arena, ExecInstruction, ExecProgram, InPlace, Pooled
 from tenferro.interruption import is_interruption
 from tenferro.ops import StdTensorOp
 from tenferro.types import TensorSpec
@@ -35,11 +36,11 @@ def interpret(
         BackendFailureError: a kernel failed, with op and user line.
     """
     memory, size = program.resources.memory, program.memory.size
-    slots, arena = program.start(leaves), memory.take(size) if size else None
+    slots, arena = program.start(leaves), memory.acquire(size) if size else None
     try:
         for step in program.instructions:
             operands = [slots[slot] for slot in step.input_slots]
-            call = partial(_call, program, _observed(step, around), slots, arena)
+            call = partial(_call, program, step, _function(step, around), slots, arena)
             try:
                 results = (
                     call(operands) if around is None else around(program, step, operands, call)
@@ -57,30 +58,31 @@ def interpret(
         return [slots[slot] for slot in program.output_slots]
     finally:
         if arena is not None:
-            memory.give(arena)
+            memory.release(arena)
 
 
 def _call(
     program: ExecProgram,
     step: ExecInstruction,
+    function: Callable[..., Any],
     slots: Sequence[Any],
     arena: Any,
     operands: Sequence[Any],
 ) -> Sequence[Any]:
     """The results of one step, put where the schedule says."""
     options: dict[str, Any] = {}
-    if step.under is not None:
-        options["out"] = slots[step.under]
+    if step.out is not None:
+        options["out"] = slots[step.out]
     elif step.places:
         memory = program.resources.memory
         options["into"] = [
             arena[target.offset : target.offset + target.size] if isinstance(target, Arena)
-            else memory.lend(target.size) if isinstance(target, Lent)
-            else slots[target.slot] if isinstance(target, Over)
+            else memory.allocate(target.size) if isinstance(target, Pooled)
+            else slots[target.slot] if isinstance(target, InPlace)
             else None
             for target in step.places
         ]  # fmt: skip
-    results = results_of(step.op, step.function(*operands, **options), len(step.output_slots))
+    results = results_of(step.op, function(*operands, **options), len(step.output_slots))
     numbers, as_array = program.numbers, program.resources.as_array
     return [
         y if slot in numbers else as_array(y)
@@ -104,13 +106,13 @@ def results_of(op: Any, result: Any, count: int) -> Sequence[Any]:
     return results
 
 
-def _observed(step: ExecInstruction, around: Observer | None) -> ExecInstruction:
-    """The step; under an observer, a loop or choice with its bodies under it too."""
-    if around is None or not step.parts:
-        return step
-    kernel: Any = step.kernel
-    runs = [partial(interpret, part, around=around) for part in step.parts]
-    return step._replace(function=partial(kernel.over(runs), step.op))
+def _function(step: ExecInstruction, around: Observer | None) -> Callable[..., Any]:
+    """Return the function of a step; under an observer, a loop or conditional has its bodies under it too."""
+    control = step.inner_op
+    if around is None or not isinstance(control, Control):
+        return step.function
+    runs = [partial(interpret, body, around=around) for body in control.schedules]
+    return control.bind_programs(step.kernels, runs)
 
 
 def located(step: ExecInstruction, error: Exception) -> Exception:

@@ -1,7 +1,7 @@
-"""Ownership of arrays at the boundary to code from outside, which borrows its inputs and gives its outputs away.
+"""Ownership of arrays that cross the boundary to an extension.
 
-An extension borrows its inputs, which are read-only to it, and gives its outputs away: no input, no other
-output and no workspace shares their memory. What somebody else still refers to is copied.
+Inputs are borrowed: they are read-only to the extension. Outputs are owned by the caller: they share no memory with
+inputs, other outputs or workspaces. An output with other references is copied.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.exec.runtime.memory import is_lent
+from tenferro.exec.runtime.memory import is_pooled
 
-__all__ = ["borrowed", "take_ownership"]
+__all__ = ["read_only", "take_ownership"]
 
 _PROBE = [object()]
-SOLE = getrefcount(_PROBE[0])
-"""What `getrefcount` gives for an entry of a list that nothing else refers to."""
+SOLE_REFCOUNT = getrefcount(_PROBE[0])
+"""Result of `getrefcount` for an entry of a list without other references."""
 
 
-def borrowed(x: Any) -> Any:
-    """A read-only view of an array.
+def read_only(x: Any) -> Any:
+    """Return a read-only view of an array.
 
-    >>> borrowed(np.ones(2)).flags.writeable
+    >>> read_only(np.ones(2)).flags.writeable
     False
     """
     view = x.view()
@@ -49,14 +49,17 @@ def take_ownership(arrays: list[Any]) -> None:
 
 
 def _is_sole(arrays: list[Any], index: int) -> bool:
-    """Whether nothing but the list's entry refers to the array and its memory.
+    """Return whether the list's entry is the only reference to the array and its memory.
 
     Entries are read again each time, because a local variable would be one more reference.
     """
-    if getrefcount(arrays[index]) != SOLE or not arrays[index].flags.writeable:
+    if getrefcount(arrays[index]) != SOLE_REFCOUNT or not arrays[index].flags.writeable:
         return False
     if arrays[index].base is None:
         return arrays[index].flags.owndata
-    if getrefcount(arrays[index].base) != SOLE or type(arrays[index].base) is not np.ndarray:
+    if (
+        getrefcount(arrays[index].base) != SOLE_REFCOUNT
+        or type(arrays[index].base) is not np.ndarray
+    ):
         return False
-    return arrays[index].base.flags.owndata or is_lent(arrays[index].base)
+    return arrays[index].base.flags.owndata or is_pooled(arrays[index].base)

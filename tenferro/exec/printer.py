@@ -14,7 +14,7 @@ from types import CodeType, FunctionType, TracebackType
 from typing import Any
 
 from tenferro.exec.periods import cuts
-from tenferro.exec.schedule import ExecInstruction, ExecProgram, Tiles
+from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.exec.statements import Locals, Names, Writer
 from tenferro.tracebacks import line_number
 
@@ -79,7 +79,7 @@ class Printed:
     def _run(self, *leaves: Any) -> list[Any]:
         """The results, by all functions, with a piece of memory of their own."""
         memory, size = self.program.resources.memory, self.program.memory.size
-        first = (memory.take(size),) if size else ()
+        first = (memory.acquire(size),) if size else ()
         values = dict(zip(self.program.input_slots, leaves, strict=True))
         try:
             for text, function in zip(self.texts, self.functions, strict=True):
@@ -89,7 +89,7 @@ class Printed:
                 values.update(zip(text.gives, results, strict=True))
         finally:
             for arena in first:
-                memory.give(arena)
+                memory.release(arena)
         values.update(self.program.constants)
         return [values[slot] for slot in self.program.output_slots]
 
@@ -110,11 +110,10 @@ def source_of(program: ExecProgram, name: str = "run") -> str:
     """The schedule as Python, with those inside of groups and loops."""
     sources = [f"def {name}_{text.start}{text.source}" for text in _texts(program)]
     for number, step in enumerate(program.instructions):
-        if isinstance(step.op, Tiles):
-            sources.append(source_of(step.op.bodies[step.op.lead], f"tiles_{number}"))
+        kind = step.op.name.partition("(")[0].partition(" ")[0].lower()
         sources += [
-            source_of(part, f"{step.op.name.lower()}_{number}_{number_of_part}")
-            for number_of_part, part in enumerate(step.parts)
+            source_of(body, f"{kind}_{number}_{number_of_body}")
+            for number_of_body, body in enumerate(step.bodies)
         ]
     return "\n\n".join(sources)
 

@@ -102,7 +102,7 @@ def _rows(
             depth=depth,
             turns=spent[-1].turns,
         )
-        for part in step.parts:
+        for part in step.bodies:
             yield from _rows(part, clocks, depth + 1)
 
 

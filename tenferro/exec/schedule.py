@@ -9,50 +9,52 @@ Source: docs/specification/schedule.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, overload
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from tenferro.dims import ShapeExtent, extent_of
+from tenferro.exec.planned import (
+    Axes,
+    Compiled,
+    Control,
+    Copies,
+    Fused,
+    InOrder,
+    OnTile,
+    PlannedOp,
+    function_of,
+)
 from tenferro.exec.runtime.resources import Resources
 from tenferro.graph import SourceLine
-from tenferro.ops import StdTensorOp
-from tenferro.ops.control import ControlOp
-from tenferro.ops.extension import Extension
-from tenferro.program import GraphProgram, Routine
+from tenferro.program import GraphProgram
 from tenferro.program.memory_plan import MemoryPlan
 from tenferro.table import first_of
 from tenferro.types import DType, TensorSpec
 
 __all__ = [
     "Arena",
-    "Axes",
-    "Block",
-    "Copies",
-    "Deferred",
     "ExecInstruction",
     "ExecProgram",
-    "Lent",
-    "Over",
+    "InPlace",
+    "KernelTable",
     "Place",
-    "Tiles",
-    "Write",
+    "Pooled",
 ]
 
 
-class Over(NamedTuple):
-    """The memory of an operand that dies; the kernel takes the operand as `out`, a group as an entry of `into`."""
+class InPlace(NamedTuple):
+    """The memory of an operand at its last use: the kernel takes it as `out`, or as an entry of `into`."""
 
     slot: int
 
     def __str__(self) -> str:
-        return f"over %{self.slot}"
+        return f"%{self.slot}"
 
 
 class Arena(NamedTuple):
-    """Bytes of the piece that a run borrows for values in the middle; an entry of the kernel's `into`."""
+    """Bytes of the piece of memory that a run borrows for intermediate values; an entry of the kernel's `into`."""
 
     offset: int
     size: int
@@ -61,210 +63,152 @@ class Arena(NamedTuple):
         return f"arena[{self.offset}:{self.offset + self.size}]"
 
 
-class Lent(NamedTuple):
-    """Memory that comes back when nobody holds the result any more; an entry of the kernel's `into`."""
+class Pooled(NamedTuple):
+    """Memory that returns to the pool when the result is no longer referenced; an entry of the kernel's `into`."""
 
     size: int
 
     def __str__(self) -> str:
-        return f"lent[{self.size}]"
+        return f"pool[{self.size}]"
 
 
-Place: TypeAlias = Over | Arena | Lent
-Axes: TypeAlias = tuple[int, ...]
-"""Axes of an array, the one with the largest step first."""
+Place: TypeAlias = InPlace | Arena | Pooled
+
+
+class KernelTable(Protocol):
+    """The kernels of an executor."""
+
+    @property
+    def resources(self) -> Resources:
+        """Threads and memory of the executor."""
+        ...
+
+    def cell(
+        self, op: Any, operands: Sequence[TensorSpec], results: Sequence[TensorSpec], /
+    ) -> Callable[..., Any]:
+        """Return the cell of an op: a function of the op and arrays."""
+        ...
+
+    def function(self, op: Any, operands: tuple[TensorSpec, ...], /) -> Callable[..., Any]:
+        """Return the kernel of an op as a function of arrays of these types."""
+        ...
+
+    def bound(self, op: Any, operands: tuple[TensorSpec, ...], /) -> Callable[..., Any]:
+        """Return the kernel of an op as a compiled loop calls it."""
+        ...
+
+    def row(self, op: Any, operands: tuple[TensorSpec, ...], /) -> Any:
+        """Return how an extension's runtime has it compiled, if it does."""
+        ...
+
+    def runner(self, body: ExecProgram, /) -> Callable[[Sequence[Any]], list[Any]]:
+        """Return a body as a function from a sequence of arrays to a list of them."""
+        ...
+
+    def fused(self, op: Fused, /) -> Callable[..., Any]:
+        """Return a fused group as a function of arrays, by NumPy's functions tile by tile."""
+        ...
+
+    def copies(self, op: Copies, /) -> Callable[..., Any]:
+        """Return copies of results as a function of arrays."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
-class Tiles:
-    """A fused group of instructions that runs tile by tile, as rows of arrays with equal leading axes.
+class ExecInstruction:
+    """An op on slots, with what planning decided about it. The kernel follows from the op and the operands' types.
 
     Attributes:
-        shape: of the largest values in the group.
-        lead: how many leading axes all values share.
-        bodies: what happens to one tile, by how many leading axes its arrays have: `lead`, or 1 where they are
-            merged. A body takes the number of rows, scratch, operands, results and shares of the totals.
-        scratch: types of whole values that are kept tile by tile only.
-        results: types of the results that are written tile by tile.
-        totals: types of the reductions over rows, which are combined of the shares of all tiles.
-        folds: combine the shares of each total.
-        members: the steps that it is made of, on whole arrays.
-    """
-
-    shape: tuple[int, ...]
-    lead: int
-    bodies: Mapping[int, ExecProgram]
-    scratch: tuple[TensorSpec, ...]
-    results: tuple[TensorSpec, ...]
-    totals: tuple[TensorSpec, ...]
-    folds: tuple[Callable[[Any], Any], ...]
-    members: tuple[ExecInstruction, ...]
-
-    @property
-    def name(self) -> str:
-        """The ops, in order."""
-        names = [step.op.name for step in self.bodies[self.lead].instructions if step.origin]
-        return f"Tiles({', '.join(names)})"
-
-    @cached_property
-    def widest(self) -> int:
-        """Bytes of an element of the widest values."""
-        types = self.bodies[self.lead].types
-        return max([spec.dtype.itemsize for spec in types], default=1)
-
-    def __str__(self) -> str:
-        return f"Tiles of {list(self.shape)} by {self.lead} axes"
-
-
-@dataclass(frozen=True, eq=False)
-class Block:
-    """Consecutive steps on small values that are compiled as one.
-
-    Attributes:
-        body: the steps.
-        program: the same steps as a program, which is compiled.
-        axes: for operands and results that are not row-major, by the program's slots, the order of their axes in memory.
-    """
-
-    body: ExecProgram
-    program: GraphProgram
-    axes: Mapping[int, Axes]
-
-    @property
-    def name(self) -> str:
-        """The number of its steps."""
-        return str(self)
-
-    def __str__(self) -> str:
-        return f"Block of {len(self.body.instructions)} steps"
-
-
-@dataclass(frozen=True)
-class Copies:
-    """Results as the caller wants them: dense in an order, each in memory of its own.
-
-    Attributes:
-        order: "F", "C", or "K" for whatever order they have.
-        count: the number of results, which are the first operands; the others are arrays that they may share memory with.
-    """
-
-    name: ClassVar[str] = "Copies"
-    order: Literal["F", "C", "K"]
-    count: int
-
-    def __str__(self) -> str:
-        return f"Copies order={self.order}"
-
-
-@dataclass(frozen=True)
-class Write:
-    """A copy of the second operand into the first: a tile's value to where it leaves."""
-
-    name: ClassVar[str] = "Write"
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class Deferred(Sequence["ExecProgram"]):
-    """Schedules that are planned when somebody reads them: those inside of a compiled loop, which nothing runs.
-
-    Args:
-        plan: gives them.
-    """
-
-    def __init__(self, plan: Callable[[], tuple[ExecProgram, ...]]) -> None:
-        self._plan = plan
-
-    @cached_property
-    def _parts(self) -> tuple[ExecProgram, ...]:
-        return self._plan()
-
-    def __len__(self) -> int:
-        return len(self._parts)
-
-    @overload
-    def __getitem__(self, index: int) -> ExecProgram: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[ExecProgram, ...]: ...
-    def __getitem__(self, index: int | slice) -> ExecProgram | tuple[ExecProgram, ...]:
-        return self._parts[index]
-
-
-class ExecInstruction(NamedTuple):
-    """One call of a kernel, and everything that was decided about it.
-
-    Attributes:
-        op: of the program; a group in tiles, or the copies at the end.
-        kernel: the op's cell, a function of the op and arrays.
-        function: the kernel bound to the types, for every way of running it: a function of the arrays.
+        op: a standard op, an extension, or an op of planning.
+        kernels: the table that the kernel is looked up in.
         places: where each result goes; None, or no entry, is memory of the kernel's own.
-        frees: slots that die afterwards.
+        frees: slots that are not used afterwards.
         origin: numbers of the program's instructions that it comes from; the first names it in errors.
-        parts: the schedules inside of a loop or a choice; those of a compiled loop are planned when they are read.
-        note: the remark that is printed beside a step whose function has none of its own.
-        routine: what an extension is, if its runtime says so.
     """
 
-    op: StdTensorOp | Tiles | Block | Copies | Write
-    kernel: Callable[..., Any]
-    function: Callable[..., Any]
+    op: Any
     input_slots: tuple[int, ...]
     output_slots: tuple[int, ...]
+    input_types: tuple[TensorSpec, ...]
     output_types: tuple[TensorSpec, ...]
+    kernels: KernelTable = field(repr=False)
     source: SourceLine | None = None
     places: tuple[Place | None, ...] = ()
     frees: tuple[int, ...] = ()
     origin: tuple[int, ...] = ()
-    parts: Sequence[ExecProgram] = ()
-    note: str = ""
-    routine: Routine | None = None
+
+    def replaced(self, **changes: Any) -> ExecInstruction:
+        """Return the instruction with other attributes."""
+        new = replace(self, **changes)
+        if new.op is self.op and new.input_types is self.input_types:
+            looked_up = {"kernel", "function"} & self.__dict__.keys()
+            new.__dict__.update({name: self.__dict__[name] for name in looked_up})
+        return new
+
+    @cached_property
+    def kernel(self) -> Callable[..., Any]:
+        """The cell of the op: a function of the op and arrays."""
+        return self.kernels.cell(self.op, self.input_types, self.output_types)
+
+    @cached_property
+    def function(self) -> Callable[..., Any]:
+        """The kernel as a function of arrays of the operands' types."""
+        return function_of(self.op, self.kernels, self.input_types)
+
+    @property
+    def inner_op(self) -> Any:
+        """The op without what says how it is run: compiled, or with results in an order."""
+        op = self.op
+        while isinstance(op, Compiled | InOrder):
+            op = op.op
+        return op
+
+    @property
+    def source_op(self) -> Any:
+        """The program's own op; for a fused group or block, which is none, that."""
+        op = self.inner_op
+        return op.op if isinstance(op, Control | OnTile) else op
+
+    @property
+    def bodies(self) -> Sequence[ExecProgram]:
+        """The schedules inside of the op."""
+        return self.op.bodies if isinstance(self.op, PlannedOp) else ()
 
     @property
     def remark(self) -> str:
         """Whether the step is compiled, or why it is not."""
-        return getattr(self.function, "remark", "") or self.note
+        return self.op.remark if isinstance(self.op, PlannedOp) else ""
 
     @property
     def last_use(self) -> tuple[bool, ...]:
-        """For each input whether it dies."""
+        """For each operand whether it is its last use."""
         return tuple([slot in self.frees for slot in self.input_slots])
 
     @property
     def dtype(self) -> DType:
-        """The dtype of the first output."""
+        """The dtype of the first result."""
         return self.output_types[0].dtype
 
     @property
-    def output_shapes(self) -> tuple[tuple[Any, ...], ...]:
-        """One shape per output."""
-        return tuple([spec.shape for spec in self.output_types])
-
-    @property
-    def output_extents(self) -> tuple[tuple[ShapeExtent, ...], ...]:
-        """One vector of extents per output: exact, bounded or unknown."""
-        return tuple([tuple(map(extent_of, spec.shape)) for spec in self.output_types])
-
-    @property
-    def is_compiled(self) -> bool:
-        """Whether the step is machine code by itself."""
-        return hasattr(self.function, "fallback")
-
-    @property
     def is_ufunc(self) -> bool:
-        """Whether it is a ufunc of elements, which takes numbers and a buffer; np.matmul is one of matrices."""
+        """Whether the kernel is a ufunc of elements, which takes numbers and a buffer; np.matmul is one of matrices."""
         return isinstance(self.function, np.ufunc) and self.function.signature is None
 
     @property
     def is_elementwise(self) -> bool:
-        """Whether each element of the result is made of the operands' elements in its place."""
-        return getattr(self.kernel, "elementwise", False)
+        """Whether each element of the result is made of the operands' elements at its index."""
+        return not isinstance(self.op, PlannedOp) and getattr(self.kernel, "elementwise", False)
 
     @property
-    def under(self) -> int | None:
-        """The operand that dies whose memory the kernel takes as `out`; a group takes such as entries of `into`."""
-        target = self.places[0] if self.places and not isinstance(self.op, Tiles) else None
-        return target.slot if isinstance(target, Over) else None
+    def accepts_buffers(self) -> bool:
+        """Whether the kernel writes results into bytes that it is given."""
+        return getattr(self.function, "accepts_buffers", False)
+
+    @property
+    def out(self) -> int | None:
+        """The operand whose memory the kernel takes as `out`; other kernels take such as entries of `into`."""
+        target = self.places[0] if self.places and not self.accepts_buffers else None
+        return target.slot if isinstance(target, InPlace) else None
 
     def __str__(self) -> str:
         results = ", ".join([
@@ -284,35 +228,40 @@ class ExecInstruction(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ExecProgram:
-    """A program specialised to concrete input shapes, after the native passes. Every slot is written once.
+    """A program specialised to concrete input shapes and layouts, after the native passes. Every slot is written once.
 
     Attributes:
         instructions: the steps, in order.
         types: of every slot.
+        kernels: the table that kernels are looked up in.
         constants: values that are known, by slot.
         numbers: slots of rank 0 whose values are NumPy's scalars, because nothing but ufuncs reads them.
-        memory: where values in the middle lie.
-        resources: threads and memory of the executor.
-        kernels: the executor's table of kernels.
+        memory: offsets of large intermediate values.
         axes: for inputs that are not row-major the order of their axes in memory, the slowest first.
         order: the order of results that the caller asks for.
+        program: the program that it was bound from, if it was.
     """
 
     instructions: tuple[ExecInstruction, ...]
     input_slots: tuple[int, ...]
     output_slots: tuple[int, ...]
     types: tuple[TensorSpec, ...]
-    resources: Resources
+    kernels: KernelTable
     constants: Mapping[int, Any] = field(default_factory=dict)
     numbers: frozenset[int] = frozenset()
     memory: MemoryPlan = field(default_factory=partial(MemoryPlan, (), 0, 0))
-    kernels: Any = None
     axes: Mapping[int, Axes] = field(default_factory=dict)
     order: Literal["F", "C", "K"] = "K"
+    program: GraphProgram | None = None
+
+    @property
+    def resources(self) -> Resources:
+        """Threads and memory of the executor."""
+        return self.kernels.resources
 
     @property
     def n_slots(self) -> int:
-        """How many slots there are."""
+        """The number of slots."""
         return len(self.types)
 
     @property
@@ -329,16 +278,13 @@ class ExecProgram:
     def may_call_back(self) -> bool:
         """Whether a kernel may come back to tenferro, as an extension's may that is no routine of a library."""
         return any([
-            (isinstance(step.op, Extension) and not (step.routine and step.routine.is_exact))
-            or (
-                isinstance(step.op, ControlOp)
-                and any([part.program.extensions for part in step.op.parts])
-            )
+            any([body.may_call_back for body in step.bodies])
+            or (not isinstance(step.op, PlannedOp) and getattr(step.kernel, "may_call_back", False))
             for step in self.instructions
         ])  # fmt: skip
 
     def start(self, leaves: Sequence[Any]) -> list[Any]:
-        """The values of all slots before the first step."""
+        """Return the values of all slots before the first step."""
         slots: list[Any] = [None] * len(self.types)
         for slot, leaf in zip(self.input_slots, leaves, strict=True):
             slots[slot] = leaf[()] if slot in self.numbers else leaf
@@ -355,7 +301,7 @@ class ExecProgram:
         return "\n".join([*self.lines(), *[f"# failed to compile: {each}" for each in failures]])
 
     def lines(self) -> Iterator[str]:
-        """The schedule, with those inside of loops and groups indented."""
+        """Give the schedule line by line, with bodies indented."""
         for slot, value in self.constants.items():
             shown = f" {value}" if np.size(value) == 1 else ""
             yield f"%{slot}: {self.types[slot]} = constant{shown}"
@@ -363,12 +309,7 @@ class ExecProgram:
             yield f"arena: {self.memory.size} bytes"
         for step in self.instructions:
             yield str(step)
-            bodies = (
-                [step.op.bodies[step.op.lead]] if isinstance(step.op, Tiles)
-                else [step.op.body] if isinstance(step.op, Block)
-                else step.parts
-            )  # fmt: skip
-            for body in bodies:
+            for body in step.bodies:
                 yield f"  ({', '.join([f'%{slot}' for slot in body.input_slots])}) ->"
                 yield from [f"    {line}" for line in body.lines()]
         if self.output_slots:

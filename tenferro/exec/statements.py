@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
-from tenferro.exec.schedule import Arena, ExecInstruction, ExecProgram, Lent, Over
+from tenferro.exec.schedule import Arena, ExecInstruction, ExecProgram, InPlace, Pooled
 
 __all__ = ["Locals", "Names", "Writer"]
 
@@ -94,8 +94,8 @@ class Writer:
     def _call(self, step: ExecInstruction) -> str:
         arguments = list(map(self.name_of, step.input_slots))
         numbers = self.program.numbers
-        if step.under is not None:
-            arguments.append(f"out={self.name_of(step.under)}")
+        if step.out is not None:
+            arguments.append(f"out={self.name_of(step.out)}")
         elif step.places:
             arguments.append(f"into=[{', '.join(map(self._bytes, step.places))}]")
         call = f"{self.names.function(step)}({', '.join(arguments)})"
@@ -111,9 +111,9 @@ class Writer:
     def _bytes(self, target: Any) -> str:
         if isinstance(target, Arena):
             return f"arena[{target.offset}:{target.offset + target.size}]"
-        if isinstance(target, Lent):
-            self.names.values["lend"] = self.program.resources.memory.lend
+        if isinstance(target, Pooled):
+            self.names.values["lend"] = self.program.resources.memory.allocate
             return f"lend({target.size})"
-        if isinstance(target, Over):
+        if isinstance(target, InPlace):
             return self.name_of(target.slot)
         return "None"

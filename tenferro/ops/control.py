@@ -1,7 +1,7 @@
-"""Ops over sub-programs: a branch, a loop until a condition fails, and a scan over slices.
+"""Ops over sub-programs: conditionals, while loops, and scans over slices.
 
-A sub-program is a `tenferro.program.Subprogram`: tensors in, tensors out, and nothing from outside. Captured
-variables of a function are operands like any other.
+A sub-program is a `tenferro.program.Subprogram`: tensors in, tensors out, without captured values. Variables that a
+function captures are operands like any other.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["CARDS", "Alternatives", "Cond", "ControlOp", "Scan", "While"]
 class ControlOp(StdTensorOp):
     """An op that runs sub-programs.
 
-    `parts` are the sub-programs; `with_parts` is the same op with others.
+    `parts` are the sub-programs; `with_parts` replaces them.
     """
 
     accepts: ClassVar[frozenset[DType]] = ANY
@@ -38,21 +38,22 @@ class ControlOp(StdTensorOp):
 
     @property
     def has_effects(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # because the sub-programs decide
-        """Whether an op of its sub-programs has effects."""
+        """True if an op of its sub-programs has effects."""
         return any(part.has_effects for part in self.parts)
 
     @property
     def is_marked(self) -> bool:
-        """Whether its sub-programs hold marks of derivatives, at any depth."""
+        """True if its sub-programs have marks of derivatives, at any depth."""
         return any(part.is_marked for part in self.parts)
 
     def with_parts(self, *parts: Any) -> ControlOp:
-        """The same op over other sub-programs."""
+        """Return the op with other sub-programs."""
         raise NotImplementedError
 
     def pruned(self, needed: Sequence[bool]) -> tuple[ControlOp, tuple[int, ...], tuple[int, ...]]:
-        """The op with only the needed outputs, and the indices of the operands and outputs that it keeps; the op
-        itself where it keeps all.
+        """Return the op with only the needed outputs, and the indices of the remaining operands and outputs.
+
+        It is the op itself if all remain.
         """
         raise NotImplementedError
 
@@ -65,7 +66,7 @@ class ControlOp(StdTensorOp):
         return f"{self.name}({', '.join(shown)})"
 
     def specialize(self, bindings: Any) -> StdTensorOp:
-        """The op with numbers for symbols, in the sub-programs too."""
+        """Return the op with numbers for symbols, in the sub-programs too."""
         return self.with_parts(*[part.specialize(bindings) for part in self.parts])
 
     @property
@@ -81,7 +82,7 @@ class ControlOp(StdTensorOp):
 
 @card
 class Cond(ControlOp):
-    """y = branches[index](operands): one branch runs.
+    """Conditional: y = branches[index](operands), where one branch runs.
 
     A bool index selects branch 1 of two when true. An integer out of range selects the last branch.
 
@@ -108,12 +109,12 @@ class Cond(ControlOp):
         return self.branches
 
     def with_parts(self, *parts: Any) -> Cond:
-        """The same choice between other branches."""
+        """Return a conditional between other branches."""
         return Cond(parts)
 
     @property
     def input_count(self) -> int:
-        """The index and the operands."""
+        """The number of operands, with the index."""
         return 1 + len(self.branches[0].input_specs)
 
     def output_types(
@@ -128,10 +129,10 @@ class Cond(ControlOp):
                 f"Cond: a bool index chooses between two branches, got {len(self.branches)}"
             )
         names = [f"branch {number}" for number in range(len(self.branches))]
-        return _of_all("Cond", names, self.branches, operands, guards)
+        return _common_types("Cond", names, self.branches, operands, guards)
 
     def pruned(self, needed: Sequence[bool]) -> tuple[Cond, tuple[int, ...], tuple[int, ...]]:
-        """The op without unneeded outputs, and without operands that no branch reads then."""
+        """Return the op without unneeded outputs, and without operands that no branch then reads."""
         branches, operands, outputs = _restricted(self.branches, needed)
         op = self if all(map(is_, branches, self.branches)) else Cond(branches)
         return op, (0, *[1 + i for i in operands]), outputs
@@ -139,14 +140,14 @@ class Cond(ControlOp):
 
 @card
 class Alternatives(ControlOp):
-    """y = sequential(operands) = parallel(operands): two programs that compute the same, one of which runs.
+    """y = sequential(operands) = parallel(operands): two programs for one function, one of which runs.
 
-    Natively it is `sequential` where its loops are compiled, else `parallel`; in StableHLO it is `parallel`.
-    Results may differ by rounding, as those of sums in another order do.
+    Natively it runs `sequential` where its loops are compiled, else `parallel`; it is lowered to `parallel`.
+    Results may differ by rounding, as in sums in another order.
 
     Shapes:  the operands of both -> the outputs of both
     Dtypes:  any
-    AD:      alternatives again, each of which computes what its tangent needs from the operands
+    AD:      alternatives again, each of which recomputes its residuals from the operands
     Lowers:  the operations of `parallel`
     Errors:  ShapeError, DTypeError where the two disagree
     Source:  docs/control.md; Blelloch, "Prefix sums and their applications", 1990
@@ -161,23 +162,23 @@ class Alternatives(ControlOp):
         return self.sequential, self.parallel
 
     def with_parts(self, *parts: Any) -> Alternatives:
-        """The same choice between other programs."""
+        """Return alternatives of other programs."""
         return Alternatives(*parts)
 
     @property
     def input_count(self) -> int:
-        """The operands."""
+        """The number of operands."""
         return len(self.sequential.input_specs)
 
     def output_types(
         self, inputs: tuple[TensorSpec, ...], guards: GuardLog
     ) -> tuple[TensorSpec, ...]:
-        return _of_all("Alternatives", ("sequential", "parallel"), self.parts, inputs, guards)
+        return _common_types("Alternatives", ("sequential", "parallel"), self.parts, inputs, guards)
 
     def pruned(
         self, needed: Sequence[bool]
     ) -> tuple[Alternatives, tuple[int, ...], tuple[int, ...]]:
-        """The op without unneeded outputs, and without operands that neither reads then."""
+        """Return the op without unneeded outputs, and without operands that neither program then reads."""
         parts, operands, outputs = _restricted(self.parts, needed)
         op = self if all(map(is_, parts, self.parts)) else Alternatives(*parts)
         return op, operands, outputs
@@ -189,7 +190,7 @@ class While(ControlOp):
 
     Shapes:  consts, then the first carry -> the last carry, of the same types
     Dtypes:  any; cond gives one bool of rank 0
-    AD:      the tangents are part of the carry; backward, states are computed again from checkpoints
+    AD:      the tangents are part of the carry; in reverse mode, states are recomputed from checkpoints
     Lowers:  stablehlo.while
     Errors:  ShapeError, DTypeError where body does not give the types of its carry
     Source:  docs/specification/primitives.md, StableHLO spec #while
@@ -208,13 +209,13 @@ class While(ControlOp):
         return self.cond, self.body
 
     def with_parts(self, *parts: Any) -> While:
-        """The same loop with another condition and body."""
+        """Return the loop with another condition and body."""
         cond, body = parts
         return While(cond, body, self.num_consts)
 
     @property
     def input_count(self) -> int:
-        """The constants and the carry."""
+        """The number of constants and carries."""
         return len(self.body.input_specs)
 
     def output_types(
@@ -229,7 +230,7 @@ class While(ControlOp):
         return _same("While", "body", "its carry", self.body.output_specs, carry, guards)
 
     def pruned(self, needed: Sequence[bool]) -> tuple[While, tuple[int, ...], tuple[int, ...]]:
-        """The loop without the carry that neither the condition nor a needed output depends on."""
+        """Return the loop without carries that neither the condition nor a needed output depends on."""
         n = self.num_consts
         carry = {i for i, is_needed in enumerate(needed) if is_needed}
         asked = self.cond.reads([0])
@@ -250,7 +251,7 @@ class Scan(ControlOp):
     Shapes:  consts, then the first carry, then xs with leading extent `length`
              -> the last carry, then ys with leading extent `length`
     Dtypes:  any
-    AD:      forward and reverse: residuals of the body at each step are stacked, and read backwards
+    AD:      forward and reverse; residuals of each iteration are stacked, and read backward
     Lowers:  stablehlo.while with a counter, dynamic_slice and dynamic_update_slice
     Errors:  ShapeError, DTypeError where body does not take these, or does not give the types of its carry
     Source:  docs/specification/primitives.md; Haskell's mapAccumL; JAX's lax.scan
@@ -277,19 +278,19 @@ class Scan(ControlOp):
         return (self.body,)
 
     def with_parts(self, *parts: Any) -> Scan:
-        """The same loop over another body."""
+        """Return the loop with another body."""
         (body,) = parts
         return Scan(body, self.length, self.num_consts, self.num_carry, self.reverse)
 
     def specialize(self, bindings: Any) -> StdTensorOp:
-        """The loop with numbers for symbols, in the length and in the body."""
+        """Return the loop with numbers for symbols, in the length and in the body."""
         length = self.length if isinstance(self.length, int) else self.length.evaluate(bindings)
         body = self.body.specialize(bindings)
         return Scan(body, length, self.num_consts, self.num_carry, self.reverse)
 
     @property
     def input_count(self) -> int:
-        """Constants, carry, xs."""
+        """The number of constants, carries and xs."""
         return len(self.body.input_specs)
 
     @property
@@ -322,7 +323,7 @@ class Scan(ControlOp):
         return (*carry, *stacked)
 
     def pruned(self, needed: Sequence[bool]) -> tuple[Scan, tuple[int, ...], tuple[int, ...]]:
-        """The loop without unneeded ys, and without the carry that the rest does not depend on."""
+        """Return the loop without unneeded ys, and without carries that the rest does not depend on."""
         n, m, first = self.num_consts, self.num_carry, self.first_xs
         wanted = {i for i, is_needed in enumerate(needed) if is_needed}
         used, wanted = _closure(self.body, n, wanted, m)
@@ -338,14 +339,14 @@ class Scan(ControlOp):
         return op, tuple(inputs), tuple(outputs)
 
 
-def _of_all(
+def _common_types(
     op: str,
     names: Sequence[str],
     parts: Sequence[Any],
     operands: Sequence[TensorSpec],
     guards: GuardLog,
 ) -> tuple[TensorSpec, ...]:
-    """The types that all of several sub-programs give for the same operands."""
+    """Return the output types of sub-programs of the same operands, which must be equal."""
     types: Sequence[TensorSpec] | None = None
     for name, part in zip(names, parts, strict=True):
         _takes(op, name, part, operands, guards)
@@ -357,7 +358,7 @@ def _of_all(
 def _restricted(
     parts: Sequence[Any], needed: Sequence[bool]
 ) -> tuple[tuple[Any, ...], tuple[int, ...], tuple[int, ...]]:
-    """Sub-programs of the same operands with the needed outputs alone, and the operands and outputs that stay."""
+    """Return sub-programs with only the needed outputs, and the indices of the remaining operands and outputs."""
     outputs = [i for i, is_needed in enumerate(needed) if is_needed]
     operands = sorted(set[int]().union(*[part.reads(outputs) for part in parts]))
     return (
@@ -370,9 +371,7 @@ def _restricted(
 def _closure(
     body: Any, num_consts: int, outputs: set[int], num_carry: int | None = None
 ) -> tuple[set[int], set[int]]:
-    """The inputs that a loop's body reads for these outputs, and the outputs with the carry that these inputs
-    need.
-    """
+    """Return the inputs that a loop's body reads for these outputs, and the outputs with the carries they need."""
     while True:
         used: set[int] = body.reads(sorted(outputs))
         carry = {i - num_consts for i in used if i >= num_consts}

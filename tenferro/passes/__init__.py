@@ -1,7 +1,7 @@
-"""Native passes: each a pure function from program to program, in a file named for its rewrite.
+"""Native passes: pure functions from program to program, each in a file named for its rewrite.
 
-Common subexpressions never exist (the arena is hash-consed); dead code goes whenever a program is
-made from a graph; liveness is the `last_use` of each instruction.
+Common subexpressions never exist, because the arena is hash-consed. Dead code is dropped whenever a program is made
+from a graph. Liveness is the `last_use` of each instruction.
 """
 
 from collections.abc import Callable
@@ -53,5 +53,8 @@ NATIVE_PASSES: tuple[Callable[[GraphProgram], GraphProgram], ...] = (
     fold_transposes,
     shrink_dots,
 )
-"""What the native path applies, in this order; its kernel of DotGeneral merges axes by itself, because it
-sees their strides. `decompose_dots` is for backends that have batched products only."""
+"""The passes of the native path, in order.
+
+The kernel of DotGeneral merges axes itself, because it knows their strides. `decompose_dots` is for backends that have
+only batched products.
+"""

@@ -1,6 +1,6 @@
-"""Choose alternatives: one of two programs that compute the same, in place of their op.
+"""Replace each `Alternatives` by one of its two programs.
 
-Law: the result computes the same, to rounding, and has no `Alternatives` outside of loops and choices.
+Law: the result is the same up to rounding, and has no `Alternatives` outside of loops and conditionals.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["choose_alternatives"]
 def choose_alternatives(
     program: GraphProgram, chosen: Callable[[Alternatives], Any]
 ) -> GraphProgram:
-    """The program with `chosen(op)`, one of the parts, written in place of each `Alternatives`."""
+    """Return the program with each `Alternatives` replaced by `chosen(op)`, one of its parts."""
 
     def rule(
         producers: Producers, op: Alternatives, inputs: Values, source: SourceLine | None

@@ -1,12 +1,12 @@
-"""Algebraic clean-up: the result is the same bit for bit, with fewer instructions.
+"""Algebraic simplification and constant folding: the result is the same bit for bit, with fewer instructions.
 
-Transposes compose and cancel, reshapes of reshapes are one, conversions through a wider dtype are
-direct, and what changes nothing (times one, minus zero, twice negated) is dropped. Adding +0.0 stays,
-because it turns -0.0 into 0.0; so does multiplying complex numbers by one, because of infinities.
-A few integers and bools that are constants, such as the indices of a window, are computed once.
-Arithmetic and comparisons of splats, whose elements are all one constant, are done once, and a choice by
-a constant predicate is its branch: derivatives of x^2.5 ask whether 2.5 is zero. A remainder by a positive
-constant asks whether what is less than zero is not zero, and whether it is less, unlike the constant.
+Transposes are composed and cancelled, reshapes of reshapes merged, and conversions through a wider dtype made direct.
+Identities (times one, minus zero, double negation) are dropped. Adding +0.0 stays, because -0.0 + 0.0 is 0.0; so does
+multiplying complex numbers by one, because of infinities.
+
+Constants of few integers or bools, such as the indices of a window, are folded. Arithmetic and comparisons of splats,
+whose elements are all equal, are folded too. A select by a constant predicate is replaced by its branch: derivatives of
+x^2.5 compare 2.5 to zero. Redundant comparisons, as in a remainder by a positive constant, are dropped.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ from tenferro.types import DType
 __all__ = ["clean_up"]
 
 
-FEW = 64
-"""Elements of constants that are computed here: more than an index has axes."""
-STRETCH = 1 << 12
-"""Elements that are compared at once."""
+MAX_FOLDED_ELEMENTS = 64
+"""Maximum number of elements of a constant that is folded; an index has fewer axes."""
+CHUNK_ELEMENTS = 1 << 12
+"""Number of elements that are compared at once."""
 
 
 def clean_up(program: GraphProgram) -> GraphProgram:
-    """The program with every rule of this file applied once, in order."""
+    """Return the program with every rule of this file applied once, in order."""
     return rewrite(program, RULES)
 
 
 def splat(producers: Producers, value: int) -> Any:
-    """The number that every element of `value` has, by its bits; None where elements differ or are unknown."""
+    """Return the element of a splat; None if the elements differ in a bit, or are not constants."""
     node = producers.maker(value)
     if node is not None and type(node.op) is BroadcastInDim:
         node = producers.maker(node.inputs[0])
@@ -63,33 +63,33 @@ def splat(producers: Producers, value: int) -> Any:
     elements = node.op.array.ravel()
     if not elements.size:
         return None
-    # By bits, and in stretches, because the first ones decide for most arrays.
+    # In chunks, because most arrays differ in the first one.
     bits = elements.view(f"V{elements.itemsize}")
-    for start in range(0, elements.size, STRETCH):
-        stretch = bits[start : start + STRETCH]
-        if stretch.tobytes() != bits[:1].tobytes() * stretch.size:
+    for start in range(0, elements.size, CHUNK_ELEMENTS):
+        chunk = bits[start : start + CHUNK_ELEMENTS]
+        if chunk.tobytes() != bits[:1].tobytes() * chunk.size:
             return None
     return elements[0]
 
 
 def is_splat_of(producers: Producers, value: int, number: Any) -> bool:
-    """True when every element of `value` is known to have exactly the bits of `number`."""
+    """Return whether `value` is a splat with exactly the bits of `number`."""
     element = splat(producers, value)
     return element is not None and element.tobytes() == np.asarray(number, element.dtype).tobytes()
 
 
 def filled(producers: Producers, number: Any, like: int, source: SourceLine | None) -> Values:
-    """A constant in the shape of `like`."""
+    """Emit a splat of `number` in the shape of `like`."""
     (scalar,) = producers.apply(Constant.of(np.asarray(number)), (), source)
     shape = producers.types[like].shape
     return producers.apply(BroadcastInDim(shape, ()), (scalar,), source) if shape else (scalar,)
 
 
-def of_splats(function: Callable[..., Any]) -> Rule:
-    """One number for all elements, where each operand is one.
+def fold_splats(function: Callable[..., Any]) -> Rule:
+    """Return the rule that folds an op whose operands are all splats.
 
-    Not of complex numbers, whose product may be rounded otherwise in an array than alone. What makes an infinity
-    or NaN stays, because `check_finite` names it.
+    Complex numbers are not folded, because a product in an array may be rounded differently. An op that gives an
+    infinity or NaN stays, because `check_finite` names it.
     """
 
     def rule(
@@ -107,10 +107,10 @@ def of_splats(function: Callable[..., Any]) -> Rule:
     return rule
 
 
-def elements_of(producers: Producers, value: int, most: int) -> Any:
-    """The elements of a constant, or of a number that is repeated; None where they are not known, or more."""
+def constant_elements(producers: Producers, value: int, max_size: int) -> Any:
+    """Return the elements of a constant or a splat; None if `value` is neither, or larger."""
     spec = producers.types[value]
-    if not spec.is_static or spec.size > most:
+    if not spec.is_static or spec.size > max_size:
         return None
     node = producers.of(value, Constant)
     if node is not None:
@@ -119,25 +119,26 @@ def elements_of(producers: Producers, value: int, most: int) -> Any:
     return None if number is None else np.full(spec.shape, number)
 
 
-def of_few(function: Callable[..., Any]) -> Rule:
-    """A constant, where each operand is a small one of integers or bools."""
+def fold_small(function: Callable[..., Any]) -> Rule:
+    """Return the rule that folds an op whose operands are all small constants of integers or bools."""
 
     def rule(
         producers: Producers, op: Any, inputs: Values, source: SourceLine | None
     ) -> Values | None:
         if any([producers.types[x].dtype.is_inexact for x in inputs]):
             return None
-        arrays = [elements_of(producers, x, FEW) for x in inputs]
+        arrays = [constant_elements(producers, x, MAX_FOLDED_ELEMENTS) for x in inputs]
         if any([array is None for array in arrays]):
             return None
         result = np.asarray(function(op, *arrays))
-        return producers.apply(Constant.of(result), (), source) if result.size <= FEW else None
+        is_small = result.size <= MAX_FOLDED_ELEMENTS
+        return producers.apply(Constant.of(result), (), source) if is_small else None
 
     return rule
 
 
 def first_of(*rules: Rule) -> Rule:
-    """The result of the first rule that applies."""
+    """Return the rule that applies the first of these that matches."""
 
     def rule(
         producers: Producers, op: Any, inputs: Values, source: SourceLine | None
@@ -154,7 +155,7 @@ def first_of(*rules: Rule) -> Rule:
 def transpose(
     producers: Producers, op: Transpose, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Transpose of a transpose is one; the identity is none."""
+    """Compose a transpose of a transpose; drop the identity."""
     (x,) = inputs
     inner = producers.of(x, Transpose)
     if inner is not None:
@@ -168,7 +169,7 @@ def transpose(
 def reshape(
     producers: Producers, op: Reshape, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Reshape of a reshape is one; to the same shape, none."""
+    """Merge a reshape of a reshape; drop one to the same shape."""
     (x,) = inputs
     if not all(is_static(extent) for extent in op.shape):
         return None
@@ -185,7 +186,7 @@ def reshape(
 def broadcast(
     producers: Producers, op: BroadcastInDim, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Broadcasting to the same shape in the same order is nothing."""
+    """Drop a broadcast to the same shape with the axes in order."""
     (x,) = inputs
     same = producers.types[x].shape == op.shape and op.dims == tuple(range(len(op.shape)))
     return (x,) if same else None
@@ -194,7 +195,7 @@ def broadcast(
 def slice_(
     producers: Producers, op: Slice, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Taking everything is nothing."""
+    """Drop a slice of the whole operand."""
     (x,) = inputs
     whole = (
         all(start == 0 for start in op.starts)
@@ -207,7 +208,7 @@ def slice_(
 def reverse(
     producers: Producers, op: Reverse, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Reversing no axis, or the same ones twice, is nothing."""
+    """Drop a reverse of no axis, or of the same axes twice."""
     (x,) = inputs
     if not op.axes:
         return (x,)
@@ -220,7 +221,7 @@ def reverse(
 def convert(
     producers: Producers, op: Convert, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Through a dtype that holds every value exactly, conversion is direct."""
+    """Convert directly where the intermediate dtype holds every value exactly."""
     (x,) = inputs
     if producers.types[x].dtype is op.to:
         return (x,)
@@ -236,7 +237,7 @@ def convert(
 
 
 def holds(wide: DType, narrow: DType) -> bool:
-    """True when each value of `narrow` is a value of `wide`, and converting it onwards is the same.
+    """Return whether converting from `narrow` through `wide` to any dtype is the direct conversion.
 
     Floats to integers saturate and integers to integers wrap, so the kinds must match.
     """
@@ -250,7 +251,7 @@ def holds(wide: DType, narrow: DType) -> bool:
 def multiply(
     producers: Producers, op: Multiply, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """x times one is x, for real x."""
+    """Drop a multiplication of real x by one."""
     if producers.types[inputs[0]].dtype.is_complex:
         return None
     for x, factor in (inputs, inputs[::-1]):
@@ -260,7 +261,7 @@ def multiply(
 
 
 def add(producers: Producers, op: Add, inputs: Values, source: SourceLine | None) -> Values | None:
-    """x plus zero is x: integer zero, or the float -0.0."""
+    """Drop an addition of zero: of integer zero, or of the float -0.0."""
     dtype = producers.types[inputs[0]].dtype
     zero = -0.0 if dtype.is_float else complex(-0.0, -0.0) if dtype.is_complex else 0
     for x, term in (inputs, inputs[::-1]):
@@ -272,7 +273,7 @@ def add(producers: Producers, op: Add, inputs: Values, source: SourceLine | None
 def subtract(
     producers: Producers, op: Subtract, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """x minus +0 is x."""
+    """Drop a subtraction of +0."""
     x, term = inputs
     return (x,) if is_splat_of(producers, term, 0) else None
 
@@ -280,13 +281,13 @@ def subtract(
 def negate(
     producers: Producers, op: Negate, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Negated twice is x."""
+    """Drop a double negation."""
     inner = producers.of(inputs[0], Negate)
     return None if inner is None else inner.inputs
 
 
-def absorbing(settles: bool) -> Rule:
-    """A splat of bool that settles the result, or leaves it to the other operand."""
+def absorb(absorbing: bool) -> Rule:
+    """Return the rule for a bool splat in `And` or `Or`: the absorbing element is the result, the other is dropped."""
 
     def rule(
         producers: Producers, op: Any, inputs: Values, source: SourceLine | None
@@ -294,16 +295,16 @@ def absorbing(settles: bool) -> Rule:
         for x, pred in (inputs, inputs[::-1]):
             constant = splat(producers, pred)
             if constant is not None and constant.dtype == bool:
-                return (pred,) if constant == settles else (x,)
+                return (pred,) if constant == absorbing else (x,)
         return None
 
     return rule
 
 
-def of_truth_values(
+def compare_bools(
     producers: Producers, op: Compare, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """A truth value that is equal to true, or is not equal to false, is that value."""
+    """Replace `p == true` and `p != false` by p."""
     if op.direction not in ("EQ", "NE") or not producers.types[inputs[0]].dtype.is_bool:
         return None
     for x, other in (inputs, inputs[::-1]):
@@ -313,10 +314,10 @@ def of_truth_values(
     return None
 
 
-def implied(
+def drop_implied(
     producers: Producers, op: And, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """A value less or greater is not equal."""
+    """Drop `x != y` from a conjunction with `x < y` or `x > y`."""
     for pred, other in (inputs, inputs[::-1]):
         order, apart = producers.of(pred, Compare), producers.of(other, Compare)
         if order is None or apart is None or order.inputs != apart.inputs:
@@ -330,7 +331,7 @@ def implied(
 def select(
     producers: Producers, op: Select, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """A choice by a constant predicate is its branch."""
+    """Replace a select by a constant predicate by its branch."""
     pred, on_true, on_false = inputs
     constant = splat(producers, pred)
     return None if constant is None else (on_true if constant else on_false,)
@@ -338,24 +339,24 @@ def select(
 
 RULES: Mapping[type[StdTensorOp], Rule] = {
     Transpose: transpose,
-    Reshape: first_of(of_few(lambda op, x: x.reshape(op.shape, order="F")), reshape),
-    Concatenate: of_few(lambda op, *xs: np.concatenate(xs, op.axis)),
+    Reshape: first_of(fold_small(lambda op, x: x.reshape(op.shape, order="F")), reshape),
+    Concatenate: fold_small(lambda op, *xs: np.concatenate(xs, op.axis)),
     BroadcastInDim: broadcast,
     Slice: slice_,
     Reverse: reverse,
     Convert: convert,
-    Multiply: first_of(multiply, of_splats(lambda op, x, y: np.multiply(x, y))),
-    Add: first_of(add, of_splats(lambda op, x, y: np.add(x, y))),
-    Subtract: first_of(subtract, of_splats(lambda op, x, y: np.subtract(x, y))),
-    Negate: first_of(negate, of_splats(lambda op, x: np.negative(x))),
+    Multiply: first_of(multiply, fold_splats(lambda op, x, y: np.multiply(x, y))),
+    Add: first_of(add, fold_splats(lambda op, x, y: np.add(x, y))),
+    Subtract: first_of(subtract, fold_splats(lambda op, x, y: np.subtract(x, y))),
+    Negate: first_of(negate, fold_splats(lambda op, x: np.negative(x))),
     Compare: first_of(
-        of_truth_values,
-        of_splats(lambda op, x, y: COMPARISONS[op.direction](x, y)),
-        of_few(lambda op, x, y: COMPARISONS[op.direction](x, y)),
+        compare_bools,
+        fold_splats(lambda op, x, y: COMPARISONS[op.direction](x, y)),
+        fold_small(lambda op, x, y: COMPARISONS[op.direction](x, y)),
     ),
-    Not: of_splats(lambda op, x: np.invert(x)),
-    And: first_of(absorbing(False), implied, of_few(lambda op, x, y: x & y)),
-    ReduceAnd: of_few(lambda op, x: np.bitwise_and.reduce(x, axis=op.axes)),
-    Or: absorbing(True),
+    Not: fold_splats(lambda op, x: np.invert(x)),
+    And: first_of(absorb(False), drop_implied, fold_small(lambda op, x, y: x & y)),
+    ReduceAnd: fold_small(lambda op, x: np.bitwise_and.reduce(x, axis=op.axes)),
+    Or: absorb(True),
     Select: select,
 }

@@ -1,9 +1,9 @@
-"""Contract convolutions: those with windows that do not move, or have one element, as products of matrices.
+"""Rewrite convolutions as matrix products, where each window has one element or one position.
 
-Along each spatial axis the kernel has one element and moves by one, as in 1 x 1 layers, or it is as long as the image,
-as in the gradients of their kernels. Only where axes lie in the order of the product, so that nothing is copied.
+Along each spatial axis the kernel has one element and stride 1, as in 1 x 1 layers, or the extent of the image, as in
+the gradients of their kernels. Convolutions whose result axes are in another order stay, so that nothing is copied.
 
-Law: the result computes the same, to rounding.
+Law: the result is the same up to rounding.
 
 Source: StableHLO spec #convolution, #dot_general.
 """
@@ -21,7 +21,7 @@ __all__ = ["contract_convolutions"]
 
 
 def contract_convolutions(program: GraphProgram) -> GraphProgram:
-    """The program with such convolutions as `DotGeneral`."""
+    """Return the program with such convolutions as `DotGeneral`."""
     return rewrite(program, {Convolution: _contracted})
 
 
@@ -34,7 +34,7 @@ def _contracted(
         return None
     summed = [op.input_feature, *[op.input_spatial[i] for i in whole]]
     summed_of_w = [op.kernel_input_feature, *[op.kernel_spatial[i] for i in whole]]
-    # Axes by the place in the result that they have, but for those of the kernel that have one element.
+    # Free axes by their positions in the result.
     axis_of = {op.input_batch: op.output_batch}
     axis_of |= dict(zip(op.input_spatial, op.output_spatial, strict=True))
     of_x = [axis_of[axis] for axis in range(x.rank) if axis not in summed]
@@ -57,8 +57,9 @@ def _contracted(
 
 
 def _whole_axes(op: Convolution, x: TensorSpec, w: TensorSpec) -> list[int] | None:
-    """The spatial axes along which the kernel is as long as the image; None where it moves along another one, or
-    values are not of a dtype whose sums BLAS computes.
+    """Return the spatial axes along which the kernel is as long as the image.
+
+    None if the window moves along another axis, or the dtype has no BLAS routine.
     """
     if not (x.is_static and w.is_static and x.dtype in (DType.F32, DType.F64)):
         return None

@@ -1,9 +1,7 @@
-"""DotDecomposer: each dot as one batched matrix product, [batch, m, k] by [batch, k, n].
+"""DotDecomposer: rewrite each dot as one batched matrix product, [batch, m, k] by [batch, k, n].
 
-The result is unchanged. Operands are put in canonical order by transposes, which natively are views:
-batch axes first, then free and contracting. Which axes merge without a copy depends on strides that
-only the run knows, so the kernel merges them, copies the side that needs it, and restores the free
-axes in the result's shape.
+The result is unchanged. Transposes, which natively are views, put operands in canonical order: batch axes first, then
+free and contracting. The kernel merges axes and copies an operand where it must, because strides are dynamic.
 
 Source: docs/specification/schedule.md (`DotDecomposer`).
 """
@@ -22,7 +20,7 @@ __all__ = ["decompose_dots"]
 
 
 def decompose_dots(program: GraphProgram) -> GraphProgram:
-    """The program with the operands of each dot in the order of a batched matrix product."""
+    """Return the program with the operands of each dot in the order of a batched matrix product."""
     return rewrite(program, {DotGeneral: _decomposed})
 
 

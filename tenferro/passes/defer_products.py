@@ -1,10 +1,10 @@
-"""Products deferred: those that a scan adds up turn by turn are one product over all its turns, behind it.
+"""Defer products that a scan accumulates: one product over all iterations, after the loop, takes their place.
 
-Law: the same sum, in another order. The gradient of a loop adds a product to the cotangent of each constant in every turn,
-as that of a matrix that multiplies a vector, whose outer products are much larger than their operands: the sum is read
-and written in every turn, where the operands of all turns are one product, which reads them once.
+Law: the same sum, in another order. The gradient of a loop adds a product to the cotangent of each constant in every
+iteration. For a matrix that multiplies a vector this is an outer product, much larger than its operands. The loop would
+read and write the sum in every iteration; one product of the stacked operands reads them once.
 
-A sum is deferred where nothing else reads it, and where the operands of all turns take little memory beside it.
+A product is deferred where nothing else reads the sum, and where the stacked operands take little memory beside it.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from tenferro.types import DType
 __all__ = ["defer_products"]
 
 DTYPES = (DType.F32, DType.F64, DType.C32, DType.C64)
-"""Of sums that are rounded in each turn as at the end."""
-SMALLEST = 1 << 12
-"""Elements of a sum that is worth it."""
-SMALLER = 2
-"""How often the operands of a product go into it, at least."""
-MOST = 8
-"""How often a sum goes into what is stacked for it, at most."""
+"""Dtypes of sums that are deferred; narrower ones are rounded in each iteration."""
+MIN_SUM_ELEMENTS = 1 << 12
+"""Minimum number of elements of a deferred sum."""
+MIN_EXPANSION = 2
+"""Minimum ratio of the elements of a product to those of its operands."""
+MAX_STACK_RATIO = 8
+"""Maximum ratio of the elements that are stacked for a product to those of the sum."""
 
 
 def defer_products(program: GraphProgram) -> GraphProgram:
-    """The program with the products that its scans add up behind them."""
+    """Return the program with the products that its scans accumulate computed after them."""
     plans: dict[int, _Plan] = {}
     for step in program.instructions:
         if isinstance(step.op, Scan):
@@ -62,8 +62,8 @@ class _Product:
     operands: tuple[int, ...]
 
     @property
-    def of_all_turns(self) -> DotGeneral:
-        """Of stacks, which have the turns in front; their axis is summed too."""
+    def stacked(self) -> DotGeneral:
+        """The product of the stacked operands, contracted over the leading axis too."""
         shifted = {
             name: tuple([axis + 1 for axis in getattr(self.op, name)])
             for name in ("lhs_contracting", "rhs_contracting", "lhs_batch", "rhs_batch")
@@ -75,12 +75,12 @@ class _Product:
 
 @dataclass(frozen=True)
 class _Sum:
-    """A carry to which a turn adds.
+    """A carry to which each iteration adds.
 
     Attributes:
-        number: of the carry.
-        terms: what stays in the loop.
-        products: what is deferred.
+        number: the position of the carry.
+        terms: the terms that stay in the loop.
+        products: the deferred terms.
     """
 
     number: int
@@ -90,13 +90,13 @@ class _Sum:
 
 @dataclass(frozen=True)
 class _Plan:
-    """A scan, and the sums of it that are deferred."""
+    """A scan and its sums with deferred products."""
 
     op: Scan
     sums: tuple[_Sum, ...]
 
     def written(self, producers: Producers, inputs: Values, line: SourceLine | None) -> Values:
-        """Its results, with the deferred products added."""
+        """Emit the loop and the deferred products; return the results of the scan."""
         op, body = self.op, self.op.body.program
         n, first = op.num_consts, op.first_xs
         ended = {each.number for each in self.sums if not each.terms}
@@ -113,7 +113,7 @@ class _Plan:
             total = last.get(each.number, inputs[n + each.number])
             for product in each.products:
                 factors = tuple([stacks[slot] for slot in product.operands])
-                (y,) = producers.apply(product.of_all_turns, factors, line)
+                (y,) = producers.apply(product.stacked, factors, line)
                 (total,) = producers.apply(Add(), (total, y), line)
             last[each.number] = total
         count = len(op.body.output_specs) - op.num_carry
@@ -123,14 +123,14 @@ class _Plan:
         )
 
     def _stacked(self) -> list[int]:
-        """The operands of products that the loop neither takes nor gives turn by turn."""
+        """Return the operands of products that are neither slices of xs nor of ys."""
         body = self.op.body.program
         at_hand = {*body.input_slots[self.op.first_xs :], *body.output_slots[self.op.num_carry :]}
         operands = [x for each in self.sums for product in each.products for x in product.operands]
         return [slot for slot in dict.fromkeys(operands) if slot not in at_hand]
 
     def _body(self, carries: Sequence[int], ys: Sequence[int]) -> Subprogram:
-        """A turn, without the deferred products."""
+        """Return the body without the deferred products."""
         op, program = self.op, self.op.body.program
         graph = Graph(program.trusted)
         n, first = op.num_consts, op.first_xs
@@ -159,7 +159,7 @@ class _Plan:
 
 
 def _sums(op: Scan) -> list[_Sum]:
-    """The carries to which products are added that are worth deferring."""
+    """Return the carries with products that are deferred."""
     if not isinstance(op.length, int) or op.has_effects:
         return []
     body = op.body.program
@@ -177,12 +177,12 @@ def _sums(op: Scan) -> list[_Sum]:
         is_plain = y.dtype in DTYPES and all(
             [each.is_static and each.dtype is y.dtype for each in types]
         )
-        if not is_plain or not changing.issuperset(step.inputs) or y.size < SMALLEST:
+        if not is_plain or not changing.issuperset(step.inputs) or y.size < MIN_SUM_ELEMENTS:
             return False
         stacked = sum([body.types[x].size for x in step.inputs if x not in at_hand])
         return (
-            SMALLER * sum([each.size for each in types]) <= y.size
-            and op.length * stacked <= MOST * y.size
+            MIN_EXPANSION * sum([each.size for each in types]) <= y.size
+            and op.length * stacked <= MAX_STACK_RATIO * y.size
         )
 
     sums: list[_Sum] = []
@@ -202,7 +202,7 @@ def _sums(op: Scan) -> list[_Sum]:
 
 
 def _terms(slot: int, maker_of: Any, reads: Counter[int]) -> list[int]:
-    """The terms of a value, if neither it nor the sums on the way have other readers."""
+    """Return the terms of a value, through sums that have no other readers."""
     terms: list[int] = []
     stack = [slot]
     while stack:

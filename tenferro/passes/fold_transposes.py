@@ -1,8 +1,8 @@
-"""TransposeFolding: a transpose that feeds a dot moves into its dimension numbers.
+"""TransposeFolding: fold a transpose that feeds a dot into its dimension numbers.
 
-The result is unchanged, because it folds only where the free axes keep their order: the dot's result
-has them in the order of the operand's axes, so [4,3,2]-as-a-transpose of [2,3,4] may not fold.
-Batch and contracting axes are named in lists, and follow wherever they go.
+The result is unchanged, because a transpose is folded only where the free axes keep their order. The dot's result has
+them in the order of the operand's axes, so [4,3,2] as a transpose of [2,3,4] is not folded. Batch and contracting axes
+are listed in the dimension numbers, and may be permuted.
 
 Source: docs/specification/schedule.md (`TransposeFolding`).
 """
@@ -22,10 +22,7 @@ __all__ = ["fold_transposes"]
 
 
 def fold_transposes(program: GraphProgram) -> GraphProgram:
-    """The program with transposes folded into the dots they feed, to a fixed point.
-
-    Transposes have been composed before, so that one step per side is the fixed point.
-    """
+    """Return the program with transposes folded into the dots they feed."""
     return rewrite(program, {DotGeneral: _folded})
 
 
@@ -53,7 +50,7 @@ def _fold_rhs(op: DotGeneral, transpose: Any) -> DotGeneral | None:
 def _moved(
     transpose: Any, contracting: tuple[int, ...], batch: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """The lists before the transpose; None where the free axes would change order."""
+    """Return the contracting and batch axes before the transpose; None if the free axes would change order."""
     assert isinstance(transpose, Transpose)
     perm = transpose.perm
     named = {*contracting, *batch}

@@ -1,7 +1,7 @@
-"""Scans fused: two that take the same turns become one, without stacks from the first to the second.
+"""Fuse scans: merge two with the same iterations into one, without stacks from the first to the second.
 
-Law: the result is the same bit for bit. The tangent of a scan is a scan over what the first one stacks of its turns;
-going forward both take them in the same order, so that one loop can hand each value on as it is computed.
+Law: the result is the same bit for bit. The tangent of a scan is a scan over the residuals that the first one stacks.
+Both iterate in the same order, so that one loop can pass each value on as it is computed.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ __all__ = ["fuse_scans"]
 
 
 def fuse_scans(program: GraphProgram) -> GraphProgram:
-    """The program with each pair of scans as one, if the second reads the first by stacks alone."""
+    """Return the program with each pair of scans merged, if the second reads only stacks of the first."""
     while (pair := next(_pairs(program), None)) is not None:
         program = _fused(program, *pair)
     return program
 
 
 def _pairs(program: GraphProgram) -> Iterator[tuple[int, int, set[int]]]:
-    """The numbers of two scans that can be one, and the values in between that depend on the first."""
+    """Yield the positions of two scans that can be merged, and the values in between that depend on the first."""
     instructions = program.instructions
     scans = {id(step): number for number, step in enumerate(instructions) if _is_plain(step)}
     if len(scans) < 2:
@@ -42,7 +42,7 @@ def _pairs(program: GraphProgram) -> Iterator[tuple[int, int, set[int]]]:
                 continue
             a = instructions[first]
             later = dependents(instructions[first + 1 : second], a.outputs)
-            if _takes_the_same_turns(a, step, later):
+            if _can_merge(a, step, later):
                 yield first, second, later
                 break
 
@@ -52,8 +52,8 @@ def _is_plain(step: Instruction) -> bool:
     return isinstance(op, Scan) and isinstance(op.length, int) and not op.has_effects
 
 
-def _takes_the_same_turns(a: Any, b: Any, later: set[int]) -> bool:
-    """Whether the second scan depends on the first turn by turn, and in no other way."""
+def _can_merge(a: Any, b: Any, later: set[int]) -> bool:
+    """Return whether the second scan depends on the first only iteration by iteration."""
     if (a.op.length, a.op.reverse) != (b.op.length, b.op.reverse):
         return False
     stacks = set(a.outputs[a.op.num_carry :])
@@ -64,7 +64,7 @@ def _takes_the_same_turns(a: Any, b: Any, later: set[int]) -> bool:
 
 
 def _fused(program: GraphProgram, first: int, second: int, later: set[int]) -> GraphProgram:
-    """The program with one scan for two."""
+    """Return the program with two scans merged."""
     a: Any = program.instructions[first]
     b: Any = program.instructions[second]
 
@@ -83,7 +83,7 @@ def _fused(program: GraphProgram, first: int, second: int, later: set[int]) -> G
 
 
 def _both(a: Any, b: Any) -> tuple[Scan, list[int]]:
-    """One scan with the constants, the carries and the xs of both, and its operands."""
+    """Return one scan with the constants, the carries and the xs of both, and its operands."""
     position = {slot: index for index, slot in enumerate(a.outputs)}
     first = b.op.first_xs
     operands = [

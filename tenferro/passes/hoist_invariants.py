@@ -1,11 +1,11 @@
-"""Invariants hoisted: values that are the same in every turn of a loop are computed once, before it.
+"""Loop-invariant code motion: compute values that are the same in every iteration once, before the loop.
 
-Law: the result is the same bit for bit. A scan of at least one turn computes every instruction of its body, so whatever
-has no effects may go before it. A while loop may end before its body is run: of that only ops of the vocabulary go,
-which cannot fail, and no loops, which may not end.
+Law: the result is the same bit for bit. A scan of at least one iteration runs every instruction of its body, so that
+any without effects may be hoisted. The body of a while loop may never run: only ops of the vocabulary, which cannot
+fail, are hoisted out of it, and no loops, which may not end.
 
-What moves elements alone stays in the loop, where it is index arithmetic, and so does arithmetic on what is repeated:
-computed once, it would have to be read in every turn from memory that is larger than its operands.
+Data movement stays in the loop, where it is index arithmetic. So does elementwise arithmetic on broadcast operands: the
+hoisted result would be larger than its operands, and read from memory in every iteration.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from tenferro.program.rewrite import Producers, Values, emit_again
 
 __all__ = ["hoist_invariants"]
 
-MOVES = frozenset((*structural.CARDS, *source.CARDS))
-CHEAP = frozenset(elementwise.CARDS)
+DATA_MOVEMENT = frozenset((*structural.CARDS, *source.CARDS))
+ELEMENTWISE = frozenset(elementwise.CARDS)
 
 
 def hoist_invariants(program: GraphProgram) -> GraphProgram:
-    """The program with each loop's values of constants alone before it, of inner loops first."""
+    """Return the program with invariants hoisted out of each loop, inner loops first."""
     plans: dict[int, _Plan] = {}
     for step in program.instructions:
         if isinstance(step.op, Scan | While):
@@ -50,22 +50,22 @@ class _Part:
     """The body of a loop, or its condition.
 
     Attributes:
-        stays: the positions of inputs that are the same in every turn.
-        hoisted: the slots that are computed before the loop, and that the rest of the program reads.
+        invariant: the positions of inputs that are the same in every iteration.
+        hoisted: the slots that are computed before the loop and read in it.
     """
 
     program: GraphProgram
-    stays: tuple[int, ...]
+    invariant: tuple[int, ...]
     hoisted: tuple[int, ...]
 
     def computed(self, graph: Graph, inputs: Values) -> list[int]:
-        """The hoisted values, of the operands of the loop."""
-        values = {self.program.input_slots[position]: inputs[position] for position in self.stays}
+        """Emit the hoisted values, from the operands of the loop."""
+        values = {self.program.input_slots[i]: inputs[i] for i in self.invariant}
         copy_into(graph, needed(self.program.instructions, self.hoisted).values(), values)
         return [values[slot] for slot in self.hoisted]
 
     def with_constants(self, n: int, parts: Sequence[_Part]) -> Subprogram:
-        """The rest, with the hoisted values of all parts behind its first n inputs."""
+        """Return the rest, with the hoisted values of all parts after its first n inputs."""
         program = self.program
         graph = Graph(program.trusted)
         values = {slot: graph.add_input(program.types[slot]) for slot in program.input_slots[:n]}
@@ -85,13 +85,13 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Plan:
-    """A loop, with the steps before it."""
+    """A loop and the instructions that are hoisted out of it."""
 
     op: Scan | While
     parts: tuple[_Part, ...]
 
     def written(self, producers: Producers, inputs: Values, line: SourceLine | None) -> Values:
-        """Its results, behind the hoisted steps."""
+        """Emit the hoisted instructions and the loop; return its results."""
         op, n = self.op, self.op.num_consts
         values = [v for part in self.parts for v in part.computed(producers.graph, inputs)]
         new = op.with_parts(*[part.with_constants(n, self.parts) for part in self.parts])
@@ -100,15 +100,15 @@ class _Plan:
 
 
 def _plan(op: Scan | While) -> _Plan | None:
-    """None where nothing is hoisted, from inner loops neither."""
+    """Return the plan of a loop; None where nothing is hoisted, also from inner loops."""
     programs = [hoist_invariants(part.program) for part in op.parts]
-    stays = _stays(op, programs[-1])
-    # A while loop's condition is asked at least once.
+    invariant = _invariant_inputs(op, programs[-1])
+    # A while loop's condition runs at least once.
     are_run = (
         (True, False) if isinstance(op, While) else (isinstance(op.length, int) and op.length > 0,)
     )
     parts = [
-        _Part(program, stays, _hoisted(program, stays, is_run))
+        _Part(program, invariant, _hoisted(program, invariant, is_run))
         for program, is_run in zip(programs, are_run, strict=True)
     ]
     is_same = all([a is b.program for a, b in zip(programs, op.parts, strict=True)])
@@ -117,23 +117,23 @@ def _plan(op: Scan | While) -> _Plan | None:
     )
 
 
-def _stays(op: Scan | While, body: GraphProgram) -> tuple[int, ...]:
-    """The positions of constants, and of carries that are handed on as they are."""
+def _invariant_inputs(op: Scan | While, body: GraphProgram) -> tuple[int, ...]:
+    """Return the positions of constants, and of carries that the body returns unchanged."""
     n = op.num_consts
     first = op.first_xs if isinstance(op, Scan) else len(body.input_slots)
     carry = zip(range(n, first), body.output_slots, strict=False)
     return (*range(n), *[i for i, slot in carry if body.input_slots[i] == slot])
 
 
-def _hoisted(program: GraphProgram, stays: Sequence[int], is_run: bool) -> tuple[int, ...]:
-    """The slots that are computed before the loop.
+def _hoisted(program: GraphProgram, invariant: Sequence[int], is_run: bool) -> tuple[int, ...]:
+    """Return the slots that are computed before the loop.
 
     Args:
         is_run: whether the program is run at least once.
     """
     sizes: dict[int, int] = {}
-    """Of invariant slots, the elements that are read for one: those it has in memory, or of what it is made of."""
-    for position in stays:
+    """The number of elements in memory that reading an invariant slot takes: its own, or those of its operands."""
+    for position in invariant:
         spec = program.types[program.input_slots[position]]
         sizes[program.input_slots[position]] = spec.size if spec.is_static else 0
     chosen: set[int] = set()
@@ -141,11 +141,11 @@ def _hoisted(program: GraphProgram, stays: Sequence[int], is_run: bool) -> tuple
         types = [program.types[slot] for slot in step.outputs]
         is_invariant = all([slot in sizes for slot in step.inputs])
         is_static = all([spec.is_static for spec in types])
-        if not (is_invariant and is_static and _may_go(step, is_run)):
+        if not (is_invariant and is_static and _may_hoist(step, is_run)):
             continue
         size = sum([spec.size for spec in types])
         largest = max([sizes[slot] for slot in step.inputs], default=size)
-        if type(step.op) in MOVES or (type(step.op) in CHEAP and size > largest):
+        if type(step.op) in DATA_MOVEMENT or (type(step.op) in ELEMENTWISE and size > largest):
             sizes.update(dict.fromkeys(step.outputs, min(size, largest)))
         else:
             sizes.update(dict.fromkeys(step.outputs, size))
@@ -157,7 +157,7 @@ def _hoisted(program: GraphProgram, stays: Sequence[int], is_run: bool) -> tuple
     return tuple(sorted(chosen & read))
 
 
-def _may_go(step: Instruction, is_run: bool) -> bool:
+def _may_hoist(step: Instruction, is_run: bool) -> bool:
     op = step.op
     if op.has_effects or isinstance(op, Mark | Opaque):
         return False

@@ -1,8 +1,8 @@
-"""Pieces put back together: the result is the same bit for bit, with fewer copies.
+"""Merge slices, pads and concatenations: the result is the same bit for bit, with fewer copies.
 
-Derivatives of slices are pads, those of pads slices, and cotangents of one tensor are added: the gradient of a
-stencil is a sum of pads, one per neighbour. Here what moves elements reads them from where they come from, pads of one
-operand are slices of a wide one, and pads that do not overlap are a concatenation.
+The derivative of a slice is a pad, that of a pad a slice, and cotangents of one tensor are added: the gradient of a
+stencil is a sum of pads, one per neighbour. Ops of data movement are composed, pads of one operand are rewritten as
+slices of a wide one, and a sum of pads that do not overlap as a concatenation.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["join_pieces"]
 
 
 def join_pieces(program: GraphProgram) -> GraphProgram:
-    """The program with data movement joined: pads of one operand become slices of a wide one."""
+    """Return the program with data movement merged; pads of one operand are rewritten as slices of a wide one."""
     return widen_pads(rewrite(program, RULES))
 
 
@@ -58,10 +58,10 @@ ONCE: Mapping[type[StdTensorOp], Rule] = {
 }
 
 
-def to_the_end(
+def to_fixed_point(
     producers: Producers, op: StdTensorOp, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Apply the rules of a card, and those of its result: a slice of a slice may be one of a pad."""
+    """Apply the rules of an op, then those of its result: a slice of a slice may be a slice of a pad."""
     outputs = ONCE[type(op)](producers, op, inputs, source)
     after = outputs
     while after is not None:
@@ -76,4 +76,4 @@ def to_the_end(
     return outputs
 
 
-RULES: Mapping[type[StdTensorOp], Rule] = dict.fromkeys(ONCE, to_the_end)
+RULES: Mapping[type[StdTensorOp], Rule] = dict.fromkeys(ONCE, to_fixed_point)

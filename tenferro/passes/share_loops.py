@@ -1,7 +1,7 @@
-"""Loops shared: a while loop that another one contains, turn by turn, is not run by itself.
+"""Share loops: drop a while loop whose every iteration another one computes too.
 
-Law: the result is the same bit for bit. The derivative of a while loop is a loop that carries the values too, because
-the condition and the tangents need them: its first results are those of the loop that was differentiated.
+Law: the result is the same bit for bit. The derivative of a while loop also carries the primal values, because the
+condition and the tangents need them: its first results are those of the differentiated loop.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["share_loops"]
 
 
 def share_loops(program: GraphProgram) -> GraphProgram:
-    """The program with results of larger loops in place of the loops that these contain."""
+    """Return the program with loops replaced by results of larger loops that contain them."""
     while (pair := next(_pairs(program), None)) is not None:
         program = _shared(program, pair)
     return program
@@ -30,8 +30,8 @@ class _Pair(NamedTuple):
     """Two loops of which the second contains the first.
 
     Attributes:
-        first, second: their numbers.
-        offset: of the first one's carry in the second one's.
+        first, second: their positions in the program.
+        offset: the position of the first one's carry in the second one's.
         later: the values in between that depend on the first.
     """
 
@@ -42,7 +42,7 @@ class _Pair(NamedTuple):
 
 
 def _pairs(program: GraphProgram) -> Iterator[_Pair]:
-    """The pairs of loops."""
+    """Yield the pairs of loops of which the second contains the first."""
     instructions = program.instructions
     earlier: dict[tuple[Any, ...], int] = {}
     sizes: dict[tuple[int, int], None] = {}
@@ -64,7 +64,7 @@ def _pairs(program: GraphProgram) -> Iterator[_Pair]:
 
 
 def _contains(larger: Any, smaller: Any, offset: int) -> bool:
-    """Whether the larger loop does to the smaller one's constants and carry the same as that one."""
+    """Return whether the larger loop computes the smaller one's carry at this offset in the same way."""
     n, count = smaller.num_consts, smaller.input_count - smaller.num_consts
     start = larger.num_consts + offset
     own, inputs = range(n + count), [*range(n), *range(start, start + count)]
@@ -78,7 +78,7 @@ def _contains(larger: Any, smaller: Any, offset: int) -> bool:
 
 
 def _restricted(part: Any, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram | None:
-    """Some outputs as a program of some inputs; None where they depend on others."""
+    """Return some outputs as a program of some inputs; None if they depend on others."""
     program, graph = part.program, Graph()
     values = {slot: graph.add_input(program.types[slot]) for slot in program.input_slots}
     every = list(values.values())
@@ -94,7 +94,7 @@ def _restricted(part: Any, inputs: Sequence[int], outputs: Sequence[int]) -> Sub
 
 
 def _shared(program: GraphProgram, pair: _Pair) -> GraphProgram:
-    """The program with the second loop for both."""
+    """Return the program with the second loop in place of both."""
     first, second, offset, later = pair
     smaller, larger = program.instructions[first], program.instructions[second]
 

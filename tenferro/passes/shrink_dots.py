@@ -1,9 +1,10 @@
-"""Contractions along broadcast axes by scaling: each repeated element is multiplied once.
+"""Shrink dots of broadcast operands, so that each repeated element is multiplied once.
 
-Along a free axis of the operand, the product repeats itself too: it is made without that axis and repeated.
-An operand that is one everywhere leaves the sum of the other's elements. Derivatives of sums of products
-are full of both. Small dots stay. Nothing else is taken apart: a sum of x c is not c times a sum of x where x is infinite, and a
-complex number times one is not itself where it is.
+A dot is computed without the broadcast free axes of its operands, and broadcast afterwards. With an operand of ones it
+is rewritten as a sum of the other's elements. Derivatives of sums of products have many of both.
+
+Small dots stay. Other broadcast operands stay too: a sum of x c is not c times a sum of x where x is infinite, and a
+complex infinity times one is not itself.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from tenferro.types import TensorSpec
 
 __all__ = ["shrink_dots"]
 
-SMALLEST = 1 << 21
-"""Multiplications of a dot that is worth taking apart."""
+MIN_MULTIPLICATIONS = 1 << 21
+"""Minimum number of multiplications of a dot that is rewritten."""
 
 
 def shrink_dots(program: GraphProgram) -> GraphProgram:
-    """The program with dots of operands without their broadcast axes."""
+    """Return the program with large dots of broadcast operands shrunk."""
     return rewrite(program, {DotGeneral: _shrunk})
 
 
@@ -43,11 +44,13 @@ def _shrunk(
 
 
 def _is_large(op: DotGeneral, inputs: Sequence[TensorSpec]) -> bool:
-    """Whether multiplications cost more than the instructions that would spare them."""
+    """Return whether a dot has enough multiplications to outweigh the additional instructions."""
     if not all([spec.is_static for spec in inputs]):
         return False
     (y,) = op.infer(*inputs)
-    return y.size * prod(inputs[0].shape[axis] for axis in op.lhs_contracting) >= SMALLEST
+    return (
+        y.size * prod(inputs[0].shape[axis] for axis in op.lhs_contracting) >= MIN_MULTIPLICATIONS
+    )
 
 
 class _Axis(NamedTuple):
@@ -59,10 +62,10 @@ class _Axis(NamedTuple):
 
 @dataclass(frozen=True)
 class _Dot:
-    """A dot with its axes by name.
+    """A dot with named axes.
 
     Attributes:
-        axes: of lhs and of rhs, as they lie.
+        axes: the axes of lhs and of rhs, in order.
         result: the axes of the result.
     """
 
@@ -80,7 +83,7 @@ class _Dot:
         inputs: Values,
         source: SourceLine | None,
     ) -> _Dot:
-        """The names of its axes."""
+        """Name the axes of a dot."""
         sides: list[tuple[_Axis, ...]] = []
         lists = ((op.lhs_batch, op.lhs_contracting), (op.rhs_batch, op.rhs_contracting))
         for side, (value, (batch, contracting)) in enumerate(zip(inputs, lists, strict=True)):
@@ -92,13 +95,13 @@ class _Dot:
 
     @property
     def result(self) -> tuple[_Axis, ...]:
-        """Batch axes, then the free ones of lhs, then those of rhs."""
+        """The axes of the result: batch axes, then the free ones of lhs, then those of rhs."""
         batch = tuple([_Axis("batch", i) for i in range(len(self.op.lhs_batch))])
         free = [axis for axes in self.axes for axis in axes if axis.kind.startswith("free")]
         return (*batch, *free)
 
     def sum_of_other(self) -> Values | None:
-        """The sum that remains where an operand is one everywhere."""
+        """Emit a sum of the other operand, if one is all ones."""
         if (
             self.op.accumulate_dtype is not None
             or self.producers.types[self.inputs[0]].dtype.is_complex
@@ -115,11 +118,11 @@ class _Dot:
                 if summed
                 else (operand,)
             )
-            return self._repeated(total, remaining)
+            return self._broadcast(total, remaining)
         return None
 
     def without_repeats(self) -> Values | None:
-        """The product without broadcast free axes, broadcast afterwards."""
+        """Emit the product without broadcast free axes, broadcast afterwards."""
         inputs, sides = list(self.inputs), list(self.axes)
         for side in (0, 1):
             repeat: Any = self.producers.of(inputs[side], BroadcastInDim)
@@ -140,11 +143,11 @@ class _Dot:
             inputs[side] = self.producers.apply(smaller, repeat.inputs, self.source)[0]
         if tuple(inputs) == self.inputs:
             return None
-        places = [{axis: i for i, axis in enumerate(axes)} for axes in sides]
+        positions = [{axis: i for i, axis in enumerate(axes)} for axes in sides]
 
         def listed(kind: str, side: int) -> tuple[int, ...]:
             count = len(self.op.lhs_batch if kind == "batch" else self.op.lhs_contracting)
-            return tuple([places[side][_Axis(kind, i)] for i in range(count)])
+            return tuple([positions[side][_Axis(kind, i)] for i in range(count)])
 
         smaller_dot = replace(
             self.op,
@@ -157,10 +160,10 @@ class _Dot:
         axes_of_result = [
             axis for axis in self.result if axis.kind == "batch" or axis in sides[0] + sides[1]
         ]
-        return self._repeated(product, axes_of_result)
+        return self._broadcast(product, axes_of_result)
 
-    def _repeated(self, value: int, axes: list[_Axis]) -> tuple[int, ...]:
-        """The result, from a value that has these of its axes, in any order."""
+    def _broadcast(self, value: int, axes: list[_Axis]) -> tuple[int, ...]:
+        """Broadcast a value with these axes, in any order, to the result."""
         result = self.result
         (spec,) = self.op.infer(*[self.producers.types[x] for x in self.inputs])
         dims = tuple([result.index(axis) for axis in axes])

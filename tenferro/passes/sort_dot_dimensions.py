@@ -1,4 +1,4 @@
-"""DotDimensionSorter: contracting axes in ascending order where that makes them consecutive.
+"""DotDimensionSorter: sort contracting axes where that makes them consecutive.
 
 The result is unchanged, because the same permutation is applied to both sides' lists.
 
@@ -18,7 +18,7 @@ __all__ = ["sort_dot_dimensions"]
 
 
 def sort_dot_dimensions(program: GraphProgram) -> GraphProgram:
-    """The program with the contracting axes of each dot sorted by the side that gains from it."""
+    """Return the program with the contracting axes of each dot sorted, if those of one operand are then consecutive."""
     return rewrite(program, {DotGeneral: _sorted})
 
 

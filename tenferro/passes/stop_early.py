@@ -1,8 +1,8 @@
-"""Bounded loops stop early: a scan that keeps its carry from some turn on is a loop that ends there.
+"""Stop bounded loops early: a scan that keeps its carry from some iteration on is rewritten as a while loop.
 
-Law: the result is the same bit for bit. A scan without slices, whose next carry is the carry itself where a predicate of
-it does not hold, has the same carry, and the same predicate, in every later turn: so what is stacked there is
-that of the first of them, in every row.
+Law: the result is the same bit for bit. Consider a scan without xs, whose next carry is the carry itself where a
+predicate of it is false. Every later iteration has the same carry and predicate, so that all later rows of a stack are
+equal.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ COUNT = TensorSpec.of((), DType.I64)
 
 
 def stop_early(program: GraphProgram) -> GraphProgram:
-    """The program with each scan that may keep its carry as a while loop, which ends where it does."""
+    """Return the program with each such scan rewritten as a while loop."""
     return rewrite(program, {Scan: scan})
 
 
 def scan(
     producers: Producers, op: Scan, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """A while loop over a counter, the carry and the stacks; rows of later iterations are filled."""
-    choice = choice_of(op)
-    if choice is None:
+    """Rewrite a scan as a while loop over a counter, the carry and the stacks; fill the rows of later iterations."""
+    conditional = conditional_of(op)
+    if conditional is None:
         return None
     graph, n, m = producers.graph, op.num_consts, op.num_carry
     stacks = [
@@ -45,7 +45,7 @@ def scan(
         for spec in op.body.output_specs[m:]
     ]
     zero = constant(graph, np.int64(0))
-    parts = test_of(op, choice), turn_of(op, choice)
+    parts = condition_of(op, conditional), body_of(op, conditional)
     operands = (*inputs[:n], zero, *inputs[n:], *stacks)
     count, *results = producers.apply(While(*parts, n), operands, source)
     carry, stacks = results[:m], results[m:]
@@ -54,15 +54,15 @@ def scan(
     rows = graph.add(Iota((op.length,), 0, DType.I64), ())
     reached = graph.add(BroadcastInDim((op.length,), ()), (count,))
     (is_reached,) = graph.add(Compare("LT"), (*rows, *reached))
-    idle = turn(graph, op, choice, [*inputs[:n], *carry], 0)[m:]
+    idle = iteration(graph, op, conditional, [*inputs[:n], *carry], 0)[m:]
     return (
         *carry,
         *[chosen(graph, is_reached, y, row) for y, row in zip(stacks, idle, strict=True)],
     )
 
 
-def choice_of(op: Scan) -> Instruction | None:
-    """The choice between the next carry and the carry itself; None where a turn is something else."""
+def conditional_of(op: Scan) -> Instruction | None:
+    """Return the conditional between the next carry and the carry itself; None if the body has another form."""
     program, n, m = op.body.program, op.num_consts, op.num_carry
     is_static = all([spec.is_static for spec in program.output_specs])
     has_slices = len(program.input_slots) > n + m
@@ -71,29 +71,29 @@ def choice_of(op: Scan) -> Instruction | None:
     if not op.length or (op.reverse and len(program.output_slots) > m):
         return None
     steps = makers(program.instructions)
-    choice: Instruction | None = None
+    conditional: Instruction | None = None
     for slot, own in zip(program.output_slots[:m], program.input_slots[n:], strict=False):
         if slot == own:
             continue
         step = steps.get(slot)
-        if step is None or type(step.op) is not Cond or (choice or step) is not step:
+        if step is None or type(step.op) is not Cond or (conditional or step) is not step:
             return None
-        choice = step
+        conditional = step
         if not keeps(step, slot, own) or not program.types[step.inputs[0]].dtype.is_bool:
             return None
-    return choice
+    return conditional
 
 
-def keeps(choice: Instruction, slot: int, own: int) -> bool:
-    """Whether an output of a choice is this value, where the predicate does not hold."""
-    branch = choice.op.branches[0].program  # type: ignore[union-attr]
-    output = branch.output_slots[choice.outputs.index(slot)]
-    operands = choice.inputs[1:]
+def keeps(conditional: Instruction, slot: int, own: int) -> bool:
+    """Return whether an output of a conditional is this value if the predicate is false."""
+    branch = conditional.op.branches[0].program  # type: ignore[union-attr]
+    output = branch.output_slots[conditional.outputs.index(slot)]
+    operands = conditional.inputs[1:]
     return output in branch.input_slots and operands[branch.input_slots.index(output)] == own
 
 
-def test_of(op: Scan, choice: Instruction) -> Subprogram:
-    """Whether turns are left, and the predicate holds."""
+def condition_of(op: Scan, conditional: Instruction) -> Subprogram:
+    """Return the condition: iterations are left, and the predicate is true."""
     graph = Graph()
     inputs = inputs_of(graph, op)
     n, m = op.num_consts, op.num_carry
@@ -101,16 +101,16 @@ def test_of(op: Scan, choice: Instruction) -> Subprogram:
     copy_into(graph, op.body.program.instructions, values)
     length = constant(graph, np.int64(op.length))
     (is_left,) = graph.add(Compare("LT"), (inputs[n], length))
-    return Subprogram.of(graph, inputs, graph.add(And(), (is_left, values[choice.inputs[0]])))
+    return Subprogram.of(graph, inputs, graph.add(And(), (is_left, values[conditional.inputs[0]])))
 
 
-def turn_of(op: Scan, choice: Instruction) -> Subprogram:
-    """One turn in which the predicate holds: the next counter, the next carry, and its row of each stack."""
+def body_of(op: Scan, conditional: Instruction) -> Subprogram:
+    """Return the body where the predicate is true: the next counter, the next carry, and its row of each stack."""
     graph = Graph()
     inputs = inputs_of(graph, op)
     n, m = op.num_consts, op.num_carry
     count, carry, stacks = inputs[n], inputs[n + 1 : n + 1 + m], inputs[n + 1 + m :]
-    results = turn(graph, op, choice, [*inputs[:n], *carry], 1)
+    results = iteration(graph, op, conditional, [*inputs[:n], *carry], 1)
     written = [
         graph.add(set_row(len(graph.types[y].shape)), (stack, count, y))[0]
         for stack, y in zip(stacks, results[m:], strict=True)
@@ -120,7 +120,7 @@ def turn_of(op: Scan, choice: Instruction) -> Subprogram:
 
 
 def inputs_of(graph: Graph, op: Scan) -> list[int]:
-    """The inputs of the loop's parts: the constants, the counter, the carry, and the stacks."""
+    """Add the inputs of the loop's parts: the constants, the counter, the carry, and the stacks."""
     n, m = op.num_consts, op.num_carry
     stacks = [
         TensorSpec.of((op.length, *spec.shape), spec.dtype) for spec in op.body.output_specs[m:]
@@ -129,30 +129,30 @@ def inputs_of(graph: Graph, op: Scan) -> list[int]:
     return [graph.add_input(spec) for spec in specs]
 
 
-def turn(
-    graph: Graph, op: Scan, choice: Instruction, inputs: Sequence[int], branch: int
+def iteration(
+    graph: Graph, op: Scan, conditional: Instruction, inputs: Sequence[int], branch: int
 ) -> list[int]:
-    """The outputs of a turn in which the choice is known."""
+    """Emit one iteration that takes the given branch; return its outputs."""
     program = op.body.program
     values = dict(enumerate(inputs))
-    number = program.instructions.index(choice)
+    number = program.instructions.index(conditional)
     copy_into(graph, program.instructions[:number], values)
-    values[choice.inputs[0]] = constant(graph, np.bool_(branch))
-    operands = [values[slot] for slot in choice.inputs[1:]]
-    part: Subprogram = choice.op.branches[branch]  # type: ignore[union-attr]
+    values[conditional.inputs[0]] = constant(graph, np.bool_(branch))
+    operands = [values[slot] for slot in conditional.inputs[1:]]
+    part: Subprogram = conditional.op.branches[branch]  # type: ignore[union-attr]
     results = Subprogram.of_program(part.program).emit(graph, operands)
-    values.update(zip(choice.outputs, results, strict=True))
+    values.update(zip(conditional.outputs, results, strict=True))
     copy_into(graph, program.instructions[number + 1 :], values)
     return [values[slot] for slot in program.output_slots]
 
 
 def set_row(rank: int) -> Scatter:
-    """The op that writes one row of a stack."""
+    """Return the op that writes one row of a stack."""
     return Scatter(tuple(range(rank)), (0,), (), (), (0,), 0, "set", unique_indices=True)
 
 
 def chosen(graph: Graph, is_reached: int, stack: int, row: int) -> int:
-    """The stack, with this row where the loop has not been."""
+    """Emit the stack, with `row` in the rows that the loop did not reach."""
     shape = graph.types[stack].shape
     (mask,) = graph.add(BroadcastInDim(shape, (0,)), (is_reached,))
     (rows,) = graph.add(BroadcastInDim(shape, tuple(range(1, len(shape)))), (row,))
@@ -160,11 +160,11 @@ def chosen(graph: Graph, is_reached: int, stack: int, row: int) -> int:
 
 
 def constant(graph: Graph, number: np.generic) -> int:
-    """A number in the graph."""
+    """Emit a scalar."""
     return graph.add(Constant.of(np.asarray(number)), ())[0]
 
 
 def filled(graph: Graph, number: np.ndarray, shape: tuple[int, ...]) -> int:
-    """A number in every place of a shape."""
+    """Emit a number broadcast to a shape."""
     scalar = graph.add(Constant.of(number), ())
     return graph.add(BroadcastInDim(shape, ()), scalar)[0]

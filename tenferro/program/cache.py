@@ -1,7 +1,6 @@
-"""`BoundedCache`: the class of all caches, with an owner, a bound, statistics, and a clear method.
+"""`BoundedCache`: the class of all caches, with a bound, statistics, and a clear method.
 
-`ExtensionCaches` are the stores of it that extensions may fill, owned by an executor, a compiler or an
-`AdContext`.
+`ExtensionCaches` are caches that extensions may fill, owned by an executor, a compiler or an `AdContext`.
 
 Source: docs/specification/caches.md.
 """
@@ -38,20 +37,20 @@ class CacheStats:
 
 
 _ABSENT: Any = object()
-AT_HAND = 64
-"""The largest number of entries at hand."""
+MAX_AT_HAND = 64
+"""Maximum number of entries at hand."""
 
 
 class BoundedCache(Generic[Value]):
     """A least-recently-used cache; safe from many threads.
 
     Args:
-        capacity: the largest number of entries.
-        max_bytes: their largest total size, by the function `size`; the newest entry is kept, however large
+        capacity: the maximum number of entries.
+        max_bytes: the maximum of their total size, by the function `size`; the newest entry is cached, however large
             it is.
 
     Attributes:
-        at_hand: recent entries, by keys that are quick to look up; emptied whenever the cache drops an entry.
+        at_hand: recent entries, by keys that are fast to look up; emptied whenever the cache drops an entry.
 
     Of several threads that miss on one key at once, one computes and the others wait for it.
 
@@ -105,7 +104,7 @@ class BoundedCache(Generic[Value]):
         self._making: dict[Hashable, threading.RLock] = {}
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """The entry of `key`, created now if there is none."""
+        """Return the entry of `key`, made now if there is none."""
         with self._lock:
             cached = self._entries.get(key, _ABSENT)
             if cached is not _ABSENT:
@@ -144,7 +143,7 @@ class BoundedCache(Generic[Value]):
         return count > self.capacity or (too_large and count > 1)
 
     def find(self, key: Hashable) -> Value | None:
-        """The entry of `key` if it is cached, without an update of its age; None if there is none."""
+        """Return the entry of `key` without an update of its age; None if there is none."""
         cached = self._entries.get(key)
         self._hits += cached is not None
         return cached
@@ -154,17 +153,17 @@ class BoundedCache(Generic[Value]):
         self._hits += 1
 
     def keep_at_hand(self, key: int, entry: Any) -> None:
-        """Put an entry into the table of entries at hand."""
-        if len(self.at_hand) >= AT_HAND:
+        """Add an entry to the table of entries at hand."""
+        if len(self.at_hand) >= MAX_AT_HAND:
             self.at_hand.clear()
         self.at_hand[key] = entry
 
     def entries(self) -> list[Value]:
-        """The cached values, least recently used first."""
+        """Return the cached values, least recently used first."""
         return [value for _, value in self.items()]
 
     def items(self) -> list[tuple[Any, Value]]:
-        """The keys and cached values, least recently used first."""
+        """Return the keys and cached values, least recently used first."""
         with self._lock:
             return list(self._entries.items())
 
@@ -178,7 +177,7 @@ class BoundedCache(Generic[Value]):
             self._hits = self._misses = self._evictions = 0
 
     def stats(self) -> CacheStats:
-        """Hits, misses, evictions, entries, capacity, bytes."""
+        """Return hits, misses, evictions, entries, capacity and bytes."""
         with self._lock:
             return CacheStats(
                 self._hits,
@@ -195,18 +194,18 @@ class BoundedCache(Generic[Value]):
 
 @dataclass(frozen=True, slots=True)
 class ExtensionCacheKey:
-    """The key of one store of an extension: its family and the store's name."""
+    """The key of one extension store: its family and the store's name."""
 
     family_id: str
     name: str
 
 
 class ExtensionCaches:
-    """The stores that extensions keep plans in, owned by one executor, compiler or context; each is a bounded LRU.
+    """Bounded caches of the plans of extensions, owned by one executor, compiler or context.
 
     Args:
-        capacity: the largest number of entries of a store, and of stores; least recently used are dropped first.
-        max_bytes: the largest total size of a store's entries; the newest entry is kept.
+        capacity: the maximum number of entries of a store, and of stores; the least recently used is dropped first.
+        max_bytes: the maximum total size of a store's entries; the newest entry is cached, however large it is.
         owner: the owner of the stores. For a runtime it is the executor that runs it.
 
     >>> caches = ExtensionCaches()
@@ -227,18 +226,18 @@ class ExtensionCaches:
         return None if self._owner is None else self._owner()
 
     def store(self, key: ExtensionCacheKey) -> BoundedCache[Any]:
-        """The store of that name, created empty when there is none."""
+        """Return the store of that name, created empty if there is none."""
         return self._stores.get(
             key, lambda: BoundedCache(self.capacity, self.max_bytes, bytes_held_by)
         )
 
     def stats(self) -> dict[ExtensionCacheKey, CacheStats]:
-        """Hits, misses, evictions, entries, capacity and bytes of each store."""
+        """Return hits, misses, evictions, entries, capacity and bytes of each store."""
         return {key: store.stats() for key, store in self._stores.items()}
 
     @property
     def retained_bytes(self) -> int:
-        """Bytes that all entries hold now: of arrays, in containers and in objects that entries refer to."""
+        """Total size of all entries in bytes, with arrays in containers and in objects that entries refer to."""
         return sum(
             bytes_held_by(entry) for _, store in self._stores.items() for entry in store.entries()
         )
@@ -258,12 +257,12 @@ class ExtensionCaches:
         return sum(len(store) for _, store in self._stores.items())
 
 
-COUNTED = 100_000
-"""Objects that one entry is followed into."""
+MAX_COUNTED_OBJECTS = 100_000
+"""Maximum number of objects that are visited to measure one entry."""
 
 
 def bytes_held_by(value: Any) -> int:
-    """The bytes of an object and of the objects that it refers to, each counted once; arrays by their elements.
+    """Return the size in bytes of an object and of all objects that it refers to, each counted once.
 
     An object with `nbytes` counts as that many bytes, and a program as its `constant_bytes`.
     Modules, classes and functions are not counted.
@@ -273,28 +272,28 @@ def bytes_held_by(value: Any) -> int:
     True
     """
     total, seen, remaining = 0, set[int](), [value]
-    while remaining and len(seen) < COUNTED:
-        one = remaining.pop()
-        if id(one) in seen or isinstance(one, type | FunctionType | ModuleType):
+    while remaining and len(seen) < MAX_COUNTED_OBJECTS:
+        item = remaining.pop()
+        if id(item) in seen or isinstance(item, type | FunctionType | ModuleType):
             continue
-        seen.add(id(one))
-        told = getattr(one, "nbytes", None)
-        if isinstance(told, int):
-            total += told
+        seen.add(id(item))
+        nbytes = getattr(item, "nbytes", None)
+        if isinstance(nbytes, int):
+            total += nbytes
             continue
-        total += sys.getsizeof(one)
-        constants = getattr(one, "constant_bytes", None)
-        if isinstance(constants, int):
-            total += constants
+        total += sys.getsizeof(item)
+        constant_bytes = getattr(item, "constant_bytes", None)
+        if isinstance(constant_bytes, int):
+            total += constant_bytes
             continue
-        if isinstance(one, Mapping):
-            remaining += [*one, *one.values()]
-        elif isinstance(one, tuple | list | set | frozenset):
-            remaining += one
+        if isinstance(item, Mapping):
+            remaining += [*item, *item.values()]
+        elif isinstance(item, tuple | list | set | frozenset):
+            remaining += item
         else:
-            remaining += getattr(one, "__dict__", {}).values()
-            names = [name for cls in type(one).__mro__ for name in _slots(cls)]
-            remaining += [getattr(one, name) for name in names if hasattr(one, name)]
+            remaining += getattr(item, "__dict__", {}).values()
+            names = [name for cls in type(item).__mro__ for name in _slots(cls)]
+            remaining += [getattr(item, name) for name in names if hasattr(item, name)]
     return total
 
 

@@ -1,4 +1,4 @@
-"""`MemoryPlan`: where the large values in the middle of a program live when it is run natively."""
+"""`MemoryPlan`: the offsets of a program's large intermediate values in one buffer, when it is run natively."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ __all__ = ["Block", "MemoryPlan"]
 
 @dataclass(frozen=True)
 class Block:
-    """Where a slot lives: bytes from `offset`, from one unit of the program to another."""
+    """The bytes of a slot in the buffer, and its live range.
+
+    Attributes:
+        size, offset: in bytes.
+        first, last: the first and the last unit of the program in which it is live.
+    """
 
     slot: int
     size: int
@@ -23,12 +28,12 @@ class Block:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Places of values in the middle.
+    """The offsets and live ranges of intermediate values.
 
     Attributes:
-        blocks: in the order of the program.
-        size: bytes of the whole piece.
-        bound: the most bytes that are needed at any one time; no plan is smaller.
+        blocks: the values, in the order of the program.
+        size: the size of the buffer, in bytes.
+        bound: the maximum number of bytes that are live at once, a lower bound on the size.
     """
 
     blocks: tuple[Block, ...]

@@ -26,14 +26,14 @@ __all__ = [
 
 
 class Executor(Protocol):
-    """An executor of programs, and of ops on arrays outside of programs."""
+    """An executor of programs, and of single ops on arrays."""
 
     def run(self, program: GraphProgram, *arrays: Any) -> Any:
-        """The tree the program's function returns."""
+        """Run a program on arrays; return the tree that its function returns."""
         ...
 
     def apply(self, op: StdTensorOp, arrays: Sequence[Any]) -> tuple[Any, ...]:
-        """The outputs of one op on arrays."""
+        """Return the outputs of one op on arrays."""
         ...
 
 
@@ -64,7 +64,7 @@ def new_native_executor(compiled: str) -> Executor:
 
 
 def native_executor() -> Any:
-    """Return the native executor of `program.run`, always the same one.
+    """Return the shared native executor of `program.run`.
 
     Raises:
         UnsupportedError: none is installed.
@@ -77,5 +77,5 @@ def native_executor() -> Any:
 
 
 def native_run(program: GraphProgram, arrays: tuple[Any, ...]) -> Any:
-    """Run on the installed executor."""
+    """Run a program on the installed executor."""
     return native_executor().run(program, *arrays)

@@ -1,4 +1,4 @@
-"""`Profile`: where a native run spends time and memory, instruction by instruction."""
+"""`Profile`: time and memory of each instruction of a native run."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class InstructionProfile:
         op: the op with its payload.
         types: the types of its outputs.
         source: the user's line, or "".
-        seconds: median over the runs.
-        made_bytes: of memory that it allocated; a view allocates none.
-        moved_bytes: of operands and results together.
-        live_bytes: of all arrays alive while it runs: arguments, operands and results included.
+        seconds: the time of all its executions, median over the runs.
+        made_bytes: bytes that it allocated in its last execution; a view allocates none.
+        moved_bytes: bytes of operands and results.
+        live_bytes: bytes of all arrays that are live while it runs, arguments, operands and results included.
         depth: the number of loops and branches around it. Instructions in one follow it, and its seconds
             include theirs.
-        turns: the number of its runs; seconds are of all turns, bytes of the last.
+        turns: the number of its executions in one run, such as the iterations of a loop around it.
     """
 
     op: str
@@ -49,8 +49,8 @@ class Profile:
     """A native run, instruction by instruction; `print(profile)` shows the slowest.
 
     Attributes:
-        program: as it ran: specialised to the arguments, after the native passes.
-        instructions: in the order they ran.
+        program: the program as it ran, specialised to the arguments, after the native passes.
+        instructions: the instructions in the order in which they ran.
         runs: the number of timed runs.
     """
 
@@ -60,12 +60,12 @@ class Profile:
 
     @property
     def seconds(self) -> float:
-        """The time of all instructions together, without the executor's own work."""
+        """Total time of the instructions in seconds, without the executor's own work."""
         return sum([row.seconds for row in self.outermost])
 
     @property
     def outermost(self) -> tuple[InstructionProfile, ...]:
-        """The program's own instructions, without those in loops and choices."""
+        """The program's own instructions, without those in loops and conditionals."""
         return tuple([row for row in self.instructions if not row.depth])
 
     @property
@@ -74,7 +74,7 @@ class Profile:
         return max((row.live_bytes for row in self.instructions), default=0)
 
     def to_dict(self) -> dict[str, Any]:
-        """The profile in dicts, lists, numbers and strings, for JSON."""
+        """Return the profile as dicts, lists, numbers and strings, for JSON."""
         return {
             "program": self.program.name,
             "runs": self.runs,
@@ -110,7 +110,7 @@ class Profile:
         )
 
     def table(self, most: int = 20) -> str:
-        """The slowest instructions, the tapes of loops, and memory over time."""
+        """Return a text with the slowest instructions, the tapes of loops, and memory over time."""
         rows = [("share", "time", "GB/s", "made", "op", "line")]
         slowest = sorted(self.instructions, key=lambda row: -row.seconds)[:most]
         for row in slowest:
@@ -144,7 +144,7 @@ class Profile:
         return "\n".join(lines)
 
     def memory_timeline(self, width: int = 72) -> str:
-        """Bytes alive over the run as a line of bars, each the most within its part.
+        """Return live bytes over the run as a line of bars, each the maximum of its interval.
 
         >>> import numpy as np, tenferro as tnf
         >>> profile = tnf.compile(lambda x: tnf.sum(x + 1), np.ones(8)).profile(np.ones(8))
@@ -159,7 +159,7 @@ class Profile:
         return "".join(BARS[(8 * height + top - 1) // top] for height in heights)
 
     def to_html(self) -> str:
-        """The page of the program as it ran, with times, and memory over time below."""
+        """Return an HTML page of the program as it ran, with times, and memory over time below."""
         from tenferro.program.drawing.page import to_html  # because few programs are drawn
 
         return to_html(self.program, self.instructions)
@@ -171,7 +171,7 @@ class Profile:
 
 
 def shown_seconds(seconds: float) -> str:
-    """A duration in the unit that fits.
+    """Format a duration with a suitable unit.
 
     >>> shown_seconds(2.5e-5), shown_seconds(0.25), shown_seconds(3)
     ('25.0 us', '250 ms', '3.00 s')
@@ -182,7 +182,7 @@ def shown_seconds(seconds: float) -> str:
 
 
 def shown_bytes(count: int) -> str:
-    """A number of bytes in the unit that fits.
+    """Format a number of bytes with a suitable unit.
 
     >>> shown_bytes(0), shown_bytes(1536), shown_bytes(3 << 20)
     ('0 B', '1.5 KiB', '3.0 MiB')

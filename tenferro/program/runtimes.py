@@ -1,4 +1,4 @@
-"""Runtimes: the native execution of extension families, as their authors state it and executors call it.
+"""Runtimes: native execution of extension families, written by their authors and called by executors.
 
 Source: docs/specification/execution.md.
 """
@@ -29,21 +29,21 @@ ROUTINES = (
     "svd",
     "fft",
 )
-"""What compiled loops can call, in the order of `tenferro/exec/llvm/routines.py`'s column."""
+"""Routines that compiled loops can call, in the order of the column of `tenferro/exec/llvm/routines.py`."""
 
 
 @dataclass(frozen=True)
 class Routine:
-    """A routine on matrices, or a Fourier transform, which is compiled in loops where its operands are small.
+    """A routine of linear algebra, or a Fourier transform, that compiled loops call on small operands.
 
     Attributes:
         name: one of `ROUTINES`, with the operands and results of the family of that name.
-        transpose: "N", "T" or "C", of solutions.
+        transpose: "N", "T" or "C", for solvers.
         lower, unit_diagonal: which triangle is read, and whether its diagonal is one.
         full: whether the factors of QR and SVD are square.
-        vectors: whether QR has Q, and the decompositions have vectors.
-        kind, lengths: of a Fourier transform, as `tenferro.ext.fft.Fft` has them.
-        is_exact: whether `execute` does nothing but call `numpy.linalg`, or SciPy's BLAS and LAPACK.
+        vectors: whether QR returns Q, and the decompositions return vectors.
+        kind, lengths: the parameters of a Fourier transform, as in `tenferro.ext.fft.Fft`.
+        is_exact: whether `execute` only calls `numpy.linalg`, or SciPy's BLAS and LAPACK.
     """
 
     name: str
@@ -65,38 +65,36 @@ class ExtensionRuntime:
     """Executes one family on an executor; derive from it, or give `HostReferenceRuntime`.
 
     Attributes:
-        family_id: whose ops it executes.
-        order: memory order of the arrays it is given: "F", dense column-major, or "K" for whatever
-            they are.
+        family_id: the family whose ops it executes.
+        order: the memory layout of its operands: "F" for dense column-major, or "K" for any.
     """
 
     family_id: str
     order: str = "F"
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """The outputs, in order, of the dtypes and shapes that the op declares.
+        """Return the outputs, in order, of the dtypes and shapes that the op declares.
 
-        Inputs are borrowed: they are read-only, and valid during the call. Outputs are given away:
-        one that shares memory with an input, another output, or anything kept is copied.
-        An input that the op's `aliases` name is writable, and belongs to the call.
-        Plans belong in `caches`; the executor that calls is `caches.owner`.
+        Inputs are borrowed: they are read-only, and valid during the call. The caller owns the outputs: one that shares
+        memory with an input, another output, or a cached array is copied. An input that the op's `aliases` name is
+        writable, and belongs to the call. Plans are stored in `caches`; `caches.owner` is the calling executor.
         """
         raise NotImplementedError
 
     def compiled_routine(self, op: Any) -> Routine | None:
-        """The routine that `op` is, if compiled loops may call that in the place of `execute`."""
+        """Return the routine that compiled loops may call instead of `execute`; None if there is none."""
         return None
 
     def compiles_expansion(self, op: Any) -> bool:
-        """Whether compiled loops may run the standard ops of the family's expansion in the place of `execute`.
+        """Return whether compiled loops may run the family's expansion into standard ops instead of `execute`.
 
-        The results of both must be the same to the last bit.
+        The results of both must be bitwise equal.
         """
         return False
 
 
 class HostReferenceRuntime(ExtensionRuntime):
-    """Executes a family by its ops' own `eager_execute`, on the host: an explicit choice.
+    """Executes a family by its ops' own `eager_execute`, on the host; it is used only where it is given.
 
     >>> HostReferenceRuntime("example.identity.v1").family_id
     'example.identity.v1'
@@ -106,5 +104,5 @@ class HostReferenceRuntime(ExtensionRuntime):
         self.family_id = family_id
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """The outputs of `eager_execute`."""
+        """Return the outputs of `eager_execute`."""
         return op.eager_execute(list(inputs))

@@ -98,7 +98,7 @@ def names_of(program: Any) -> list[str]:
     return [line for line in str(program).splitlines() if not line.startswith(" ")]
 
 
-def test_natively_one_scan_of_compiled_turns_and_no_loop_in_the_text() -> None:
+def test_natively_one_compiled_scan_and_no_loop_in_the_text() -> None:
     if "compiled" not in EXECUTORS:
         pytest.skip("llvmlite is not installed")
     program = tnf.compile(tnf.grad(losses(reverse=False)[0]), MATRICES)
@@ -106,7 +106,7 @@ def test_natively_one_scan_of_compiled_turns_and_no_loop_in_the_text() -> None:
     assert native.count("Scan(") == 3  # the values, the same with residuals, and backward
     assert "Alternatives" not in native
     assert "stablehlo.while" not in lower_to_stablehlo(program).plain_text
-    # Few turns do not pay for compilation: the tree, of calls on many elements at once, is the default.
+    # Few iterations are not worth compiling: the tree, of calls on many elements at once, is the default.
     assert "Scan(" not in str(GraphExecutor().compile(program))
 
 

@@ -18,7 +18,7 @@ STATE = 64
 RATES = np.random.default_rng(0).uniform(0.9, 1.1, (100,))
 
 
-def turn(u: Any, rate: Any) -> Any:
+def step(u: Any, rate: Any) -> Any:
     return tnf.sin(rate * u) + 0.1 * tnf.roll(u, 1), tnf.sum(u)
 
 
@@ -45,19 +45,19 @@ def stacked_bytes(program: Any) -> int:
 @pytest.mark.parametrize("reverse", [False, True])
 def test_gradients_are_those_without_checkpoints(levels: int, reverse: bool) -> None:
     u = np.linspace(0.1, 1.0, 4)
-    wanted = tnf.jit(tnf.grad(loss_of(turn, reverse), (0, 1)))(u, RATES)
-    body = tnf.checkpoint(turn, levels=levels)
+    wanted = tnf.jit(tnf.grad(loss_of(step, reverse), (0, 1)))(u, RATES)
+    body = tnf.checkpoint(step, levels=levels)
     got = tnf.jit(tnf.grad(loss_of(body, reverse), (0, 1)))(u, RATES)
     for x, y in zip(got, wanted, strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(
-        loss_of(body, reverse)(u, RATES), loss_of(turn, reverse)(u, RATES), rtol=1e-12
+        loss_of(body, reverse)(u, RATES), loss_of(step, reverse)(u, RATES), rtol=1e-12
     )
 
 
 def test_through_xla_and_twice() -> None:
     u, rates = np.linspace(0.1, 1.0, 4), RATES[:11]
-    losses = loss_of(tnf.checkpoint(turn, levels=2)), loss_of(turn)
+    losses = loss_of(tnf.checkpoint(step, levels=2)), loss_of(step)
     executor: Any = XlaExecutor("cpu", notices=False)
     ours, plain = (tnf.jit(tnf.grad(f), executor=executor)(u, rates) for f in losses)
     np.testing.assert_allclose(ours, plain, rtol=1e-12)
@@ -97,7 +97,7 @@ def test_bounded_whiles_and_counted_loops() -> None:
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3])
-def test_few_turns(n: int) -> None:
+def test_few_iterations(n: int) -> None:
     body = tnf.checkpoint(lambda x, _: (x * x, x), levels=2)
     gradient = tnf.grad(lambda x: tnf.scan(body, x, length=n)[0])(1.5)
     np.testing.assert_allclose(gradient, 2**n * 1.5 ** (2**n - 1))
@@ -119,8 +119,8 @@ def test_what_levels_cannot_mean() -> None:
 
 
 def test_an_executor_runs_it_on_arrays() -> None:
-    body = tnf.checkpoint(turn, levels=1)
+    body = tnf.checkpoint(step, levels=1)
     u, sums = tnf.scan(body, np.ones(3), RATES, executor=GraphExecutor(compiled=False))
-    wanted, wanted_sums = tnf.scan(turn, np.ones(3), RATES)
+    wanted, wanted_sums = tnf.scan(step, np.ones(3), RATES)
     np.testing.assert_allclose(u, wanted, rtol=1e-12)
     np.testing.assert_allclose(sums, wanted_sums, rtol=1e-12)

@@ -34,21 +34,21 @@ def rnn(n: Any, f: Any) -> Callable[..., Any]:
 
 def backwards(n: Any, f: Any) -> Callable[..., Any]:
     def fn(w: Any, h: Any, xs: Any) -> Any:
-        def turn(c: Any, x: Any) -> Any:
+        def body(c: Any, x: Any) -> Any:
             h, i = c
             return (n.sin(w @ h) * x["x"], i + 1), {"h": h * i, "s": x["x"][0]}
 
-        (last, _), ys = f.scan(turn, (h, 0), {"x": xs}, reverse=True)
+        (last, _), ys = f.scan(body, (h, 0), {"x": xs}, reverse=True)
         return last, ys
 
     return fn
 
 
 def nested(n: Any, f: Any) -> Callable[..., Any]:
-    """A choice inside a loop inside a scan; everything closes over w."""
+    """A conditional inside a loop inside a scan; everything closes over w."""
 
     def fn(w: Any, h: Any, xs: Any) -> Any:
-        def turn(h: Any, x: Any) -> Any:
+        def body(h: Any, x: Any) -> Any:
             def inner(i: Any, v: Any) -> Any:
                 bigger = n.sum(v * x) > 0.1
                 return f.cond(bigger, lambda v: w @ v, lambda v: n.cos(v) * w[0] + i, v)
@@ -56,7 +56,7 @@ def nested(n: Any, f: Any) -> Callable[..., Any]:
             after = f.fori_loop(0, 3, inner, h)
             return after, n.sum(after**2)
 
-        return f.scan(turn, h, xs)
+        return f.scan(body, h, xs)
 
     return fn
 
@@ -223,7 +223,7 @@ def test_while_forward() -> None:
 
 
 def squared(steps: int | None) -> Callable[[Any], Any]:
-    """v^2 until it is 50 or more: x^(2^k), after k turns."""
+    """v^2 until it is 50 or more: x^(2^k), after k iterations."""
     return lambda x: tnf.while_loop(lambda v: v < 50.0, lambda v: v * v, x, max_steps=steps)
 
 
@@ -231,7 +231,7 @@ def squared(steps: int | None) -> Callable[[Any], Any]:
 @pytest.mark.parametrize("executor", [None, XlaExecutor()], ids=["natively", "XLA"])
 @pytest.mark.parametrize("steps", [3, None])
 def test_a_while_in_reverse(x: float, power: int, steps: int | None, executor: Any) -> None:
-    """Zero turns to as many as the bound, and without one."""
+    """From zero iterations to the bound, and without a bound."""
     first = power * x ** (power - 1)
     second = power * (power - 1) * x ** (power - 2)
     f = squared(steps)
@@ -247,25 +247,25 @@ def test_a_while_in_reverse(x: float, power: int, steps: int | None, executor: A
     assert_close(derivatives(x), (x**power, first, second, second))
 
 
-@pytest.mark.parametrize("turns", [0, 1, 2, 3, 4, 5, 9, 23])
+@pytest.mark.parametrize("trip_count", [0, 1, 2, 3, 4, 5, 9, 23])
 def test_a_while_whose_states_do_not_fit_is_computed_again(
-    turns: int, monkeypatch: pytest.MonkeyPatch
+    trip_count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two states a buffer: x -> x + c sin(x) by hand, with a counter and a constant."""
-    monkeypatch.setattr(while_reversal, "MOST_ROWS", 2)
-    monkeypatch.setattr(while_reversal, "LEAST_ROWS", 2)
+    monkeypatch.setattr(while_reversal, "MAX_ROWS", 2)
+    monkeypatch.setattr(while_reversal, "MIN_ROWS", 2)
     x = np.array([0.3, -1.1])
     c = np.array([0.4, 0.2])
 
     def last(x: Any, c: Any, n: Any) -> Any:
-        turn = lambda state: (state[0] + c * tnf.sin(state[0]), state[1] + 1)
-        return tnf.while_loop(lambda state: state[1] < n, turn, (x, 0))[0]
+        body = lambda state: (state[0] + c * tnf.sin(state[0]), state[1] + 1)
+        return tnf.while_loop(lambda state: state[1] < n, body, (x, 0))[0]
 
     x_bar, c_bar = tnf.jit(
         lambda n: tnf.grad(lambda x, c: tnf.sum(last(x, c, n)), argnums=(0, 1))(x, c)
-    )(np.int64(turns))
+    )(np.int64(trip_count))
     by_x, by_c = np.ones(2), np.zeros(2)
-    for _ in range(turns):
+    for _ in range(trip_count):
         by_x, by_c = by_x * (1 + c * np.cos(x)), by_c * (1 + c * np.cos(x)) + np.sin(x)
         x = x + c * np.sin(x)
     assert_close((x_bar, c_bar), (by_x, by_c))
@@ -313,12 +313,12 @@ def test_a_bounded_while_has_any_carry() -> None:
     """Complex and empty tensors, a counter, a bool, a carry that no derivative reaches, a closure."""
 
     def run(w: Any, z: Any) -> Any:
-        def turn(c: Any) -> Any:
+        def body(c: Any) -> Any:
             i, _, z, empty, far = c
             return i + 1, i < 2, z * w, empty * 2.0, far + 1.0
 
         start = (0, True, z, np.ones((0, 2)), np.zeros(2))
-        return tnf.while_loop(lambda c: c[1], turn, start, max_steps=6)
+        return tnf.while_loop(lambda c: c[1], body, start, max_steps=6)
 
     z = np.array([1.0 + 2.0j])
     i, going, last, empty, far = tnf.jit(run)(1.5, z)
@@ -336,23 +336,23 @@ def test_a_bounded_while_keeps_infinities_and_signs_of_zero() -> None:
 
 
 def test_bounded_whiles_nest_and_batch() -> None:
-    """x^(2 n) by n turns of a loop of two turns; n differs from slice to slice."""
+    """x^(2 n) by n iterations of a loop of two iterations; n differs from slice to slice."""
 
     def power(n: Any, x: Any) -> Any:
-        def turn(c: Any) -> Any:
+        def body(c: Any) -> Any:
             i, v = c
             twice = tnf.while_loop(
                 lambda c: c[0] < 2, lambda c: (c[0] + 1, c[1] * x), (0, v), max_steps=3
             )
             return i + 1, twice[1]
 
-        return tnf.while_loop(lambda c: c[0] < n, turn, (0, 1.0), max_steps=4)[1]
+        return tnf.while_loop(lambda c: c[0] < n, body, (0, 1.0), max_steps=4)[1]
 
-    turns = np.array([0, 1, 4])
-    expected = 2 * turns * 1.3 ** (2 * turns - 1.0)
-    slopes = tnf.vmap(tnf.grad(power, argnums=1), in_axes=(0, None))(turns, 1.3)
+    trip_count = np.array([0, 1, 4])
+    expected = 2 * trip_count * 1.3 ** (2 * trip_count - 1.0)
+    slopes = tnf.vmap(tnf.grad(power, argnums=1), in_axes=(0, None))(trip_count, 1.3)
     assert_close(slopes, expected)
-    total = tnf.grad(lambda x: tnf.sum(tnf.vmap(power, in_axes=(0, None))(turns, x)))(1.3)
+    total = tnf.grad(lambda x: tnf.sum(tnf.vmap(power, in_axes=(0, None))(trip_count, x)))(1.3)
     assert_close(total, expected.sum())
 
 
@@ -401,7 +401,7 @@ def test_a_constant_beside_the_variable_does_not_make_a_while_active() -> None:
     assert_close(tnf.grad(fn)(3.0), 6.0)
 
 
-# ---- what is computed, and what is kept --------------------------------------------------------------
+# ---- what is computed, and what is stored --------------------------------------------------------------
 
 
 def loops(program: Any) -> list[Any]:
@@ -427,9 +427,9 @@ def test_what_nothing_needs_is_not_computed() -> None:
     assert step.op.num_carry == 1
 
 
-def doubled_beside_infinite_slopes(turn: Any, x: Any) -> Any:
-    """8 x: what the second number of the carry is goes nowhere, and its slope is infinite in every turn."""
-    return turn(lambda s: (s[0] * 2, tnf.sqrt(s[0] - s[0])), (x, x))[0]
+def doubled_beside_infinite_slopes(loop: Any, x: Any) -> Any:
+    """8 x: no output depends on the second carry, whose slope is infinite in every iteration."""
+    return loop(lambda s: (s[0] * 2, tnf.sqrt(s[0] - s[0])), (x, x))[0]
 
 
 def in_nested_scans(body: Any, carry: Any) -> Any:
@@ -446,7 +446,7 @@ def twice(x: Any) -> Any:
 
 twice.defjvp(lambda primals, tangents: (2 * primals[0], 2 * tangents[0]))
 
-TURNS: dict[str, Any] = {
+LOOPS: dict[str, Any] = {
     "scan": lambda body, carry: tnf.scan(lambda s, _: (body(s), None), carry, None, length=3)[0],
     "scan back": lambda body, carry: tnf.scan(
         lambda s, _: (body(s), s[1]), carry, None, length=3, reverse=True
@@ -469,10 +469,10 @@ TURNS: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", TURNS)
+@pytest.mark.parametrize("name", LOOPS)
 def test_a_carry_that_goes_nowhere_has_no_slope(name: str) -> None:
     x = np.float64(2.0)
-    fn = lambda x: doubled_beside_infinite_slopes(TURNS[name], x)
+    fn = lambda x: doubled_beside_infinite_slopes(LOOPS[name], x)
     factor = 2.0 if "ends" in name else 8.0
     assert tnf.grad(fn)(x) == factor
     assert XlaExecutor().run(tnf.compile(tnf.grad(fn), x), x) == factor
@@ -493,13 +493,13 @@ def test_a_matrix_that_does_not_change_is_not_stacked() -> None:
 
 
 def kept(fn: Any) -> int:
-    """Numbers stacked for the way back, per turn."""
+    """Number of elements stacked for the backward pass, per iteration."""
     first = loops(tnf.compile(tnf.grad(fn), X))[0].op
     return sum(s.size for s in first.body.output_specs[first.num_carry :])
 
 
 def test_what_is_cheaply_made_again_is_not_stacked() -> None:
-    """Of an elimination step: a row and a column of each turn, not their product, nor masks of a counter."""
+    """An elimination step stacks a row and a column per iteration, not their product, nor masks of a counter."""
     n = 12
 
     def eliminated(a: Any) -> Any:
@@ -522,15 +522,15 @@ def test_what_is_cheaply_made_again_is_not_stacked() -> None:
 
 
 def test_a_checkpoint_inside_keeps_the_carry_alone() -> None:
-    def turn(h: Any, _: Any) -> Any:
+    def body(h: Any, _: Any) -> Any:
         return tnf.sin(tnf.exp(tnf.cos(tnf.tanh(h)))), None
 
     def whole(body: Any) -> Any:
         return lambda h: tnf.sum(tnf.scan(body, h, None, length=4)[0])
 
-    assert kept(whole(tnf.checkpoint(turn))) == 3
-    assert kept(whole(turn)) > 6
-    assert_close(tnf.grad(whole(tnf.checkpoint(turn)))(X), tnf.grad(whole(turn))(X))
+    assert kept(whole(tnf.checkpoint(body))) == 3
+    assert kept(whole(body)) > 6
+    assert_close(tnf.grad(whole(tnf.checkpoint(body)))(X), tnf.grad(whole(body))(X))
 
 
 def test_a_derivative_of_the_users_own_holds_inside() -> None:
@@ -615,7 +615,7 @@ def test_rules_of_the_users_own_hold_in_loops_and_batches(rule: str, place: str)
     assert_close(tnf.jit(summed)(X, 0.7), expected)
 
 
-def test_a_choice_runs_one_branch() -> None:
+def test_a_conditional_runs_one_branch() -> None:
     f = tnf.jit(lambda x: tnf.cond(x > 0, tnf.log, lambda x: x * 0, x))
     assert f(-1.0) == 0
     checked = tnf.jit(
@@ -872,7 +872,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], list[str]]] = {
         errors.InvalidConfigError,
         ["NaN", "i64[]", "max_steps"],
     ),
-    "a bound on a known number of turns": (
+    "a bound on a fixed number of iterations": (
         lambda: tnf.fori_loop(0, 3, lambda i, v: v, 0.0, max_steps=2),
         errors.InvalidConfigError,
         ["max_steps=2", "leave it out"],
@@ -894,7 +894,7 @@ def test_refused(case: tuple[Callable[[], Any], type[Exception], list[str]]) -> 
         assert word in str(caught.value)
 
 
-def test_the_gradient_of_a_choice_computes_nothing_twice() -> None:
+def test_the_gradient_of_a_conditional_computes_nothing_twice() -> None:
     """What a branch saves for its derivative is in places that all branches share."""
 
     def chosen(x: Any, i: Any) -> Any:
@@ -905,7 +905,7 @@ def test_the_gradient_of_a_choice_computes_nothing_twice() -> None:
     assert [text.count(f" = {op} ") for op in ("Sin", "Cos", "Exp")] == [1, 1, 3]
 
 
-# ---- batches of choices ------------------------------------------------------------------------------
+# ---- batches of conditionals ------------------------------------------------------------------------
 
 
 def rooted(t: Any) -> Any:
@@ -918,10 +918,10 @@ def picked(t: Any) -> Any:
 
 
 def rolled(t: Any) -> Any:
-    def turn(c: Any, _: Any) -> Any:
+    def body(c: Any, _: Any) -> Any:
         return tnf.cond(c > 0.5, lambda u: tnf.sqrt(u - 0.5), lambda u: u * 0.9 + 0.1, c), None
 
-    return tnf.scan(turn, t, length=3)[0]
+    return tnf.scan(body, t, length=3)[0]
 
 
 def nested_choice(t: Any) -> Any:
@@ -946,11 +946,11 @@ def ruled(t: Any) -> Any:
     return tnf.cond(t > 0, lambda u: tnf.checkpoint(root)(u) * u, tnf.stop_gradient, t)
 
 
-CHOICES = [rooted, picked, rolled, nested_choice, bounded, unbounded, ruled]
+CONDITIONALS = [rooted, picked, rolled, nested_choice, bounded, unbounded, ruled]
 CHOSEN = np.array([4.0, -1.0, 0.2, 0.9, 2.3])
 
 
-@pytest.mark.parametrize("fn", CHOICES)
+@pytest.mark.parametrize("fn", CONDITIONALS)
 def test_the_branch_not_taken_is_not_in_the_gradient_of_a_batch(fn: Any) -> None:
     first, second = (
         np.array([slope(t) for t in CHOSEN]) for slope in (tnf.grad(fn), tnf.grad(tnf.grad(fn)))
@@ -993,7 +993,7 @@ def test_what_slices_share_gets_the_gradient_of_those_that_take_its_branch(place
     np.testing.assert_allclose(tnf.hessian(total)(w), second, rtol=1e-12)
 
 
-def test_a_batch_of_choices_computes_each_branch_once() -> None:
+def test_a_batch_of_conditionals_computes_each_branch_once() -> None:
     def ops(fn: Any) -> list[str]:
         return [step.op.name for step in tnf.compile(fn, CHOSEN).instructions]
 

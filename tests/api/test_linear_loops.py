@@ -1,4 +1,4 @@
-"""Linear maps that are loops or choices: what counts in them, or decides, is not linear and need not be."""
+"""Linear maps that are loops or conditionals: counters and predicates in them are not linear, and need not be."""
 
 from __future__ import annotations
 
@@ -17,56 +17,56 @@ V = np.linspace(1.0, 2.0, 3)
 
 
 def unread_counter(x: Any, w: Any) -> Any:
-    def turn(carry: Any, row: Any) -> Any:
+    def body(carry: Any, row: Any) -> Any:
         i, y = carry
         return (i + 1, y * 2 + row * x), y
 
-    return tnf.scan(turn, (np.int32(0), tnf.zeros(3)), w)[0][1]
+    return tnf.scan(body, (np.int32(0), tnf.zeros(3)), w)[0][1]
 
 
 def counter(x: Any, w: Any) -> Any:
-    def turn(carry: Any, row: Any) -> Any:
+    def body(carry: Any, row: Any) -> Any:
         i, y = carry
         return (i + 1, y * 2 + row * x * tnf.astype(i, "float64")), y
 
-    return tnf.scan(turn, (np.int32(0), tnf.zeros(3)), w)[0][1]
+    return tnf.scan(body, (np.int32(0), tnf.zeros(3)), w)[0][1]
 
 
 def constant_carry(x: Any, w: Any) -> Any:
-    """It depends on no carry, and on another number in the first turn."""
+    """It depends on no carry, and on another number in the first iteration."""
 
-    def turn(carry: Any, row: Any) -> Any:
+    def body(carry: Any, row: Any) -> Any:
         i, y = carry
         return (np.int32(3), y * 2 + row * x * tnf.astype(i, "float64")), y
 
-    return tnf.scan(turn, (np.int32(0), tnf.zeros(3)), w)[0][1]
+    return tnf.scan(body, (np.int32(0), tnf.zeros(3)), w)[0][1]
 
 
 def float_counter(x: Any, w: Any) -> Any:
-    def turn(carry: Any, row: Any) -> Any:
+    def body(carry: Any, row: Any) -> Any:
         i, y = carry
         return (i * 0.5 + 1, y * 2 + row * x * i), y
 
-    return tnf.scan(turn, (np.float64(0), tnf.zeros(3)), w)[0][1]
+    return tnf.scan(body, (np.float64(0), tnf.zeros(3)), w)[0][1]
 
 
 def carries_of_each_other(x: Any, w: Any) -> Any:
     """A counter of a counter; the slices are linear too, and come out."""
 
-    def turn(carry: Any, row: Any) -> Any:
+    def body(carry: Any, row: Any) -> Any:
         i, j, y = carry
         return (i + 1.0, j + i, y * j + row @ x), y * i
 
-    (_, _, y), slices = tnf.scan(turn, (1.0, 0.5, tnf.zeros(3)), w)
+    (_, _, y), slices = tnf.scan(body, (1.0, 0.5, tnf.zeros(3)), w)
     return y + 0.5 * slices[2] + x
 
 
 def backward(x: Any, w: Any) -> Any:
-    def turn(carry: Any, row: Any) -> Any:
+    def body(carry: Any, row: Any) -> Any:
         i, y = carry
         return (i + 1.0, y + row * x * i), y
 
-    return tnf.scan(turn, (2.0, tnf.zeros(3)), w, reverse=True)[0][1]
+    return tnf.scan(body, (2.0, tnf.zeros(3)), w, reverse=True)[0][1]
 
 
 def counted(x: Any, w: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`scan(parallel=True)`: linear recurrences, all turns at once through XLA."""
+"""`scan(parallel=True)`: linear recurrences, all iterations at once through XLA."""
 
 from __future__ import annotations
 
@@ -25,28 +25,31 @@ A, B = np.random.default_rng(0).uniform(0.5, 1.5, (2, 11, 3))
 def smoothed(rate: Any, a: Any, b: Any, *, reverse: bool = False, parallel: bool = True) -> Any:
     """A counter, a level that it moves, and a trend of that, in tensors of their own."""
 
-    def turn(carry: Any, x: Any) -> Any:
+    def body(carry: Any, x: Any) -> Any:
         a, b = x
-        after = rate * carry["level"] * a - (b - carry["level"]) / (1 + a) + carry["turn"]
+        after = rate * carry["level"] * a - (b - carry["level"]) / (1 + a) + carry["count"]
         after = tnf.where(b > 1.0, after, -carry["level"])
         trend = 0.5 * carry["trend"] + after * b
-        return {"level": after, "turn": carry["turn"] + 1, "trend": trend}, (carry["level"], trend)
+        return {"level": after, "count": carry["count"] + 1, "trend": trend}, (
+            carry["level"],
+            trend,
+        )
 
-    start: Any = {"level": np.ones(3), "turn": np.float64(2), "trend": np.zeros(3)}
-    return tnf.scan(turn, start, (a, b), reverse=reverse, parallel=parallel)
+    start: Any = {"level": np.ones(3), "count": np.float64(2), "trend": np.zeros(3)}
+    return tnf.scan(body, start, (a, b), reverse=reverse, parallel=parallel)
 
 
 def by_hand(rate: Any, a: Any, b: Any, *, reverse: bool) -> Any:
-    level, turn, trend = np.ones(3), 2.0, np.zeros(3)
+    level, count, trend = np.ones(3), 2.0, np.zeros(3)
     dtype = np.result_type(rate, a)
     levels, trends = np.empty(a.shape, dtype), np.empty(a.shape, dtype)
     for k in range(len(a))[:: -1 if reverse else 1]:
         levels[k] = level
-        after = rate * level * a[k] - (b[k] - level) / (1 + a[k]) + turn
+        after = rate * level * a[k] - (b[k] - level) / (1 + a[k]) + count
         level = np.where(b[k] > 1.0, after, -level)
-        turn, trend = turn + 1, 0.5 * trend + level * b[k]
+        count, trend = count + 1, 0.5 * trend + level * b[k]
         trends[k] = trend
-    return {"level": level, "turn": turn, "trend": trend}, (levels, trends)
+    return {"level": level, "count": count, "trend": trend}, (levels, trends)
 
 
 def close(ours: Any, theirs: Any) -> None:
@@ -93,7 +96,7 @@ def test_no_loop_in_the_text_and_log_n_lines() -> None:
     assert lines[2] - lines[1] == lines[1] - lines[0] > 0
 
 
-def test_loops_of_numbers_and_of_no_turns() -> None:
+def test_loops_of_numbers_and_of_no_iterations() -> None:
     power = tnf.scan(lambda c, _: (c * 2.0, None), 1.0, length=10, parallel=True)[0]
     assert power == 1024.0
     empty = tnf.scan(lambda c, x: (c * x, c), 3.0, np.ones(0), parallel=True)
@@ -117,7 +120,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("turn", "start", "message"), REFUSED.values(), ids=REFUSED)
-def test_what_is_no_linear_recurrence_is_refused(turn: Any, start: Any, message: str) -> None:
+@pytest.mark.parametrize(("body", "start", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_is_no_linear_recurrence_is_refused(body: Any, start: Any, message: str) -> None:
     with pytest.raises(UnsupportedError, match=message):
-        tnf.scan(turn, start, np.ones(3), parallel=True)
+        tnf.scan(body, start, np.ones(3), parallel=True)

@@ -202,8 +202,11 @@ def test_rows_of_a_scan_that_differ_in_length_are_an_error_that_says_where() -> 
     x = np.arange(12.0).reshape(3, 4)
     program = tnf.compile(cut_rows, x, np.full(3, 2))
     # A row of one element would fit any length by being repeated.
-    for sizes, other in (([2, 2, 3], "f64[3] in turn 2"), ([2, 1, 2], "f64[1] in turn 1")):
-        with pytest.raises(errors.ShapeError, match=r"y 0 is f64\[2\] in turn 0") as raised:
+    for sizes, other in (
+        ([2, 2, 3], "f64[3] in iteration 2"),
+        ([2, 1, 2], "f64[1] in iteration 1"),
+    ):
+        with pytest.raises(errors.ShapeError, match=r"y 0 is f64\[2\] in iteration 0") as raised:
             program.run(x, np.array(sizes))
         assert other in str(raised.value)
         assert "pad_to_match" in str(raised.value)

@@ -56,9 +56,9 @@ def test_a_body_is_called_once(body: Any, init: Any, xs: Any) -> None:
 
 @pytest.mark.parametrize("max_steps", [None, 6])
 def test_a_while_is_called_once(max_steps: int | None) -> None:
-    goes_on, turn = Counted(lambda c: c[1] < 10.0), Counted(lambda c: (c[0] + 1, c[1] * 2))
-    assert tnf.while_loop(goes_on, turn, (0, 1.0), max_steps=max_steps) == (4, 16.0)
-    assert (goes_on.calls, turn.calls) == (1, 1)
+    goes_on, body = Counted(lambda c: c[1] < 10.0), Counted(lambda c: (c[0] + 1, c[1] * 2))
+    assert tnf.while_loop(goes_on, body, (0, 1.0), max_steps=max_steps) == (4, 16.0)
+    assert (goes_on.calls, body.calls) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_body_whose_number_takes_another_dtype_is_called_twice(
 
 
 def test_a_number_that_comes_back_as_a_tensor_decides_as_one() -> None:
-    """The carry is float64 in every turn, and its product with a single is."""
+    """The carry is float64 in every iteration, and its product with a single is."""
     counted = Counted(lambda c, x: (c + np.float64(1), c * x))
     last, products = tnf.scan(counted, 0.0, SINGLE)
     assert (last.dtype, products.dtype) == ("float64", "float64")

@@ -1,4 +1,4 @@
-"""Functions of arrays by loops that are compiled whole."""
+"""Functions of arrays in compiled loops."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from unittest import mock
 import numpy as np
 
 import tenferro as tnf
-from tenferro.exec.llvm import first_call
+from tenferro.exec.llvm import baseline
 from tenferro.ops.control import ControlOp
 
 __all__ = [
     "in_a_loop",
-    "in_two_turns",
+    "in_two_iterations",
     "require_near",
     "require_same_bits",
     "run_as_written_and_optimised",
@@ -25,13 +25,14 @@ __all__ = [
 def run_as_written_and_optimised(
     executor: tnf.GraphExecutor, program: tnf.GraphProgram, *arrays: Any
 ) -> Any:
-    """The results of code that has gone through LLVM's passes. That which has not, as written and with each loop along
-    vectors that may go so, gives the same bits, but of NaN.
+    """Return the results of optimised code, and require the same bits but of NaN from baseline code.
+
+    Baseline code runs as written, and with all loops vectorised that may be.
     """
     results: list[Any] = []
     for price in (math.inf, 0.0):
         executor.cache_clear()
-        with mock.patch.object(first_call, "LINE", price):
+        with mock.patch.object(baseline, "VECTOR_LINE_TIME", price):
             results.append(executor.run(program, *arrays))
     optimised = executor.run(program, *arrays)
     for result in results:
@@ -41,7 +42,7 @@ def run_as_written_and_optimised(
 
 
 def require_same_bits(y: Any, z: Any) -> None:
-    """But of NaN, of which one is as good as another."""
+    """Require equal bits, except of NaN."""
     is_nan = y != y
     assert (y.dtype, y.shape) == (z.dtype, z.shape)
     np.testing.assert_array_equal(is_nan, z != z)
@@ -49,7 +50,7 @@ def require_same_bits(y: Any, z: Any) -> None:
 
 
 def require_near(found: list[Any], wanted: list[Any], relative: float = 1e-12) -> None:
-    """Require equal types and integers, and floats within a multiple of rounding; of what is not finite the same."""
+    """Require equal types and integers, and floats within a multiple of rounding; equal values if they are not finite."""
     for y, z in zip(found, wanted, strict=True):
         assert (y.dtype, y.shape) == (z.dtype, z.shape)
         if y.dtype.kind in "biu":
@@ -70,19 +71,19 @@ def require_near(found: list[Any], wanted: list[Any], relative: float = 1e-12) -
 
 
 def in_a_loop(function: Callable[..., Any], *arrays: Any) -> list[Any]:
-    """What a compiled loop gives of the rows of arrays."""
+    """Return the results of a compiled loop over the rows of arrays."""
     program = tnf.compile(
         lambda *xs: tnf.scan(lambda n, x: (n + 1, function(*x)), 0, xs)[1], *arrays
     )
     executor = tnf.GraphExecutor("K", compiled=True)
     steps = executor.compile(program, *arrays).instructions
-    (remark,) = [step.remark for step in steps if isinstance(step.op, ControlOp)]
+    (remark,) = [step.remark for step in steps if isinstance(step.source_op, ControlOp)]
     assert remark == "compiled"
     return run_as_written_and_optimised(executor, program, *arrays)
 
 
-def in_two_turns(f: Any, *arrays: Any) -> Any:
-    """`f` of every turn's arrays, by a loop that is compiled whole."""
+def in_two_iterations(f: Any, *arrays: Any) -> Any:
+    """Return the result of a function in a compiled loop of two iterations."""
     stacked = [np.stack([x, x]) for x in arrays]
     executor = tnf.GraphExecutor("K", compiled=True)
     program = tnf.compile(lambda *xs: tnf.scan(lambda c, x: (c, f(*x)), 0.0, xs)[1], *stacked)

@@ -5,7 +5,7 @@ python -m pytest -p tests.exec.everything_large tests/ad tests/ops
 
 import pytest
 
-from tenferro.exec import tiles
+from tenferro.exec import fused
 from tenferro.exec.kernels import dot_general, matrix_product, row_sums
 from tenferro.exec.plan import group, place
 
@@ -14,13 +14,13 @@ from tenferro.exec.plan import group, place
 def pytest_configure() -> None:
     """Before anything runs."""
     group.SMALLEST = 1
-    tiles.LARGE = 0
-    tiles.WORTH = 0.0
-    tiles.TILE_BYTES = tiles.ROW_TILE_BYTES = 256
+    fused.LARGE = 0
+    fused.MIN_PARALLEL_MICROSECONDS = 0.0
+    fused.TILE_BYTES = fused.ROW_TILE_BYTES = 256
     place.SMALLEST_BLOCK = 1
-    matrix_product.LARGE = 1
-    matrix_product.PIECE = 2
-    matrix_product.SMALLEST_SCRATCH = 1
-    dot_general.LARGE_RESULT = 1
-    row_sums.BLOCK = 4
-    dot_general.SMALLEST_SCRATCH = 1
+    matrix_product.MIN_PARALLEL_WORK = 1
+    matrix_product.MIN_BLOCK_EXTENT = 2
+    matrix_product.MIN_POOLED_BYTES = 1
+    dot_general.MIN_BUFFERED_ELEMENTS = 1
+    row_sums.BLOCK_ELEMENTS = 4
+    dot_general.MIN_POOLED_BYTES = 1

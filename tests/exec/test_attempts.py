@@ -21,10 +21,10 @@ from tenferro.exec.llvm import (
     loop,
     strip_loop,
     sums_of_products,
-    turned_copy,
+    transposing_copy,
 )
 from tenferro.exec.plan import block as plan_block
-from tenferro.exec.plan import machine
+from tenferro.exec.plan import compile as plan_compile
 from tenferro.extension import (
     ExtensionOp,
     HostReferenceRuntime,
@@ -89,25 +89,25 @@ class Place(NamedTuple):
     options: Any = ()
 
 
-ADDS_PRODUCTS = link.is_installed() and link.processor().multiplies_and_adds
+ADDS_PRODUCTS = link.is_installed() and link.processor().has_fma
 """Whether convolutions are compiled for this processor."""
 PLACES = [
     Place(loop, "written", looped, X),
     Place(loop, "written", unbounded, X),
     Place(loop, "cost_of", looped, X, (("compiled", "auto"),)),
-    Place(loop, "strips_of", in_strips, LARGE[0]),
+    Place(loop, "strip_mine", in_strips, LARGE[0]),
     Place(strip_loop, "_written", in_strips, LARGE[0]),
-    Place(machine, "cost_of", fused, LARGE),
+    Place(plan_compile, "cost_of", fused, LARGE),
     Place(group, "_rows", fused, LARGE),
     Place(plan_block, "_cost", stepwise, A),
     Place(plan_block, "_fits", stepwise, A),
-    Place(plan_block, "_program_of", stepwise, A),
+    Place(plan_block, "program_of", stepwise, A),
     Place(block, "_written", stepwise, A),
     *[Place(sums_of_products, "text_of", convolved, LARGE) for _ in range(ADDS_PRODUCTS)],
     *[
-        Place(turned_copy, name, softmax, WIDE, (("order", "F"),))
+        Place(transposing_copy, name, softmax, WIDE, (("order", "F"),))
         for name in ("text_of", "rows_text")
-        if link.is_installed() and max(link.processor().lanes) >= turned_copy.NARROWEST
+        if link.is_installed() and max(link.processor().lanes) >= transposing_copy.MIN_LANES
     ],
     *[
         Place(link, name, function, array)
@@ -129,14 +129,14 @@ NAMES = [f"{place.name}-{place.function.__name__}" for place in PLACES]
 def counting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Failed attempts are counted, as outside of these tests; the warning has been given."""
     monkeypatch.setenv(FAILED_ATTEMPTS_VARIABLE, "")
-    monkeypatch.setattr(attempts._Warned, "is_done", True)
+    monkeypatch.setattr("tenferro.process_warnings._warned", {CompileWarning})
 
 
 @pytest.fixture(autouse=True)
 def small_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small results are transposed by compiled code, too."""
-    monkeypatch.setattr(copying, "TURNED", 0)
-    monkeypatch.setattr("tenferro.exec.tiles.STREAMED", 0)
+    monkeypatch.setattr(copying, "MIN_TILED_BYTES", 0)
+    monkeypatch.setattr("tenferro.exec.fused.MIN_STREAMED_BYTES", 0)
 
 
 def broken(*_: Any, **__: Any) -> Any:
@@ -214,7 +214,7 @@ def test_the_optimised_code_of_a_while_loop(monkeypatch: Any) -> None:
 
     monkeypatch.setattr(link, "_compiled", unoptimised)
     monkeypatch.setattr(link.Linker, "parts", lambda *_: 1)
-    monkeypatch.setattr("tenferro.exec.llvm.python_calls.PART", 10)
+    monkeypatch.setattr("tenferro.exec.llvm.python_calls.CHUNK_WORK", 10)
     y = executor.run(program, X)
     np.testing.assert_allclose(y, by_interpreter(Place(loop, "", unbounded, X)), rtol=1e-12)
 
@@ -298,7 +298,7 @@ def test_kinds_of_failures_are_bounded() -> None:
 
 def test_one_warning_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(FAILED_ATTEMPTS_VARIABLE, "")
-    monkeypatch.setattr(attempts._Warned, "is_done", False)
+    monkeypatch.setattr("tenferro.process_warnings._warned", set[type[Warning]]())
 
     def fail() -> None:
         with pytest.raises(NotCompiledError), CompileLog().attempt("loop"):

@@ -1,4 +1,4 @@
-"""Functions that write into a buffer give what they give without one, bit for bit."""
+"""Functions that write into a buffer return the same bits as without one."""
 
 import warnings
 from typing import Any
@@ -17,7 +17,7 @@ STRANGE = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, 1e-40]
 
 
 def some(dtype: DType, shape: tuple[int, ...]) -> Any:
-    """Elements of which many are strange."""
+    """Return an array with many special values."""
     if dtype.is_bool:
         return RNG.random(shape) < 0.5
     if not dtype.is_inexact:
@@ -75,7 +75,7 @@ def test_the_same_bits(function: Any, dtype: DType) -> None:
 @pytest.mark.parametrize("dtype", [DType.F16, DType.BF16, DType.F32, DType.F64], ids=str)
 @pytest.mark.parametrize("size", [1, 5, 600, 3000])
 def test_one_negative_zero_is_told_apart_among_many_elements(size: int, dtype: DType) -> None:
-    """Also beside NaN with a sign, whose bits are no less, and along an axis that repeats itself."""
+    """Including beside a NaN with a sign, whose bits are not the least, and along a broadcast axis."""
     x = np.full(size, 2.0).astype(dtype.dtype)
     x[0] = -np.nan
     x[-1] = -0.0

@@ -1,4 +1,4 @@
-"""Convolutions natively against their definition, term by term, in every layout of memory."""
+"""Native convolutions against their definition, term by term, in every layout."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tenferro.exec.kernels import convolution as kernels
 from tenferro.exec.kernels import matrix_product, window_products
 from tenferro.exec.llvm.link import is_installed
 from tenferro.exec.runtime.memory import Pool
-from tenferro.exec.runtime.resources import CALLER, Resources
+from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
 from tenferro.exec.runtime.threads import Workers
 from tenferro.ops.contraction import Convolution
 
 
 def defined(op: Convolution, x: Any, w: Any) -> Any:
-    """Y[n, o, p] as a sum over channels and elements of the kernel: StableHLO's definition for standard axes."""
+    """Compute Y[n, o, p] as a sum over channels and elements of the kernel: StableHLO's definition for standard axes."""
     groups = max(op.feature_group_count, op.batch_group_count)
     sizes = w.shape[2:]
     dilated = np.zeros((*x.shape[:2], *[max(0, (n - 1) * d + 1) for n, d in zip(x.shape[2:], op.lhs_dilation, strict=True)]))  # fmt: skip
@@ -89,37 +89,36 @@ def any_case(random: Random) -> tuple[Convolution, Any, Any]:
 
 
 def channels_last(x: Any) -> Any:
-    """The same array with its channels beside each other in memory."""
+    """Return the same array with contiguous channels."""
     return np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_random_convolutions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of a row each and of everything, few places and many, by one thread and by two, in memory that was
-    written before."""
+    """With blocks of a row and of everything, few positions and many, one thread and two, in memory with old values."""
     random = Random(seed)
     memory = Pool(1 << 24)
     shared = Resources(Workers(2), memory)
-    monkeypatch.setattr(matrix_product, "SMALLEST_SCRATCH", 1)
+    monkeypatch.setattr(matrix_product, "MIN_POOLED_BYTES", 1)
     for _ in range(25):
         op, x, w = any_case(random)
         monkeypatch.setattr(window_products, "BLOCK_BYTES", random.choice([1, 400, 1 << 19]))
-        monkeypatch.setattr(window_products, "PIECE", random.choice([1, 128]))
-        monkeypatch.setattr(window_products, "LARGEST_SUM", random.choice([0, 1 << 16]))
-        monkeypatch.setattr(window_products, "MOST_SUMS", random.choice([1, 3]))
-        monkeypatch.setattr(window_products, "EITHER_WAY", random.choice([0, 1 << 20]))
-        monkeypatch.setattr(kernels, "FEW_OUTPUTS", random.choice([0, 4]))
-        monkeypatch.setattr(matrix_product, "LARGE", random.choice([1, 1 << 24]))
+        monkeypatch.setattr(window_products, "MIN_BLOCK_EXTENT", random.choice([1, 128]))
+        monkeypatch.setattr(window_products, "MAX_SPLIT_ELEMENTS", random.choice([0, 1 << 16]))
+        monkeypatch.setattr(window_products, "MAX_PARTIAL_SUMS", random.choice([1, 3]))
+        monkeypatch.setattr(window_products, "MIN_TRANSPOSABLE_WORK", random.choice([0, 1 << 20]))
+        monkeypatch.setattr(kernels, "MIN_CHANNELS_PER_OUTPUT", random.choice([0, 4]))
+        monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", random.choice([1, 1 << 24]))
         expected = defined(op, x, w)
         order: Any = random.choice(["K", "F", "C"])
         for image in (x, channels_last(x), np.asfortranarray(x)):
             for filters in (w, np.asfortranarray(w)):
-                memory.give(np.full(1 << 16, 255, np.uint8))
-                into = memory.lend(max(1, expected.nbytes))
+                memory.release(np.full(1 << 16, 255, np.uint8))
+                into = memory.allocate(max(1, expected.nbytes))
                 into[...] = 255
                 for convolved in (
-                    kernels.ConvolutionKernel().bind(op, (), shared).in_order(order),
-                    kernels.Convolved(op, CALLER),
+                    kernels.ConvolutionKernel().bind(op, (), shared).with_order(order),
+                    kernels.ConvolutionFunction(op, SERIAL_RESOURCES),
                 ):
                     y = convolved(image, filters, [into])
                     np.testing.assert_allclose(y, expected, 1e-12, 1e-12, err_msg=str(op))
@@ -131,13 +130,13 @@ def test_random_convolutions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None
 def test_zeros_of_padding_and_holes_times_what_is_not_finite_are_nan(
     value: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By any way, natively and by machine code."""
+    """For each algorithm, native and compiled."""
     random, ways = Random(3), set[str]()
-    for name in ("_by_phases", "scattered", "_grouped"):
+    for name in ("_write_phases", "scatter_products", "_write_groups"):
         monkeypatch.setattr(kernels, name, _noted(getattr(kernels, name), ways, name))
     for number in range(60):
         op, x, w = any_case(random)
-        monkeypatch.setattr(kernels, "FEW_OUTPUTS", random.choice([0, 4]))
+        monkeypatch.setattr(kernels, "MIN_CHANNELS_PER_OUTPUT", random.choice([0, 4]))
         if not w.size or not x.size:
             continue
         for compiled in (False, True) if number % 4 == 0 and is_installed() else (False,):
@@ -151,11 +150,11 @@ def test_zeros_of_padding_and_holes_times_what_is_not_finite_are_nan(
                     expected = defined(op, x, kernel)
                 y = executor.run(program, x, kernel)
                 np.testing.assert_allclose(y, expected, 1e-12, 1e-12, err_msg=str(op))
-    assert ways == {"_by_phases", "scattered", "_grouped"}
+    assert ways == {"_write_phases", "scatter_products", "_write_groups"}
 
 
 def _noted(function: Any, ways: set[str], name: str) -> Any:
-    """The function, with a note that it was called."""
+    """Return the function with a record of its calls."""
 
     def noted(*args: Any) -> Any:
         ways.add(name)
@@ -168,9 +167,9 @@ def _noted(function: Any, ways: set[str], name: str) -> Any:
 def test_blocks_that_lie_in_the_padding(
     edges: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing of the input is read for them, nor written."""
+    """The input is neither read nor written for them."""
     monkeypatch.setattr(window_products, "BLOCK_BYTES", 1)
-    monkeypatch.setattr(window_products, "PIECE", 1)
+    monkeypatch.setattr(window_products, "MIN_BLOCK_EXTENT", 1)
     op, _, _ = any_case(Random(0))
     op = replace(
         op, window_strides=(1, 1), padding=(edges, edges), lhs_dilation=(1, 1), rhs_dilation=(1, 1),
@@ -201,7 +200,7 @@ def test_layers_and_gradients_in_any_order_on_any_threads(
     name: str, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bits do not depend on the order of the result nor on the number of threads."""
-    monkeypatch.setattr(matrix_product, "LARGE", 1 << 12)
+    monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", 1 << 12)
     monkeypatch.setattr(window_products, "BLOCK_BYTES", block)
     extents, filters, strides, groups = LAYERS[name]
     rng = np.random.default_rng(5)
@@ -231,8 +230,8 @@ def test_layers_and_gradients_in_any_order_on_any_threads(
         for array, same in zip(arrays, results[0], strict=True):
             np.testing.assert_array_equal(array, same, strict=True)
     doubles = x.astype(np.float64), w.astype(np.float64)
-    monkeypatch.setattr(kernels, "FEW_OUTPUTS", 1 << 20)
-    monkeypatch.setattr(window_products, "LARGEST_SUM", 0)
+    monkeypatch.setattr(kernels, "MIN_CHANNELS_PER_OUTPUT", 1 << 20)
+    monkeypatch.setattr(window_products, "MAX_SPLIT_ELEMENTS", 0)
     program = tnf.compile(tnf.value_and_grad(loss, (0, 1), has_aux=True), *doubles)
     (_, y), gradients = runs[0].run(program, *doubles)
     for array, expected in zip(results[0], (y, *gradients), strict=True):
@@ -241,7 +240,7 @@ def test_layers_and_gradients_in_any_order_on_any_threads(
 
 
 def test_a_result_that_nothing_else_reads_is_made_in_its_order() -> None:
-    """The copy that follows has nothing to do."""
+    """The copy that follows does nothing."""
     x, w = np.ones((1, 9, 9, 4), np.float32), np.ones((3, 3, 4, 8), np.float32)
 
     def layer(x: Any, w: Any) -> Any:

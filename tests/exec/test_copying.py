@@ -1,4 +1,4 @@
-"""Copies into another order: the same elements, whichever way the blocks are cut."""
+"""Copies to another layout: equal elements for any tiling."""
 
 from collections.abc import Callable
 from functools import partial
@@ -9,10 +9,10 @@ import pytest
 
 from tenferro.exec import copying
 from tenferro.exec.copying import (
-    COLLIDING,
-    NEAR,
-    SMALLEST,
-    TURNED,
+    ALIASING_STRIDE,
+    MAX_CACHED_LINES,
+    MIN_BLOCKED_BYTES,
+    MIN_TILED_BYTES,
     Copy,
     Dense,
     fastest_axis,
@@ -20,7 +20,7 @@ from tenferro.exec.copying import (
 from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import Workers
-from tenferro.exec.runtime.turn import Turn, turn_of
+from tenferro.exec.runtime.transposition import Transposition, transposition_of
 
 SHAPES = [
     (2,) * 12,
@@ -40,17 +40,17 @@ SHAPES = [
 @pytest.fixture
 def small_caches(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that small arrays are cut into blocks."""
-    monkeypatch.setattr(copying, "SMALLEST", 0)
-    monkeypatch.setattr(copying, "NEAR", 1)
+    monkeypatch.setattr(copying, "MIN_BLOCKED_BYTES", 0)
+    monkeypatch.setattr(copying, "MAX_CACHED_LINES", 1)
 
 
 @pytest.fixture(params=["strips", "tiles"])
 def collisions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether the steps of every array lead to the same places of the cache."""
+    """Return whether the strides of each array map to the same cache sets."""
     if request.param == "tiles":
-        monkeypatch.setattr(copying, "TURNED", 0)
-        monkeypatch.setattr(copying, "COLLIDING", 1)
-        monkeypatch.setattr(copying, "TILE", 4)
+        monkeypatch.setattr(copying, "MIN_TILED_BYTES", 0)
+        monkeypatch.setattr(copying, "ALIASING_STRIDE", 1)
+        monkeypatch.setattr(copying, "TILE_ELEMENTS", 4)
 
 
 @pytest.mark.usefixtures("small_caches", "collisions")
@@ -83,7 +83,7 @@ def test_repeated_elements_and_gaps_are_copied() -> None:
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_large_arrays_are_copied_on_threads(order: str) -> None:
-    """By NumPy too, where neighbours of the one are neighbours of the other."""
+    """Share copies among threads, also those by NumPy between equal layouts."""
     dense = Dense(order, Resources(Workers(2), Pool(0)))
     x = np.arange(1_600_000.0)
     for view in (
@@ -98,39 +98,45 @@ def test_large_arrays_are_copied_on_threads(order: str) -> None:
 
 
 class Parts(Workers):
-    """Threads that keep how much work was shared among them."""
+    """Workers that record how much work is shared among them."""
 
     def __init__(self) -> None:
         super().__init__(1)
         self.counts: list[int] = []
 
-    def share(self, work: Callable[[int, int], None], rows: int, step: int = 1) -> None:
+    def parallel_for(self, work: Callable[[int, int], None], rows: int, step: int = 1) -> None:
         self.counts.append(rows)
-        super().share(work, rows, step)
+        super().parallel_for(work, rows, step)
 
 
 def turned(*shape: int) -> Any:
-    """An array of this shape whose axes lie in memory in the reverse order."""
+    """Return a column-major array of this shape."""
     return np.empty(shape[::-1]).T
 
 
 def way(x: Any) -> str:
-    """How an array is copied into row-major order."""
+    """Return the algorithm that copies an array to row-major layout."""
     walk = Copy(np.empty(x.shape), x).walk
     function = walk.func if isinstance(walk, partial) else walk
-    return {"_by_numpy": "numpy", "_in_places": "strips"}.get(function.__name__, "tiles")
+    return {"_copy_in_order": "numpy", "_copy_blocks": "strips"}.get(function.__name__, "tiles")
 
 
-FAR = NEAR + 1
+FAR = MAX_CACHED_LINES + 1
 WAYS: dict[str, tuple[Any, str]] = {
     "two long axes": (turned(513, FAR), "strips"),
-    "lines of the source that stay in cache": (turned(513, NEAR), "numpy"),
-    "large enough": (turned(128, SMALLEST // 1024), "strips"),
-    "too small": (turned(128, SMALLEST // 1024 - 1), "numpy"),
-    "colliding": (turned(COLLIDING // 8, TURNED // COLLIDING), "tiles"),
-    "colliding, too small": (turned(COLLIDING // 8, TURNED // COLLIDING - 1), "numpy"),
-    "small, not colliding": (turned(COLLIDING // 8 - 1, TURNED // COLLIDING + 1), "numpy"),
-    "large and colliding": (turned(COLLIDING // 8, 4096), "tiles"),
+    "lines of the source that stay in cache": (turned(513, MAX_CACHED_LINES), "numpy"),
+    "large enough": (turned(128, MIN_BLOCKED_BYTES // 1024), "strips"),
+    "too small": (turned(128, MIN_BLOCKED_BYTES // 1024 - 1), "numpy"),
+    "colliding": (turned(ALIASING_STRIDE // 8, MIN_TILED_BYTES // ALIASING_STRIDE), "tiles"),
+    "colliding, too small": (
+        turned(ALIASING_STRIDE // 8, MIN_TILED_BYTES // ALIASING_STRIDE - 1),
+        "numpy",
+    ),
+    "small, not colliding": (
+        turned(ALIASING_STRIDE // 8 - 1, MIN_TILED_BYTES // ALIASING_STRIDE + 1),
+        "numpy",
+    ),
+    "large and colliding": (turned(ALIASING_STRIDE // 8, 4096), "tiles"),
     "near, a run of the result": (turned(547, 60, 16), "numpy"),
     "near, no run of the result": (turned(547, 64, 15), "tiles"),
     "far, a run of the result": (turned(547, 65, 16), "strips"),
@@ -147,7 +153,7 @@ WAYS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_large_copies_are_cut_where_lines_would_be_fetched_again(name: str) -> None:
+def test_large_copies_are_tiled_where_cache_lines_would_be_read_again(name: str) -> None:
     x, expected = WAYS[name]
     assert way(x) == expected
 
@@ -161,7 +167,7 @@ def test_large_copies_are_cut_where_lines_would_be_fetched_again(name: str) -> N
         ((1, 1), "f8", [], 0),
     ],
 )
-def test_axes_that_step_as_one_are_one(
+def test_contiguous_axes_are_merged(
     shape: tuple[int, ...], dtype: str, merged: list[int], run: int
 ) -> None:
     x = np.empty(shape, dtype)
@@ -181,7 +187,7 @@ def test_axes_that_step_as_one_are_one(
         ((6, 1, 5, 4), (2, 1, 0, 3), [5, 6, 4], 32),
     ],
 )
-def test_short_runs_of_both_are_elements(
+def test_short_common_runs_are_elements(
     shape: tuple[int, ...], perm: tuple[int, ...], merged: list[int], run: int
 ) -> None:
     x = np.arange(np.prod(shape, dtype=float)).reshape(shape).transpose(perm)
@@ -213,7 +219,7 @@ def test_short_runs_of_both_are_elements(
     ],
 )
 def test_tiles_are_runs_of_both_orders(shape: tuple[int, ...], rows: Any, columns: Any) -> None:
-    tile = copying.tile_of(np.empty(shape), turned(*shape))
+    tile = copying.choose_tile(np.empty(shape), turned(*shape))
     if rows is None:
         assert tile is None
     else:
@@ -237,7 +243,7 @@ def test_tiles_are_runs_of_both_orders(shape: tuple[int, ...], rows: Any, column
 def test_lines_at_multiples_of_a_power_of_two_collide(
     shape: tuple[int, ...], step: int, rows: dict[int, int], collides: bool
 ) -> None:
-    assert copying.collides(np.empty(shape), (rows, {len(shape) - 1: 64})) is collides
+    assert copying.has_set_conflicts(np.empty(shape), (rows, {len(shape) - 1: 64})) is collides
 
 
 @pytest.mark.parametrize(
@@ -248,8 +254,8 @@ def test_lines_at_multiples_of_a_power_of_two_collide(
         (np.broadcast_to(np.zeros((3, 100))[:, :1], (3, 4)), 0),
     ],
 )  # fmt: skip
-def test_neighbours_are_nearest_along_the_fastest_axis(x: Any, axis: int) -> None:
-    """Where elements repeat themselves there are no neighbours, however far the others are from each other."""
+def test_the_fastest_axis_has_the_smallest_stride(x: Any, axis: int) -> None:
+    """Ignore axes of stride 0."""
     assert fastest_axis(x) == axis
 
 
@@ -267,11 +273,11 @@ def test_neighbours_are_nearest_along_the_fastest_axis(x: Any, axis: int) -> Non
 def test_strips_are_shared(
     shape: tuple[int, ...], count: int, is_large: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(copying, "SMALLEST", 0)
-    monkeypatch.setattr(copying, "NEAR", 1)
-    monkeypatch.setattr(copying, "TURNED", 1 << 30)
+    monkeypatch.setattr(copying, "MIN_BLOCKED_BYTES", 0)
+    monkeypatch.setattr(copying, "MAX_CACHED_LINES", 1)
+    monkeypatch.setattr(copying, "MIN_TILED_BYTES", 1 << 30)
     x = np.arange(np.prod(shape, dtype=float)).reshape(shape[::-1]).T
-    monkeypatch.setattr(copying, "SHARED", x.nbytes + (not is_large))
+    monkeypatch.setattr(copying, "MIN_PARALLEL_BYTES", x.nbytes + (not is_large))
     assert way(x) == "strips"
     workers, out = Parts(), np.empty(shape)
     Copy(out, x)(out, x, Resources(workers, Pool(0)))
@@ -300,10 +306,10 @@ def test_tiles_are_shared(
     is_large: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(copying, "TURNED", 0)
-    monkeypatch.setattr(copying, "COLLIDING", 1)
+    monkeypatch.setattr(copying, "MIN_TILED_BYTES", 0)
+    monkeypatch.setattr(copying, "ALIASING_STRIDE", 1)
     x = np.arange(np.prod(shape, dtype=float)).reshape(shape).transpose(perm)
-    monkeypatch.setattr(copying, "SHARED", x.nbytes + (not is_large))
+    monkeypatch.setattr(copying, "MIN_PARALLEL_BYTES", x.nbytes + (not is_large))
     workers, out, empty = Parts(), np.empty(x.shape), np.empty
     copy = Copy(out, x)
     scratch: list[Any] = []
@@ -325,24 +331,24 @@ def test_copies_by_numpy_are_shared_by_their_slowest_axis(
     is_large: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x = np.arange(105.0).reshape(3, 7, 5)[:, :, ::-1]
-    monkeypatch.setattr(copying, "SHARED", x.nbytes + (not is_large))
+    monkeypatch.setattr(copying, "MIN_PARALLEL_BYTES", x.nbytes + (not is_large))
     workers, out = Parts(), np.empty(x.shape)
     Copy(out, x)(out, x, Resources(workers, Pool(0)))
     assert np.array_equal(out, x)
     assert workers.counts == ([21] if is_large else [])  # the first two axes are one
 
 
-def test_only_what_is_large_lies_in_memory_that_is_lent() -> None:
+def test_only_large_results_are_borrowed_from_the_pool() -> None:
     memory = Pool(0)
     dense = Dense("F", Resources(memory=memory))
-    for count, new in ((TURNED // 8 - 1, 0), (TURNED // 8, 1)):
+    for count, new in ((MIN_TILED_BYTES // 8 - 1, 0), (MIN_TILED_BYTES // 8, 1)):
         x = np.arange(float(count))
         assert np.array_equal(dense(x), x)
         assert memory.stats().new == new
 
 
 def test_how_few_layouts_are_copied_is_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copying, "TURNED", 0)
+    monkeypatch.setattr(copying, "MIN_TILED_BYTES", 0)
     planned: list[tuple[int, ...]] = []
 
     def counted(out: Any, x: Any) -> Copy:
@@ -365,22 +371,22 @@ def test_how_few_layouts_are_copied_is_planned_once(monkeypatch: pytest.MonkeyPa
     assert planned[9:] == [arrays[3].shape] * 3
 
 
-class Turning:
-    """Compiled turns, which copy nothing, and keep what was asked for and done."""
+class RecordingTransposer:
+    """Transposer whose functions copy nothing and record their calls."""
 
-    def __init__(self, worth: int) -> None:
-        self.worth, self.requests, self.done = worth, 0, list[tuple[int, int]]()
+    def __init__(self, min_bytes: int) -> None:
+        self.min_bytes, self.requests, self.done = min_bytes, 0, list[tuple[int, int]]()
 
-    def function(self, turn: Any) -> Any:
+    def function(self, transposition: Any) -> Any:
         self.requests += 1
         return lambda x, y, first, last: self.done.append((first, last)), 6
 
-    def by_rows(self, rows: Any, code: Any, operands: int, results: int) -> None:
-        """None: there is none."""
+    def row_function(self, rows: Any, code: Any, operands: int, results: int) -> None:
+        """Return None: nothing is compiled."""
 
 
 def whole_lines(*shape: int, shift: int = 0) -> Any:
-    """An array that begins so many bytes after the beginning of a line."""
+    """Return an array that starts `shift` bytes after the start of a cache line."""
     nbytes = 8 * int(np.prod(shape))
     memory = np.zeros(nbytes + 128, np.uint8)
     start = -memory.ctypes.data % 64 + shift
@@ -388,35 +394,37 @@ def whole_lines(*shape: int, shift: int = 0) -> Any:
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
-def test_turns_that_are_streamed_are_shared(
+def test_streamed_transpositions_are_shared_among_threads(
     is_streamed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x, out = turned(16, 64), whole_lines(16, 64)
-    monkeypatch.setattr(copying, "TURNED", x.nbytes)
-    monkeypatch.setattr(copying, "STREAMED", x.nbytes + (not is_streamed))
-    workers, turner = Parts(), Turning(x.nbytes + 1)
-    resources = Resources(workers, Pool(0), turner=turner)
+    monkeypatch.setattr(copying, "MIN_TILED_BYTES", x.nbytes)
+    monkeypatch.setattr(copying, "MIN_STREAMED_BYTES", x.nbytes + (not is_streamed))
+    workers, transposer = Parts(), RecordingTransposer(x.nbytes + 1)
+    resources = Resources(workers, Pool(0), transposer=transposer)
     copy = Copy(out, x)
     assert copy.turn is not None
     assert copy.turn.is_streamed is is_streamed
     for requests in (0, 1, 2):
         copy(out, x, resources)
-        assert turner.requests == requests
-    assert turner.done == [(0, 6)] * 2
+        assert transposer.requests == requests
+    assert transposer.done == [(0, 6)] * 2
     assert workers.counts == ([6] * 2 if is_streamed else [])
     for shift in (8, 32):
         copy(whole_lines(16, 64, shift=shift), x, resources)
-    assert turner.requests == 2
-    monkeypatch.setattr(copying, "TURNED", x.nbytes + 1)
+    assert transposer.requests == 2
+    monkeypatch.setattr(copying, "MIN_TILED_BYTES", x.nbytes + 1)
     assert Copy(out, x).turn is None
 
 
-def in_lines(rows: Any, columns: Any, *outer: tuple[int, int, int], itemsize: int = 8) -> Turn:
-    return Turn(itemsize, outer, rows, columns, True)
+def in_lines(
+    rows: Any, columns: Any, *outer: tuple[int, int, int], itemsize: int = 8
+) -> Transposition:
+    return Transposition(itemsize, outer, rows, columns, True)
 
 
 LAST = (2, 1, 0)
-TURNS: dict[str, tuple[tuple[int, ...], tuple[int, ...], Turn | None]] = {
+TRANSPOSITIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], Transposition | None]] = {
     "a line of columns is enough": (
         (64, 3, 8),
         LAST,
@@ -436,43 +444,45 @@ TURNS: dict[str, tuple[tuple[int, ...], tuple[int, ...], Turn | None]] = {
     "a longer table of columns": ((8, 1025, 4), LAST, None),
     "four columns": ((64, 4), (1, 0), in_lines(((64, 4),), ((4, 64),))),
     "three columns": ((64, 3), (1, 0), None),
-    "broken lines": ((63, 8), (1, 0), None),
-    "no axes to turn": ((64,), (0,), None),
+    "partial cache lines": ((63, 8), (1, 0), None),
+    "a single axis": ((64,), (0,), None),
     "the same order": ((64, 64), (0, 1), None),
 }
 
 
-@pytest.mark.parametrize("name", TURNS)
-def test_turns_are_of_whole_lines_and_short_tables(
+@pytest.mark.parametrize("name", TRANSPOSITIONS)
+def test_transpositions_have_whole_cache_lines_and_short_tables(
     name: str,
 ) -> None:
-    shape, perm, turn = TURNS[name]
+    shape, perm, transposition = TRANSPOSITIONS[name]
     x = np.empty(shape).transpose(perm)
-    assert turn_of(np.empty(x.shape), x) == turn
+    assert transposition_of(np.empty(x.shape), x) == transposition
 
 
-def test_results_go_around_the_caches_by_their_size_or_as_they_are_told() -> None:
+def test_results_are_streamed_by_their_size_or_on_request() -> None:
     for rows in (256, 512):
         x = np.empty((rows, 512)).T
         for told in (None, False, True):
             turn = Copy(np.empty(x.shape), x, told).turn
             assert turn is not None
-            assert turn.is_streamed == (x.nbytes >= copying.STREAMED if told is None else told)
+            assert turn.is_streamed == (
+                x.nbytes >= copying.MIN_STREAMED_BYTES if told is None else told
+            )
 
 
 @pytest.mark.parametrize(
     ("itemsize", "fewest"),
     [(1, 4), (2, 4), (3, 0), (4, 4), (8, 4), (12, 0), (16, 4), (32, 2), (64, 1), (128, 0)],
 )
-def test_elements_that_are_turned(itemsize: int, fewest: int) -> None:
+def test_supported_element_sizes(itemsize: int, fewest: int) -> None:
     for count in (1, 2, 3, 4):
         x = np.empty((64, count), f"V{itemsize}").T
-        turn = turn_of(np.empty(x.shape, x.dtype), x)
-        is_turned = fewest > 0 and count >= fewest
+        transposition = transposition_of(np.empty(x.shape, x.dtype), x)
+        is_transposed = fewest > 0 and count >= fewest
         expected = in_lines(((64, count),), ((count, 64),), itemsize=itemsize)
-        assert turn == (expected if is_turned else None)
+        assert transposition == (expected if is_transposed else None)
 
 
-def test_elements_of_records_are_not_turned() -> None:
+def test_fields_of_records_are_not_transposed() -> None:
     records = np.zeros((64, 8), [("x", "f8"), ("n", "i4")])["x"].T
-    assert turn_of(np.empty(records.shape), records) is None
+    assert transposition_of(np.empty(records.shape), records) is None

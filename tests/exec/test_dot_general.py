@@ -1,4 +1,4 @@
-"""The kernel of DotGeneral against einsum, over groups of axes, orders in memory and dtypes."""
+"""DotGeneral against einsum, for groups of axes, layouts and dtypes."""
 
 import random
 from typing import Any
@@ -10,7 +10,7 @@ import tenferro as tnf
 from tenferro.exec.kernels import matrix_product
 from tenferro.exec.kernels.dot_general import DotGeneralKernel
 from tenferro.exec.runtime.memory import Pool
-from tenferro.exec.runtime.resources import CALLER, Resources
+from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
 from tenferro.exec.runtime.threads import Workers
 from tenferro.ops.contraction import DotGeneral
 from tenferro.types import DType, TensorSpec
@@ -19,7 +19,7 @@ KERNEL = DotGeneralKernel()
 
 
 def laid_out(pick: random.Random, shape: list[int], dtype: str) -> np.ndarray:
-    """Small whole numbers in some order, perhaps reversed, repeated, or with gaps."""
+    """Return small integers in some layout, perhaps reversed, broadcast, or with gaps."""
     perm = pick.sample(range(len(shape)), len(shape))
     rng = np.random.default_rng(pick.randrange(1 << 30))
     x = rng.integers(-3, 4, [shape[p] for p in perm]).astype(dtype).transpose(np.argsort(perm))
@@ -39,10 +39,10 @@ def laid_out(pick: random.Random, shape: list[int], dtype: str) -> np.ndarray:
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small products are cut and shared as large ones are, and their copies are in scratch."""
-    monkeypatch.setattr(matrix_product, "LARGE", 1)
-    monkeypatch.setattr(matrix_product, "PIECE", 2)
-    monkeypatch.setattr(matrix_product, "SMALLEST_SCRATCH", 1)
+    """Split and share small products as large ones, and copy them into scratch."""
+    monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", 1)
+    monkeypatch.setattr(matrix_product, "MIN_BLOCK_EXTENT", 2)
+    monkeypatch.setattr(matrix_product, "MIN_POOLED_BYTES", 1)
 
 
 @pytest.mark.usefixtures("small_pieces")
@@ -53,7 +53,7 @@ def test_any_contraction_in_pieces_is_einsum(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_any_contraction_is_einsum(seed: int) -> None:
-    compare_with_einsum(seed, CALLER)
+    compare_with_einsum(seed, SERIAL_RESOURCES)
 
 
 def compare_with_einsum(seed: int, resources: Resources) -> None:
@@ -142,15 +142,15 @@ def test_pieces_of_large_products_do_not_depend_on_threads(
 def test_a_matrix_by_its_own_transpose(
     shape: tuple[int, int], axis: int, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Symmetric bit for bit, the same for any number of threads, and made of blocks."""
+    """The result is symmetric to the bit, does not depend on the number of threads, and is computed in blocks."""
     made: list[int] = []
-    original = matrix_product.Mirrored.__call__
+    original = matrix_product.SymmetricProduct.__call__
 
     def call(self: Any, *operands: Any) -> Any:
         made.append(len(self.blocks))
         return original(self, *operands)
 
-    monkeypatch.setattr(matrix_product.Mirrored, "__call__", call)
+    monkeypatch.setattr(matrix_product.SymmetricProduct, "__call__", call)
     rng = np.random.default_rng(1)
     x = rng.normal(size=shape).astype(dtype)
     whole = rng.integers(-9, 9, shape).astype(dtype)
@@ -203,7 +203,7 @@ def test_a_program_may_be_run_on_arrays_of_many_layouts() -> None:
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
 @pytest.mark.parametrize("terms", [255, 256, 257, 259, 515, 1023, 1041, 4099])
 def test_products_of_narrow_integers_are_exact(dtype: str, terms: int) -> None:
-    """Largest numbers, whose sums are odd: the first bit that a float is short of is seen."""
+    """Largest numbers with odd sums, where the first missing bit of a float shows."""
     largest = int(np.iinfo(dtype).max)
     terms |= 1
     x = np.full((32, terms), largest, dtype)
@@ -233,16 +233,16 @@ def test_the_longest_products_of_narrow_integers_are_exact() -> None:
 def test_a_large_matrix_by_a_vector_is_shared(
     shape: tuple[int, int], vector: int, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It waits for memory long before as many multiplications of two matrices would be worth it."""
-    monkeypatch.setattr(matrix_product, "LARGE", 8 * 20 * 300)
+    """It is bound by memory at fewer multiplications than a product of two matrices."""
+    monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", 8 * 20 * 300)
     kinds: list[str] = []
-    original = matrix_product.InPieces.__call__
+    original = matrix_product.BlockedProduct.__call__
 
     def call(self: Any, *operands: Any) -> Any:
         kinds.append(self.kind)
         return original(self, *operands)
 
-    monkeypatch.setattr(matrix_product.InPieces, "__call__", call)
+    monkeypatch.setattr(matrix_product.BlockedProduct, "__call__", call)
     rng = np.random.default_rng(0)
     x, v = rng.standard_normal(shape), rng.standard_normal(shape[vector])
     specs = TensorSpec(x.shape, "float64"), TensorSpec(v.shape, "float64")

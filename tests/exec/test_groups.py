@@ -10,15 +10,9 @@ import pytest
 
 import tenferro as tnf
 from tenferro.door import apply_one
-from tenferro.exec import tiles
-from tenferro.exec.copying import STREAMED, Dense
-from tenferro.exec.llvm.folding import BLOCK
-from tenferro.exec.llvm.link import is_installed
-from tenferro.exec.plan import group
-from tenferro.exec.runtime.memory import Pool
-from tenferro.exec.runtime.resources import Resources
-from tenferro.exec.runtime.threads import Workers
-from tenferro.exec.tiles import (
+from tenferro.exec import fused
+from tenferro.exec.copying import MIN_STREAMED_BYTES, Dense
+from tenferro.exec.fused import (
     ALONE_TILE_BYTES,
     CACHE_BYTES,
     CALLS,
@@ -26,11 +20,18 @@ from tenferro.exec.tiles import (
     REDUCED_TILE_BYTES,
     ROW_TILE_BYTES,
     TILE_BYTES,
+    FusedFunction,
     Layout,
-    TilesFunction,
     common_order,
     cost_of,
 )
+from tenferro.exec.llvm.folding import BLOCK
+from tenferro.exec.llvm.link import is_installed
+from tenferro.exec.plan import group
+from tenferro.exec.planned import Fused
+from tenferro.exec.runtime.memory import Pool
+from tenferro.exec.runtime.resources import Resources
+from tenferro.exec.runtime.threads import Workers
 from tenferro.ops.analytic import Exp
 from tenferro.ops.elementwise import Add, Conj, Imag, Real
 from tenferro.ops.reduction import ReduceSum
@@ -117,9 +118,9 @@ def test_groups_of_rows(
     name: str, tile: int, is_compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(group, "SMALLEST", 16)
-    monkeypatch.setattr(tiles, "TILE_BYTES", tile)
-    monkeypatch.setattr(tiles, "LARGE", 0)
-    monkeypatch.setattr(tiles, "WORTH", 0.0)
+    monkeypatch.setattr(fused, "TILE_BYTES", tile)
+    monkeypatch.setattr(fused, "LARGE", 0)
+    monkeypatch.setattr(fused, "MIN_PARALLEL_MICROSECONDS", 0.0)
     fn, args = CASES[name]
     program = tnf.compile(fn, *args)
     expected = flatten(run_unplanned(program, *args))[0]
@@ -129,7 +130,7 @@ def test_groups_of_rows(
         remarks = {
             step.remark
             for step in executor.compile(program, *args).instructions
-            if isinstance(step.op, tiles.Tiles)
+            if isinstance(step.inner_op, Fused)
         }
         assert remarks == ({"compiled"} if is_compiled else {""})
         for given in (args, tuple([np.asfortranarray(x) for x in args]), _gaps(args)):
@@ -138,7 +139,7 @@ def test_groups_of_rows(
                 assert (y.dtype, y.shape) == (z.dtype, z.shape)
                 np.testing.assert_allclose(y, z, rtol=1e-11, atol=1e-11)
                 assert order == "K" or y.flags[f"{order}_CONTIGUOUS"]
-        assert "def tiles_" in executor.source(program)
+        assert "def fused_" in executor.source(program)
 
 
 def _gaps(args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -158,8 +159,8 @@ def test_a_softmax_is_one_group() -> None:
     executor = tnf.GraphExecutor()
     executor.run(program, x)
     (group,) = [step for step in executor.compile(program, x).instructions if step.origin]
-    assert isinstance(group.op, tiles.Tiles)
-    assert len(group.op.bodies[group.op.lead].instructions) <= 10
+    assert isinstance(group.inner_op, Fused)
+    assert len(group.inner_op.tiles[group.inner_op.lead].instructions) <= 10
 
 
 @pytest.mark.parametrize("compiled", EXECUTORS)
@@ -183,8 +184,10 @@ def test_a_view_that_is_read_outside_alone_is_no_part_of_a_group() -> None:
         return y, tnf.sort(tnf.broadcast_to(tnf.sum(y, axis=1)[:, None], (512, 256)), axis=0)
 
     schedule = tnf.GraphExecutor().compile(tnf.compile(fn, x), x)
-    (group,) = [step for step in schedule.instructions if isinstance(step.op, tiles.Tiles)]
-    inside = [type(step.op).__name__ for step in group.op.bodies[group.op.lead].instructions]
+    (group,) = [step for step in schedule.instructions if isinstance(step.inner_op, Fused)]
+    inside = [
+        type(step.op).__name__ for step in group.inner_op.tiles[group.inner_op.lead].instructions
+    ]
     assert "BroadcastInDim" not in inside
     assert "BroadcastInDim" in [type(step.op).__name__ for step in schedule.instructions]
 
@@ -199,7 +202,12 @@ def test_small_steps_wait_for_the_end_of_a_group() -> None:
 
     program = tnf.compile(fn, x)
     steps = tnf.GraphExecutor().compile(program, x).instructions
-    assert sorted([type(step.op).__name__ for step in steps]) == ["Copies", "Exp", "Log", "Tiles"]
+    assert sorted([type(step.inner_op).__name__ for step in steps]) == [
+        "Copies",
+        "Exp",
+        "Fused",
+        "Log",
+    ]
     positive, total = program.run(x)
     np.testing.assert_allclose(positive, np.where(x > 0, np.exp(x), 0.0), rtol=1e-14)
     np.testing.assert_allclose(total, np.exp(x).sum(), rtol=1e-13)
@@ -218,8 +226,8 @@ def test_effects_wait_for_no_group(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_results_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiles, "LARGE", 0)
-    monkeypatch.setattr(tiles, "WORTH", 0.0)
+    monkeypatch.setattr(fused, "LARGE", 0)
+    monkeypatch.setattr(fused, "MIN_PARALLEL_MICROSECONDS", 0.0)
     x, y = normal(700, 301), normal(700, 301)
     for fn in (totals_of_two, loss(softmax_of_product)):
         program = tnf.compile(fn, x, y)
@@ -267,7 +275,7 @@ def test_a_view_by_elements_keeps_what_it_looks_at(dtype: Any) -> None:
     x = x.astype(dtype) if dtype is np.complex128 else x.real.astype(dtype)
     program = tnf.compile(parts, x)
     executor = tnf.GraphExecutor("K", compiled=False)
-    assert "Tiles" in str(executor.compile(program, x))
+    assert "Fused" in str(executor.compile(program, x))
     y, w = x * x, x * x * x * x * x
     expected = w.real + y.real, w.real - y.imag, w + y.conj()
     for result, exact in zip(executor.run(program, x), expected, strict=True):
@@ -321,17 +329,17 @@ def test_which_reductions_go_by_themselves() -> None:
 
     along: Any = lambda x: tnf.sum(x, axis=-1)
     whole: Any = tnf.sum
-    assert "Tiles" in steps(along, 1 << 14, 32)
-    assert "Tiles" not in steps(along, (1 << 14) - 1, 32)
-    assert "Tiles" not in steps(along, 1 << 13, 64)
-    assert "Tiles" in steps(lambda x: tnf.sum(x, axis=0), 1 << 14, 32)
-    assert "Tiles" in steps(whole, 1 << 21)
-    assert "Tiles" not in steps(whole, (1 << 21) - 1)
-    assert "Tiles" in steps(whole, 1 << 24, dtype="float32")
-    assert "Tiles" not in steps(whole, (1 << 24) - 1, dtype="float32")
-    assert "Tiles" not in steps(tnf.max, (1 << 22) - 1)
-    assert "Tiles" in steps(tnf.max, 1 << 22)
-    assert "Tiles" not in steps(tnf.any, 1 << 25, dtype="bool")
+    assert "Fused" in steps(along, 1 << 14, 32)
+    assert "Fused" not in steps(along, (1 << 14) - 1, 32)
+    assert "Fused" not in steps(along, 1 << 13, 64)
+    assert "Fused" in steps(lambda x: tnf.sum(x, axis=0), 1 << 14, 32)
+    assert "Fused" in steps(whole, 1 << 21)
+    assert "Fused" not in steps(whole, (1 << 21) - 1)
+    assert "Fused" in steps(whole, 1 << 24, dtype="float32")
+    assert "Fused" not in steps(whole, (1 << 24) - 1, dtype="float32")
+    assert "Fused" not in steps(tnf.max, (1 << 22) - 1)
+    assert "Fused" in steps(tnf.max, 1 << 22)
+    assert "Fused" not in steps(tnf.any, 1 << 25, dtype="bool")
 
 
 @needs_llvmlite
@@ -342,8 +350,8 @@ def test_which_reductions_go_by_themselves() -> None:
 def test_totals_of_blocks_of_rows(dtype: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of integers, whose sums are exact in any order."""
     monkeypatch.setattr(group, "SMALLEST", 1)
-    monkeypatch.setattr(tiles, "LARGE", 0)
-    monkeypatch.setattr(tiles, "WORTH", 0.0)
+    monkeypatch.setattr(fused, "LARGE", 0)
+    monkeypatch.setattr(fused, "MIN_PARALLEL_MICROSECONDS", 0.0)
     rng = np.random.default_rng(rows)
     x, y = (rng.integers(0, 3, (rows, 3)).astype(dtype) for _ in range(2))
     if x.dtype.kind == "c":
@@ -359,7 +367,7 @@ def test_totals_of_blocks_of_rows(dtype: str, rows: int, monkeypatch: pytest.Mon
     program = tnf.compile(fn, x, y)
     executor = tnf.GraphExecutor("K", threads=1, compiled=True)
     steps = executor.compile(program, x, y).instructions
-    assert [step.remark for step in steps if isinstance(step.op, tiles.Tiles)] == ["compiled"]
+    assert [step.remark for step in steps if isinstance(step.inner_op, Fused)] == ["compiled"]
     z = x * y + x
     extremes = () if z.dtype.kind == "c" else (z.max(), z.min(axis=0), z.min())
     wide = z.astype("c16" if z.dtype.kind == "c" else "f8" if z.dtype.kind == "f" else "i8")
@@ -381,7 +389,7 @@ def grouped(fn: Any, *arrays: Any) -> str:
     steps: list[str] = []
     for step in executor.compile(tnf.compile(fn, *arrays)).instructions:
         op = step.op
-        if isinstance(op, tiles.Tiles):
+        if isinstance(op, Fused):
             names = " ".join([member.op.name for member in op.members])
             shape = "x".join(map(str, op.shape))
             steps.append(f"({names}) {shape} by {op.lead}: {len(op.results)}+{len(op.totals)}")
@@ -546,7 +554,7 @@ def group_of(
     spec = tnf.TensorSpec(shape, "float64")
     types = {"results": (spec,) * results, "scratch": (spec,) * scratch, "totals": ()}
     return SimpleNamespace(
-        lead=lead, shape=shape, bodies={}, widest=8, members=(None,) * members, **types
+        lead=lead, shape=shape, tiles={}, widest=8, members=(None,) * members, **types
     )
 
 
@@ -564,7 +572,7 @@ def test_leading_axes_are_one_where_they_step_as_one(
     lead: int, arrays: Any, layout: Layout
 ) -> None:
     op = group_of(lead, arrays[0].shape)
-    assert TilesFunction(op, Resources())._layout(arrays) == layout
+    assert FusedFunction(op, Resources())._layout(arrays) == layout
 
 
 @pytest.mark.parametrize(
@@ -611,7 +619,7 @@ def test_results_have_views_in_order(layout: Layout, is_lent: bool) -> None:
 def test_all_tiles_at_once_lie_in_the_cache(
     lead: int, results: int, scratch: int, arrays: Any, nbytes: int
 ) -> None:
-    function = TilesFunction(group_of(lead, (1000, 100), results, scratch), Resources())
+    function = FusedFunction(group_of(lead, (1000, 100), results, scratch), Resources())
     for extents, row in (((100_000,), 8), ((1000, 100), 800), ((100, 20, 50), 8000)):
         assert function._tile_rows(arrays, extents, False) == nbytes // row
         assert function._tile_rows(arrays, extents, True) == ALONE_TILE_BYTES // row
@@ -631,7 +639,7 @@ def test_results_of_half_the_size_are_not_written_as_a_whole(
     """A single reduction that writes less takes larger tiles."""
     op = group_of(2, (1000, 100), 0, members=members)
     op.results = (tnf.TensorSpec((rows, 100), "float64"),)
-    assert TilesFunction(op, Resources())._tile_rows([], (100_000,), False) == nbytes // 8
+    assert FusedFunction(op, Resources())._tile_rows([], (100_000,), False) == nbytes // 8
 
 
 def test_the_time_of_a_group_is_that_of_its_elements() -> None:
@@ -653,7 +661,7 @@ def test_the_time_of_a_group_is_that_of_its_elements() -> None:
     assert cost(member(Add(), ELEMENTS), member(Exp(), CALLS), member(ReduceSum((0, 1)))) == 32
 
 
-class Walks(TilesFunction):
+class Walks(FusedFunction):
     """Counts the layouts that it prepares for."""
 
     prepared = 0
@@ -680,31 +688,31 @@ def test_how_few_layouts_are_walked_is_decided_once() -> None:
         assert function(arrays[1]) == prepared
 
 
-class ByRows:
-    """A turner that compiles nothing, and keeps what it was asked for."""
+class RecordingTransposer:
+    """Transposer that compiles nothing and records its requests."""
 
-    def __init__(self, worth: int) -> None:
-        self.worth, self.requests = worth, list[Any]()
+    def __init__(self, min_bytes: int) -> None:
+        self.min_bytes, self.requests = min_bytes, list[Any]()
 
-    def function(self, turn: Any) -> None:
+    def function(self, transposition: Any) -> None:
         """None: there is none."""
 
-    def by_rows(self, *arguments: Any) -> Any:
+    def row_function(self, *arguments: Any) -> Any:
         self.requests.append(arguments)
         return "turning"
 
 
-@pytest.mark.parametrize("change", ["", "order", "machine", "turner", "totals", "small"])
+@pytest.mark.parametrize("change", ["", "order", "machine", "transposer", "totals", "small"])
 def test_large_results_of_compiled_code_are_turned_row_by_row(change: str) -> None:
-    rows = STREAMED // 128 - (8 if change == "small" else 0)
+    rows = MIN_STREAMED_BYTES // 128 - (8 if change == "small" else 0)
     op = group_of(2, (rows, 16))
     op.totals = op.results if change == "totals" else ()
-    turner = ByRows(STREAMED + 1)
-    resources = Resources(turner=None if change == "turner" else turner)
+    transposer = RecordingTransposer(MIN_STREAMED_BYTES + 1)
+    resources = Resources(transposer=None if change == "transposer" else transposer)
     machine: Any = None if change == "machine" else SimpleNamespace()
-    function = TilesFunction(op, resources, machine)
-    turned = function.in_order("C" if change == "order" else "F", [0])
-    assert function.in_order("F", []) is function
+    function = FusedFunction(op, resources, machine)
+    turned = function.with_order("C" if change == "order" else "F", [0])
+    assert function.with_order("F", []) is function
     if change:
         assert turned is function
         return
@@ -716,8 +724,8 @@ def test_large_results_of_compiled_code_are_turned_row_by_row(change: str) -> No
     # By compiled code, once as much was copied as is worth it.
     turnings = [turned._turning(columns, "code", 4, 2) for _ in range(3)]
     assert turnings == [None, "turning", "turning"]
-    assert turner.requests == [(columns, "code", 4, 2)] * 2
-    assert TilesFunction(op, Resources(), machine)._turning(columns, "code", 4, 2) is None
+    assert transposer.requests == [(columns, "code", 4, 2)] * 2
+    assert FusedFunction(op, Resources(), machine)._turning(columns, "code", 4, 2) is None
 
 
 class Parts(Workers):
@@ -729,7 +737,7 @@ class Parts(Workers):
 
     def share(self, work: Callable[[int, int], None], rows: int, step: int = 1) -> None:
         self.parts.append((rows, step))
-        super().share(work, rows, step)
+        super().parallel_for(work, rows, step)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
@@ -741,15 +749,15 @@ def test_groups_that_take_long_are_shared(dtype: str, monkeypatch: pytest.Monkey
     (step,) = [
         step
         for step in tnf.GraphExecutor("C", compiled=False).compile(program).instructions
-        if isinstance(step.op, tiles.Tiles)
+        if isinstance(step.inner_op, Fused)
     ]
     assert step.op.widest == x.itemsize
     cost = cost_of(step.op) * x.itemsize / 8
-    monkeypatch.setattr(tiles, "ALONE_TILE_BYTES", 256)
+    monkeypatch.setattr(fused, "ALONE_TILE_BYTES", 256)
     for worth, is_shared in ((cost, True), (cost * 1.001, False)):
-        monkeypatch.setattr(tiles, "WORTH", worth)
+        monkeypatch.setattr(fused, "MIN_PARALLEL_MICROSECONDS", worth)
         workers = Parts()
-        y, total = TilesFunction(step.op, Resources(workers, Pool(0)))(x)
+        y, total = FusedFunction(step.op, Resources(workers, Pool(0)))(x)
         assert workers.parts == ([(1200, 256 // x.itemsize)] if is_shared else [])
         np.testing.assert_allclose(y, np.exp(x) * x, rtol=1e-14)
         np.testing.assert_allclose(total, np.sum(x * x + x), rtol=1e-13)
@@ -850,7 +858,7 @@ def test_operands_that_lie_across_are_copied_first(
 
 @needs_llvmlite
 def test_texts_for_eight_orders_in_memory_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tenferro.exec.llvm.group import CompiledGroup, Walk  # because it needs llvmlite
+    from tenferro.exec.llvm.group import CompiledGroup, Layout  # because it needs llvmlite
 
     monkeypatch.setattr(group, "SMALLEST", 1)
     x = np.ones((4, 6))
@@ -860,7 +868,7 @@ def test_texts_for_eight_orders_in_memory_are_kept(monkeypatch: pytest.MonkeyPat
     (machine,) = [machine for machine in machines if isinstance(machine, CompiledGroup)]
 
     def text_of(step: int) -> Any:
-        walks = Walk((4, 6), (6 * step, step)), Walk((4, 6), (6, 1))
+        walks = Layout((4, 6), (6 * step, step)), Layout((4, 6), (6, 1))
         return machine.text_of(walks, machine.op.lead)
 
     texts = [text_of(step) for step in range(1, 9)]
@@ -894,7 +902,7 @@ def test_strips_of_columns_where_an_operand_lies_across(
     total: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from tenferro.exec.llvm.group import CompiledGroup, Walk  # because it needs llvmlite
+    from tenferro.exec.llvm.group import CompiledGroup, Layout  # because it needs llvmlite
 
     monkeypatch.setattr(group, "SMALLEST", 1)
 
@@ -916,7 +924,7 @@ def test_strips_of_columns_where_an_operand_lies_across(
     (machine,) = [machine for machine in machines if isinstance(machine, CompiledGroup)]
     arrays = [y if slot == program.input_slots[1] else x for slot in steps[0].input_slots]
     walks = [
-        Walk(each.shape, tuple([step // 8 for step in each.strides]))
+        Layout(each.shape, tuple([step // 8 for step in each.strides]))
         for each in (*arrays, *[z, other][: 1 if total else 2])
     ]
     text, _, _ = machine.text_of(tuple(walks), machine.op.lead)

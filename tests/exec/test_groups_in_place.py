@@ -1,4 +1,4 @@
-"""Results of groups over operands that die: which they are, and that nobody sees it."""
+"""In-place results of fused groups: which operands are reused, and that live aliases keep their values."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro.exec import copying, tiles
+from tenferro.exec import copying, fused
 from tenferro.exec.interpreter import interpret
 from tenferro.exec.llvm.link import is_installed
 from tenferro.exec.plan import compile_std_to_exec, fold, group, place
-from tenferro.exec.schedule import ExecProgram, Over, Tiles
+from tenferro.exec.planned import Fused
+from tenferro.exec.schedule import ExecProgram, InPlace
 
 needs_llvmlite = pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
 RNG = np.random.default_rng(5)
@@ -25,7 +26,7 @@ def uniform(*shape: int) -> Any:
 
 
 def middle(x: Any) -> Any:
-    """A group whose total the next one needs, so that they are two."""
+    """Program of two fused groups: the second needs a total of the first."""
     w = x * x + x
     return w, tnf.sum(w)
 
@@ -36,24 +37,24 @@ def normalised(x: Any) -> Any:
 
 
 def twice(x: Any) -> Any:
-    """A group over a group, of which the last one leaves."""
+    """Program of in-place groups, the last of which is a result."""
     w, total = middle(normalised(x))
     return w / total * 2.0, total
 
 
 def inside(x: Any) -> Any:
-    """What is written over an operand does not leave."""
+    """Program whose in-place value is not a result."""
     return tnf.sum(normalised(x) @ tnf.matrix_transpose(x), axis=0)
 
 
 def kept(x: Any) -> Any:
-    """The operand leaves, too."""
+    """Program whose operand is a result too."""
     w, total = middle(x)
     return w, w / total * 2.0
 
 
 def viewed(x: Any) -> Any:
-    """A view of the operand lives on."""
+    """Program with a live view of the operand."""
     w, total = middle(x)
     view = tnf.matrix_transpose(w)
     y = w / total * 2.0
@@ -61,7 +62,7 @@ def viewed(x: Any) -> Any:
 
 
 def seen(x: Any) -> Any:
-    """A runtime has seen the operand, and may keep it."""
+    """Program whose operand is passed to a runtime, which may keep it."""
     w, total = middle(x)
     values = tnf.linalg.svdvals(w)
     return w / (total + values[0]) * 2.0, values
@@ -73,21 +74,21 @@ def of_another_type(x: Any) -> Any:
 
 
 def read_again(x: Any) -> Any:
-    """One of two results comes first, and the operand is read after it."""
+    """Program that reads the operand after the first of two results."""
     w, total = middle(x)
     y = w / total
     return y * 2.0, w * y + 1.0
 
 
 def by_rows(x: Any) -> Any:
-    """Rows as wholes."""
+    """Program of reductions along rows."""
     w, total = middle(x)
     y = w / total
     return y / tnf.max(y, axis=1, keepdims=True)
 
 
 def several(x: Any) -> Any:
-    """As many results as operands that die."""
+    """Program with as many results as operands at their last use."""
     w, total = middle(x)
     v, other = middle(x + 1.0)
     return w / other * 2.0, v / total * 2.0
@@ -118,20 +119,20 @@ IN_MEMORY = {
 
 
 def overwritten(program: Any) -> list[int]:
-    """Operands of groups that results are written over."""
+    """Return the operands of groups that are overwritten by results."""
     return [
         place.slot
         for step in program.instructions
-        if isinstance(step.op, Tiles)
+        if isinstance(step.inner_op, Fused)
         for place in step.places
-        if isinstance(place, Over)
+        if isinstance(place, InPlace)
     ]
 
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("order", ["K", "F", "C"])
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=needs_llvmlite)])
-def test_results_over_operands_that_die(
+def test_results_in_place_of_operands_at_their_last_use(
     name: str, order: Any, compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(group, "SMALLEST", 1)
@@ -161,8 +162,8 @@ def test_results_over_operands_that_die(
 
 
 @needs_llvmlite
-def test_results_that_become_column_major_are_not_written_over_operands() -> None:
-    """Large ones, which code turns row by row once it has run often."""
+def test_transposed_results_are_not_in_place() -> None:
+    """Check large results, which compiled code transposes by rows after some runs."""
     x, row = uniform(1200, 640), uniform(640)
 
     def fn(x: Any, row: Any) -> Any:
@@ -173,7 +174,9 @@ def test_results_that_become_column_major_are_not_written_over_operands() -> Non
     executor = tnf.GraphExecutor("F", compiled=True)
     schedule = executor.compile(program)
     assert len(overwritten(schedule)) == 1
-    (step,) = [step for step in schedule.instructions if Over(step.input_slots[0]) in step.places]
+    (step,) = [
+        step for step in schedule.instructions if InPlace(step.input_slots[0]) in step.places
+    ]
     assert step.function.columns.numbers == (0,)
     w = x * x + x
     results = [executor.run(program, x, row) for _ in range(16)]
@@ -185,10 +188,10 @@ def test_results_that_become_column_major_are_not_written_over_operands() -> Non
 @needs_llvmlite
 @pytest.mark.parametrize("compiled", ["auto", True])
 @pytest.mark.parametrize("shape", [(1000, 300), (1016, 640)])
-def test_no_result_is_written_over_an_operand_where_another_becomes_column_major(
+def test_no_result_is_in_place_if_another_is_transposed(
     shape: tuple[int, int], compiled: Any
 ) -> None:
-    """The code that turns rows computes the last ones together with some before them, which are no operands then."""
+    """Check that no operand is overwritten by code whose last block of rows overlaps the one before."""
     x, row = uniform(*shape), uniform(shape[1])
 
     def fn(np: Any, x: Any, row: Any) -> Any:
@@ -206,16 +209,16 @@ def test_no_result_is_written_over_an_operand_where_another_becomes_column_major
 
 
 @needs_llvmlite
-def test_no_result_is_written_over_an_operand_that_is_copied(
+def test_no_result_is_in_place_of_a_copied_operand(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One that lies across is read from a copy, and the result would go there."""
+    """Check a strided operand, which is read from a copy."""
     monkeypatch.setattr(group, "SMALLEST", 1)
     monkeypatch.setattr(place, "SMALLEST_BLOCK", 64)
     for module, name, size in (
-        (copying, "TURNED", 1), (copying, "COLLIDING", 8), (copying, "SHORT", 2), (copying, "TILE", 4),
-        (copying, "STREAMED", 64), (tiles, "LARGE", 0), (tiles, "WORTH", 0.0), (tiles, "TILE_BYTES", 256),
-        (tiles, "ROW_TILE_BYTES", 256), (tiles, "ALONE_TILE_BYTES", 256),
+        (copying, "MIN_TILED_BYTES", 1), (copying, "ALIASING_STRIDE", 8), (copying, "MIN_RUN_ELEMENTS", 2), (copying, "TILE_ELEMENTS", 4),
+        (copying, "MIN_STREAMED_BYTES", 64), (fused, "LARGE", 0), (fused, "MIN_PARALLEL_MICROSECONDS", 0.0), (fused, "TILE_BYTES", 256),
+        (fused, "ROW_TILE_BYTES", 256), (fused, "ALONE_TILE_BYTES", 256),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, size)
     x, y = np.asfortranarray(uniform(3, 64)), uniform(3, 64)
@@ -229,10 +232,10 @@ def test_no_result_is_written_over_an_operand_that_is_copied(
 
 
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=needs_llvmlite)])
-def test_operands_that_lie_otherwise_are_not_written_over(
+def test_operands_of_another_layout_are_not_overwritten(
     compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The walk is in the order of most operands, and so are its results."""
+    """Check operands of another layout than that of most operands, which results have."""
     monkeypatch.setattr(group, "SMALLEST", 1)
     x, y, z = np.asfortranarray(uniform(200, 200)), uniform(200, 200), uniform(200, 200)
 
@@ -251,9 +254,9 @@ def test_operands_that_lie_otherwise_are_not_written_over(
 
 
 @needs_llvmlite
-def test_one_memory_has_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """LLVM is told that pointers of different names lead to memory that lies apart."""
-    from tenferro.exec.llvm.group import CompiledGroup, Walk  # because it needs llvmlite
+def test_each_buffer_has_one_pointer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check that one buffer has one pointer, because LLVM's pointers are declared not to alias."""
+    from tenferro.exec.llvm.group import CompiledGroup, Layout  # because it needs llvmlite
 
     monkeypatch.setattr(group, "SMALLEST", 1)
     x = uniform(200, 200)
@@ -261,7 +264,7 @@ def test_one_memory_has_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = executor.compile(tnf.compile(normalised, x)).instructions
     machines = [getattr(step.function, "machine", None) for step in steps]
     *_, machine = [machine for machine in machines if isinstance(machine, CompiledGroup)]
-    w, total, y = Walk((40_000,), (1,)), Walk((40_000,), (0,)), Walk((40_000,), (1,))
+    w, total, y = Layout((40_000,), (1,)), Layout((40_000,), (0,)), Layout((40_000,), (1,))
     apart, _, _ = machine.text_of((w, total, y), 1)
     over, _, _ = machine.text_of((w, total, y), 1, ((0, 0),))
     assert apart.count("%a2") > 1
@@ -269,20 +272,22 @@ def test_one_memory_has_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert over.replace("%a0", "%a2").count("%a2") == apart.replace("%a0", "%a2").count("%a2")
 
 
-def test_a_result_over_its_operand_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_place_results_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group, "SMALLEST", 1)
     x = uniform(160, 160)
     executor = tnf.GraphExecutor("K", compiled=False)
     program = executor.compile(tnf.compile(normalised, x))
-    first, second = [step for step in program.instructions if isinstance(step.op, Tiles)]
+    first, second = [step for step in program.instructions if isinstance(step.inner_op, Fused)]
     (slot,) = overwritten(program)
     assert slot == first.output_slots[0]
-    assert f"into over %{slot}" in str(second)
-    assert "into lent[204800]" in str(first)
+    assert f"into %{slot}" in str(second)
+    assert "into pool[204800]" in str(first)
 
 
-def test_a_ufunc_writes_over_no_place_of_another_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A result over an operand lies in the operand's place, which is the next run's too."""
+def test_a_ufunc_does_not_overwrite_the_buffer_of_another_value(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Check that an in-place result uses the operand's buffer, in the next run too."""
     monkeypatch.setattr(group, "SMALLEST", 1)
     x = uniform(200, 200)
 
@@ -293,13 +298,13 @@ def test_a_ufunc_writes_over_no_place_of_another_value(monkeypatch: pytest.Monke
 
     def last_group_alone(program: ExecProgram) -> ExecProgram:
         *steps, last = program.instructions
-        assert isinstance(last.op, Tiles)
+        assert isinstance(last.inner_op, Fused)
         return replace(program, instructions=(*steps, *last.op.members))
 
     plan = (fold.fold, fold.keep_numbers, group.group, last_group_alone, place.place)
     schedule = compile_std_to_exec(tnf.compile(fn, x), plan=plan)
     *_, second, _, root = schedule.instructions
-    assert isinstance(second.places[0], Over)
+    assert isinstance(second.places[0], InPlace)
     assert root.is_ufunc
     assert not root.places
     for block in schedule.memory.blocks:

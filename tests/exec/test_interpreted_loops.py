@@ -13,7 +13,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro import errors
-from tenferro.exec.kernels.buffered import FEW, has_zeros, maximum
+from tenferro.exec.kernels.buffered import MAX_COUNTED_ELEMENTS, has_zeros, maximum
 from tenferro.extension import ExtensionOp, HostReferenceRuntime, apply, extension_family
 
 X = np.linspace(0.1, 1.0, 6)
@@ -54,7 +54,7 @@ def test_an_error_in_an_inner_loop_names_its_line() -> None:
         assert "the line that fails" in line
 
 
-@pytest.mark.parametrize("size", [3, FEW + 1])
+@pytest.mark.parametrize("size", [3, MAX_COUNTED_ELEMENTS + 1])
 def test_zeros_of_few_and_of_many_elements(size: int) -> None:
     x = np.ones(size)
     assert not has_zeros(x)
@@ -97,7 +97,7 @@ def test_the_text_of_a_program_is_python() -> None:
     names = [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
     assert names == re.findall(r"^def (\w+)", text, re.MULTILINE)
     kinds = sorted(re.sub(r"\d+", "n", name) for name in names)
-    assert kinds == [*["cond_n_n_n"] * 4, "run_n", "scan_n_n_n", "tiles_n_n"]
+    assert kinds == [*["cond_n_n_n"] * 4, "fused_n_n_n", "run_n", "scan_n_n_n"]
     branches = sorted(name[-4:] for name in names if name.startswith("cond"))
     assert branches == ["_0_0", "_0_0", "_1_0", "_1_0"]
 

@@ -1,6 +1,4 @@
-"""Kernels where their operands are of kinds that few programs have: indices of any integer, matrices that overlap, sums
-that end a group.
-"""
+"""Kernels with rare operands: indices of any integer dtype, overlapping matrices, sums that end a fused group."""
 
 from __future__ import annotations
 
@@ -13,9 +11,9 @@ import pytest
 
 import tenferro as tnf
 from tenferro.door import apply_one
-from tenferro.exec.kernels import KERNELS, bound
+from tenferro.exec.kernels import KERNELS, bind_kernel
 from tenferro.exec.kernels.elementwise import ROWS
-from tenferro.exec.kernels.matrix_view import is_readable, order_of
+from tenferro.exec.kernels.matrix_view import is_blas_layout, mergeable_order
 from tenferro.exec.kernels.structural import broadcast_in_dim
 from tenferro.exec.llvm import link
 from tenferro.ops import elementwise as el
@@ -34,14 +32,14 @@ def run(fn: Any, *arrays: Any, **options: Any) -> Any:
 
 
 def test_elementwise_kernels_say_so() -> None:
-    """Groups and lines are made of those that do."""
+    """Fused groups and compiled blocks depend on the flag."""
     silent = {op for op, kernel in ROWS.items() if not getattr(kernel, "elementwise", False)}
     assert silent == set(NOT_BY_ELEMENT)
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_indices_of_any_integer(dtype: str) -> None:
-    """Those beyond the end are clipped by reads and dropped by writes, however large."""
+    """Out-of-bounds indices are clamped by reads and dropped by writes, however large."""
     x = RNG.normal(size=(5, 3))
     limits = np.iinfo(dtype)
     indices = np.array([4, 0, limits.max, 2, 1], dtype)
@@ -67,7 +65,7 @@ def test_indices_of_any_integer(dtype: str) -> None:
     ],
 )  # fmt: skip
 def test_rows_are_taken_in_their_place(op: Gather, indices: Any, expected: Any) -> None:
-    """Along each axis, the index vector at each of its axes; the first run is interpreted, the second printed."""
+    """Gather along each axis, with the index vector at each axis; the first run is interpreted, the second printed."""
     x, indices = RNG.normal(size=(3, 4)), np.array(indices)
     program = tnf.compile(lambda x, i: apply_one(op, x, i), x, indices)
     executor = tnf.GraphExecutor("K")
@@ -77,7 +75,7 @@ def test_rows_are_taken_in_their_place(op: Gather, indices: Any, expected: Any) 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_windows_at_any_integer(dtype: str) -> None:
-    """Starts beyond an extent are moved to where a window fits, and updates there are dropped."""
+    """Out-of-bounds windows are clamped by reads, and their updates dropped."""
     x = RNG.normal(size=(300, 3))
     starts = np.array([[4, 0], [np.iinfo(dtype).max, 1], [100, 2]], dtype)
     places = [(min(int(row), 298), int(column)) for row, column in starts]
@@ -96,7 +94,7 @@ def test_windows_at_any_integer(dtype: str) -> None:
 
 
 def test_many_additions_at_pairs_of_indices() -> None:
-    """Sums of so many updates along one axis are a product with a sparse matrix; along two they are not."""
+    """Large updates along one axis are a product with a sparse matrix; along two they are not."""
     x = RNG.normal(size=(20, 30))
     rows, columns = RNG.integers(0, 20, 9000), RNG.integers(0, 30, 9000)
     updates = RNG.normal(size=9000)
@@ -116,7 +114,7 @@ def test_many_additions_at_pairs_of_indices() -> None:
 def test_many_additions_leave_other_elements_alone(
     dtype: str, shape: tuple[int, ...], places: list[int]
 ) -> None:
-    """Many at few places, some of them outside: zeros elsewhere keep their sign."""
+    """Many updates of few positions, some out of bounds: other zeros keep their sign."""
     axis = shape.index(7)
     x = np.full(shape, -np.dtype(dtype).type(0))
     indices = np.resize([*places, 7, 9], 9000)
@@ -132,16 +130,16 @@ def test_many_additions_leave_other_elements_alone(
 
 def test_axes_are_one_in_the_order_of_memory() -> None:
     x = np.zeros((4, 3, 2))
-    assert order_of(x, (0, 1)) == (0, 1)
-    assert order_of(x.T, (0, 1)) == (1, 0)
-    assert order_of(x, (2, 0)) == (2, 0)  # because no order is one axis
+    assert mergeable_order(x, (0, 1)) == (0, 1)
+    assert mergeable_order(x.T, (0, 1)) == (1, 0)
+    assert mergeable_order(x, (2, 0)) == (2, 0)  # because no order is one axis
 
 
 def test_windows_that_overlap_are_no_matrix_for_blas() -> None:
-    assert is_readable((8, 80), (10, 3), 8)
-    assert is_readable((80, 8), (3, 10), 8)
-    assert not is_readable((8, 8), (10, 3), 8)
-    assert not is_readable((16, 160), (10, 3), 8)
+    assert is_blas_layout((8, 80), (10, 3), 8)
+    assert is_blas_layout((80, 8), (3, 10), 8)
+    assert not is_blas_layout((8, 8), (10, 3), 8)
+    assert not is_blas_layout((16, 160), (10, 3), 8)
     signal, taps = RNG.normal(size=300), RNG.normal(size=(40, 30))
     windows = np.lib.stride_tricks.sliding_window_view(signal, 40)
     for y in (windows @ taps, run(lambda x, y: x @ y, windows, taps)):
@@ -188,7 +186,7 @@ def test_a_process_on_one_core_has_one_thread() -> None:
 
 
 def test_repeated_values_lie_as_numpy_lays_them() -> None:
-    """Extents of 1 have no step, operands that are not row-major are taken too, and nothing is written to."""
+    """Broadcasts have NumPy's strides, accept any layout, and are read-only."""
     rng = np.random.default_rng(0)
     for _ in range(200):
         rank = int(rng.integers(0, 4))
@@ -200,7 +198,7 @@ def test_repeated_values_lie_as_numpy_lays_them() -> None:
         op = BroadcastInDim(tuple(shape), dims)
         for dtype in (DType.F32, DType.C64, DType.Bool, DType.BF16):
             x = (rng.standard_normal((*extents, 2)) * 2).astype(dtype.dtype)[..., 0]
-            function = bound(KERNELS[BroadcastInDim], op, (TensorSpec.of(extents, dtype),))
+            function = bind_kernel(KERNELS[BroadcastInDim], op, (TensorSpec.of(extents, dtype),))
             for operand in (x, np.array(x, order="C"), np.array(x, order="F"), np.array(x)[()]):
                 y, wanted = function(operand), broadcast_in_dim(op, np.asarray(operand))
                 assert (y.dtype, y.shape, y.tobytes()) == (

@@ -1,4 +1,4 @@
-"""Kernels that take another way with large arrays give what the definitions give."""
+"""Kernels with another algorithm for large arrays match the definitions."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ import pytest
 import tenferro as tnf
 from tenferro.door import apply_one
 from tenferro.exec.kernels import KERNELS
-from tenferro.exec.kernels.reduction import SMALLEST_LAYER, accumulated
-from tenferro.exec.kernels.structural import LARGEST_MASK, Triangle
+from tenferro.exec.kernels.reduction import MIN_LAYER_ELEMENTS, accumulate
+from tenferro.exec.kernels.structural import MAX_CACHED_MASK_ELEMENTS, Triangle
 from tenferro.ops.indexing import Scatter
 from tenferro.ops.reduction import CumMax, CumProd, CumSum, Sort, TopK
 from tenferro.ops.structural import EmbedDiag
@@ -74,9 +74,9 @@ def test_running_results_along_any_axis_of_any_order(card: Any, reverse: bool) -
 
 
 def test_running_results_layer_by_layer_leave_the_operand_as_it_is() -> None:
-    x = np.arange(3.0 * SMALLEST_LAYER).reshape(3, SMALLEST_LAYER)
+    x = np.arange(3.0 * MIN_LAYER_ELEMENTS).reshape(3, MIN_LAYER_ELEMENTS)
     before = x.copy()
-    result = accumulated(np.add, x, 0)
+    result = accumulate(np.add, x, 0)
     np.testing.assert_array_equal(result, np.cumsum(before, axis=0))
     np.testing.assert_array_equal(x, before)
 
@@ -106,7 +106,7 @@ def test_sorting_is_stable_with_and_without_equal_keys() -> None:
 @pytest.mark.parametrize("k", [-300, -2, 0, 1, 300])
 @pytest.mark.parametrize("shape", [(170, 190), (190, 170), (2, 130, 140), (600, 700)])
 def test_triangles_in_planned_memory(function: str, k: int, shape: tuple[int, ...]) -> None:
-    """Of either order, run after run over memory that others have used, and without what is not finite beside them."""
+    """In either order, over old values of the buffer, and without NaN or infinity from outside the triangle."""
     x = RNG.standard_normal(shape)
     x[..., 0, -1] = np.nan
     x[..., -1, 0] = np.inf
@@ -124,7 +124,10 @@ def test_triangles_in_planned_memory(function: str, k: int, shape: tuple[int, ..
 
 
 def test_masks_of_triangles_are_kept_as_long_as_they_are_small() -> None:
-    for n, is_kept in ((int(LARGEST_MASK**0.5), True), (int(LARGEST_MASK**0.5) + 1, False)):
+    for n, is_kept in (
+        (int(MAX_CACHED_MASK_ELEMENTS**0.5), True),
+        (int(MAX_CACHED_MASK_ELEMENTS**0.5) + 1, False),
+    ):
         kernel = Triangle(0, lower=True)
         np.testing.assert_array_equal(kernel(np.ones((n, n))), np.tri(n))
         assert (kernel._last[0] is not None) == is_kept
@@ -142,5 +145,5 @@ def test_diagonals_in_planned_memory() -> None:
 
 
 def embedded(x: Any) -> Any:
-    """Matrices with these on their diagonals."""
+    """Return matrices with these on their diagonals."""
     return apply_one(EmbedDiag(1, 2), x)

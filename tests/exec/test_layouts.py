@@ -11,7 +11,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro.door import apply_one
-from tenferro.exec import copying, tiles
+from tenferro.exec import copying, fused
 from tenferro.exec.kernels import matrix_product
 from tenferro.exec.llvm.link import is_installed
 from tenferro.exec.plan import group, place
@@ -29,10 +29,10 @@ SEEDS = [0, *[pytest.param(seed, marks=pytest.mark.sweep) for seed in range(1, 2
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups, tiles, places and turned copies of few elements."""
     for module, name, size in (
-        (group, "SMALLEST", 1), (place, "SMALLEST_BLOCK", 64), (tiles, "LARGE", 0), (tiles, "WORTH", 0.0),
-        (tiles, "TILE_BYTES", 256), (tiles, "ROW_TILE_BYTES", 256), (tiles, "ALONE_TILE_BYTES", 256),
-        (copying, "TURNED", 64), (copying, "COLLIDING", 8), (copying, "SHORT", 2), (copying, "TILE", 8),
-        (matrix_product, "LARGE", 1), (matrix_product, "SMALLEST_SCRATCH", 1),
+        (group, "SMALLEST", 1), (place, "SMALLEST_BLOCK", 64), (fused, "LARGE", 0), (fused, "MIN_PARALLEL_MICROSECONDS", 0.0),
+        (fused, "TILE_BYTES", 256), (fused, "ROW_TILE_BYTES", 256), (fused, "ALONE_TILE_BYTES", 256),
+        (copying, "MIN_TILED_BYTES", 64), (copying, "ALIASING_STRIDE", 8), (copying, "MIN_RUN_ELEMENTS", 2), (copying, "TILE_ELEMENTS", 8),
+        (matrix_product, "MIN_PARALLEL_WORK", 1), (matrix_product, "MIN_POOLED_BYTES", 1),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, size)
 

@@ -1,4 +1,4 @@
-"""Compiled loops give what the interpreter gives: the same bits of arithmetic and structure, functions near."""
+"""Compiled loops agree with the interpreter: the same bits of arithmetic and structure, functions within tolerance."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tenferro.exec import executor as native
 from tenferro.exec import llvm
 from tenferro.exec.llvm import link, python_calls
 from tenferro.exec.llvm import loop as compiled_loops
+from tenferro.exec.llvm.baseline import Work
 from tenferro.exec.llvm.control import COMPILED
-from tenferro.exec.llvm.first_call import Work
 from tenferro.exec.plan import group
 from tenferro.ops.control import Alternatives, ControlOp
 from tenferro.ops.dynamic import DynamicTruncate
@@ -45,23 +45,23 @@ pytestmark = pytest.mark.skipif(not link.is_installed(), reason="llvmlite is not
 X = np.random.default_rng(0).standard_normal((5, 6))
 
 
-def both(program: tnf.GraphProgram, *arrays: Any) -> tuple[list[Any], list[Any], list[str]]:
-    """What compiled loops give, what the interpreter gives, and what is said of each loop."""
+def run_both(program: tnf.GraphProgram, *arrays: Any) -> tuple[list[Any], list[Any], list[str]]:
+    """Return the results of compiled loops and of the interpreter, and the remark of each loop."""
     compiled = tnf.GraphExecutor("K", compiled=True)
     results = flatten(run_as_written_and_optimised(compiled, program, *arrays))[0]
     wanted = flatten(tnf.GraphExecutor("K", compiled=False).run(program, *arrays))[0]
     steps = compiled.compile(program, *flatten(arrays)[0]).instructions
-    return results, wanted, [step.remark for step in steps if isinstance(step.op, ControlOp)]
+    return results, wanted, [step.remark for step in steps if isinstance(step.source_op, ControlOp)]
 
 
 def of_samples(samples: list[Any]) -> tuple[tnf.GraphProgram, list[Any], list[tuple[int, bool]]]:
-    """Each op on slices of what a loop goes along; of each result whether it is of complex numbers."""
+    """Return a loop that applies an op to slices of arrays, and for each result whether it is complex."""
     stacked = [[np.stack([x, x[::-1] if x.ndim else x]) for x in s.inputs] for s in samples]
 
-    def turn(n: Any, xs: Any) -> Any:
+    def iteration(n: Any, xs: Any) -> Any:
         return n + 1, [apply(sample.op, *each) for sample, each in zip(samples, xs, strict=True)]
 
-    program = tnf.compile(lambda *xs: tnf.scan(turn, 0, xs), *stacked)
+    program = tnf.compile(lambda *xs: tnf.scan(iteration, 0, xs), *stacked)
     kinds = [(0, False)]
     for sample in samples:
         is_complex = any(x.dtype.kind == "c" for x in sample.inputs)
@@ -69,7 +69,7 @@ def of_samples(samples: list[Any]) -> tuple[tnf.GraphProgram, list[Any], list[tu
     return program, stacked, kinds
 
 
-def test_halves_where_the_processor_only_converts_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_float16_without_float16_arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
     own = link.processor()
     if not (own.name and "+avx2" in own.features and own.converts_halves):
         pytest.skip("it has no AVX2")
@@ -77,12 +77,12 @@ def test_halves_where_the_processor_only_converts_them(monkeypatch: pytest.Monke
     monkeypatch.setattr(link, "processor", lambda: smaller)
     xs = np.linspace(-0.9, 0.9, 15, dtype=np.float16).reshape(3, 5)
 
-    def turn(_: Any, each: Any) -> Any:
+    def iteration(_: Any, each: Any) -> Any:
         x, y = each
         return 0, (tnf.arctanh(x), tnf.arctanh(y))
 
-    program = tnf.compile(lambda x, y: tnf.scan(turn, 0, (x, y))[1], xs, -xs)
-    compiled, interpreted, _ = both(program, xs, -xs)
+    program = tnf.compile(lambda x, y: tnf.scan(iteration, 0, (x, y))[1], xs, -xs)
+    compiled, interpreted, _ = run_both(program, xs, -xs)
     require_near(compiled, interpreted, 2e-3)
 
 
@@ -101,8 +101,8 @@ def test_samples(card: Any) -> None:
 
 
 @each_card
-def test_samples_in_groups(card: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Elementwise ops by themselves, in rows and in columns, on arrays with gaps and on repeated numbers."""
+def test_samples_in_fused_groups(card: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elementwise ops alone, on row-major, column-major, strided and broadcast arrays."""
     monkeypatch.setattr(group, "SMALLEST", 1)
     row, samples = COMPILED.get(card), SAMPLES[card]
     for number, sample in enumerate(samples[:: max(1, len(samples) // 12)]):
@@ -126,7 +126,7 @@ def test_samples_in_groups(card: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def layouts(arrays: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
-    """The same elements elsewhere in memory."""
+    """Yield arrays with the same elements in other layouts."""
     yield arrays
     yield tuple([np.array(x, order="F") for x in arrays])
     yield tuple([np.repeat(x[..., None], 2, axis=-1)[..., 0] for x in arrays])
@@ -135,15 +135,15 @@ def layouts(arrays: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
 
 
 def batched(items: list[Any], size: int) -> Iterator[list[Any]]:
-    """So many at a time."""
+    """Return tuples of so many elements."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
 
 
 def require_same(card: Any, samples: list[Any]) -> str:
-    """What is said of the loop."""
+    """Require equal results and return the remark of the loop."""
     program, stacked, kinds = of_samples(samples)
-    found, wanted, (remark,) = both(program, *stacked)
+    found, wanted, (remark,) = run_both(program, *stacked)
     row = COMPILED[card]
     for y, z, (_, is_complex) in zip(found, wanted, kinds, strict=True):
         if row.is_exact and (row.complex_is_exact or not is_complex):
@@ -156,7 +156,7 @@ def require_same(card: Any, samples: list[Any]) -> str:
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_kernels(kernel: Any) -> None:
     function, arrays = kernel.of_arrays(tnf, kernel.arguments(kernel.small))
-    found, wanted, remarks = both(tnf.compile(function, *arrays), *arrays)
+    found, wanted, remarks = run_both(tnf.compile(function, *arrays), *arrays)
     require_near(found, wanted, 1e-9)
     assert all(remark == "compiled" for remark in remarks)
 
@@ -166,14 +166,14 @@ def in_scan(program: tnf.GraphProgram) -> Callable[..., Any]:
 
 
 def in_while(program: tnf.GraphProgram) -> Callable[..., Any]:
-    """A program that a choice is made about at every turn, and whose results are handed on."""
+    """Return a program with a conditional in the body of a while loop."""
 
     def fn(*xs: Any) -> Any:
-        def turn(c: Any) -> Any:
+        def iteration(c: Any) -> Any:
             n, ys = c
             return n + 1, tnf.cond(n > 0, lambda: program.run(*xs), lambda: ys)
 
-        return tnf.while_loop(lambda c: c[0] < 3, turn, (0, program.run(*xs)))
+        return tnf.while_loop(lambda c: c[0] < 3, iteration, (0, program.run(*xs)))
 
     return fn
 
@@ -184,23 +184,23 @@ def test_random_programs(kind: Any) -> None:
     for number in range(60):
         case = random_case(31, number, most_ops=8)
         program = tnf.compile(kind(case.program), *case.program.input_specs)
-        found, wanted, remarks = both(program, *case.leaves)
+        found, wanted, remarks = run_both(program, *case.leaves)
         if "compiled" in remarks:
             compiled += 1
             require_near(found, wanted, 1e-7)
     assert compiled > 15
 
 
-def test_a_program_that_llvm_cannot_vectorise() -> None:
-    """Of its passes a module comes back that reads a value before it computes it."""
+def test_program_that_llvm_fails_to_vectorise() -> None:
+    """LLVM's passes return a module with a use before its definition."""
     case = random_case(77, 796, most_ops=14)
     program = tnf.compile(in_while(case.program), *case.program.input_specs)
-    results, expected, remarks = both(program, *case.leaves)
+    results, expected, remarks = run_both(program, *case.leaves)
     assert remarks == ["compiled"]
     require_near(results, expected, 1e-7)
 
 
-def test_what_passes_give_is_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_are_verified_after_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[bool] = []
     after_passes = link._after_passes
 
@@ -224,7 +224,7 @@ def test_what_passes_give_is_verified(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _updated_inside(z: Any) -> Any:
-    """Each turn starts from z, which is needed afterwards too."""
+    """Update a copy of z in each iteration."""
     total = tnf.fori_loop(0, 4, lambda i, y: y + z.at[i].set(7.0), z * 0.0)
     limit = tnf.while_loop(
         lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] + z.at[c[0]].add(1.0)), (0, z)
@@ -242,7 +242,7 @@ LOOPS: dict[str, Callable[[Any], Any]] = {
         0, 3, lambda i, y: y.at[1:].set(y[:-1]).at[0].set(y[-1]), x
     ),
     "reversed": lambda x: tnf.scan(lambda c, r: (c + r, c * r), x[0], x, reverse=True),
-    "no turns": lambda x: tnf.scan(lambda c, r: (c + r, c * r), x[0], x[:0]),
+    "no iterations": lambda x: tnf.scan(lambda c, r: (c + r, c * r), x[0], x[:0]),
     "nested": lambda x: tnf.scan(
         lambda c, r: tnf.scan(lambda d, e: (d + e * c, d), c, x[:, :1] + r), x[0], x
     ),
@@ -281,14 +281,14 @@ LOOPS: dict[str, Callable[[Any], Any]] = {
 def test_loops(name: str) -> None:
     program = tnf.compile(LOOPS[name], X)
     for x in (X, np.asfortranarray(X), X[::-1], X * np.inf):
-        found, wanted, remarks = both(program, x)
+        found, wanted, remarks = run_both(program, x)
         assert remarks == ["compiled"]
         require_near(found, wanted)
         assert not any(np.may_share_memory(y, x) for y in found)
 
 
-def test_large_carries_are_written_in_place() -> None:
-    """2,000 turns take less than copying the carry 200 times."""
+def test_large_carries_are_updated_in_place() -> None:
+    """2,000 iterations take less than copying the carry 200 times."""
     x = np.zeros(1_000_000)
     program = tnf.compile(lambda x: tnf.fori_loop(0, 2000, lambda i, y: y.at[i % 7].add(1.0), x), x)
     executor = tnf.GraphExecutor("K", compiled=True)
@@ -328,7 +328,7 @@ CARRIES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", CARRIES)
-def test_carries_are_written_together(name: str) -> None:
+def test_carries_are_stored_in_one_loop(name: str) -> None:
     def step(carry: Any, x: Any) -> Any:
         a, b, c, count = carry
         next_a, next_b = CARRIES[name](a, b)
@@ -339,13 +339,13 @@ def test_carries_are_written_together(name: str) -> None:
     program = tnf.compile(
         lambda a, b, c, xs: tnf.scan(step, (a, b, c, 0), xs), x, 3 * x.T - 5, x[3], x[1]
     )
-    results, wanted, remarks = both(program, x, 3 * x.T - 5, x[3], x[1])
+    results, wanted, remarks = run_both(program, x, 3 * x.T - 5, x[3], x[1])
     assert remarks == ["compiled"]
     for y, z in zip(results, wanted, strict=True):
         np.testing.assert_array_equal(y, z)
 
 
-def test_what_is_carried_and_stacked_is_computed_once() -> None:
+def test_values_that_are_carried_and_stacked_are_computed_once() -> None:
     def step(carry: Any, x: Any) -> Any:
         h, c = carry
         c = tnf.exp(x) * c + h
@@ -358,7 +358,7 @@ def test_what_is_carried_and_stacked_is_computed_once() -> None:
     assert text.count("call double @tenferro_exp(") == 2
 
 
-def test_what_is_said_of_loops() -> None:
+def test_remarks_of_loops() -> None:
     def turned(x: Any) -> Any:
         return tnf.scan(lambda c, _: (tnf.polygamma(1, c), None), x, None, length=9000)[0]
 
@@ -366,7 +366,7 @@ def test_what_is_said_of_loops() -> None:
     schedule = tnf.GraphExecutor("K", compiled="auto").compile(tnf.compile(turned, x))
     assert "interpreted: Polygamma: no scalar form is written" in str(schedule)
     few = tnf.compile(lambda x: tnf.scan(lambda c, _: (c + 1.0, None), x, None, length=3)[0], x)
-    assert "do not pay" in str(tnf.GraphExecutor("K").compile(few))
+    assert "not worth compiling" in str(tnf.GraphExecutor("K").compile(few))
     always = tnf.GraphExecutor("K", compiled=True)
     assert str(always.compile(few)).count("# compiled") == 1
     assert "define i64 @f(" in always.source(few, "llvm")
@@ -378,7 +378,7 @@ def test_what_is_said_of_loops() -> None:
 
 
 def test_long_texts_are_interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled_loops, "MAX_LINES", 100)
+    monkeypatch.setattr(compiled_loops, "MAX_TEXT_LINES", 100)
 
     def body(c: Any, _: Any) -> Any:
         for k in range(60):
@@ -401,7 +401,7 @@ def test_without_llvmlite(monkeypatch: pytest.MonkeyPatch) -> None:
     ("version", "is_enough"),
     [("0.44.0", False), ("0.45.0", True), ("0.51.0dev0", True), ("1.0", True), ("unknown", False)],
 )
-def test_older_versions_of_llvmlite_are_as_none(
+def test_old_versions_of_llvmlite_are_ignored(
     version: str, is_enough: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("llvmlite.__version__", version)
@@ -440,7 +440,7 @@ def test_threads_share_a_compiled_loop() -> None:
 @pytest.mark.parametrize("extents", [(1, 40, 30, 20), (3, 20, 17, 16), (2, 1, 200, 90), (1, 300, 1, 80), (1, 600, 70, 1)])  # fmt: skip
 @pytest.mark.parametrize("axes", ["bmk,bkn", "bmk,bnk", "kmb,nbk", "bkm,bkn", "mbk,knb"])
 def test_products_of_matrices(dtype: Any, extents: tuple[int, ...], axes: str) -> None:
-    """What a turn before left in the memory of the result is gone, NaN included."""
+    """Values of the previous iteration in the memory of the result do not matter, NaN included."""
     rng = np.random.default_rng(0)
     extent = dict(zip("bmnk", extents, strict=True))
     left, right = axes.split(",")
@@ -462,24 +462,24 @@ def test_products_of_matrices(dtype: Any, extents: tuple[int, ...], axes: str) -
     program = tnf.compile(last, x, y)
     with np.errstate(invalid="ignore"):
         z = executor.run(program, x, y)
-    assert [step.remark for step in executor.compile(program, x, y).instructions if isinstance(step.op, ControlOp)] == ["compiled"]  # fmt: skip
+    assert [step.remark for step in executor.compile(program, x, y).instructions if isinstance(step.source_op, ControlOp)] == ["compiled"]  # fmt: skip
     exact = np.einsum(f"{axes}->bmn", x.astype(complex), y.astype(complex)) * 3
     np.testing.assert_allclose(z, exact, rtol=0, atol=60 * np.finfo(dtype).eps * np.abs(exact).max())  # fmt: skip
 
 
 def test_kernels_are_called_from_loops() -> None:
-    """Of ops that are not compiled: in each turn on what the turn has, in nested loops too, and by threads."""
+    """Ops that are not compiled call kernels in each iteration, in nested loops and threads too."""
 
     def turned(x: Any, a: Any) -> Any:
-        def turn(c: Any, r: Any) -> Any:
+        def iteration(c: Any, r: Any) -> Any:
             c = tnf.sort(c * 1.5 - r)
             inner = tnf.fori_loop(0, 2, lambda i, y: tnf.linalg.solve(a, y) + i, c)
             return inner, tnf.polygamma(1, tnf.abs(c[0]) + 1.0)
 
-        return tnf.scan(turn, x[0], x)
+        return tnf.scan(iteration, x[0], x)
 
     a = np.eye(6) * 3 + np.ones((6, 6))
-    found, wanted, remarks = both(tnf.compile(turned, X, a), X, a)
+    found, wanted, remarks = run_both(tnf.compile(turned, X, a), X, a)
     assert remarks == ["compiled"]
     require_near(found, wanted)
     program, executor = tnf.compile(turned, X, a), tnf.GraphExecutor("K", compiled=True)
@@ -496,8 +496,8 @@ def test_kernels_are_called_from_loops() -> None:
         require_near(list(ys), list(tnf.GraphExecutor("K", compiled=False).run(program, X + k, a)))
 
 
-def test_a_kernel_that_fails_in_a_loop() -> None:
-    """The error has the op and the line in the loop's body, and the next run is well."""
+def test_errors_of_kernels_in_loops() -> None:
+    """The error names the op and its line in the loop's body, and the next run succeeds."""
 
     def turned(x: Any) -> Any:
         return tnf.fori_loop(0, 3, lambda i, y: tnf.real(tnf.linalg.eigvals(y)) * 0.5 + y @ y, x)
@@ -523,8 +523,8 @@ def _failing(*_: Any, **__: Any) -> Any:
     raise ValueError("out of luck")
 
 
-def test_machine_code_is_kept_on_disk(tmp_path: Path) -> None:
-    """A second executor, as in another process, compiles nothing; what is damaged is compiled anew."""
+def test_machine_code_is_cached_on_disk(tmp_path: Path) -> None:
+    """A second executor, as in another process, compiles nothing; damaged files are compiled again."""
     program = tnf.compile(lambda x: tnf.fori_loop(0, 5, lambda i, y: y * 1.5 + tnf.tanh(y), x), X)
     results: list[Any] = []
     for damaged in (False, False, True, False):
@@ -543,7 +543,7 @@ def test_machine_code_is_kept_on_disk(tmp_path: Path) -> None:
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Of each text that is linked, whether LLVM's passes were run."""
+    """Record for each compiled text whether LLVM's passes were run."""
     runs: list[bool] = []
     compiled = link._compiled
 
@@ -597,10 +597,8 @@ def test_the_first_call_does_not_wait_for_passes(runs: list[bool]) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_the_next_loop_is_compiled_while_one_runs(
-    threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In a thread, where the executor has several, and once the first is compiled."""
+def test_the_next_loop_is_compiled_ahead(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a thread, if the executor has several, and after the first loop is compiled."""
     callers: list[bool] = []
     compiled = link._compiled
 
@@ -631,31 +629,31 @@ def test_the_next_loop_is_compiled_while_one_runs(
     assert len(set(results)) == 1
 
 
-@pytest.mark.parametrize("parts", [1, 2, 3])
-def test_a_long_while_loop_goes_on_with_passes(
-    parts: int, runs: list[bool], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("chunks", [1, 2, 3])
+def test_long_while_loops_continue_in_optimised_code(
+    chunks: int, runs: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is left between two turns, with carries in registers and in memory, and called again."""
-    turns: list[int] = []
-    monkeypatch.setattr(python_calls, "PART", 1000)
-    monkeypatch.setattr(link.Linker, "parts", lambda *_: parts)
+    """The loop returns between two iterations, with carries on the stack and in memory, and is called again."""
+    iterations: list[int] = []
+    monkeypatch.setattr(python_calls, "CHUNK_WORK", 1000)
+    monkeypatch.setattr(link.Linker, "break_even_chunks", lambda *_: chunks)
     xs = np.arange(200.0).reshape(10, 20)
 
     def f(xs: Any) -> Any:
-        def turn(carry: Any) -> Any:
+        def iteration(carry: Any) -> Any:
             i, total, ys = carry
             return i + 1, total + i * i, ys.at[i % 10].add(xs[i % 10] + total)
 
-        return tnf.while_loop(lambda c: c[0] < 500, turn, (0, 0.5, xs))
+        return tnf.while_loop(lambda c: c[0] < 500, iteration, (0, 0.5, xs))
 
     program, executor = tnf.compile(f, xs), tnf.GraphExecutor("K")
     wanted = tnf.tree.leaves(tnf.GraphExecutor("K", compiled=False).run(program, xs))
     for _ in range(2):
         for y, z in zip(tnf.tree.leaves(executor.run(program, xs)), wanted, strict=True):
             np.testing.assert_array_equal(y, z)
-        turns.append(len(runs))
+        iterations.append(len(runs))
     assert runs == [False, True]
-    assert turns == [2, 2]
+    assert iterations == [2, 2]
 
 
 def test_the_first_call_of_a_group_does_not_wait_for_passes(runs: list[bool]) -> None:
@@ -707,13 +705,11 @@ TAKEN: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 
 @pytest.mark.parametrize("name", TAKEN)
-def test_functions_are_called_with_what_their_texts_take(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And with the interpreter's lock where they give it back."""
+def test_calls_match_the_parameters_of_texts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions that release the interpreter's lock are called with it."""
     texts: list[str] = []
     engine_of, of_pointers, of_arrays = (
-        link.Linker._engine, link.OfPointers.linked, link.OfArrays.linked
+        link.Linker._engine, link.PointerConvention.linked, link.ArrayConvention.linked
     )  # fmt: skip
 
     def noted(linker: Any, text: str, is_optimised: bool = True) -> Any:
@@ -741,8 +737,8 @@ def test_functions_are_called_with_what_their_texts_take(
         return call
 
     monkeypatch.setattr(link.Linker, "_engine", noted)
-    monkeypatch.setattr(link.OfPointers, "linked", checked)
-    monkeypatch.setattr(link.OfArrays, "linked", checked_when_called)
+    monkeypatch.setattr(link.PointerConvention, "linked", checked)
+    monkeypatch.setattr(link.ArrayConvention, "linked", checked_when_called)
     function, arrays = TAKEN[name]
     executor, program = tnf.GraphExecutor(compiled=True), tnf.compile(function, *arrays)
     for _ in range(2):
@@ -750,7 +746,7 @@ def test_functions_are_called_with_what_their_texts_take(
     assert len(texts) >= 2
 
 
-def test_code_on_disk_is_optimised_at_once(tmp_path: Path, runs: list[bool]) -> None:
+def test_code_on_disk_is_always_optimised(tmp_path: Path, runs: list[bool]) -> None:
     program = tnf.compile(lambda x: tnf.fori_loop(0, 500, lambda i, c: tnf.sin(c) + x, x), X[0])
     for _ in range(2):
         executor = tnf.GraphExecutor("K", cache_dir=tmp_path)
@@ -779,7 +775,7 @@ def test_code_on_disk_is_optimised_at_once(tmp_path: Path, runs: list[bool]) -> 
     ],
 )
 def test_sums(dtype: str, shape: tuple[int, ...], axes: Any) -> None:
-    """Of terms that are moved, too, so that their numbers do not go on from axis to axis."""
+    """Also sums of transposed terms, without linear indices."""
     rng = np.random.default_rng(3)
     x = rng.integers(-9, 9, (2, *shape)).astype(dtype)
     if dtype == "complex128":
@@ -790,14 +786,14 @@ def test_sums(dtype: str, shape: tuple[int, ...], axes: Any) -> None:
         lambda x: tnf.max(tnf.real(x)[..., ::-1], axis=axes) if 0 not in shape else tnf.sum(x),
     ):
         program = tnf.compile(lambda xs, f=f: tnf.scan(lambda c, x: (c, f(x)), 0, xs)[1], x)
-        results, expected, (remark,) = both(program, x)
+        results, expected, (remark,) = run_both(program, x)
         assert remark == "compiled"
         for y, z in zip(results, expected, strict=True):
             np.testing.assert_array_equal(y, z)  # because sums of small integers are exact
 
 
-def test_a_group_on_a_field_of_records() -> None:
-    """Its elements lie twelve bytes apart, which is no whole number of them."""
+def test_fused_group_of_a_record_field() -> None:
+    """Its stride of twelve bytes is no multiple of the item size."""
     records = np.zeros(100_000, [("a", "f8"), ("b", "i4")])
     records["a"] = np.linspace(0.0, 1.0, records.size)
     x = records["a"]
@@ -811,8 +807,8 @@ def test_a_group_on_a_field_of_records() -> None:
 VECTOR, MATRIX, PLACES = np.ones(500), np.ones((10, 50)), np.zeros(500, np.int64)
 
 
-def halves(x: Any, turns: int = 10) -> Any:
-    return tnf.scan(lambda c, _: (c + c, None), x, None, length=turns)[0]
+def halves(x: Any, iterations: int = 10) -> Any:
+    return tnf.scan(lambda c, _: (c + c, None), x, None, length=iterations)[0]
 
 
 @pytest.mark.parametrize(
@@ -829,7 +825,7 @@ def halves(x: Any, turns: int = 10) -> Any:
         # Beside what makes indices of them: two numbers, and six of as many elements.
         (lambda x, i: x[i], [VECTOR, PLACES], 5.0 + 1.0 + 2 * 1.002 + 6 * 2.0),
         (lambda x, i: x.at[i].add(x), [VECTOR, PLACES], 5.0 + 1.0 + 2 * 1.002 + 6 * 2.0),
-        # The loop itself, and its turns: 16 where nothing tells.
+        # The loop itself, and its iterations: 16 of a while loop.
         (halves, [VECTOR], 2.0 + 10 * 2.0),
         (lambda x: halves(x, 3), [VECTOR], 2.0 + 3 * 2.0),
         (lambda x: halves(x, 0), [VECTOR], 2.0),
@@ -851,15 +847,15 @@ def halves(x: Any, turns: int = 10) -> Any:
         ),
     ],
 )
-def test_what_the_interpreter_needs_is_estimated(fn: Any, arrays: list[Any], cost: float) -> None:
-    assert compiled_loops.cost_of(tnf.compile(fn, *arrays)) == pytest.approx(cost)
+def test_estimated_costs(fn: Any, arrays: list[Any], cost: float) -> None:
+    assert compiled_loops.estimated_cost(tnf.compile(fn, *arrays)) == pytest.approx(cost)
 
 
-def test_of_alternatives_the_first_is_estimated() -> None:
+def test_estimated_cost_of_alternatives() -> None:
     sample = SAMPLES[Alternatives][0]
     program = tnf.compile(lambda *xs: apply(sample.op, *xs)[0], *sample.inputs)
     own, first, second = (
-        compiled_loops.cost_of(each)
+        compiled_loops.estimated_cost(each)
         for each in (program, *[part.program for part in sample.op.parts])
     )
     assert first != second
@@ -868,24 +864,28 @@ def test_of_alternatives_the_first_is_estimated() -> None:
     )
 
 
-@pytest.mark.parametrize(("turns", "pays"), [(29, False), (30, True), (31, True)])
-def test_loops_of_sixty_microseconds_pay(turns: int, pays: bool) -> None:
-    program = tnf.compile(lambda x: halves(x, turns), VECTOR)
+@pytest.mark.parametrize(("iterations", "pays"), [(29, False), (30, True), (31, True)])
+def test_loops_of_sixty_microseconds_are_worth_compiling(iterations: int, pays: bool) -> None:
+    program = tnf.compile(lambda x: halves(x, iterations), VECTOR)
     (step,) = tnf.GraphExecutor("K").compile(program).instructions
-    assert step.remark == ("compiled" if pays else f"interpreted: {turns} turns of 2 us do not pay")
+    assert step.remark == (
+        "compiled"
+        if pays
+        else f"interpreted: {iterations} iterations of 2 us are not worth compiling"
+    )
 
 
 def kernels_and_sums(kernels: int, sums: int) -> Callable[[Any], Any]:
-    """A loop whose turns call so many kernels and add so often."""
+    """Return a loop whose iterations have so many calls of kernels and additions."""
 
-    def turn(c: Any, _: Any) -> Any:
+    def iteration(c: Any, _: Any) -> Any:
         for _ in range(kernels):
             c = tnf.polygamma(1, c)
         for _ in range(sums):
             c = c + c
         return c, None
 
-    return lambda x: tnf.scan(turn, x, None, length=9000)[0]
+    return lambda x: tnf.scan(iteration, x, None, length=9000)[0]
 
 
 @pytest.mark.parametrize(
@@ -912,7 +912,7 @@ def test_loops_that_call_a_kernel_for_fewer_than_four_instructions_are_interpret
 
 
 class Asked(link.Linker):
-    """A linker that notes what it would link without passes."""
+    """Linker that records texts it would link without passes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -925,7 +925,7 @@ class Asked(link.Linker):
 
 
 class Short:
-    """A convention by which a function is the length of its text."""
+    """Convention that links a text to its length."""
 
     def linked(self, engine: Any) -> Any:
         return len
@@ -943,40 +943,40 @@ class Short:
         (None, 100, False),
     ],
 )
-def test_short_work_does_not_wait_for_passes(
+def test_short_functions_run_without_passes(
     instructions: int | None, lines: int, is_linked: bool, tmp_path: Path
 ) -> None:
     linker, text = Asked(), "line\n" * lines
     work = None if instructions is None else Work(instructions)
     for again in range(3):
-        function = linker.function_for_one_call("test", text, work, Short())
+        function = linker.baseline_function("test", text, work, Short())
         assert function is (len if is_linked and not again else None)
     assert linker.asked == [text] * is_linked
     linker.cache_clear()
-    assert linker.function_for_one_call("test", text, work, Short()) is (len if is_linked else None)
-    assert linker.function_for_one_call("test", "another", Work(1), Short()) is len
+    assert linker.baseline_function("test", text, work, Short()) is (len if is_linked else None)
+    assert linker.baseline_function("test", "another", Work(1), Short()) is len
     linker.cache = CompileCache(tmp_path)
-    assert linker.function_for_one_call("test", "a third", Work(1), Short()) is None
+    assert linker.baseline_function("test", "a third", Work(1), Short()) is None
 
 
-def test_a_while_loop_is_left_when_passes_would_have_been_done(
+def test_break_even_of_while_loops(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A part of it without them is 0.8 ms longer."""
+    """A chunk in baseline code takes 0.8 ms longer."""
     linker = link.Linker()
-    assert [linker.parts("line\n" * lines) for lines in (0, 100, 1000)] == [6, 19, 131]
-    monkeypatch.setattr(python_calls, "PART", 10**12)
-    assert linker.parts("line\n") == 1
+    assert [linker.break_even_chunks("line\n" * lines) for lines in (0, 100, 1000)] == [6, 19, 131]
+    monkeypatch.setattr(python_calls, "CHUNK_WORK", 10**12)
+    assert linker.break_even_chunks("line\n") == 1
 
 
 def unaligned(x: Any) -> Any:
-    """The same a byte away from where elements of its type lie."""
+    """Return a copy that is misaligned by one byte."""
     y = np.ndarray(x.shape, x.dtype, np.empty(x.nbytes + 1, np.uint8)[1:])
     y[...] = x
     return y
 
 
-def test_operands_of_strips_lie_anywhere() -> None:
+def test_layouts_of_operands_of_strips() -> None:
     xs = np.random.default_rng(3).random((6, 20011))
     program = tnf.compile(lambda xs: tnf.scan(lambda c, x: (c * 0.5 + x, c), xs[0], xs), xs)
     executor = tnf.GraphExecutor("K", compiled=True)
@@ -987,7 +987,7 @@ def test_operands_of_strips_lie_anywhere() -> None:
             assert y.tobytes() == wanted.tobytes()
 
 
-def test_operands_lie_anywhere() -> None:
+def test_layouts_of_operands() -> None:
     def f(c: Any, x: Any, xs: Any) -> Any:
         return tnf.scan(lambda c, row: (c * 0.5 + row @ x, c.sum()), c, xs)
 
@@ -1021,8 +1021,8 @@ def test_loops_take_more_operands_than_ctypes_would() -> None:
 
 
 @pytest.mark.parametrize("combiner", ["set", "add", "multiply"])
-def test_windows_that_overlap_are_combined_in_the_order_of_updates(combiner: str) -> None:
-    """Row by row of the updates, although a window's own axis comes first in them."""
+def test_overlapping_windows_are_combined_in_order(combiner: str) -> None:
+    """The order is row-major in the updates, although the window axis comes first in them."""
     op = Scatter((0,), (), (), (), (0,), 1, combiner)
     rng = np.random.default_rng(7)
     x, starts = (

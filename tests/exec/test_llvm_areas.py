@@ -1,4 +1,4 @@
-"""Values in the middle of compiled code are arguments of its function, so that LLVM knows that they lie apart."""
+"""Scratch memory of intermediate values: `noalias` arguments of the compiled function."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import tenferro as tnf
 llvm = pytest.importorskip("llvmlite.binding")
 from tenferro.exec.attempts import NotCompiledError  # noqa: E402
 from tenferro.exec.llvm.code import Code  # noqa: E402
-from tenferro.exec.llvm.link import Linker, module_of  # noqa: E402  because of what it needs
-from tenferro.exec.llvm.tensor import Body, Tensor, same_place  # noqa: E402
+from tenferro.exec.llvm.link import Linker, optimised_module  # noqa: E402  because of what it needs
+from tenferro.exec.llvm.tensor import Body, Tensor, elementwise_tensor  # noqa: E402
 from tenferro.types import DType, TensorSpec  # noqa: E402
 
 RNG = np.random.default_rng(5)
@@ -26,7 +26,7 @@ def softmaxes(scores: Any, weights: Any) -> Any:
     return tnf.fori_loop(0, 5, lambda _, s: tnf.nn.softmax(s + weights, axis=-1), scores)
 
 
-def test_exponentials_between_values_go_along_lanes() -> None:
+def test_exponentials_of_scratch_memory_are_vectorised() -> None:
     executor = tnf.GraphExecutor("K", compiled=True)
     program = tnf.compile(softmaxes, SCORES, WEIGHTS)
     text = executor.source(program, "llvm")
@@ -37,15 +37,15 @@ def test_exponentials_between_values_go_along_lanes() -> None:
     processor = Linker().processor
     target = llvm.Target.from_default_triple()
     machine = target.create_target_machine(opt=3, cpu=processor.name, features=processor.features)
-    optimised = str(module_of(text[text.index("\n") + 1 :], machine))
+    optimised = str(optimised_module(text[text.index("\n") + 1 :], machine))
     multiply_adds = re.findall(r"call .*@llvm\.fma\.(v\df64|f64)", optimised)
-    if processor.multiplies_and_adds:
+    if processor.has_fma:
         assert multiply_adds
         assert "f64" not in multiply_adds
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_groups_have_areas_of_scratch_too(threads: int) -> None:
+def test_fused_groups_have_scratch_areas(threads: int) -> None:
     x = RNG.standard_normal((700, 300))
 
     def fn(x: Any) -> Any:
@@ -81,8 +81,8 @@ def test_groups_have_areas_of_scratch_too(threads: int) -> None:
         ("i8[65]", "", 128),
     ],
 )
-def test_memory_of_few_elements_is_the_functions_own(text: str, cell: str, size: int) -> None:
-    """Other areas lie behind each other in scratch, each at a multiple of 64 bytes."""
+def test_small_values_are_on_the_stack(text: str, cell: str, size: int) -> None:
+    """Other values have areas of scratch memory at multiples of 64 bytes."""
     body = Body(Code())
     body.scratch_bytes = 640
     spec = TensorSpec.parse(text)
@@ -98,17 +98,15 @@ def test_memory_of_few_elements_is_the_functions_own(text: str, cell: str, size:
         assert body.code.areas == {memory.pointer: 640}
 
 
-def test_scratch_has_an_end() -> None:
+def test_maximum_scratch_memory() -> None:
     body = Body(Code())
     body.memory(TensorSpec.of((1 << 26,), DType.I8))
-    with pytest.raises(
-        NotCompiledError, match="values in the middle take more than 67108864 bytes"
-    ):
+    with pytest.raises(NotCompiledError, match="intermediate values take more than 67108864 bytes"):
         body.memory(TensorSpec.of((33,), DType.I8))
 
 
-def test_a_result_goes_where_it_is_looked_for_if_that_fits() -> None:
-    """Once, and what is not of its type goes elsewhere."""
+def test_results_are_written_to_their_destination() -> None:
+    """The destination is used once, by a result of its type."""
     body = Body(Code())
     spec = TensorSpec.parse("f64[3,4]")
     target = body.memory(spec)
@@ -122,40 +120,42 @@ def test_a_result_goes_where_it_is_looked_for_if_that_fits() -> None:
         assert body.target is None
 
 
-def test_memory_is_taken_over_by_what_lies_in_it() -> None:
-    """Everything else is copied."""
+def test_operands_are_updated_in_place() -> None:
+    """Other values are copied."""
     body = Body(Code())
     memory, other = (body.memory(TensorSpec.parse("f64[40]")) for _ in range(2))
     x = body.stored(memory)
-    body.taken = memory
-    assert body.taken_over(x) is memory
-    assert body.taken is None
-    assert body.taken_over(x) not in (memory, other)
-    body.taken = other
-    assert body.taken_over(x) not in (memory, other)
-    assert body.taken is None
+    body.reusable = memory
+    assert body.reuse_or_copy(x) is memory
+    assert body.reusable is None
+    assert body.reuse_or_copy(x) not in (memory, other)
+    body.reusable = other
+    assert body.reuse_or_copy(x) not in (memory, other)
+    assert body.reusable is None
 
 
-def test_values_know_what_they_read() -> None:
-    """And what they may be written over: memory that is read at an element's own place alone."""
+def test_memory_that_values_read() -> None:
+    """Aligned memory is read at an element's own index only."""
     body = Body(Code())
     spec = TensorSpec.parse("f64[40]")
     memories = [body.memory(spec) for _ in range(3)]
     a, b, c = (body.stored(memory) for memory in memories)
-    turned = Tensor(spec, lambda index: body.at(c, index), c.reads)
-    both = same_place(spec, lambda index: body.at(a, index), [a, b])
+    reversed_ = Tensor(spec, lambda index: body.at(c, index), c.reads)
+    both = elementwise_tensor(spec, lambda index: body.at(a, index), [a, b])
     assert (both.reads, both.aligned, both.is_flat) == (a.reads | b.reads, a.reads | b.reads, True)
     assert both.memory is None
     assert not both.is_cheap
-    mixed = same_place(spec, lambda index: body.at(a, index), [both, turned, c])
+    mixed = elementwise_tensor(spec, lambda index: body.at(a, index), [both, reversed_, c])
     assert mixed.reads == a.reads | b.reads | c.reads
     assert mixed.aligned == a.reads | b.reads
     assert not mixed.is_flat
     row = body.number(TensorSpec.parse("f64[]"), "0.0")
-    assert not same_place(spec, lambda index: "0.0", [a, row]).is_flat
+    assert not elementwise_tensor(spec, lambda index: "0.0", [a, row]).is_flat
     assert (row.reads, row.is_cheap, row.is_flat, row.memory) == (frozenset(), True, True, None)
     assert body.dense(a) is memories[0]
-    assert body.settled(a) is a
+    assert body.materialised(a) is a
     assert body.dense(both) not in memories
-    assert body.settled(both).memory not in memories
-    assert body.settled(same_place(row.spec, lambda index: "0.0", [row])).memory is None
+    assert body.materialised(both).memory not in memories
+    assert (
+        body.materialised(elementwise_tensor(row.spec, lambda index: "0.0", [row])).memory is None
+    )

@@ -1,4 +1,4 @@
-"""Machine code as a function of arrays: which arrays it takes, and the kernels that it calls."""
+"""Machine code as a function of arrays: accepted arguments, and calls of kernels."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tenferro.ops.extension import Extension
 pytest.importorskip("llvmlite.binding")
 from tenferro.exec.llvm import array_function  # because of what it needs
 from tenferro.exec.llvm.code import Code
-from tenferro.exec.llvm.host import VIEWS, HostCalls, Site
-from tenferro.exec.llvm.link import Linker, OfArrays
+from tenferro.exec.llvm.host import MAX_VIEWS, CallSite, HostCalls
+from tenferro.exec.llvm.link import ArrayConvention, Linker
 from tenferro.types import DType, TensorSpec
 
 NAMES = ["%x", "%y", "%z"]
@@ -25,7 +25,7 @@ NAMES = ["%x", "%y", "%z"]
 
 @pytest.fixture(scope="module")
 def summed() -> Any:
-    """x + y into z, of the first two elements; the number is the result, and negative where an exception is raised."""
+    """Return a function that stores the sums of two elements; its integer argument is the status."""
     code = Code()
     for k in range(2):
         x, y = (code.load(name, k, DType.F64) for name in NAMES[:2])
@@ -33,10 +33,10 @@ def summed() -> Any:
     code.line("ret i64 %number")
     text = code.text("line", NAMES, ["%number"], is_internal=True)
     text += array_function.entry(code, "line", NAMES, ["%number"])
-    return Linker().function("test", text, OfArrays(), is_optimised=False)
+    return Linker().function("test", text, ArrayConvention(), is_optimised=False)
 
 
-def test_dense_arrays_are_taken(summed: Any) -> None:
+def test_contiguous_arrays_are_passed(summed: Any) -> None:
     x, y, z = np.array([1.0, 2.0]), np.array([0.5, 0.25]), np.zeros(2)
     assert summed(x, y, z, 0) == 0
     assert z.tolist() == [1.5, 2.25]
@@ -46,17 +46,17 @@ def test_dense_arrays_are_taken(summed: Any) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1, 255, 257, 2**40, 2**63 - 1])
-def test_numbers_come_and_go(summed: Any, number: int) -> None:
+def test_integers_are_passed_and_returned(summed: Any, number: int) -> None:
     assert summed(np.ones(2), np.ones(2), np.zeros(2), number) == number
 
 
-def test_a_negative_number_is_an_exception(summed: Any) -> None:
+def test_a_negative_status_is_an_exception(summed: Any) -> None:
     with pytest.raises(SystemError, match="without setting an exception"):
         summed(np.ones(2), np.ones(2), np.zeros(2), -1)
 
 
 @pytest.mark.parametrize("position", [0, 1, 2])
-def test_others_are_left_as_they_are(summed: Any, position: int) -> None:
+def test_other_arguments_are_refused(summed: Any, position: int) -> None:
     memory = np.zeros(64, np.uint8)
     begin = -memory.ctypes.data % 8 + 1
     gaps, unaligned = np.zeros(4)[::2], memory[begin : begin + 16].view(np.float64)
@@ -71,7 +71,7 @@ def test_others_are_left_as_they_are(summed: Any, position: int) -> None:
     assert not memory.any()
 
 
-def test_no_number_is_left_as_it_is(summed: Any) -> None:
+def test_other_numbers_are_refused(summed: Any) -> None:
     z = np.zeros(2)
     for other in ("1", 1.0, None, (1,)):
         assert summed(np.ones(2), np.ones(2), z, other) is None
@@ -79,7 +79,7 @@ def test_no_number_is_left_as_it_is(summed: Any) -> None:
 
 
 def test_buffers_are_released(summed: Any) -> None:
-    """Of arguments that are taken, of those before one that is refused, and where an exception is raised."""
+    """Buffers of all arguments, of those before a refused one, and after an exception."""
     memory = bytearray(16)
     owner = np.frombuffer(memory, np.float64)
     for arguments in ((owner, owner, np.zeros(2), 0), (owner, owner, None, 0)):
@@ -99,7 +99,7 @@ def test_buffers_are_released(summed: Any) -> None:
 SPEC = TensorSpec((2,), "float64")
 
 
-def test_kernels_see_memory_as_it_is_then() -> None:
+def test_kernels_see_current_memory() -> None:
     seen: list[Any] = []
 
     def kernel(*arrays: Any) -> Any:
@@ -107,7 +107,7 @@ def test_kernels_see_memory_as_it_is_then() -> None:
         return arrays[0] + arrays[1], arrays[0] - arrays[1]
 
     x, y, total, difference = np.ones(2), np.full(2, 3.0), np.zeros(2), np.zeros(2)
-    site = Site(Add(), None, kernel, (SPEC, SPEC), (SPEC, SPEC))
+    site = CallSite(Add(), None, kernel, (SPEC, SPEC), (SPEC, SPEC))
     addresses = [each.ctypes.data for each in (x, y, total, difference)]
     site(addresses)
     assert (total.tolist(), difference.tolist()) == ([4.0, 4.0], [-2.0, -2.0])
@@ -117,14 +117,14 @@ def test_kernels_see_memory_as_it_is_then() -> None:
     site(addresses)
     assert total.tolist() == [8.0, 8.0]
     assert seen[0] is seen[2]
-    # In place: the memory of an operand is that of a result too.
+    # In place: an operand aliases a result.
     site([addresses[0], addresses[1], addresses[0], addresses[1]])
     assert (x.tolist(), y.tolist()) == ([8.0, 8.0], [2.0, 2.0])
 
 
-def test_views_are_kept_of_some_memory() -> None:
-    many = np.zeros((VIEWS, 2))
-    site = Site(None, None, lambda x: x, (SPEC,), (SPEC,))
+def test_views_are_cached() -> None:
+    many = np.zeros((MAX_VIEWS, 2))
+    site = CallSite(None, None, lambda x: x, (SPEC,), (SPEC,))
     out = np.zeros(2)
     counts: list[int] = []
     for row in many:
@@ -132,23 +132,23 @@ def test_views_are_kept_of_some_memory() -> None:
         site([row.ctypes.data, out.ctypes.data])
         assert out.tolist() == [len(counts)] * 2
         counts.append(len(site.views))
-    # One of the result, and one of each row, until there are as many as are kept.
-    assert counts == [*range(2, VIEWS + 1), 2]
+    # A view of the result and one of each row, up to the maximum.
+    assert counts == [*range(2, MAX_VIEWS + 1), 2]
 
 
-def test_no_elements_lie_nowhere() -> None:
+def test_views_of_empty_arrays() -> None:
     none = TensorSpec((0, 3), "float32")
     seen: list[Any] = []
-    site = Site(None, None, lambda x: seen.append(x) or x, (none,), (none,))
+    site = CallSite(None, None, lambda x: seen.append(x) or x, (none,), (none,))
     site([0, 0])
     assert (seen[0].shape, seen[0].dtype) == ((0, 3), np.float32)
 
 
-def test_a_call_is_of_its_site() -> None:
+def test_calls_by_the_number_of_their_site() -> None:
     calls: list[Any] = []
     host = HostCalls(None)  # type: ignore[arg-type]
     for number in range(2):
-        host.sites.append(Site(None, None, lambda x, number=number: calls.append(number) or x + number, (SPEC,), (SPEC,)))  # fmt: skip
+        host.sites.append(CallSite(None, None, lambda x, number=number: calls.append(number) or x + number, (SPEC,), (SPEC,)))  # fmt: skip
     x, y = np.ones(2), np.zeros(2)
     pointers = (ctypes.c_int64 * 2)(x.ctypes.data, y.ctypes.data)
     assert host.address == id(host)
@@ -156,10 +156,12 @@ def test_a_call_is_of_its_site() -> None:
     assert (calls, y.tolist()) == ([1], [2.0, 2.0])
 
 
-def test_extensions_may_keep_what_they_are_given() -> None:
+def test_extensions_may_keep_their_operands() -> None:
     kept: list[Any] = []
     x, y = np.ones(2), np.zeros(2)
-    site = Site(Extension.__new__(Extension), None, lambda x: kept.append(x) or x, (SPEC,), (SPEC,))
+    site = CallSite(
+        Extension.__new__(Extension), None, lambda x: kept.append(x) or x, (SPEC,), (SPEC,)
+    )
     for _ in range(2):
         site([x.ctypes.data, y.ctypes.data])
         x += 1.0
@@ -169,7 +171,7 @@ def test_extensions_may_keep_what_they_are_given() -> None:
 
 def test_errors_of_kernels_name_the_op_and_the_line() -> None:
     add = Add()
-    site = Site(add, "file.py:3", len, (SPEC,), (SPEC,))
+    site = CallSite(add, "file.py:3", len, (SPEC,), (SPEC,))
     named = site.named(ValueError("no room"))
     assert isinstance(named, errors.TenferroError)
     assert "Add" in str(named)
@@ -179,4 +181,6 @@ def test_errors_of_kernels_name_the_op_and_the_line() -> None:
     own = errors.InvalidConfigError("mine")
     assert "file.py:3" in str(site.named(own))
     assert type(site.named(own)) is errors.InvalidConfigError
-    assert "None" not in str(Site(add, None, len, (SPEC,), (SPEC,)).named(ValueError("no room")))
+    assert "None" not in str(
+        CallSite(add, None, len, (SPEC,), (SPEC,)).named(ValueError("no room"))
+    )

@@ -1,4 +1,4 @@
-"""Compiled blocks: what is in them, that they are the schedule from the first run on, and what they give."""
+"""Compiled blocks: their instructions, schedules and results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tenferro.exec.executor import MAX_LAYOUTS
 from tenferro.exec.llvm import is_installed
 from tenferro.exec.llvm.control import COMPILED
 from tenferro.exec.plan import block as planning
-from tenferro.exec.schedule import Block, Copies
+from tenferro.exec.planned import Block, Copies
 from tenferro.extension import ExtensionOp, HostReferenceRuntime, apply, extension_family
 from tenferro.graph import GraphBuilder
 from tenferro.ops.control import ControlOp
@@ -36,7 +36,7 @@ Layout = Callable[[Any], Any]
 def blocks(executor: tnf.GraphExecutor, program: GraphProgram, *arrays: Any) -> list[list[str]]:
     """Return the ops of each block."""
     schedule = executor.compile(program, *arrays)
-    found = [step.op for step in schedule.instructions if isinstance(step.op, Block)]
+    found = [step.inner_op for step in schedule.instructions if isinstance(step.inner_op, Block)]
     return [[step.op.name.partition("(")[0] for step in op.body.instructions] for op in found]
 
 
@@ -72,7 +72,7 @@ def unaligned(x: Any) -> Any:
     [(np.ascontiguousarray, "F"), (np.asfortranarray, "K"), (gaps, "C"), (unaligned, "F")],
 )
 def test_samples(card: Any, layout: Layout, order: Any) -> None:
-    """Each op in a block with itself, of arguments in a layout, and results in an order."""
+    """Each op twice in a block, for each layout of arguments and results."""
     if issubclass(card, ControlOp | DynamicTruncate):
         return
     row = COMPILED[card]
@@ -127,7 +127,7 @@ def test_linear_algebra_is_part_of_a_block(name: str, layout: Layout) -> None:
     fn = lambda a, b: tnf.sin(LINALG[name](a, b)) * 2.0 + 1.0
     program, jit = tnf.compile(fn, a, b), tnf.GraphExecutor("F", compiled="jit")
     steps = jit.compile(program, a, b).instructions
-    assert all(isinstance(step.op, Block) for step in steps)
+    assert all(isinstance(step.inner_op, Block) for step in steps)
     wanted = tnf.GraphExecutor(compiled=False).run(program, a, b)
     for _ in range(3):
         np.testing.assert_allclose(jit.run(program, a, b), wanted, rtol=1e-11, atol=1e-11)
@@ -139,14 +139,14 @@ def test_linear_algebra_is_part_of_a_block(name: str, layout: Layout) -> None:
 @pytest.mark.parametrize(
     ("compiled", "few", "many"), [("loops", 0, 0), ("auto", 0, 1), ("jit", 1, 1), (True, 1, 1), (False, 0, 0)]
 )  # fmt: skip
-def test_who_asks_for_blocks(compiled: Any, few: int, many: int) -> None:
+def test_executors_with_blocks(compiled: Any, few: int, many: int) -> None:
     x = np.float64(0.5)
     executor = tnf.GraphExecutor(compiled=compiled)
     assert len(blocks(executor, tnf.compile(ten, x))) == few
     assert len(blocks(executor, tnf.compile(hundred, x))) == many
 
 
-def test_jit_asks_for_blocks_and_transforms_do_not() -> None:
+def test_jit_compiles_blocks_and_transforms_do_not() -> None:
     jitted = tnf.jit(ten)
     jitted(X)
     assert jitted._executor.compile_stats().compiled == {"compiled block": 1}
@@ -158,13 +158,13 @@ def test_jit_asks_for_blocks_and_transforms_do_not() -> None:
 
 
 @pytest.mark.parametrize("options", [{"check_finite": True}, {"compiled": False}], ids=str)
-def test_who_interprets_has_no_blocks(options: Any) -> None:
+def test_interpreting_executors_have_no_blocks(options: Any) -> None:
     assert not blocks(tnf.GraphExecutor(**options), tnf.compile(hundred, X))
 
 
-def test_what_is_large_is_no_part_of_a_block() -> None:
+def test_large_values_are_not_in_blocks() -> None:
     def fn(x: Any, large: Any) -> Any:
-        total = tnf.sum(large)  # which needs nothing of the block before it, and goes ahead of it
+        total = tnf.sum(large)  # independent of the block before it
         return ten(x), ten(tnf.sin(x) * total)
 
     large = np.ones((300, 300))
@@ -175,7 +175,7 @@ def test_what_is_large_is_no_part_of_a_block() -> None:
     assert [names.count("DotGeneral") for names in blocks(jit, product)] == [0]
 
 
-def test_a_step_in_the_middle_that_is_not_compiled() -> None:
+def test_blocks_around_a_step_that_is_not_compiled() -> None:
     def fn(x: Any) -> Any:
         return ten(tnf.reshape(tnf.sort(tnf.reshape(ten(tnf.tile(x, (40, 1))), (-1,))), (120, 4)))
 
@@ -196,8 +196,8 @@ def test_long_programs_are_several_blocks(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_branches_and_bodies_have_blocks() -> None:
     def fn(x: Any, large: Any) -> Any:
-        turn = lambda c, row: (ten(c) + tnf.sum(row), row)
-        return tnf.scan(turn, x, large, length=2)
+        iteration = lambda c, row: (ten(c) + tnf.sum(row), row)
+        return tnf.scan(iteration, x, large, length=2)
 
     large = np.ones((2, 300, 300))
     program, jit = tnf.compile(fn, X, large), tnf.GraphExecutor("K", compiled="jit")
@@ -209,7 +209,7 @@ def test_branches_and_bodies_have_blocks() -> None:
 # ---- one schedule, from the first run on -----------------------------------------------------------
 
 
-def test_what_is_printed_is_what_runs_at_any_run() -> None:
+def test_printed_schedules_are_those_that_run() -> None:
     program, jit = tnf.compile(hundred, X), tnf.GraphExecutor(compiled="jit", threads=1)
     before = str(jit.compile(program, X))
     assert "Block of 100 steps" in before
@@ -222,7 +222,7 @@ def test_what_is_printed_is_what_runs_at_any_run() -> None:
     }  # for the first call, and with passes
 
 
-def test_a_schedule_for_each_layout_and_not_more_than_a_few() -> None:
+def test_schedules_by_layout_are_bounded() -> None:
     arrays = [np.random.default_rng(k).standard_normal((2, 3)) for k in range(4)]
     program = tnf.compile(lambda *xs: tnf.sin(sum(xs)) * xs[0] + tnf.cos(xs[1]), *arrays)
     jit = tnf.GraphExecutor("K", compiled="jit")
@@ -234,7 +234,7 @@ def test_a_schedule_for_each_layout_and_not_more_than_a_few() -> None:
     assert jit.cache_stats().entries == MAX_LAYOUTS + 1  # with the one for row-major arrays
 
 
-def test_results_are_written_in_the_order_that_is_asked_for() -> None:
+def test_results_have_the_requested_layout() -> None:
     program = tnf.compile(lambda x: (ten(x), tnf.sum(ten(x), axis=0)), X)
     for order in ("F", "C"):
         executor = tnf.GraphExecutor(order, compiled="jit")
@@ -247,7 +247,7 @@ def test_results_are_written_in_the_order_that_is_asked_for() -> None:
 # ---- what callers see ------------------------------------------------------------------------------
 
 
-def test_results_are_nobody_elses() -> None:
+def test_results_are_not_shared() -> None:
     def fn(x: Any, y: Any) -> Any:
         z = x * y + 1.0
         return z, z, ten(z), x, tnf.broadcast_to(z[:1], (3, 4)), z.T
@@ -276,7 +276,7 @@ class WornOut(ExtensionOp):
         return [inputs[0] * 1]
 
 
-def test_errors_around_a_block_name_their_own() -> None:
+def test_errors_around_a_block_name_their_line() -> None:
     def fn(x: Any) -> Any:
         y = apply(WornOut(), ten(x) + 10.0)  # the line that does not fail
         return ten(apply(WornOut(), y - 10.0))  # the line that fails

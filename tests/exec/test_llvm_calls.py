@@ -1,4 +1,4 @@
-"""Calls of BLAS and LAPACK in compiled code: which there are, with which options, and about how long they take."""
+"""Calls of BLAS and LAPACK in compiled code: routines, options and estimated work."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Call = tuple[str, tuple[str | int, ...], int]
 
 @pytest.fixture
 def calls_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Call]]:
-    """The calls in a loop over a function of arrays."""
+    """Return the calls in a loop over a function of arrays."""
     written: list[Call] = []
     call = blas.call
 
@@ -42,12 +42,14 @@ def calls_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Call]]:
         written.append((name, tuple([values[each] for each in arguments if each in values]), work))
 
     def calls(function: Callable[..., Any], *arrays: Any) -> list[Call]:
-        def turn(number: Any, _: Any, xs: Any) -> Any:
-            # Sums that differ from turn to turn lie in memory in the order of their axes.
+        def iteration(number: Any, _: Any, xs: Any) -> Any:
+            # Sums with the counter are row-major in memory.
             return number + 1, function(*[x + number.astype(x.dtype.value) for x in xs])
 
         program = tnf.compile(
-            lambda *xs: tnf.scan(lambda n, t: turn(n, t, xs), np.float32(0), None, length=2)[1],
+            lambda *xs: tnf.scan(lambda n, t: iteration(n, t, xs), np.float32(0), None, length=2)[
+                1
+            ],
             *arrays,
         )
         written.clear()
@@ -79,7 +81,7 @@ def ones(*shape: int, dtype: Any = np.float64) -> Any:
         # Vectors.
         ((1, 129), (129, 128), False, ("dgemv", ("n", 128, 129, 128, 1, 1), 129 * 128)),
         ((129, 128), (128, 1), False, ("dgemv", ("t", 128, 129, 128, 1, 1), 129 * 128)),
-        # The second matrix is turned where the first one has many rows and there are few terms.
+        # The second matrix is transposed if the first one has many rows and there are few terms.
         ((16, 64), (20, 64), True, ("dgemm", ("n", "n", 20, 16, 64, 20, 64, 20), 16 * 64 * 20)),
         ((15, 64), (20, 64), True, ("dgemm", ("t", "n", 20, 15, 64, 64, 64, 20), 15 * 64 * 20)),
         ((16, 65), (20, 65), True, ("dgemm", ("t", "n", 20, 16, 65, 65, 65, 20), 16 * 65 * 20)),
@@ -99,7 +101,7 @@ def test_products(
 
 
 def test_complex_products_of_any_size() -> None:
-    """But of none."""
+    """Without elements there is no call."""
 
     def program(x: Any, y: Any) -> Any:
         return tnf.scan(lambda c, t: (c, t[0] @ t[1]), 0.0, (x, y))[1]
@@ -165,7 +167,7 @@ def test_complex_routines_have_real_memory_too(calls_of: Any) -> None:
 def test_singular_values_of_complex_matrices_have_memory_of_other_dtypes(
     calls_of: Any, monkeypatch: pytest.MonkeyPatch, shape: tuple[int, int], size: int
 ) -> None:
-    """Of 5 k^2 + 5 k or 2 k l + 2 k^2 + k numbers and 8 k integers, k and l being the lesser and the larger extent."""
+    """5 k^2 + 5 k or 2 k l + 2 k^2 + k floats and 8 k integers, for extents k <= l."""
     sizes: list[tuple[int, ...]] = []
     memory = Body.memory
 
@@ -203,7 +205,7 @@ def test_extents_that_are_compiled(
 
 @pytest.mark.parametrize("n", [1, 2, 8, 12, 35, 360])
 def test_radices_of_transforms(n: int) -> None:
-    """Fours come first, and a two at most."""
+    """Radix 4 first, and at most one radix 2."""
     factors = fourier._factors(n)
     assert factors is not None
     assert np.prod(factors, dtype=int) == n

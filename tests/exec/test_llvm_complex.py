@@ -1,4 +1,4 @@
-"""Complex numbers in compiled loops: Smith's quotients to the last bit, sums, and exponentials with their ends."""
+"""Complex numbers in compiled loops: the bits of Smith's quotients, sums, and exponentials with special cases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PARTS = [0.0, -0.0, 1.0, -2.5, math.inf, -math.inf, math.nan, 1e-300, 3e200]
 
 
 def numbers(count: int, dtype: Any) -> np.ndarray:
-    """Random ones of many sizes, then every pair of unusual parts."""
+    """Return random numbers of many magnitudes, then every pair of special parts."""
     rng = np.random.default_rng(0)
     sizes = np.exp2(rng.uniform(-30, 30, (2, count)))
     random = rng.standard_normal((2, count)) * sizes
@@ -29,7 +29,7 @@ def numbers(count: int, dtype: Any) -> np.ndarray:
 
 
 def quotient(x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Smith's algorithm as NumPy writes it, no product contracted."""
+    """Divide by Smith's algorithm as NumPy does, without contraction."""
     a, b, c, d = x.real, x.imag, y.real, y.imag
     is_first = np.abs(c) >= np.abs(d)
     ratio, other = d / c, c / d
@@ -73,7 +73,7 @@ def test_sums_and_products(dtype: Any) -> None:
 
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
 def test_exponentials(dtype: Any) -> None:
-    """Within three units of the modulus, where products overflow late; infinite parts as in C."""
+    """Check exponentials within three units of the modulus; infinite parts as in C."""
     rng = np.random.default_rng(3)
     largest = 88.0 if dtype is np.complex64 else 709.0
     a, b = rng.uniform(-largest - 1, largest + 1, 300), rng.uniform(-30, 30, 300)
@@ -101,7 +101,7 @@ def test_exponentials(dtype: Any) -> None:
 
 
 def test_functions_that_are_not_compiled_are_called() -> None:
-    """One function for which no form of complex numbers is written does not keep a loop from being compiled."""
+    """Compile a loop with a complex function that is not compiled itself."""
     x = numbers(50, np.complex128)[:50].reshape(2, 25)
     values = in_a_loop(lambda x: [tnf.log(x * x + 1.0 - x / (x + 2.0) * 0.5) + x * 3.0 - 1.0], x)
     np.testing.assert_allclose(values[0], np.log(x * x + 1.0 - x / (x + 2.0) * 0.5) + x * 3.0 - 1.0)

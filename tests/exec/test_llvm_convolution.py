@@ -18,7 +18,7 @@ RNG = np.random.default_rng(8)
 
 
 def payload(rank: int, **options: Any) -> Convolution:
-    """A convolution with channels last, unless something else is said."""
+    """Return a convolution, with channels last by default."""
     space = range(rank)
     plain: dict[str, Any] = {
         "window_strides": (1,) * rank, "padding": ((0, 0),) * rank, "lhs_dilation": (1,) * rank,
@@ -64,7 +64,7 @@ CASES = {
     "dtype", ["float32", "float64", "float16", "bfloat16", "int32", "complex64"]
 )
 def test_convolutions_in_loops(case: str, dtype: str) -> None:
-    """As the interpreter's, but for the order in which terms are added."""
+    """Compare with the interpreter, up to the order of additions."""
     op, shape, kernel_shape = CASES[case]
     kind = tnf.DType.of(dtype).dtype
     xs = (RNG.standard_normal((3, *shape)) * 3).astype(kind)
@@ -82,8 +82,8 @@ def test_convolutions_in_loops(case: str, dtype: str) -> None:
         )
 
 
-def test_zeros_beside_infinities() -> None:
-    """What lies around an image is zero, and times infinity NaN."""
+def test_padding_times_infinity() -> None:
+    """Check that padding is zero, and that its products with infinity are NaN."""
     op, kernel = payload(2, padding=((1, 1), (1, 1))), np.full((2, 2, 1, 1), np.inf)
     x = RNG.standard_normal((1, 1, 3, 3, 1))
     (compiled,) = np.asarray(in_a_loop(lambda x: apply_one(op, x, kernel), x))
@@ -93,7 +93,7 @@ def test_zeros_beside_infinities() -> None:
     assert np.isnan(wanted).any()
 
 
-def test_large_ones_are_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_convolutions_are_kernel_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     op, shape, kernel_shape = CASES["plain"]
     xs, kernel = np.ones((3, *shape)), np.ones(kernel_shape)
 
@@ -102,5 +102,5 @@ def test_large_ones_are_calls(monkeypatch: pytest.MonkeyPatch) -> None:
 
     program = tnf.compile(fn, xs, kernel)
     assert "tenferro_call_python(" not in tnf.GraphExecutor(compiled=True).source(program, "llvm")
-    monkeypatch.setattr(convolution, "LARGEST", 10)
+    monkeypatch.setattr(convolution, "MAX_MULTIPLICATIONS", 10)
     assert "tenferro_call_python(" in tnf.GraphExecutor(compiled=True).source(program, "llvm")

@@ -1,4 +1,4 @@
-"""Factorisations in compiled loops, by what defines them: products, unitary factors, triangles, NaN of what is not finite."""
+"""Factorizations in compiled loops, against their definitions; NaN for matrices that are not finite."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tenferro.exec.llvm.link import is_installed
 from tenferro.ext.lapack import families as raw
 from tenferro.ext.linalg import families as fam
 from tenferro.extension import apply
-from tests.exec.compiled_loops import in_two_turns
+from tests.exec.compiled_loops import in_two_iterations
 from tests.exec.test_llvm_linalg import near
 from tests.pairs import in_turn
 from tests.samples.matrices import DTYPES, adjoint, general
@@ -31,13 +31,13 @@ def require_unitary(q: Any) -> None:
 @pytest.mark.parametrize("full", [False, True])
 def test_qr(shape: tuple[int, ...], dtype: Any, full: bool) -> None:
     a = general(*shape, dtype=dtype)
-    q, r = in_two_turns(lambda a: apply(fam.Qr(full=full), a), a)
+    q, r = in_two_iterations(lambda a: apply(fam.Qr(full=full), a), a)
     m, n = shape[-2:]
     assert q.shape[-2:] == (m, m if full else min(m, n))
     near(q @ r, a)
     require_unitary(q)
     np.testing.assert_array_equal(r, np.triu(r))
-    alone = in_two_turns(lambda a: apply(fam.Qr(full=full, vectors=False), a), a)
+    alone = in_two_iterations(lambda a: apply(fam.Qr(full=full, vectors=False), a), a)
     np.testing.assert_array_equal(alone, r)
 
 
@@ -50,7 +50,7 @@ def test_reflections(shape: tuple[int, ...], dtype: Any) -> None:
         packed, factors = apply(raw.Geqrf(), a)
         return packed, apply(raw.HouseholderProduct(), packed[..., :few], factors)
 
-    packed, q = in_two_turns(product, a)
+    packed, q = in_two_iterations(product, a)
     require_unitary(q)
     near(q @ np.triu(packed[..., :few, :]), a)
 
@@ -58,7 +58,7 @@ def test_reflections(shape: tuple[int, ...], dtype: Any) -> None:
 @in_turn("shape", SHAPES, "dtype", DTYPES)
 def test_row_swaps(shape: tuple[int, ...], dtype: Any) -> None:
     a = general(*shape, dtype=dtype)
-    packed, pivots, info = in_two_turns(lambda a: apply(raw.Getrf(), a), a)
+    packed, pivots, info = in_two_iterations(lambda a: apply(raw.Getrf(), a), a)
     k = min(shape[-2:])
     assert (pivots.dtype, pivots.shape) == (np.int32, (*shape[:-2], k))
     assert not np.any(info)
@@ -70,8 +70,8 @@ def test_row_swaps(shape: tuple[int, ...], dtype: Any) -> None:
         near((low @ np.triu(packed[index][:k])).astype(dtype), a[index][rows])
 
 
-def test_a_zero_pivot_is_told() -> None:
-    info = in_two_turns(lambda a: apply(raw.Getrf(), a), np.stack([np.eye(3), np.diag([1.0, 0.0, 2.0])]))[2]  # fmt: skip
+def test_a_zero_pivot_is_reported() -> None:
+    info = in_two_iterations(lambda a: apply(raw.Getrf(), a), np.stack([np.eye(3), np.diag([1.0, 0.0, 2.0])]))[2]  # fmt: skip
     np.testing.assert_array_equal(info, [0, 2])
 
 
@@ -80,11 +80,11 @@ def test_a_zero_pivot_is_told() -> None:
 def test_eigh(shape: tuple[int, ...], dtype: Any) -> None:
     a = general(*shape, dtype=dtype)
     part = (a + adjoint(a)) / 2
-    values, vectors = in_two_turns(lambda a: apply(fam.Eigh(), a), a)
+    values, vectors = in_two_iterations(lambda a: apply(fam.Eigh(), a), a)
     require_unitary(vectors)
     near((vectors * values[..., None, :]) @ adjoint(vectors), part)
     assert (np.diff(values) >= 0).all()
-    near(in_two_turns(lambda a: apply(fam.Eigh(vectors=False), a), a), values)
+    near(in_two_iterations(lambda a: apply(fam.Eigh(vectors=False), a), a), values)
 
 
 @in_turn("shape", SHAPES, "dtype", DTYPES)
@@ -92,17 +92,17 @@ def test_eigh(shape: tuple[int, ...], dtype: Any) -> None:
 def test_svd(shape: tuple[int, ...], dtype: Any, full: bool) -> None:
     a = general(*shape, dtype=dtype)
     few = min(shape[-2:])
-    u, s, v = in_two_turns(lambda a: apply(fam.Svd(full=full), a), a)
+    u, s, v = in_two_iterations(lambda a: apply(fam.Svd(full=full), a), a)
     assert (u.shape[-1], v.shape[-2]) == (shape[-2:] if full else (few, few))
     require_unitary(u)
     require_unitary(adjoint(v))
     near((u[..., :few] * s[..., None, :]) @ v[..., :few, :], a)
     assert (np.diff(s) <= 0).all()
-    near(in_two_turns(lambda a: apply(fam.Svd(vectors=False), a), a), s)
+    near(in_two_iterations(lambda a: apply(fam.Svd(vectors=False), a), a), s)
 
 
 @pytest.mark.parametrize("op", [fam.Eigh(), fam.Eigh(vectors=False), fam.Svd(), fam.Svd(vectors=False)], ids=str)  # fmt: skip
-def test_what_is_not_finite_spoils_its_own_matrix(op: Any) -> None:
+def test_infinite_matrices_do_not_affect_their_batch(op: Any) -> None:
     a = np.stack([np.eye(3), np.full((3, 3), np.nan), 2 * np.eye(3)])
     program = tnf.compile(lambda a: apply(op, a), a)
     expected = tnf.tree.leaves(tnf.GraphExecutor(compiled=False).run(program, a))
@@ -117,8 +117,8 @@ def test_what_is_not_finite_spoils_its_own_matrix(op: Any) -> None:
 @pytest.mark.parametrize("op", [fam.Eigh(), fam.Eigh(vectors=False), fam.Svd(), fam.Svd(True), fam.Svd(vectors=False)], ids=str)  # fmt: skip
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [3, 20])
-def test_iterations_that_might_never_end_are_not_begun(op: Any, dtype: Any, n: int) -> None:
-    """One matrix of each turn but the last is not finite: all its results are NaN, and those of the others are not."""
+def test_lapack_is_not_called_on_infinite_matrices(op: Any, dtype: Any, n: int) -> None:
+    """Check that one matrix per iteration that is not finite has NaN results, and the others have none."""
     imaginary = [complex(1, np.inf), complex(0, np.nan)] if np.dtype(dtype).kind == "c" else []
     spots = [
         (row, column, bad)

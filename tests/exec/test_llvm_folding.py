@@ -1,4 +1,4 @@
-"""Sums in compiled loops have the order that is written out: lanes, their halves, and what fills no vector."""
+"""Order of sums in compiled loops: by lanes, then pairwise, then the remainder."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from tests.exec.compiled_loops import in_a_loop
 pytestmark = pytest.mark.skipif(not link.is_installed(), reason="llvmlite is not installed")
 
 
-def one_by_one(total: Any, terms: Any) -> Any:
+def sequential(total: Any, terms: Any) -> Any:
     for x in terms:
         total = total + x
     return total
 
 
-def along_lanes(x: Any) -> Any:
-    """Fewer than two blocks of terms."""
+def by_lanes(x: Any) -> Any:
+    """Return the sum by lanes, of fewer than two blocks of terms."""
     lanes = min(link.processor().lanes, key=lambda n: len(x) // n + len(x) % n, default=1)
     if lanes == 1:
-        return one_by_one(x.dtype.type(0), x)
+        return sequential(x.dtype.type(0), x)
     whole = len(x) - len(x) % lanes
     sums = np.zeros(lanes, x.dtype)
     for vector in x[:whole].reshape(-1, lanes):
@@ -35,18 +35,18 @@ def along_lanes(x: Any) -> Any:
     while len(sums) > 1:
         half = len(sums) // 2
         sums = sums[:half] + sums[half:]
-    return one_by_one(sums[0] if whole else x.dtype.type(0), x[whole:])
+    return sequential(sums[0] if whole else x.dtype.type(0), x[whole:])
 
 
 def in_order(x: Any) -> Any:
-    """Few terms as they come; of many the rest first, then blocks of 1024."""
+    """Return the sum in sequence; of many terms the remainder first, then blocks of 1024."""
     if len(x) <= 4:
-        return one_by_one(x[0], x[1:])
+        return sequential(x[0], x[1:])
     if len(x) < 2048:
-        return along_lanes(x)
+        return by_lanes(x)
     rest = len(x) % 1024
-    total = along_lanes(x[len(x) - rest :]) if rest else x.dtype.type(0)
-    return one_by_one(total, [along_lanes(block) for block in x[: len(x) - rest].reshape(-1, 1024)])
+    total = by_lanes(x[len(x) - rest :]) if rest else x.dtype.type(0)
+    return sequential(total, [by_lanes(block) for block in x[: len(x) - rest].reshape(-1, 1024)])
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def in_order(x: Any) -> Any:
 def test_sums(
     dtype: Any, lanes: tuple[int, ...], length: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the lanes that leave the fewest additions the widest, on any processor."""
+    """The lanes are the widest with the fewest additions, on any processor."""
     how = replace(link.processor(), lanes=lanes)
     monkeypatch.setattr(link, "processor", lambda: how)
     rng = np.random.default_rng(length)
@@ -74,19 +74,19 @@ def test_sums(
 
 @pytest.mark.parametrize("columns", [1, 7, 8, 9])
 def test_sums_of_columns(columns: int) -> None:
-    """Rows of eight numbers are added row after row, and narrower ones column after column."""
+    """Rows of eight elements are added row by row, narrower ones column by column."""
     x = np.random.default_rng(columns).standard_normal((3, 37, columns)).astype(np.float32)
     (sums,) = in_a_loop(lambda x: [tnf.sum(x, axis=0)], x)
     if columns < 8:
         expected = [[in_order(column) for column in each.T] for each in x]
     else:
-        expected = [one_by_one(np.zeros(columns, x.dtype), each) for each in x]
+        expected = [sequential(np.zeros(columns, x.dtype), each) for each in x]
     np.testing.assert_array_equal(sums, np.array(expected), strict=True)
 
 
 @pytest.mark.parametrize("extents", [(1, 9), (3, 4), (9, 4), (4, 5), (9, 5), (2, 9, 4)])
-def test_sums_over_axes_that_are_turned(extents: tuple[int, ...]) -> None:
-    """A sum of sums, along lanes where the inner ones have at most four terms and are written out."""
+def test_sums_over_transposed_axes(extents: tuple[int, ...]) -> None:
+    """Nested sums, by lanes if the inner ones have at most four terms and are unrolled."""
     x = np.random.default_rng(0).standard_normal((3, *extents)).astype(np.float32)
     (sums,) = in_a_loop(lambda x: [tnf.sum(x[..., ::-1])], x)
 
@@ -96,7 +96,7 @@ def test_sums_over_axes_that_are_turned(extents: tuple[int, ...]) -> None:
         terms = np.array([nested(each) for each in x])
         if len(terms) == 1 or x[0].size <= 4:
             return in_order(terms)
-        return one_by_one(x.dtype.type(0), terms)
+        return sequential(x.dtype.type(0), terms)
 
     np.testing.assert_array_equal(sums, [nested(each[..., ::-1]) for each in x], strict=True)
 
@@ -104,12 +104,12 @@ def test_sums_over_axes_that_are_turned(extents: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("columns", [3, 7, 8, 20])
 @pytest.mark.parametrize("terms", [1, 2, 7, 8, 9, 16, 17, 30])
 def test_products_of_matrices(terms: int, columns: int) -> None:
-    """Rows of eight numbers are added term after term."""
+    """Rows of eight elements are added term by term."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((2, 3, terms)).astype(np.float32)
     y = rng.standard_normal((2, terms, columns)).astype(np.float32)
     (results,) = in_a_loop(lambda x, y: [x @ y], x, y)
-    order = in_order if columns < 8 else lambda terms: one_by_one(terms[0], terms[1:])
+    order = in_order if columns < 8 else lambda terms: sequential(terms[0], terms[1:])
     expected = [
         [[order(row * column) for column in b.T] for row in a] for a, b in zip(x, y, strict=True)
     ]
@@ -117,7 +117,7 @@ def test_products_of_matrices(terms: int, columns: int) -> None:
 
 
 @pytest.mark.parametrize(("length", "chains"), [(127, 1), (128, 4), (200, 4)])
-def test_extremes_go_in_chains(length: int, chains: int) -> None:
+def test_extremes_are_interleaved(length: int, chains: int) -> None:
     x = np.zeros((3, length))
     program = tnf.compile(lambda x: tnf.scan(lambda n, x: (n, tnf.max(x)), 0, x)[1], x)
     text = tnf.GraphExecutor("K", compiled=True).source(program, "llvm")
@@ -127,7 +127,7 @@ def test_extremes_go_in_chains(length: int, chains: int) -> None:
 
 @pytest.mark.parametrize(("vectors", "chains"), [(1, 0), (2, 2), (4, 4), (5, 0)])
 def test_results_of_few_vectors_stay_in_registers(vectors: int, chains: int) -> None:
-    """One row after the other is combined with them; LLVM writes a row of that many vectors without a loop."""
+    """Rows are combined in sequence; LLVM unrolls a row of so many vectors."""
     x = np.zeros((3, 6, vectors * max(link.processor().lanes, default=8)))
     for function in (lambda x: tnf.max(x, axis=0), lambda x: tnf.argmin(x, axis=0)):
         program = tnf.compile(lambda x: tnf.scan(lambda n, x: (n, function(x)), 0, x)[1], x)
@@ -143,8 +143,8 @@ def test_results_of_few_vectors_stay_in_registers(vectors: int, chains: int) -> 
 @pytest.mark.parametrize(
     ("shape", "axis"), [((5, 16), 0), ((1, 9), 0), ((3, 4, 12), 1), ((2, 7, 3, 8), 1), ((9, 3), 0)]
 )
-def test_places_of_extremes(dtype: str, shape: tuple[int, ...], axis: int) -> None:
-    """The first of equal ones, of zeros of either sign too, and the first NaN where there is one."""
+def test_argmax_and_argmin(dtype: str, shape: tuple[int, ...], axis: int) -> None:
+    """The first of equal elements, with zeros of either sign, and the first NaN."""
     rng = np.random.default_rng(1)
     x = rng.integers(0, 2 if dtype == "bool" else 4, (20, *shape)).astype(dtype)
     if dtype.startswith("float"):

@@ -1,4 +1,4 @@
-"""Fourier transforms in compiled loops, by their definition in extended precision."""
+"""Fourier transforms in compiled loops, against their definition in extended precision."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def random(dtype: Any, *shape: int) -> Any:
 
 
 def transform(x: Any, axis: int, sign: int) -> Any:
-    """sum_j x[j] e^(sign 2 pi i j k / n)."""
+    """Return sum_j x[j] e^(sign 2 pi i j k / n)."""
     n = x.shape[axis]
     powers = np.outer(np.arange(n), np.arange(n)) % n
     angle = np.longdouble("6.283185307179586476925286766559") * powers / n
@@ -90,7 +90,7 @@ def test_several_axes(shape: tuple[int, ...]) -> None:
 
 
 def test_an_axis_in_the_middle_and_a_gradient() -> None:
-    """A spectral step of the heat equation, and its derivative by central differences."""
+    """Differentiate a spectral step of the heat equation, against central differences."""
 
     def loss(u: Any) -> Any:
         def turn(u: Any, _: Any) -> Any:
@@ -107,6 +107,6 @@ def test_an_axis_in_the_middle_and_a_gradient() -> None:
     np.testing.assert_allclose(np.sum(gradient * direction), slope, rtol=1e-8)
 
 
-@pytest.mark.parametrize("n", [11, 2 * 13, 2 * fourier.LONGEST])
+@pytest.mark.parametrize("n", [11, 2 * 13, 2 * fourier.MAX_LENGTH])
 def test_other_lengths_are_scipys(n: int) -> None:
     assert fourier.row_of(Routine("fft", lengths=(n,)), [TensorSpec.of((n,), DType.C64)]) is None

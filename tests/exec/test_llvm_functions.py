@@ -71,7 +71,7 @@ ODD = (
 
 
 def arguments(name: str) -> tuple[np.ndarray, ...]:
-    """Of a function of one number, or pairs."""
+    """Return arguments of a unary or binary function."""
     if FUNCTIONS[name].arity == 1:
         return (_numbers(name),)
     rng = np.random.default_rng(0)
@@ -141,7 +141,7 @@ def _numbers(name: str) -> np.ndarray:
 
 
 def exact_pair(name: str, x: float, y: float) -> Any:
-    """The value in many digits; of numbers that are no usual ones as the C standard says, by Python's functions."""
+    """Return the value in many digits; special cases are those of the C standard, by Python's functions."""
     special = getattr(math, name)
     usual = math.isfinite(x) and math.isfinite(y) and x != 0 and y != 0
     if usual and name != "pow":
@@ -167,7 +167,7 @@ UNDEFINED: dict[str, Callable[[float], bool]] = {
 
 
 def exactly(name: str, x: float) -> Any:
-    """The value in many digits, infinities and NaN included."""
+    """Return the value in many digits, or infinity or NaN."""
     if name in UNDEFINED and UNDEFINED[name](x):
         return mpmath.nan
     if name in ("atanh", "erfinv") and abs(x) == 1:
@@ -192,7 +192,7 @@ def exactly(name: str, x: float) -> Any:
 
 
 def error(y: float, exact: Any, dtype: Any) -> float:
-    """In units in the last place of the exact value."""
+    """Return the error in units in the last place of the exact value."""
     if mpmath.isnan(exact):
         return 0.0 if np.isnan(y) else np.inf
     largest = float(np.finfo(dtype).max)
@@ -226,7 +226,7 @@ def test_within_the_bound(name: str, dtype: Any, monkeypatch: pytest.MonkeyPatch
     with np.errstate(over="ignore"):
         xs = [x.astype(dtype) for x in arguments(name)]
     values = [values_of(name, xs, contracts=False, monkeypatch=monkeypatch)]
-    if link.processor().multiplies_and_adds:
+    if link.processor().has_fma:
         values.append(values_of(name, xs, contracts=True, monkeypatch=monkeypatch))
     bound = SINGLE_ULPS if dtype is np.float32 else FUNCTIONS[name].ulps
     nearer = SINGLE_ULPS if dtype is np.float32 else NEARER[name]
@@ -246,7 +246,7 @@ def test_within_the_bound(name: str, dtype: Any, monkeypatch: pytest.MonkeyPatch
 def values_of(
     name: str, xs: list[np.ndarray], contracts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> np.ndarray:
-    """A function's values in a loop, for a processor with or without multiply-add; few are those of many."""
+    """Return the values of a function in a compiled loop, for a processor with or without multiply-adds."""
     function = CALLS.get(name, getattr(tnf, name, None))
     assert function is not None
 
@@ -256,7 +256,7 @@ def values_of(
     executor, processor = tnf.GraphExecutor("K", compiled=True), link.processor()
     first = [x[:3] for x in xs]
     with monkeypatch.context() as patch:
-        patch.setattr(link, "processor", lambda: replace(processor, multiplies_and_adds=contracts))
+        patch.setattr(link, "processor", lambda: replace(processor, has_fma=contracts))
         many = run_as_written_and_optimised(executor, tnf.compile(turned, *xs), *xs)
         few = run_as_written_and_optimised(executor, tnf.compile(turned, *first), *first)
         np.testing.assert_array_equal(few, many[:3])
@@ -268,12 +268,10 @@ def values_of(
 def test_functions_are_odd_or_even(
     dtype: Any, contracts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In every bit; and odd ones of tiny numbers, subnormal ones too, are the numbers themselves."""
+    """Check symmetry to the bit; odd functions of tiny and subnormal numbers are the identity."""
     processor = link.processor()
-    contracts = contracts and processor.multiplies_and_adds
-    monkeypatch.setattr(
-        link, "processor", lambda: replace(processor, multiplies_and_adds=contracts)
-    )
+    contracts = contracts and processor.has_fma
+    monkeypatch.setattr(link, "processor", lambda: replace(processor, has_fma=contracts))
     rng = np.random.default_rng(0)
     x = [rng.uniform(0, 1, 300), 1 - rng.uniform(0, 1e-2, 1000), rng.uniform(0, 30, 300)]
     tiny = np.exp2(rng.uniform(-1074 if dtype is np.float64 else -149, -28, 300))
@@ -295,7 +293,7 @@ def _signed_zero(name: str, x: float, y: float) -> float:
 
 @pytest.mark.parametrize("name", TURNS)
 def test_along_two_lanes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on processors whose vectors hold no more, whatever is large among them."""
+    """Vectorise by two lanes, with any of the arguments large."""
     narrow = replace(link.processor(), lanes=(2,))
     monkeypatch.setattr(link, "processor", lambda: narrow)
     x = np.linspace(-9.0, 9.0, 3 * 41).reshape(3, 41)
@@ -304,8 +302,8 @@ def test_along_two_lanes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(y, getattr(np, name)(x), rtol=1e-13, atol=1e-15)
 
 
-def test_the_polynomials_are_the_tools() -> None:
-    """Nobody typed a coefficient."""
+def test_coefficients_are_reproducible() -> None:
+    """Check that the coefficients are those that the tool computes."""
     tool = Path(__file__).parents[2] / "tools" / "polynomials.py"
     assert subprocess.run([sys.executable, str(tool), "--check"], check=False).returncode == 0
 
@@ -321,7 +319,7 @@ BOUNDS = {
 
 
 def test_bounds_are_not_loosened() -> None:
-    """Those of docs/execution.md, and of each function."""
+    """Check the error bounds of docs/execution.md and of each function."""
     bounds = {name: bound for bound, names in BOUNDS.items() for name in names.split()}
     assert {name: function.ulps for name, function in FUNCTIONS.items()} == bounds
     assert SINGLE_ULPS == 0.52
@@ -330,7 +328,7 @@ def test_bounds_are_not_loosened() -> None:
 
 
 def instructions(text: str) -> int:
-    """Of the first function of a text."""
+    """Return the instructions of the first function of a text."""
     head, *lines = text[: text.index("\n}")].splitlines()
     assert head.endswith("{")
     return len(lines)
@@ -358,7 +356,7 @@ def test_functions_are_written_once_and_where_they_are_called() -> None:
 
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F16, DType.BF16])
-def test_functions_of_singles_are_computed_in_doubles(dtype: DType) -> None:
+def test_float32_functions_are_evaluated_in_float64(dtype: DType) -> None:
     code = Code(True, (8, 4))
     y = call(code, "hypot", dtype, "%a", "%b")
     assert code.lines == [
@@ -370,8 +368,8 @@ def test_functions_of_singles_are_computed_in_doubles(dtype: DType) -> None:
     assert y == "%v4"
 
 
-def test_functions_with_a_largest_argument_have_lanes() -> None:
-    """Each asks whether all of them are small; else the lanes go one by one, and large numbers to the C library."""
+def test_functions_of_bounded_arguments_have_vector_variants() -> None:
+    """Check that vector functions test their arguments and pass large ones to the C library lane by lane."""
     code = Code(True, (8, 4))
     call(code, "tan", DType.F64, "%a")
     variants = (
@@ -381,7 +379,7 @@ def test_functions_with_a_largest_argument_have_lanes() -> None:
         f'  %v1 = call double @tenferro_tan(double %a) "vector-function-abi-variant"="{variants}"'
     ]
     (one,) = code.functions.values()
-    eight, four = (code.along_lanes[f"tenferro_tan_{lanes}"] for lanes in (8, 4))
+    eight, four = (code.vector_functions[f"tenferro_tan_{lanes}"] for lanes in (8, 4))
     facts = "noinline nounwind willreturn readnone {"
     assert [text.partition("\n")[0] for text in (one, eight, four)] == [
         f"define internal double @tenferro_tan(double %x) {facts}",
@@ -398,4 +396,4 @@ def test_functions_with_a_largest_argument_have_lanes() -> None:
         assert re.findall(r"extractelement .* %x, i64 (\d)", several) == [*map(str, range(lanes))]
         assert f", double {limit}>\n" in several
     assert "declare double @tan(double)" in code.declared.values()
-    assert "@tenferro_tan_8, ptr @tenferro_tan_4]" in code.lanes_text()
+    assert "@tenferro_tan_8, ptr @tenferro_tan_4]" in code.vector_section()

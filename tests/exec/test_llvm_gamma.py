@@ -1,4 +1,4 @@
-"""The logarithm of the gamma function and its derivative in compiled loops, beside mpmath and the interpreter."""
+"""Log-gamma and digamma functions in compiled loops, against mpmath and the interpreter."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_digits_beside_the_zeros() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_ends_are_the_interpreters(dtype: Any) -> None:
+def test_special_values_are_those_of_the_interpreter(dtype: Any) -> None:
     x = np.array([*ENDS, 1e-40, -1e-40, 3.5], dtype)[None]
     function = lambda x: [tnf.lgamma(x), tnf.digamma(x)]
     expected = tnf.GraphExecutor("K", compiled=False).run(tnf.compile(function, x), x)
@@ -70,7 +70,7 @@ def test_ends_are_the_interpreters(dtype: Any) -> None:
         np.testing.assert_allclose(y, z, rtol=4 * float(np.finfo(dtype).eps))
 
 
-def test_no_turn_calls_python() -> None:
+def test_no_iteration_calls_python() -> None:
     x = np.linspace(0.5, 2.0, 12).reshape(4, 3)
     total = lambda x: tnf.scan(lambda s, r: (s + tnf.sum(tnf.lgamma(r)), None), 0.0, x)[0]
     program = tnf.compile(tnf.grad(total), x)

@@ -1,4 +1,4 @@
-"""Compiled loops that update in place what is read elsewhere: random bodies on integers, against copies by hand."""
+"""In-place updates of memory that other ops read: random bodies on integers, against NumPy with copies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MODULUS = 1009
 
 @dataclass(frozen=True)
 class Form:
-    """An operation on matrices u and v and numbers s and t below N, in NumPy and here."""
+    """Operation on matrices u and v and integers s and t below N, in NumPy and in tenferro."""
 
     by_hand: Callable[..., Any]
     traced: Callable[..., Any]
@@ -41,11 +41,11 @@ def added(u: Any, rows: Any, value: Any) -> Any:
 
 
 def same(write: Callable[[Any, Any, Any, Any, Any], Any]) -> Form:
-    """A form that is written alike for both."""
+    """Return a form with the same function in both."""
     return Form(lambda *xs: write(np, *xs), lambda *xs: write(tnf, *xs))
 
 
-def rows_in_turn(u: Any, v: Any, s: Any, t: Any) -> Any:
+def rows_by_formula(u: Any, v: Any, s: Any, t: Any) -> Any:
     for i in range(N):
         u = changed(u, i, (u[s] + v[i] + i) % MODULUS)
     return u
@@ -120,14 +120,14 @@ FORMS: dict[str, Form] = {
             u[s, t] % 2 == 1, lambda: u.at[s].set(v[t]), lambda: (u + v) % MODULUS
         ),
     ),
-    "loop": Form(rows_in_turn, rows_in_a_loop),
+    "loop": Form(rows_by_formula, rows_in_a_loop),
     "swap": Form(swapped, swapped_in_a_loop),
 }
 
 
 @dataclass(frozen=True)
 class Step:
-    """A form, the values that it takes by their places, and its numbers: constants, or those that turns count."""
+    """Form with the positions of its operands and its integers, which are constants or iteration counters."""
 
     form: str
     u: int
@@ -145,8 +145,8 @@ def steps_of(pick: random.Random, count: int) -> list[Step]:
     ]
 
 
-def turn(steps: Sequence[Step], is_traced: bool, values: list[Any], i: Any) -> list[Any]:
-    """All values of a turn, the given ones first."""
+def iteration(steps: Sequence[Step], is_traced: bool, values: list[Any], i: Any) -> list[Any]:
+    """Return all values of an iteration, the given ones first."""
     for step in steps:
         form = FORMS[step.form]
         s, t = (i + 2 if step.s is None else step.s), (i if step.t is None else step.t)
@@ -159,11 +159,11 @@ def turn(steps: Sequence[Step], is_traced: bool, values: list[Any], i: Any) -> l
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_what_is_read_is_what_was_there(seed: int) -> None:
+def test_reads_precede_writes_of_the_same_memory(seed: int) -> None:
     pick = random.Random(seed)
     steps = steps_of(pick, pick.randrange(3, 9))
     last = 3 + len(steps)
-    # What goes out may be old: it is read after memory that it lay in has been asked for.
+    # Outputs may be old values: their memory may have been updated since.
     ends = [pick.randrange(last - 3, last), pick.randrange(last), *pick.choices(range(last), k=3)]
     rng = np.random.default_rng(seed)
     a, b = rng.integers(0, MODULUS, (2, N, N))
@@ -172,7 +172,7 @@ def test_what_is_read_is_what_was_there(seed: int) -> None:
     def loop(a: Any, b: Any, xs: Any) -> Any:
         def body(carry: Any, x: Any) -> Any:
             i, a, b = carry
-            values = turn(steps, True, [a, b, x], i)
+            values = iteration(steps, True, [a, b, x], i)
             first, second, *others = [values[end] for end in ends]
             return (i + 1, first, second), others
 
@@ -181,7 +181,7 @@ def test_what_is_read_is_what_was_there(seed: int) -> None:
     carry = [a, b]
     stacks: list[list[Any]] = [[], [], []]
     for i in range(TURNS):
-        values = turn(steps, False, [*carry, xs[i]], i)
+        values = iteration(steps, False, [*carry, xs[i]], i)
         carry = [values[end] for end in ends[:2]]
         for stack, end in zip(stacks, ends[2:], strict=True):
             stack.append(values[end])

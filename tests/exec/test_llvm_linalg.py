@@ -11,7 +11,7 @@ from tenferro.ext.linalg import families as fam
 from tenferro.extension import ExtensionRuntime, Routine
 from tenferro.extension.application import apply
 from tenferro.types import DType, TensorSpec
-from tests.exec.compiled_loops import in_two_turns
+from tests.exec.compiled_loops import in_two_iterations
 
 pytest.importorskip("llvmlite")
 DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
@@ -38,14 +38,14 @@ def test_solutions(dtype: Any, batch: tuple[int, ...], transpose: str) -> None:
     a, b = matrices(rng, dtype, *batch, 4, 4), matrices(rng, dtype, *batch, 4, 3)
     a += 4 * np.eye(4, dtype=dtype)
     turned = {"N": a, "T": np.swapaxes(a, -1, -2), "C": np.swapaxes(a, -1, -2).conj()}[transpose]
-    x = in_two_turns(lambda a, b: apply(fam.Solve(transpose=transpose), a, b), a, b)
+    x = in_two_iterations(lambda a, b: apply(fam.Solve(transpose=transpose), a, b), a, b)
     near(turned @ x, b)
 
     def by_factors(a: Any, b: Any) -> Any:
         packed, perm = apply(fam.Lu(), a)
         return apply(fam.LuSolve(transpose=transpose), a, packed, perm, b)
 
-    near(turned @ in_two_turns(by_factors, a, b), b)
+    near(turned @ in_two_iterations(by_factors, a, b), b)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -53,7 +53,7 @@ def test_solutions(dtype: Any, batch: tuple[int, ...], transpose: str) -> None:
 @pytest.mark.parametrize("unit", [True, False])
 @pytest.mark.parametrize("transpose", ["N", "T", "C"])
 def test_triangles(dtype: Any, lower: bool, unit: bool, transpose: str) -> None:
-    """What lies outside the triangle, or on a unit diagonal, is not read."""
+    """Check that elements outside the triangle, or on a unit diagonal, are not read."""
     rng = np.random.default_rng(8)
     a, b = matrices(rng, dtype, 2, 5, 5), matrices(rng, dtype, 2, 5, 3)
     a += 4 * np.eye(5, dtype=dtype)
@@ -62,14 +62,14 @@ def test_triangles(dtype: Any, lower: bool, unit: bool, transpose: str) -> None:
         triangle[..., range(5), range(5)] = 1
     turned = {"N": triangle, "T": triangle.mT, "C": triangle.mT.conj()}[transpose]
     op = fam.TriangularSolve(lower=lower, unit_diagonal=unit, transpose=transpose)
-    near(turned @ in_two_turns(lambda a, b: apply(op, a, b), a, b), b)
+    near(turned @ in_two_iterations(lambda a, b: apply(op, a, b), a, b), b)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(4, 4), (2, 3, 5), (2, 5, 3), (1, 1)])
 def test_factors(dtype: Any, shape: tuple[int, ...]) -> None:
     a = matrices(np.random.default_rng(9), dtype, *shape)
-    packed, perm = in_two_turns(lambda a: apply(fam.Lu(), a), a)
+    packed, perm = in_two_iterations(lambda a: apply(fam.Lu(), a), a)
     k = min(shape[-2:])
     low = np.tril(packed[..., :k], -1) + np.eye(shape[-2], k, dtype=dtype)
     near(low @ np.triu(packed[..., :k, :]), np.take_along_axis(a, perm[..., None], -2))
@@ -78,33 +78,33 @@ def test_factors(dtype: Any, shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("batch", BATCHES)
 def test_cholesky(dtype: Any, batch: tuple[int, ...]) -> None:
-    """Of the Hermitian part, with zeros above; NaN and zeros where a matrix is not positive definite."""
+    """Factorize the Hermitian part; NaN below the diagonal where a matrix is not positive definite."""
     a = matrices(np.random.default_rng(10), dtype, *batch, 4, 4)
     part = (a + np.swapaxes(a, -1, -2).conj()) / 2
     shift = 20 * np.eye(4, dtype=dtype)
-    low = in_two_turns(tnf.linalg.cholesky, a + shift)
+    low = in_two_iterations(tnf.linalg.cholesky, a + shift)
     near(low @ np.swapaxes(low, -1, -2).conj(), part + shift)
     np.testing.assert_array_equal(low, np.tril(low))
-    both = in_two_turns(tnf.linalg.cholesky, np.stack([a + shift, a - shift]))
+    both = in_two_iterations(tnf.linalg.cholesky, np.stack([a + shift, a - shift]))
     np.testing.assert_array_equal(both[0], low)
     np.testing.assert_array_equal(np.isnan(both[1]), np.broadcast_to(np.tri(4) > 0, a.shape))
 
 
 def test_singular_matrices_alone_are_nan() -> None:
     a = np.stack([np.eye(3), np.zeros((3, 3)), 2 * np.eye(3)])
-    x = in_two_turns(tnf.linalg.solve, a, np.ones((3, 3, 2)))
+    x = in_two_iterations(tnf.linalg.solve, a, np.ones((3, 3, 2)))
     np.testing.assert_array_equal(x[[0, 2]], [np.ones((3, 2)), 0.5 * np.ones((3, 2))])
     assert np.isnan(x[1]).all()
 
 
-def test_large_and_empty_matrices_are_the_interpreters() -> None:
+def test_large_and_empty_matrices_are_interpreted() -> None:
     for n, k in [(65, 1), (4, 65), (0, 1), (4, 0)]:
         specs = [TensorSpec.of((n, n), DType.F64), TensorSpec.of((n, k), DType.F64)]
         assert row_of(Routine("solve"), specs) is None
 
 
 def test_derivatives_through_solutions() -> None:
-    """The gradient of a loop of solutions, against the complex step."""
+    """Compare the gradient of a loop of solutions with the complex step."""
     rng = np.random.default_rng(11)
     a, b = rng.standard_normal((4, 4)) + 4 * np.eye(4), rng.standard_normal(4)
 
@@ -167,14 +167,14 @@ def test_no_loop_calls_python_for_a_small_matrix(function: Any) -> None:
     ("size", "remark"), [(3, "compiled"), (200, "interpreted: tenferro.cholesky.v1: ")]
 )
 def test_routines_are_no_calls_of_kernels(size: int, remark: str) -> None:
-    """A loop that would call kernels from Python most of the time is interpreted."""
+    """Interpret loops that would spend most of their time in calls of kernels."""
     turn = lambda c, _: (tnf.linalg.cholesky(c), None)
     program = tnf.compile(lambda x: tnf.scan(turn, x, None, length=9000)[0], np.eye(size))
     assert f"# {remark}" in str(tnf.GraphExecutor("K").compile(program))
 
 
-def test_what_a_runtime_keeps_is_not_written_by_the_next_turn() -> None:
-    """An extension in a compiled loop is given arrays of its own."""
+def test_results_kept_by_a_runtime_are_not_overwritten_by_the_next_iteration() -> None:
+    """Pass arrays of its own to an extension in a compiled loop."""
     from dataclasses import dataclass
 
     from tenferro.extension import ExtensionOp, HostReferenceRuntime, extension_family
@@ -204,7 +204,7 @@ def test_what_a_runtime_keeps_is_not_written_by_the_next_turn() -> None:
 
 
 def test_a_compiled_loop_runs_the_runtime_and_not_the_expansion() -> None:
-    """Unless the runtime says that both have the same bits."""
+    """Call the runtime unless it declares that the expansion has the same bits."""
     from dataclasses import dataclass
 
     from tenferro.extension import ExtensionOp, HostReferenceRuntime, extension_family

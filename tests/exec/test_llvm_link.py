@@ -1,4 +1,4 @@
-"""Machine code uses the vectors that a processor is fast with, as far as loops fill them."""
+"""Vector widths of machine code, by processor and trip counts."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ ICE_LAKE = {**AVX512, "avx512vbmi2": True}
 
 
 class Features(dict[str, bool]):
-    """As LLVM gives them."""
+    """Feature set, as LLVM returns it."""
 
     def flatten(self) -> str:
         return ",".join([f"+{name}" for name in self])
 
 
 def registers(processor: str, *counts: int) -> str:
-    """The kind of vectors that loops of these many additions are compiled to."""
+    """Return the registers of loops with so many additions."""
     import llvmlite.binding as llvm  # because it is not everywhere
 
     llvm.initialize_native_target()
@@ -48,7 +48,7 @@ def registers(processor: str, *counts: int) -> str:
     code.line("ret i64 0")
     machine = llvm.Target.from_default_triple().create_target_machine(opt=3, cpu=processor)
     pointers = [f"%{name}{number}" for number in range(len(counts)) for name in "xyz"]
-    module = link.module_of(code.text("f", pointers), machine)
+    module = link.optimised_module(code.text("f", pointers), machine)
     adds = [line for line in machine.emit_assembly(module).splitlines() if "vaddpd" in line]
     assert adds
     return "zmm" if "zmm" in " ".join(adds) else "ymm"
@@ -77,7 +77,7 @@ def test_width_of_vectors(
     assert registers(processor, *counts) == kind
 
 
-def test_linkers_share_the_tables_of_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_linkers_share_the_code_generator(monkeypatch: pytest.MonkeyPatch) -> None:
     llvm: Any = pytest.importorskip("llvmlite.binding")
     processors: list[str] = []
     create = llvm.Target.create_target_machine
@@ -90,7 +90,7 @@ def test_linkers_share_the_tables_of_a_processor(monkeypatch: pytest.MonkeyPatch
     link._machine.cache_clear()
     for number in (7, 8):
         f = link.Linker().function(
-            "test", f"define i64 @f() {{\n  ret i64 {number}\n}}\n", link.OfPointers(0)
+            "test", f"define i64 @f() {{\n  ret i64 {number}\n}}\n", link.PointerConvention(0)
         )
         assert f() == number
     assert processors == [link.processor().name]

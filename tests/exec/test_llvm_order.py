@@ -1,4 +1,4 @@
-"""Updates of memory come after what reads it, unless that needs them."""
+"""Updates run after other readers of their operand, unless these depend on them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 
 import tenferro as tnf
 from tenferro.exec.llvm.link import is_installed
-from tenferro.exec.llvm.order import WRITERS, updates_late
+from tenferro.exec.llvm.update_order import UPDATE_OPS, delay_updates
 
 
-def test_an_update_waits_for_other_readers() -> None:
+def test_updates_run_after_other_readers() -> None:
     x = np.zeros((4, 5))
 
     def fn(x: Any) -> Any:
@@ -22,7 +22,7 @@ def test_an_update_waits_for_other_readers() -> None:
 
     program = tnf.compile(fn, x)
     (argument,) = program.input_slots
-    order = updates_late(program)
+    order = delay_updates(program)
     assert sorted([step.outputs for step in order]) == sorted(
         [step.outputs for step in program.instructions]
     )
@@ -31,21 +31,21 @@ def test_an_update_waits_for_other_readers() -> None:
         assert written.issuperset(step.inputs)
         written.update(step.outputs)
     readers = [step for step in order if argument in step.inputs]
-    assert isinstance(readers[-1].op, WRITERS)
+    assert isinstance(readers[-1].op, UPDATE_OPS)
     assert [argument in np.array(step.inputs)[list(step.last_use)] for step in readers] == [
         *[False] * (len(readers) - 1),
         True,
     ]
 
 
-def test_without_updates_nothing_is_moved() -> None:
+def test_programs_without_updates_keep_their_order() -> None:
     program = tnf.compile(lambda x: tnf.sin(x) * x, np.zeros((4, 5)))
-    assert updates_late(program) is program.instructions
+    assert delay_updates(program) is program.instructions
 
 
 @pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
 def test_the_derivative_of_an_update_copies_nothing() -> None:
-    """The cotangent's row is read, then set to zero, in the memory of the carry."""
+    """The cotangent's row is read, then set to zero in place."""
     size = 300
 
     def loss(x: Any) -> Any:
@@ -63,7 +63,7 @@ def test_the_derivative_of_an_update_copies_nothing() -> None:
 
 
 def drawn(seed: int) -> Any:
-    """A function of updates of its argument and of their results, and of what reads them in between."""
+    """Return a random function of updates and of readers between them."""
     random = np.random.default_rng(seed)
 
     def fn(x: Any) -> Any:
@@ -80,11 +80,11 @@ def drawn(seed: int) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_updates_come_before_a_reader_only_where_something_needs_them(seed: int) -> None:
+def test_updates_precede_readers_only_by_dependence(seed: int) -> None:
     program = tnf.compile(drawn(seed), np.zeros((4, 5)))
     before = list(program.instructions)
     place = {step.outputs: number for number, step in enumerate(before)}
-    order = updates_late(program)
+    order = delay_updates(program)
     assert sorted([place[step.outputs] for step in order]) == list(range(len(before)))
     known, outputs = set(program.input_slots), set(program.output_slots)
     for step in order:
@@ -96,10 +96,10 @@ def test_updates_come_before_a_reader_only_where_something_needs_them(seed: int)
             slot not in later and slot not in outputs and slot not in step.inputs[position + 1 :]
             for position, slot in enumerate(step.inputs)
         ]
-        if isinstance(step.op, WRITERS) and step.inputs[0] not in outputs:
+        if isinstance(step.op, UPDATE_OPS) and step.inputs[0] not in outputs:
             own = place[step.outputs]
             for reader in order[number + 1 :]:
-                if step.inputs[0] in reader.inputs and not isinstance(reader.op, WRITERS):
+                if step.inputs[0] in reader.inputs and not isinstance(reader.op, UPDATE_OPS):
                     between = before[own + 1 : place[reader.outputs] + 1]
                     assert any([step.outputs[0] in other.inputs for other in between])
 
@@ -124,12 +124,12 @@ def needed(x: Any, _: Any) -> Any:
     return tnf.sin(x), tnf.exp(y), tnf.cos(x)
 
 
-def given_back(x: Any, _: Any) -> Any:
+def returned(x: Any, _: Any) -> Any:
     y = x.at[1].set(0.0)
     return tnf.sin(x), y, x
 
 
-def in_a_row(x: Any, _: Any) -> Any:
+def chained(x: Any, _: Any) -> Any:
     y = x.at[1].set(0.0)
     z = y.at[2].set(0.0)
     return tnf.sin(x), tnf.cos(y), tnf.exp(z), tnf.tanh(x)
@@ -165,15 +165,15 @@ def updated_alone(x: Any, w: Any) -> Any:
         (twice, "Sin Update Update Exp"),
         (read_again, "Multiply Exp Cos Update Tanh"),
         (needed, "Sin Update Exp Cos"),
-        (given_back, "Update Sin"),
-        # Of the row by the vector, then of the vector.
+        (returned, "Update Sin"),
+        # The row, then the vector.
         (written_by_what_is_updated, "Sin Update Update Exp"),
         (updated_and_written, "Sin Update Multiply Update Exp Cos Tanh"),
-        (in_a_row, "Update Sin Cos Update Exp Tanh"),
+        (chained, "Update Sin Cos Update Exp Tanh"),
     ],
 )
-def test_an_update_comes_right_after_the_last_reader(fn: Any, order: str) -> None:
-    steps = updates_late(tnf.compile(fn, np.zeros((4, 5)), np.zeros(3)))
-    names = ["Update" if isinstance(step.op, WRITERS) else step.op.name for step in steps]
+def test_updates_run_right_after_the_last_reader(fn: Any, order: str) -> None:
+    steps = delay_updates(tnf.compile(fn, np.zeros((4, 5)), np.zeros(3)))
+    names = ["Update" if isinstance(step.op, UPDATE_OPS) else step.op.name for step in steps]
     wanted = {"Update", "Sin", "Cos", "Exp", "Tanh", "Multiply"}
     assert " ".join([name for name in names if name in wanted]) == order

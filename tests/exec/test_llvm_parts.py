@@ -1,4 +1,4 @@
-"""Loops that come several times inside of a compiled one: written once, with the bits of those written out."""
+"""Shared functions of repeated inner loops: the bits of inlined loops."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 import tenferro as tnf
 from tenferro.errors import BackendFailureError
-from tenferro.exec.llvm import compiled, link, loop, parts
-from tenferro.exec.llvm.parts import repeated_in
+from tenferro.exec.llvm import compiled, link, loop, shared_functions
+from tenferro.exec.llvm.shared_functions import repeated_loops
 from tenferro.extension import HostReferenceRuntime, apply
 from tests.exec.compiled_loops import run_as_written_and_optimised
 from tests.test_printed_programs import WornOut
@@ -22,20 +22,20 @@ TABLE = RNG.standard_normal((5, 40))
 
 
 def mixed(x: Any, rounds: int = 5) -> Any:
-    """A loop of many steps, with a constant of its own."""
+    """Return the result of a loop of many instructions with a large constant."""
 
-    def turn(i: Any, carry: Any) -> Any:
+    def iteration(i: Any, carry: Any) -> Any:
         a, b = carry
         for k in range(6):
             a, b = a * 1.25 + b[k % 3], b * 0.5 - a
         return a, b + tnf.take(TABLE, i, axis=0)[: b.shape[0]]
 
-    a, b = tnf.fori_loop(0, rounds, turn, (x[0], x))
+    a, b = tnf.fori_loop(0, rounds, iteration, (x[0], x))
     return a + b
 
 
 def whiles(x: Any) -> Any:
-    """A loop that the data end, around one of those."""
+    """Return the result of a while loop around such a loop."""
     return tnf.while_loop(lambda c: tnf.sum(c * c) < 50.0, lambda c: c + abs(mixed(c, 3)) + 1.0, x)
 
 
@@ -54,17 +54,17 @@ CASES = {
 
 @pytest.mark.parametrize("size", [3, 40])
 @pytest.mark.parametrize("name", CASES)
-def test_parts_give_the_bits_of_loops_in_their_places(
+def test_shared_functions_give_the_bits_of_inline_loops(
     name: str, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parts, "FEWEST", 5)
+    monkeypatch.setattr(shared_functions, "MIN_INSTRUCTIONS", 5)
     x, ys = RNG.standard_normal(size), RNG.standard_normal((7, size))
     program = tnf.compile(in_a_scan(CASES[name]), x, ys)
     executor = tnf.GraphExecutor("K", compiled=True)
     text = executor.source(program, "llvm")
     assert text.count("call i64 @loop") > text.count("define internal i64 @loop")
     results = run_as_written_and_optimised(executor, program, x, ys)
-    monkeypatch.setattr(parts, "FEWEST", 10**9)
+    monkeypatch.setattr(shared_functions, "MIN_INSTRUCTIONS", 10**9)
     plain = tnf.GraphExecutor("K", compiled=True)
     assert plain.source(program, "llvm").count("define internal i64 @loop") == 1
     for y, wanted in zip(tnf.tree.leaves(results), tnf.tree.leaves(plain.run(program, x, ys)), strict=True):  # fmt: skip
@@ -74,21 +74,21 @@ def test_parts_give_the_bits_of_loops_in_their_places(
         np.testing.assert_allclose(y, wanted, rtol=1e-12)
 
 
-def test_loops_repeat_themselves_by_what_they_compute(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_loops_are_found_by_equality(monkeypatch: pytest.MonkeyPatch) -> None:
     def scan_of(fn: Any) -> Any:
         program = tnf.compile(in_a_scan(fn), np.ones(4), np.ones((2, 4)))
         return next(step.op for step in program.instructions if hasattr(step.op, "parts"))
 
-    assert len(repeated_in(scan_of(CASES["twice"]))) == 1
-    assert not repeated_in(scan_of(lambda c, y: mixed(c + y) - y))
-    assert not repeated_in(scan_of(lambda c, y: mixed(c, 5) - mixed(y, 4)))
-    monkeypatch.setattr(parts, "FEWEST", 100)
-    assert not repeated_in(scan_of(CASES["twice"]))
+    assert len(repeated_loops(scan_of(CASES["twice"]))) == 1
+    assert not repeated_loops(scan_of(lambda c, y: mixed(c + y) - y))
+    assert not repeated_loops(scan_of(lambda c, y: mixed(c, 5) - mixed(y, 4)))
+    monkeypatch.setattr(shared_functions, "MIN_INSTRUCTIONS", 100)
+    assert not repeated_loops(scan_of(CASES["twice"]))
 
 
-def test_errors_in_parts_name_the_line_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A part that calls a kernel is written for each place."""
-    monkeypatch.setattr(parts, "FEWEST", 1)
+def test_errors_in_repeated_loops_name_their_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop that calls a kernel is written at each call."""
+    monkeypatch.setattr(shared_functions, "MIN_INSTRUCTIONS", 1)
 
     def first(x: Any) -> Any:
         return tnf.fori_loop(0, 2, lambda _, c: c + mixed(apply(WornOut(), c)) * 0, x)  # the first
@@ -105,7 +105,7 @@ def test_errors_in_parts_name_the_line_of_each(monkeypatch: pytest.MonkeyPatch) 
     x, ys = np.ones(4), np.ones((2, 4))
     program = tnf.compile(fn, x, ys)
     (step,) = [each.op for each in program.instructions if hasattr(each.op, "parts")]
-    assert len(repeated_in(step)) == 2
+    assert len(repeated_loops(step)) == 2
     executor.run(program, x, ys)
     lines = Path(__file__).read_text().splitlines()
     for carry, rows, line in ((x, -ys, "# the first"), (-2 * x, -ys, "# the second")):
@@ -115,13 +115,13 @@ def test_errors_in_parts_name_the_line_of_each(monkeypatch: pytest.MonkeyPatch) 
         assert lines[int(place.rpartition(".py:")[2].split()[0]) - 1].endswith(line)
 
 
-def test_long_texts_are_optimised_beside_later_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first call does not wait for passes, nor do those before they are done; the bits are the same."""
+def test_long_texts_are_optimised_during_later_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls before the passes are done do not wait for them; the bits are the same."""
     x, ys = RNG.standard_normal(40), RNG.standard_normal((7, 40))
     program = tnf.compile(in_a_scan(CASES["around others"]), x, ys)
     expected = tnf.GraphExecutor("K", compiled=True).run(program, x, ys)
-    monkeypatch.setattr(loop, "LONG", 1)
-    monkeypatch.setattr(compiled, "SLOW", 0)
+    monkeypatch.setattr(loop, "MIN_BASELINE_LINES", 1)
+    monkeypatch.setattr(compiled.CompiledFunction, "max_pass_wait", 0)
     for threads in (2, 1):
         executor = tnf.GraphExecutor("K", compiled=True, threads=threads)
         (step,) = [s for s in executor.compile(program).instructions if "compiled" in s.remark]

@@ -1,4 +1,4 @@
-"""Quotients by numbers that are known have the bits of a division, whatever is divided."""
+"""Quotients by constants: the bits of a division for any dividend."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS, LANES = 40, 1001
 
 
 def dividends(divisor: float) -> np.ndarray:
-    """Random ones of every size, those whose quotients lie next to the middle of two numbers, and special ones."""
+    """Return random dividends, those whose quotients are near the middle of two numbers, and special values."""
     rng = np.random.default_rng(0)
     shape = (ROWS // 4, LANES)
     significands = rng.uniform(1.0, 2.0, shape) * rng.choice([-1.0, 1.0], shape)
@@ -41,7 +41,7 @@ def test_quotients_are_those_of_a_division(divisor: float) -> None:
     )
     executor = tnf.GraphExecutor("K", compiled=True)
     is_corrected = "tenferro_over_" in executor.source(program, "llvm")
-    assert is_corrected == (divisor in DIVISORS and link.processor().multiplies_and_adds)
+    assert is_corrected == (divisor in DIVISORS and link.processor().has_fma)
     with np.errstate(all="ignore"):
         expected = x / divisor
     quotients = run_as_written_and_optimised(executor, program, x)
@@ -53,8 +53,8 @@ def test_quotients_are_those_of_a_division(divisor: float) -> None:
         )
 
 
-def test_loops_along_lanes_do_not_divide() -> None:
-    if not link.processor().multiplies_and_adds:
+def test_vectorised_loops_do_not_divide() -> None:
+    if not link.processor().has_fma:
         pytest.skip("the processor does not multiply and add at once")
     import llvmlite.binding as llvm  # because it is not everywhere
 
@@ -65,6 +65,6 @@ def test_loops_along_lanes_do_not_divide() -> None:
     machine = llvm.Target.from_default_triple().create_target_machine(
         cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten()
     )
-    body = str(link.module_of(text, machine)).partition("@loop(")[2]
+    body = str(link.optimised_module(text, machine)).partition("@loop(")[2]
     assert "call <" in body  # of multiply-adds
     assert not [line for line in body.splitlines() if "tenferro_over" in line and "call" in line]

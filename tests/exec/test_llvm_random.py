@@ -1,4 +1,4 @@
-"""Random numbers in compiled loops: the interpreter's bits, and no call of Python for them."""
+"""Random numbers in compiled loops: the interpreter's bits, without calls of Python."""
 
 from __future__ import annotations
 

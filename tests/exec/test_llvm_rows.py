@@ -1,4 +1,4 @@
-"""What the rows of compiled ops say: whose bits results have, what has to lie in memory, and what is not compiled."""
+"""Rows of compiled ops: exactness, materialised operands and refusals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ READ_OFTEN = {
 
 
 def named(fact: Any) -> set[str]:
-    """The ops of whose rows something is true."""
+    """Return the names of ops whose rows satisfy a predicate."""
     return {op.__name__ for op, row in COMPILED.items() if fact(row)}
 
 
@@ -44,8 +44,10 @@ def test_facts() -> None:
     assert named(lambda row: not row.is_exact) == ROUNDED_OTHERWISE
     assert named(lambda row: not row.complex_is_exact) == {"Multiply", "Divide", "Abs", "Sign"}
     assert named(lambda row: row.moves) == READ_ELSEWHERE
-    settles = {op.__name__: row.settles for op, row in COMPILED.items() if row.settles}
-    assert settles == READ_OFTEN
+    materialises = {
+        op.__name__: row.materialises for op, row in COMPILED.items() if row.materialises
+    }
+    assert materialises == READ_OFTEN
 
 
 def spec(text: str) -> TensorSpec:
@@ -101,7 +103,7 @@ def test_refusals(op: StdTensorOp, operands: list[str], reason: str) -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_what_is_found_while_it_is_written(
+def test_refusals_during_lowering(
     op: StdTensorOp, operands: list[str], results: list[str], reason: str
 ) -> None:
     body = Body(Code())

@@ -1,4 +1,4 @@
-"""Signals while a compiled loop runs: handlers are called in the middle of it, and their exceptions end it."""
+"""Signals during a compiled loop: handlers run between chunks, and their exceptions end the loop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECONDS = 0.1
 
 
 class Interrupted(Exception):
-    """Raised by a handler."""
+    """Exception of a handler."""
 
 
 @contextmanager
@@ -38,12 +38,12 @@ def endless(x: Any) -> Any:
     return tnf.while_loop(lambda y: y[0] < 2.0, lambda y: y * 0.5, x)
 
 
-def repeated(body: Callable[[Any], Any], turns: int = FOREVER) -> Callable[[Any], Any]:
-    return lambda x: tnf.scan(lambda y, _: (body(y), None), x, None, length=turns)[0]
+def repeated(body: Callable[[Any], Any], iterations: int = FOREVER) -> Callable[[Any], Any]:
+    return lambda x: tnf.scan(lambda y, _: (body(y), None), x, None, length=iterations)[0]
 
 
 def halved(x: Any) -> Any:
-    """A loop of few turns."""
+    """Return the result of a short loop."""
     return tnf.while_loop(lambda y: y[0] > 0.1, lambda y: y * 0.5, x) + 1.0
 
 
@@ -51,7 +51,7 @@ CASES = {
     "while": endless,
     "scan": repeated(lambda y: y * 0.999),
     "while in a scan": repeated(endless, 3),
-    "while of few turns in a scan": repeated(halved),
+    "while of few iterations in a scan": repeated(halved),
     "scans in a scan": repeated(repeated(lambda y: y * 0.999, 1_000_000), 1_000_000),
     "scan in a while": lambda x: tnf.while_loop(
         lambda y: y[0] < 2.0, repeated(lambda y: y * 0.5, 1000), x
@@ -80,7 +80,7 @@ def test_the_exception_of_a_handler_ends_a_loop(name: str) -> None:
         assert time.perf_counter() - raised[-1] < 10
 
 
-def test_a_handler_that_returns_lets_the_loop_go_on() -> None:
+def test_a_loop_continues_after_a_handler_returns() -> None:
     calls: list[int] = []
     program = tnf.compile(repeated(lambda y: tnf.cos(y), 30_000_000), X)
     executor = tnf.GraphExecutor("K", compiled=True)
@@ -90,16 +90,16 @@ def test_a_handler_that_returns_lets_the_loop_go_on() -> None:
     assert len(calls) > 1
 
 
-def test_parts_of_a_loop_are_the_whole_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tenferro.exec.llvm.python_calls.PART", 50)
+def test_chunks_of_a_loop_are_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenferro.exec.llvm.python_calls.CHUNK_WORK", 50)
 
     def f(x: Any, xs: Any) -> Any:
-        def turn(carry: Any, row: Any) -> Any:
+        def iteration(carry: Any, row: Any) -> Any:
             y, count = carry
             y = tnf.while_loop(lambda z: z[0] > 0.5, lambda z: z * 0.75, y) + row
             return (y, count + 1), y * 2.0
 
-        return tnf.scan(turn, (x, 0), xs), tnf.scan(turn, (x, 0), xs, reverse=True)
+        return tnf.scan(iteration, (x, 0), xs), tnf.scan(iteration, (x, 0), xs, reverse=True)
 
     xs = np.random.default_rng(0).random((97, 2))
     program = tnf.compile(f, X, xs)

@@ -1,4 +1,4 @@
-"""Compiled loops on every float16 and every bfloat16: the interpreter's bits, functions rounded once."""
+"""Compiled loops on every float16 and bfloat16: the interpreter's bits, and functions rounded once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BITS = np.arange(1 << 16, dtype=np.uint16)
 
 @pytest.fixture(autouse=True, params=["by its instructions", "by integers"])
 def conversions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How float16 is converted: where the processor does not, by integers."""
+    """Select the conversion of float16: by the processor or by integer arithmetic."""
     own = link.processor()
     if request.param == "by integers":
         own = replace(own, converts_halves=False)
@@ -33,12 +33,12 @@ def conversions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 
 def every(dtype: DType) -> np.ndarray:
-    """Every number, in rows that a loop goes along."""
+    """Return every number of a dtype, in rows."""
     return BITS.view(dtype.dtype).reshape(4, -1)
 
 
 def require_equal(y: Any, z: Any) -> None:
-    """The same bits, but of NaN."""
+    """Require equal bits, except for NaN."""
     assert y.dtype == z.dtype
     is_nan = np.isnan(z)
     np.testing.assert_array_equal(np.isnan(y), is_nan)
@@ -47,7 +47,7 @@ def require_equal(y: Any, z: Any) -> None:
 
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
 def test_arithmetic(dtype: DType) -> None:
-    """Computed in float32 and rounded once, which is right because float32 has twice the digits and two more."""
+    """Check results rounded once from float32, which is exact: float32 has more than twice the digits."""
     x = every(dtype)
     y = np.random.default_rng(0).permutation(x.reshape(-1)).reshape(x.shape)
     a, b = x.astype(np.float32), y.astype(np.float32)
@@ -62,7 +62,7 @@ def test_arithmetic(dtype: DType) -> None:
 
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
 def test_each_step_is_rounded(dtype: DType) -> None:
-    """What a register holds in the middle of a formula is a number of the dtype too."""
+    """Check that intermediate values are rounded to the dtype."""
     x = every(dtype)
     y = np.random.default_rng(1).permutation(x.reshape(-1)).reshape(x.shape)
     values = in_a_loop(lambda x, y: [x + y - y, x * y + x, x / y * y, tnf.sqrt(x) * x], x, y)
@@ -84,7 +84,7 @@ def test_each_step_is_rounded(dtype: DType) -> None:
 
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
 def test_conversions(dtype: DType) -> None:
-    """Halves of the last place are rounded to even, and what is next to them to the nearer one."""
+    """Check that ties are rounded to even, and their neighbours to nearest."""
     x = every(dtype)
     with np.errstate(all="ignore"):
         middle = (x.astype(np.float64) + np.nextafter(x, np.inf).astype(np.float64)) / 2
@@ -131,7 +131,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Any]] = {
 
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
 def test_functions(dtype: DType) -> None:
-    """Of float32, and rounded: at most 0.501 units from the value in float64."""
+    """Check that functions are within 0.501 units of their value in float64."""
     x = every(dtype)
     values = in_a_loop(lambda x: [ours(x) for ours, _ in FUNCTIONS.values()], x)
     for name, y in zip(FUNCTIONS, values, strict=True):
@@ -148,7 +148,7 @@ def test_functions(dtype: DType) -> None:
 
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
 def test_sums_and_products_of_matrices(dtype: DType) -> None:
-    """Accumulated in float32, and rounded once at the end."""
+    """Check that sums are accumulated in float32 and rounded once."""
     rng = np.random.default_rng(0)
     x, y = (rng.standard_normal(shape).astype(dtype.dtype) for shape in ((3, 20, 30), (3, 30, 17)))
     values = in_a_loop(
@@ -172,7 +172,7 @@ def test_sums_and_products_of_matrices(dtype: DType) -> None:
 
 
 def test_float32_rounded_to_float16() -> None:
-    """The numbers of float16 and what is beside them and between them, and others."""
+    """Convert the numbers of float16, their float32 neighbours, midpoints, and others."""
     halves = BITS.view(np.float16).astype(np.float32)
     with np.errstate(invalid="ignore", over="ignore"):
         between = halves + np.spacing(halves.astype(np.float16)).astype(np.float32) / 2

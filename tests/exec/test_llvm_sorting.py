@@ -19,7 +19,7 @@ ENDS = [np.nan, -0.0, 0.0, np.inf, -np.inf, -np.nan, 0.0, -0.0, 1.0, np.nan]
 
 
 def numbers(dtype: Any, *shape: int) -> Any:
-    """With many ties, and ends among them."""
+    """Return numbers with many ties, infinities and NaN."""
     rng = np.random.default_rng(0)
     if np.dtype(dtype).kind in "bu":
         return rng.integers(0, 9, shape).astype(dtype)
@@ -31,7 +31,7 @@ def numbers(dtype: Any, *shape: int) -> Any:
 
 
 def bits(x: Any) -> Any:
-    """But of NaN, of which one is as good as another."""
+    """Return the bits, with all NaN made equal."""
     return np.where(np.isnan(x), x.dtype.type(7), x).tobytes() if x.dtype.kind in "fV" else x.tobytes()  # fmt: skip
 
 
@@ -47,8 +47,8 @@ def test_a_stable_order(dtype: Any, shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("k", [0, 1, 4, 60])
-def test_the_largest(k: int) -> None:
-    """NaN is larger than all others; of equal elements the first comes first."""
+def test_top_k(k: int) -> None:
+    """Check that NaN is the largest, and that equal elements keep their order."""
     x = numbers(np.float64, 3, 60)
     values, places = in_a_loop(lambda x: list(tnf.top_k(x, k)), x)
     order = np.argsort(np.where(np.isnan(x), -1e9, np.clip(-x, -1e8, 1e8)), 1, kind="stable")
@@ -57,7 +57,7 @@ def test_the_largest(k: int) -> None:
 
 
 def test_long_axes_are_sorted_by_numpy() -> None:
-    x = numbers(np.float64, 2, sorting.LONGEST + 1)
+    x = numbers(np.float64, 2, sorting.MAX_EXTENT + 1)
     executor = tnf.GraphExecutor("K", compiled=True)
     program = tnf.compile(lambda x: tnf.scan(lambda n, x: (n, tnf.sort(x)), 0, x)[1], x)
     assert "call i64 @tenferro_call_python(" in executor.source(program, "llvm")

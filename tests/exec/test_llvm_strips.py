@@ -1,4 +1,4 @@
-"""Scans in strips of independent indices: the bits of the interpreter, and no strips of others."""
+"""Strip-mined scans of independent indices: the bits of the interpreter; others are not strip-mined."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 import tenferro as tnf
 from tenferro.dims import GuardLog
 from tenferro.door import apply
-from tenferro.exec.llvm import strips
+from tenferro.exec.llvm import strip_mining
 from tenferro.graph import Graph
 from tenferro.ops.analytic import Exp
 from tenferro.ops.control import ControlOp, Scan
@@ -46,10 +46,10 @@ Z = X + 1j * Y
 
 
 def powers(ts: Any, coefficients: Any) -> Any:
-    def turn(value: Any, coefficient: Any) -> Any:
+    def iteration(value: Any, coefficient: Any) -> Any:
         return value * ts + coefficient, None
 
-    return tnf.scan(turn, tnf.zeros_like(ts), coefficients, reverse=True)[0]
+    return tnf.scan(iteration, tnf.zeros_like(ts), coefficients, reverse=True)[0]
 
 
 def stacked(x: Any, series: Any) -> Any:
@@ -57,49 +57,49 @@ def stacked(x: Any, series: Any) -> Any:
 
 
 def counted(x: Any, y: Any) -> Any:
-    """A number in the carry that each strip computes, and stacks."""
+    """Carry a scalar that each strip computes and stacks."""
 
-    def turn(carry: Any, _: Any) -> Any:
+    def iteration(carry: Any, _: Any) -> Any:
         n, x = carry
         return (n * 2 + 1, tnf.where(x > y, x - n, x + y)), (n, x)
 
-    return tnf.scan(turn, (1, x), None, length=6)
+    return tnf.scan(iteration, (1, x), None, length=6)
 
 
 def rotations(rows: Any) -> Any:
-    """Columns that are cut out, put together and summed."""
+    """Slice, concatenate and sum columns."""
 
-    def turn(c: Any, _: Any) -> Any:
+    def iteration(c: Any, _: Any) -> Any:
         a, b = c[:, :2], c[:, 2:]
         length = tnf.sum(c * c, axis=1, keepdims=True)
         return tnf.concatenate([b, a + b], axis=1) / (1.0 + length), length[:, 0]
 
-    return tnf.scan(turn, rows, None, length=5)
+    return tnf.scan(iteration, rows, None, length=5)
 
 
 def moved_within_rows(rows: Any) -> Any:
-    def turn(c: Any, _: Any) -> Any:
+    def iteration(c: Any, _: Any) -> Any:
         padded = tnf.pad(c[:, 1:], [(0, 0), (1, 0)])
         return tnf.flip(padded, axis=1) + tnf.max(c, axis=1)[:, None], None
 
-    return tnf.scan(turn, rows, None, length=5)[0]
+    return tnf.scan(iteration, rows, None, length=5)[0]
 
 
 def three_axes(rows: Any) -> Any:
     x = tnf.reshape(rows, (5003, 2, 2))
-    turn = lambda c, _: (tnf.permute_dims(c, (0, 2, 1)) * 0.9 + c, None)
-    return tnf.scan(turn, x, None, length=5)[0]
+    iteration = lambda c, _: (tnf.permute_dims(c, (0, 2, 1)) * 0.9 + c, None)
+    return tnf.scan(iteration, x, None, length=5)[0]
 
 
 def orbits(c: Any) -> Any:
-    """Points that are squared until they are far away, and the number of turns."""
+    """Iterate z^2 + c, and count iterations until divergence."""
 
-    def turn(_: Any, carry: Any) -> Any:
+    def iteration(_: Any, carry: Any) -> Any:
         z, count = carry
         near = tnf.real(z) ** 2 + tnf.imag(z) ** 2 <= 4
         return tnf.where(near, z * z + c, z), count + near
 
-    return tnf.fori_loop(0, 20, turn, (tnf.zeros_like(c), tnf.zeros(N, dtype="int32")))
+    return tnf.fori_loop(0, 20, iteration, (tnf.zeros_like(c), tnf.zeros(N, dtype="int32")))
 
 
 def functions(x: Any) -> Any:
@@ -107,31 +107,31 @@ def functions(x: Any) -> Any:
 
 
 def predators(states: Any, step: Any) -> Any:
-    """Pairs in two rows, cut along the second axis, with columns of their own in what is stacked."""
+    """Iterate pairs in two rows, strip-mined along the second axis, with transposed stacked outputs."""
 
-    def turn(y: Any, _: Any) -> Any:
+    def iteration(y: Any, _: Any) -> Any:
         a, b = y[0], y[1]
         slope = tnf.stack([a - a * b * 0.1, a * b * 0.1 - b])
         y = y + 0.01 * slope * step
         return y, (y, tnf.max(y, axis=0), tnf.permute_dims(y, (1, 0)))
 
-    return tnf.scan(turn, states, None, length=6)
+    return tnf.scan(iteration, states, None, length=6)
 
 
 def of_each(pair: Any, slope: Any) -> Any:
-    """A batch of it stacks along the second axis, and turns what it stacked."""
+    """Return a loop whose batch stacks along the second axis and transposes the stack."""
 
-    def turn(y: Any, t: Any) -> Any:
+    def iteration(y: Any, t: Any) -> Any:
         y = y + 0.01 * tnf.stack([y[1], -slope * y[0]]) * t
         return y, y
 
-    return tnf.scan(turn, pair, NUMBERS)
+    return tnf.scan(iteration, pair, NUMBERS)
 
 
 def square(a: Any, b: Any) -> Any:
-    """Rows that stay rows, of a matrix with as many columns."""
-    turn = lambda c, x: (c * 0.5 + b * tnf.sum(c, axis=1, keepdims=True), c + x)
-    return tnf.scan(turn, a, tnf.stack([a, b, a - b, a + b]))
+    """Iterate the rows of a square matrix."""
+    iteration = lambda c, x: (c * 0.5 + b * tnf.sum(c, axis=1, keepdims=True), c + x)
+    return tnf.scan(iteration, a, tnf.stack([a, b, a - b, a + b]))
 
 
 PAIRS, SQUARE = np.stack([X, Y]), RNG.standard_normal((2, 200, 200))
@@ -184,7 +184,7 @@ ACROSS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         ),
         (X,),
     ),
-    "few turns": (lambda x: tnf.fori_loop(0, 2, lambda _, c: c * 0.5, x), (X,)),
+    "few iterations": (lambda x: tnf.fori_loop(0, 2, lambda _, c: c * 0.5, x), (X,)),
     "short": (lambda x: tnf.fori_loop(0, 9, lambda _, c: c * 0.5 + 1, x), (X[:1000],)),
     "work that every strip would do": (
         lambda x, y: tnf.scan(
@@ -201,7 +201,7 @@ CUT = (Add, Exp, Slice, Concatenate, Reverse, Transpose, ReduceSum)
 
 def remarks(executor: Any, program: Any) -> list[str]:
     steps = executor.compile(program).instructions
-    return [step.remark for step in steps if isinstance(step.op, Scan)]
+    return [step.remark for step in steps if isinstance(step.source_op, Scan)]
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -217,7 +217,7 @@ def test_same_bits(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> 
     ), loop_remarks
     assert "%start" in in_strips.source(program, "llvm")
     results = [tnf.tree.leaves(in_strips.run(program, *arrays)) for _ in range(3)]
-    monkeypatch.setattr(strips, "LEAST_BYTES", 1 << 60)
+    monkeypatch.setattr(strip_mining, "MIN_CARRY_BYTES", 1 << 60)
     whole = tnf.GraphExecutor("K", threads=1, compiled=True)
     assert set(remarks(whole, program)) == {"compiled"}
     expected = [tnf.tree.leaves(whole.run(program, *arrays))]
@@ -241,7 +241,7 @@ def test_same_bits(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 @each_card
 def test_samples_in_narrow_strips(card: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each op on the carry of a loop, wherever it is cut: the bits of the whole loop."""
+    """Each op on the carry of a loop, with any strip-mined axis: the bits of the original loop."""
     samples = [
         sample
         for sample in SAMPLES[card]
@@ -255,15 +255,15 @@ def test_samples_in_narrow_strips(card: Any, monkeypatch: pytest.MonkeyPatch) ->
         x, *others = sample.inputs
 
         def fn(x: Any, *others: Any, op: Any = sample.op) -> Any:
-            turn = lambda c, _: (c, apply(op, c, *others)[0])
-            return tnf.scan(turn, x, None, length=5)
+            iteration = lambda c, _: (c, apply(op, c, *others)[0])
+            return tnf.scan(iteration, x, None, length=5)
 
         program = tnf.compile(fn, x, *others)
         results: list[Any] = []
         for least in (1, 1 << 60):
-            monkeypatch.setattr(strips, "LEAST_BYTES", least)
-            monkeypatch.setattr(strips, "LEAST_WIDTH", 1)
-            monkeypatch.setattr(strips, "STRIP_BYTES", max(1, x.nbytes // 2))
+            monkeypatch.setattr(strip_mining, "MIN_CARRY_BYTES", least)
+            monkeypatch.setattr(strip_mining, "MIN_STRIP_WIDTH", 1)
+            monkeypatch.setattr(strip_mining, "STRIP_BYTES", max(1, x.nbytes // 2))
             executor = tnf.GraphExecutor("K", threads=2, compiled=True)
             if least == 1:
                 number_in_strips += "strips" in remarks(executor, program)[0]
@@ -277,7 +277,7 @@ def test_samples_in_narrow_strips(card: Any, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("name", ACROSS)
-def test_loops_that_reach_across_stay_whole(name: str) -> None:
+def test_loops_with_dependent_indices_are_not_strip_mined(name: str) -> None:
     fn, arrays = ACROSS[name]
     program = tnf.compile(fn, *arrays)
     executor = tnf.GraphExecutor("K", compiled=True)
@@ -287,7 +287,7 @@ def test_loops_that_reach_across_stay_whole(name: str) -> None:
         np.testing.assert_allclose(y, other, rtol=1e-12)
 
 
-def test_operands_stay_and_results_are_new() -> None:
+def test_operands_are_unchanged_and_results_are_new() -> None:
     program = tnf.compile(powers, X, NUMBERS)
     executor = tnf.GraphExecutor("F", compiled=True)
     before = X.copy(), NUMBERS.copy()
@@ -310,7 +310,7 @@ def test_arrays_in_any_order() -> None:
 
 
 def test_an_interrupt_ends_all_strips() -> None:
-    """The other threads' too, soon after the signal."""
+    """Strips of other threads end too, soon after the signal."""
 
     class Interrupt(Exception):
         pass
@@ -360,33 +360,35 @@ def test_threads_share_an_executor() -> None:
     np.testing.assert_array_equal(results[1], expected)
 
 
-HALVED = lambda x, turns=9: tnf.scan(lambda c, _: (c * 0.5, None), x, None, length=turns)[0]
+HALVED = lambda x, iterations=9: tnf.scan(lambda c, _: (c * 0.5, None), x, None, length=iterations)[
+    0
+]
 
 
 @pytest.mark.parametrize(
     ("fn", "shapes", "remark"),
     [
-        # The carry, then the carry and a constant, of which a strip has 16384 bytes.
+        # The carry, and the carry with a constant; a strip has 16384 bytes.
         (HALVED, [(N,)], "in 10 strips of 2048"),
         (powers, [(N,), (7,)], "in 20 strips of 1024"),
-        # Of 64 kB, and of four turns, at least.
+        # At least 64 kB and four iterations.
         (HALVED, [(8192,)], "in 4 strips of 2048"),
         (HALVED, [(8191,)], ""),
         (lambda x: HALVED(x, 4), [(8192,)], "in 4 strips of 2048"),
         (lambda x: HALVED(x, 3), [(8192,)], ""),
-        # A strip has multiples of 64 elements that lie in a row.
+        # The width of a strip is a multiple of 64 contiguous elements.
         (HALVED, [(7001, 3)], "in 11 strips of 672"),
         (HALVED, [(7001, 8)], "in 28 strips of 256"),
         (HALVED, [(8, 1024)], "in 4 strips of 2"),
         (HALVED, [(9, 1024)], "in 5 strips of 2"),
         (HALVED, [(4, 3000)], "in 6 strips of 512"),
         (lambda x, y: tnf.scan(lambda c, _: (c * x + y, None), x, None, length=9)[0], [(N,), (N,)], "in 32 strips of 640"),
-        # What is read a row in each turn counts for nothing, nor what is a number.
+        # Slices and scalars do not count.
         (lambda x, s: stacked(x, s)[0], [(N,), (7, N)], "in 10 strips of 2048"),
         (lambda x, n: tnf.scan(lambda c, _: (c * n, None), x, None, length=9)[0], [(N,), ()], "in 10 strips of 2048"),
     ],
 )  # fmt: skip
-def test_strips_are_as_wide_as_the_first_level_cache(
+def test_strips_fill_the_first_level_cache(
     fn: Any, shapes: list[tuple[int, ...]], remark: str
 ) -> None:
     program = tnf.compile(fn, *[np.zeros(shape) for shape in shapes])
@@ -398,12 +400,10 @@ def test_strips_are_as_wide_as_the_first_level_cache(
     ("shape", "counts"),
     [
         ((7001, 3), {672 * 3}),  # neighbours in memory
-        ((4, 3000), {4, 512}),  # rows with other strips between them
+        ((4, 3000), {4, 512}),  # rows of a strided array
     ],
 )
-def test_strips_of_the_first_axis_are_one_run_of_elements(
-    shape: tuple[int, int], counts: set[int]
-) -> None:
+def test_strips_of_the_first_axis_are_contiguous(shape: tuple[int, int], counts: set[int]) -> None:
     program = tnf.compile(lambda x: tnf.scan(lambda c, _: (c + c, c), x, None, length=9), np.zeros(shape))  # fmt: skip
     text = tnf.GraphExecutor("K", compiled=True).source(program, "llvm")
     assert {
@@ -412,18 +412,18 @@ def test_strips_of_the_first_axis_are_one_run_of_elements(
 
 
 @pytest.mark.parametrize(("size", "remark"), [(2000, "compiled in 2 strips of 2000"), (2001, "compiled")])  # fmt: skip
-def test_strips_are_two_at_least(size: int, remark: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strips, "LEAST_BYTES", 1)
-    monkeypatch.setattr(strips, "LEAST_WIDTH", 1)
-    monkeypatch.setattr(strips, "STRIP_BYTES", 8 * size)
+def test_minimum_number_of_strips(size: int, remark: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strip_mining, "MIN_CARRY_BYTES", 1)
+    monkeypatch.setattr(strip_mining, "MIN_STRIP_WIDTH", 1)
+    monkeypatch.setattr(strip_mining, "STRIP_BYTES", 8 * size)
     program = tnf.compile(HALVED, np.zeros(4000))
     assert remarks(tnf.GraphExecutor("K", compiled=True), program) == [remark]
 
 
-def test_the_last_strip_begins_earlier() -> None:
+def test_the_last_strip_overlaps() -> None:
     scan = Scan.__new__(Scan)
     for extent, width, starts in ((10, 4, [0, 4, 6]), (8, 4, [0, 4]), (9, 4, [0, 4, 5])):
-        cut = strips.Strips(scan, scan, extent, width, (), ())
+        cut = strip_mining.StripMinedScan(scan, scan, extent, width, (), ())
         assert [cut.start(number) for number in range(cut.count)] == starts
 
 
@@ -468,21 +468,19 @@ def test_the_last_strip_begins_earlier() -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_ops_on_two_of_the_indices(
-    op: Any, shapes: list[tuple[int, ...]], axis: int, expected: Any
-) -> None:
-    """The op of a strip, and which axis of its result is cut; none where an index needs others."""
+def test_ops_on_a_strip(op: Any, shapes: list[tuple[int, ...]], axis: int, expected: Any) -> None:
+    """The op on a strip and the axis of its result; None if an index depends on others."""
     specs = [TensorSpec(shape, "float64") for shape in shapes]
     whole = op.output_types(tuple(specs), GuardLog())
-    assert strips._op_of_strip(op, [*specs, *whole], axis, 2) == expected
+    assert strip_mining._strip_op(op, [*specs, *whole], axis, 2) == expected
     if expected is None:
         return
     on_strip, end = expected
-    cut = tuple([strips.strip_of(spec, 2, axis if spec.rank else None) for spec in specs])
-    assert on_strip.output_types(cut, GuardLog()) == (strips.strip_of(whole[0], 2, end),)
+    cut = tuple([strip_mining.strip_spec(spec, 2, axis if spec.rank else None) for spec in specs])
+    assert on_strip.output_types(cut, GuardLog()) == (strip_mining.strip_spec(whole[0], 2, end),)
 
 
-def test_which_axis_of_an_operand_is_cut() -> None:
+def test_strip_axis_of_operands() -> None:
     of = lambda *shape: TensorSpec(shape, "float64")
     for shape, axis, extent, cut in (
         ((6, 5), 0, 6, 0),
@@ -494,9 +492,9 @@ def test_which_axis_of_an_operand_is_cut() -> None:
         ((6, 5), 0, 7, None),
         ((), 0, 7, None),
     ):
-        assert strips._axis_of(of(*shape), axis, extent) == cut
-    assert strips.strip_of(of(6, 5, 4), 2, 1) == of(6, 2, 4)
-    assert strips.strip_of(of(6, 5, 4), 2, None) == of(6, 5, 4)
+        assert strip_mining._strip_axis(of(*shape), axis, extent) == cut
+    assert strip_mining.strip_spec(of(6, 5, 4), 2, 1) == of(6, 2, 4)
+    assert strip_mining.strip_spec(of(6, 5, 4), 2, None) == of(6, 5, 4)
 
 
 @pytest.mark.parametrize(
@@ -509,7 +507,7 @@ def test_which_axis_of_an_operand_is_cut() -> None:
         (np.where(np.arange(N) < N - 1, 0.0, -0.0), False),  # which differ in a bit
     ],
 )
-def test_constants_of_equal_elements_are_cut(array: Any, is_cut: bool) -> None:
+def test_strips_of_constants(array: Any, is_cut: bool) -> None:
     graph = Graph()
     carry = graph.add_input(TensorSpec((N,), "float64"))
     (constant,) = graph.add(Constant.of(array), ())
@@ -517,7 +515,7 @@ def test_constants_of_equal_elements_are_cut(array: Any, is_cut: bool) -> None:
         (constant,) = graph.add(ReduceSum((0,)), (constant,))
     (y,) = graph.add(Add(), (carry, constant))
     op = Scan(Subprogram.of(graph, [carry], [y]), 9, 0, 1)
-    cut = strips.strips_of(op, [TensorSpec((N,), "float64")], lambda program: program)
+    cut = strip_mining.strip_mine(op, [TensorSpec((N,), "float64")], lambda program: program)
     assert (cut is not None) == is_cut
     if cut is not None:
         (filled,) = [each.op for each in cut.op.body.program.instructions if isinstance(each.op, Constant)]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The text of compiled code: what each statement is written as, and the instructions that it counts as."""
+"""LLVM text of each statement, and its estimated work."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ from tenferro.errors import DTypeError
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import python_calls
 from tenferro.exec.llvm.code import (
-    ALONG_LANES,
-    LATE,
+    LATE_MODULE,
+    VECTOR_SECTION,
     Code,
-    Flat,
+    FlatIndex,
     arguments,
-    is_float,
     literal,
     llvm_type,
     memory_type,
 )
 from tenferro.exec.llvm.control import COMPILED
-from tenferro.exec.llvm.folding import cell_of
+from tenferro.exec.llvm.folding import alloca_scalar
 from tenferro.exec.llvm.formula import Formula
 from tenferro.exec.llvm.rows import Row
 from tenferro.exec.llvm.source import constant, iota
@@ -38,21 +37,21 @@ ONE, TWO = "0x3FF0000000000000", "0xC000000000000000"
 
 
 def written(code: Code) -> list[str]:
-    """What is written beneath the labels of the whole function."""
+    """Return the lines of the function."""
     return [line.strip() for line in "\n".join([*code.entry, *code.lines]).splitlines()]
 
 
-def moved(code: Code) -> None:
-    """Ten numbers, each to the place before its own."""
+def shift(code: Code) -> None:
+    """Write a loop that shifts ten elements by one."""
 
-    def one(i: Any) -> None:
+    def body(i: Any) -> None:
         code.store(code.load("%x", code.add(i, 1), DType.F64), "%y", i, DType.F64)
 
-    code.loop(10, one)
+    code.loop(10, body)
     code.line("ret i64 0")
 
 
-MOVED = """define {linkage}i64 @f(ptr noalias %x, ptr noalias %y, i64 %n){attributes} nounwind {{
+SHIFT = """define {linkage}i64 @f(ptr noalias %x, ptr noalias %y, i64 %n){attributes} nounwind {{
 entry:
   br label %body1
 body1:
@@ -73,14 +72,14 @@ end2:
 
 def test_a_loop_is_written_and_counted() -> None:
     code = Code()
-    moved(code)
-    assert code.text("f", ["%x", "%y"], ["%n"]) == MOVED.format(linkage="", attributes="")
-    assert code.text("f", ["%x", "%y"], ["%n"], is_internal=True) == MOVED.format(
+    shift(code)
+    assert code.text("f", ["%x", "%y"], ["%n"]) == SHIFT.format(linkage="", attributes="")
+    assert code.text("f", ["%x", "%y"], ["%n"], is_internal=True) == SHIFT.format(
         linkage="internal ", attributes=" noinline"
     )
-    # Five instructions in each of ten turns, and two branches, the counter and the return around them.
+    # Five instructions in each of ten iterations, and two branches, the counter and the return around them.
     assert code.work == 5 * 10 + 4
-    assert code.lanes_text() == ""
+    assert code.vector_section() == ""
 
 
 @pytest.mark.parametrize(
@@ -89,7 +88,7 @@ def test_a_loop_is_written_and_counted() -> None:
         ((), [10], None),
         ((2,), [10], None),
         ((4,), [10], None),
-        ((8, 4), [10], 512),  # one whole vector and two by themselves, or two and two
+        ((8, 4), [10], 512),  # one vector and two scalars, or two vectors and two scalars
         ((8, 4), [12], 256),
         ((8, 4), [7], 256),
         ((8, 4), [8], 512),
@@ -105,7 +104,7 @@ def test_a_loop_is_written_and_counted() -> None:
         ((8, 4), [], 512),
     ],
 )
-def test_vectors_are_as_wide_as_loops_fill(
+def test_preferred_vector_width(
     lanes: tuple[int, ...], counts: list[int | str], width: int | None
 ) -> None:
     code = Code(lanes=lanes)
@@ -117,22 +116,22 @@ def test_vectors_are_as_wide_as_loops_fill(
     )
 
 
-def test_only_the_loop_inside_of_others_fills_vectors() -> None:
-    """And none that calls what is no arithmetic."""
+def test_preferred_vector_width_counts_innermost_loops() -> None:
+    """Loops with calls do not count."""
     code = Code(lanes=(8, 4))
     code.loop(64, lambda _: code.loop(12, lambda i: code.line(f"store i64 {i}, ptr %x")))
     assert 'width"="256"' in code.text("f", ["%x"])
     code = Code(lanes=(8, 4))
-    code.loop(12, lambda _: code.calls_out())
+    code.loop(12, lambda _: code.mark_call())
     code.loop(12, lambda _: code.loop(64, lambda i: code.line(f"store i64 {i}, ptr %x")))
     assert 'width"="512"' in code.text("f", ["%x"])
 
 
-def test_few_turns_are_written_out() -> None:
+def test_short_loops_are_unrolled() -> None:
     for count, unroll in ((0, False), (1, False), (4, True)):
-        code, turns = Code(), list[Any]()
-        code.loop(count, turns.append, unroll)
-        assert turns == list(range(count))
+        code, iterations = Code(), list[Any]()
+        code.loop(count, iterations.append, unroll)
+        assert iterations == list(range(count))
         assert not code.lines
     for shape in ((), (1,), (0,), (1, 1), (2, 2), (4,)):
         indices: list[Any] = []
@@ -141,7 +140,7 @@ def test_few_turns_are_written_out() -> None:
         assert not code.lines
 
 
-def test_many_turns_are_a_loop() -> None:
+def test_long_loops_are_not_unrolled() -> None:
     for write in (
         lambda code, body: code.loop(2, body),
         lambda code, body: code.loop(5, body, unroll=True),
@@ -157,10 +156,10 @@ def test_many_turns_are_a_loop() -> None:
     assert indices == [("%i3", "%i7")]
 
 
-def test_chains_are_said_to_llvm() -> None:
+def test_interleave_count_metadata() -> None:
     code = Code()
     for chains in (1, 4, 8):
-        code.loop("%n", lambda _: None, chains=chains)
+        code.loop("%n", lambda _: None, interleave=chains)
     assert [line for line in code.lines if "!llvm" in line] == [
         "  br i1 %more10, label %body7, label %end8, !llvm.loop !0",
         "  br i1 %more16, label %body13, label %end14, !llvm.loop !4",
@@ -173,7 +172,7 @@ def test_chains_are_said_to_llvm() -> None:
     ]
 
 
-def test_calls_count_as_more() -> None:
+def test_estimated_work_of_calls() -> None:
     code = Code()
     assert code.call("llvm.smin.i64", "i64", [("i64", "%a"), ("i64", "8")]) == "%v1"
     assert code.lines == ["  %v1 = call i64 @llvm.smin.i64(i64 %a, i64 8)"]
@@ -188,9 +187,9 @@ def test_calls_count_as_more() -> None:
     assert code.work == 16 + 3 + 15 + 6 + 1
 
 
-def test_a_choice_and_an_end() -> None:
+def test_branch_and_early_return() -> None:
     code = Code()
-    code.branch("%c", lambda: code.line("a"), lambda: code.leave_if("%d", -7))
+    code.branch("%c", lambda: code.line("a"), lambda: code.return_if("%d", -7))
     assert written(code) == [
         "br i1 %c, label %yes1, label %no2",
         "yes1:", "a", "br label %end3",
@@ -201,28 +200,28 @@ def test_a_choice_and_an_end() -> None:
     ]  # fmt: skip
 
 
-def test_numbers_of_elements_are_written_where_they_are_not_known() -> None:
+def test_index_arithmetic_folds_constants() -> None:
     code = Code()
     assert (code.add(2, 3), code.add(0, "%i"), code.add("%i", 0)) == (5, "%i", "%i")
     assert (code.scaled(2, 3), code.scaled("%i", 1), code.scaled("%i", 0)) == (6, "%i", 0)
-    assert (code.divided(17, 5), code.divided("%i", 1)) == ((3, 2), ("%i", 0))
-    assert code.position(17, (3, 2, 5)) == (1, 1, 2)
-    assert code.linear((1, 1, 2), (3, 2, 5)) == 17
-    assert code.linear(Flat(("%i",)), (3, 2, 5)) == "%i"
-    assert code.linear(("%i", "%j"), (1, 7)) == "%j"
-    assert code.position("%i", (3,)) == ("%i",)
-    assert code.position("%i", ()) == ()
+    assert (code.divmod(17, 5), code.divmod("%i", 1)) == ((3, 2), ("%i", 0))
+    assert code.unravel_index(17, (3, 2, 5)) == (1, 1, 2)
+    assert code.ravel_index((1, 1, 2), (3, 2, 5)) == 17
+    assert code.ravel_index(FlatIndex(("%i",)), (3, 2, 5)) == "%i"
+    assert code.ravel_index(("%i", "%j"), (1, 7)) == "%j"
+    assert code.unravel_index("%i", (3,)) == ("%i",)
+    assert code.unravel_index("%i", ()) == ()
     assert not code.lines
     assert code.add("%i", 3) == code.add("%i", 3) == "%v1"
     assert code.scaled("%i", 3) == code.scaled("%i", 3) == "%v2"
-    assert code.divided("%i", 3) == code.divided("%i", 3) == ("%v3", "%v4")
+    assert code.divmod("%i", 3) == code.divmod("%i", 3) == ("%v3", "%v4")
     assert written(code) == [
         "%v1 = add nsw i64 %i, 3", "%v2 = mul nsw i64 %i, 3",
         "%v3 = udiv i64 %i, 3", "%v4 = urem i64 %i, 3",
     ]  # fmt: skip
 
 
-def test_values_are_known_inside_of_their_block() -> None:
+def test_values_are_cached_in_their_scope() -> None:
     code = Code()
     outside = code.once("outside", lambda: code.value("a"))
     with code.scope():
@@ -231,12 +230,12 @@ def test_values_are_known_inside_of_their_block() -> None:
         assert code.once("inside", lambda: code.value("d")) == inside
     assert code.once("inside", lambda: code.value("e")) != inside
     assert code.once("outside", lambda: code.value("f")) == outside
-    code.forget()
+    code.invalidate()
     assert code.once("outside", lambda: code.value("g")) != outside
     assert written(code) == ["%v1 = a", "%v2 = c", "%v3 = e", "%v4 = g"]
 
 
-def test_numbers_of_the_text_lie_once() -> None:
+def test_constants_are_unique() -> None:
     code = Code()
     names = [code.constant("i64", "1"), code.constant("i64", "2"), code.constant("i64", "1"), code.constant("i32", "1")]  # fmt: skip
     assert names == ["@number0", "@number1", "@number0", "@number2"]
@@ -245,7 +244,7 @@ def test_numbers_of_the_text_lie_once() -> None:
         "@number1 = private constant i64 2",
         "@number2 = private constant i32 1",
     ]
-    assert (code.cell("ptr", 3), code.cell("i8")) == ("%cell1", "%cell2")
+    assert (code.alloca("ptr", 3), code.alloca("i8")) == ("%cell1", "%cell2")
     assert written(code) == [
         "%cell1 = alloca ptr, i64 3, align 64",
         "%cell2 = alloca i8, i64 1, align 64",
@@ -256,13 +255,13 @@ def test_numbers_of_the_text_lie_once() -> None:
     ("dtype", "cell"),
     [("float64", "double, i64 1"), ("complex64", "float, i64 2"), ("bool", "i8, i64 1"), ("float16", "i16, i64 1")],
 )  # fmt: skip
-def test_cells_hold_a_number(dtype: str, cell: str) -> None:
+def test_stack_memory_of_scalars(dtype: str, cell: str) -> None:
     code = Code()
-    assert cell_of(code, DType(dtype)) == "%cell1"
+    assert alloca_scalar(code, DType(dtype)) == "%cell1"
     assert written(code) == [f"%cell1 = alloca {cell}, align 64"]
 
 
-def test_a_module_has_its_parts_in_order() -> None:
+def test_order_of_sections_in_a_module() -> None:
     code = Code()
     code.globals.append("global")
     code.declared["d"] = "declared"
@@ -275,20 +274,27 @@ def test_a_module_has_its_parts_in_order() -> None:
         "define i64 @f(ptr noalias %x, ptr noalias %at1, ptr noalias %at2, i64 %n) nounwind {",
         "entry:", "  first", "  second", "}",
     ]  # fmt: skip
-    assert code.call_of("f", ["%x"], ["%n"]).splitlines() == [
+    assert code.call_text("f", ["%x"], ["%n"]).splitlines() == [
         "  %at1 = getelementptr i8, ptr %scratch, i64 0",
         "  %at2 = getelementptr i8, ptr %scratch, i64 64",
         "  %status = call i64 @f(ptr %x, ptr %at1, ptr %at2, i64 %n)",
     ]
-    code.along_lanes |= {"d": "declared", "a": "declare @a", "b": "eight", "c": "four"}
-    code.keep(["b", "c"])
+    code.vector_functions |= {"d": "declared", "a": "declare @a", "b": "eight", "c": "four"}
+    code.retain(["b", "c"])
     used = (
         '@llvm.compiler.used = appending global [2 x ptr] [ptr @b, ptr @c], section "llvm.metadata"'
     )
-    lanes = [ALONG_LANES, "declare @a", "eight", "four", used]
-    assert code.lanes_text().split("\n") == [*lanes, ""]
-    code.late["a"], code.late_lanes["b"] = "one", "late eight"
-    assert code.lanes_text().split("\n") == [*lanes, LATE, "one", ALONG_LANES, "late eight", ""]
+    lanes = [VECTOR_SECTION, "declare @a", "eight", "four", used]
+    assert code.vector_section().split("\n") == [*lanes, ""]
+    code.late_functions["a"], code.late_vector_functions["b"] = "one", "late eight"
+    assert code.vector_section().split("\n") == [
+        *lanes,
+        LATE_MODULE,
+        "one",
+        VECTOR_SECTION,
+        "late eight",
+        "",
+    ]
     assert arguments(["%x", "%y"], ["%n"]) == "ptr %x, ptr %y, i64 %n"
 
 
@@ -305,21 +311,20 @@ TYPES = {
 def test_types_in_registers_and_in_memory(dtype: DType) -> None:
     assert (llvm_type(dtype), memory_type(dtype)) == TYPES[dtype.value]
     is_integer = "int" in dtype.value or dtype is DType.Bool
-    assert is_float(dtype) is not is_integer
     code = Code()
     bits = {"float": 32, "double": 64}
     if is_integer:
-        assert (code.bits("%x", dtype), code.of_bits("%x", dtype)) == ("%x", "%x")
+        assert (code.bits("%x", dtype), code.from_bits("%x", dtype)) == ("%x", "%x")
     elif dtype in (DType.F32, DType.F64):
         kind = llvm_type(dtype)
-        assert (code.bits("%x", dtype), code.of_bits("%y", dtype)) == ("%v1", "%v2")
+        assert (code.bits("%x", dtype), code.from_bits("%y", dtype)) == ("%v1", "%v2")
         assert written(code) == [
             f"%v1 = bitcast {kind} %x to i{bits[kind]}",
             f"%v2 = bitcast i{bits[kind]} %y to {kind}",
         ]
 
 
-def test_elements_of_memory() -> None:
+def test_loads_and_stores() -> None:
     code = Code()
     assert code.load("%x", 0, DType.Bool) == "%v2"
     code.store("%b", "%y", 3, DType.Bool)
@@ -337,7 +342,7 @@ def test_elements_of_memory() -> None:
     ]  # fmt: skip
 
 
-def test_numbers_as_they_are_written() -> None:
+def test_literals() -> None:
     cases: list[tuple[Any, DType, Any]] = [
         (True, DType.Bool, "true"),
         (0, DType.Bool, "false"),
@@ -353,7 +358,7 @@ def test_numbers_as_they_are_written() -> None:
 @pytest.mark.parametrize("contracts", [False, True])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "complex128"])
 def test_floats_are_written_as_their_bits(dtype: str, contracts: bool) -> None:
-    """A text with decimals would depend on how LLVM reads them."""
+    """Decimal literals would depend on LLVM's parser."""
     spec, count = TensorSpec.of((3,), DType(dtype)), 0
     names: Any = ("%x", "%y") if spec.dtype.is_complex else "%x"
     cards: list[Any] = [card for card in (*elementwise.CARDS, *analytic.CARDS) if not fields(card)]
@@ -367,7 +372,7 @@ def test_floats_are_written_as_their_bits(dtype: str, contracts: bool) -> None:
             body.at(y, ("%i",))
         except (DTypeError, NotCompiledError):
             continue
-        text = body.code.text("f", []) + body.code.lanes_text()
+        text = body.code.text("f", []) + body.code.vector_section()
         assert not re.findall(r"(?<=[ (])-?\d+(?:\.|e[-+])\d+.*", text), op.name
         count += 1
     assert count > 10
@@ -381,7 +386,7 @@ def test_floats_are_written_as_their_bits(dtype: str, contracts: bool) -> None:
          "<i64 3, i64 3>", "<i64 0, i64 0>"),
     ],
 )  # fmt: skip
-def test_formulas_are_of_one_number_or_of_lanes(
+def test_formulas_on_scalars_and_vectors(
     lanes: int,
     kind: str,
     integers: str,
@@ -398,7 +403,7 @@ def test_formulas_are_of_one_number_or_of_lanes(
     f.multiply_add("%x", "%y", "%z")
     f.select("olt", "%x", "%y", "%a", "%b")
     f.integer("lshr", f.bits("%x"), 3)
-    f.of_bits(f.integer("add", "%i", "%j"))
+    f.from_bits(f.integer("add", "%i", "%j"))
     f.has_bit("%i", 0)
     assert written(code) == [
         f"%v1 = call {kind} @llvm.fabs.{suffix}({kind} %x)",
@@ -420,14 +425,14 @@ def test_formulas_are_of_one_number_or_of_lanes(
 
 def test_products_and_their_errors_with_and_without_multiply_adds() -> None:
     code = Code(contracts=True)
-    assert Formula(code).product("%x", "%y") == ("%v1", "%v3")
+    assert Formula(code).two_product("%x", "%y") == ("%v1", "%v3")
     assert written(code) == [
         "%v1 = fmul double %x, %y",
         "%v2 = fneg double %v1",
         "%v3 = call double @llvm.fma.f64(double %x, double %y, double %v2)",
     ]
     code = Code()
-    Formula(code).product("%x", "%y")
+    Formula(code).two_product("%x", "%y")
     # The upper 26 bits of a number are left by 2^27 + 1 times it.
     assert [line for line in written(code) if "0x" in line] == [
         f"%v{number} = fmul double {name}, {literal(2.0**27 + 1, DType.F64)}"
@@ -442,9 +447,9 @@ def test_products_and_their_errors_with_and_without_multiply_adds() -> None:
 
 
 @pytest.mark.parametrize(("count", "lines"), [(0, []), (1, ["a 0"])])
-def test_few_turns_are_no_loop(count: int, lines: list[str]) -> None:
+def test_one_iteration_is_no_loop(count: int, lines: list[str]) -> None:
     code = Code()
-    python_calls.turns(code, count, lambda i: code.line(f"a {i}"))
+    python_calls.counted_loop(code, count, lambda i: code.line(f"a {i}"))
     assert written(code) == lines
 
 
@@ -452,7 +457,7 @@ LOOP = [
     "%v9 = icmp sgt i64 %size4, 0",
     "br i1 %v9, label %body5, label %end6",
     "body5:",
-    "%i7 = phi i64 [0, %part1], [%v11, %body5]",
+    "%i7 = phi i64 [0, %chunk1], [%v11, %body5]",
     "%v10 = add nsw i64 %i7, %start3",
     "a %v10",
     "%v11 = add nsw i64 %i7, 1",
@@ -460,7 +465,7 @@ LOOP = [
     "br i1 %more8, label %body5, label %end6",
     "end6:",
 ]
-LOOK = [
+CHECK = [
     "%v12 = add nsw i64 %start3, %size4",
     "%v13 = call i64 @tenferro_check_signals()",
     "%v14 = icmp ne i64 %v13, 0",
@@ -469,19 +474,19 @@ LOOK = [
     "ret i64 -1",
     "stay16:",
     "%v17 = icmp slt i64 %v12, 1000",
-    "br i1 %v17, label %part1, label %parted2",
-    "parted2:",
+    "br i1 %v17, label %chunk1, label %chunked2",
+    "chunked2:",
 ]
 
 
-@pytest.mark.parametrize(("part", "size"), [(30_001, None), (30_000, 999), (3000, 99), (1, 1)])
-def test_turns_go_in_parts_of_as_much_work_as_is_said(
-    part: int, size: int | None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("chunk", "size"), [(30_001, None), (30_000, 999), (3000, 99), (1, 1)])
+def test_counted_loops_check_signals_after_each_chunk(
+    chunk: int, size: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(python_calls, "PART", part)
+    monkeypatch.setattr(python_calls, "CHUNK_WORK", chunk)
     code = Code()
-    # With the loop's own five a turn has thirty instructions, beside the branch before all of them.
-    python_calls.turns(code, 1000, lambda i: code.line(f"a {i}", 25))
+    # An iteration has 25 + 5 instructions, and the loop a branch before them.
+    python_calls.counted_loop(code, 1000, lambda i: code.line(f"a {i}", 25))
     bounds = [
         "%start3 = phi i64 [0, %entry], [%v12, %stay16]",
         "%start3.left = sub nsw i64 1000, %start3",
@@ -490,15 +495,15 @@ def test_turns_go_in_parts_of_as_much_work_as_is_said(
     ]
     whole = ["%start3 = add i64 0, 0", "%size4 = add i64 0, 1000"]
     assert written(code) == [
-        "br label %part1", "part1:", *(bounds if size else whole), *LOOP, *(LOOK if size else [])
+        "br label %chunk1", "chunk1:", *(bounds if size else whole), *LOOP, *(CHECK if size else [])
     ]  # fmt: skip
     assert list(code.declared) == (["tenferro_check_signals"] if size else [])
 
 
-def test_a_while_loop_looks_at_signals_after_each_part() -> None:
+def test_while_loops_check_signals_after_each_chunk() -> None:
     code = Code()
     with code.times(7):
-        assert python_calls.repeat(code, lambda: "%more", lambda: code.line("a", 30)) == "0"
+        assert python_calls.while_loop(code, lambda: "%more", lambda: code.line("a", 30)) == "0"
     assert code.while_loops == 1
     assert written(code) == [
         "%cell4 = alloca i64, i64 1, align 64", "store i64 10000000, ptr %cell4",
@@ -518,14 +523,14 @@ def test_a_while_loop_looks_at_signals_after_each_part() -> None:
     ]  # fmt: skip
 
 
-def test_a_while_loop_is_left_after_some_parts() -> None:
+def test_while_loops_return_after_some_chunks() -> None:
     code = Code()
-    status = python_calls.repeat(code, lambda: "%more", lambda: code.line("a", 30), "%parts")
+    status = python_calls.while_loop(code, lambda: "%more", lambda: code.line("a", 30), "%chunks")
     assert status == "%v22"
     lines = written(code)
     assert lines[:4] == [
         "%cell4 = alloca i64, i64 1, align 64", "%cell5 = alloca i64, i64 1, align 64",
-        "store i64 %parts, ptr %cell5", "store i64 10000000, ptr %cell4",
+        "store i64 %chunks, ptr %cell5", "store i64 10000000, ptr %cell4",
     ]  # fmt: skip
     look = lines.index("stay15:")
     assert lines[look:] == [
@@ -540,18 +545,21 @@ def test_a_while_loop_is_left_after_some_parts() -> None:
     ]  # fmt: skip
 
 
-def test_which_operands_lie_in_memory() -> None:
+def test_which_operands_are_materialised() -> None:
     def write(*_: Any) -> Any:
         raise AssertionError
 
     row = Row(write)
-    assert [row.must_settle(position) for position in range(3)] == [False] * 3
+    assert [row.must_materialise(position) for position in range(3)] == [False] * 3
     assert not row.moves
     assert row.is_exact
     assert row.complex_is_exact
     assert row.reason_for(None, ()) == ""
-    assert [Row(write, settles=True).must_settle(position) for position in range(2)] == [True, True]
-    assert [Row(write, settles=(1, 2)).must_settle(n) for n in range(4)] == [
+    assert [Row(write, materialises=True).must_materialise(position) for position in range(2)] == [
+        True,
+        True,
+    ]
+    assert [Row(write, materialises=(1, 2)).must_materialise(n) for n in range(4)] == [
         False,
         True,
         True,
@@ -566,7 +574,7 @@ def test_which_operands_lie_in_memory() -> None:
 
 
 def constant_of(array: Any) -> tuple[list[str], list[Any], Any]:
-    """The globals and the arrays outside of the text that a constant is, and its elements."""
+    """Return the globals, the constant arguments and the elements of a constant."""
     code = Code(converts_halves=True)
     body = Body(code)
     op = Constant.of(array)
@@ -592,12 +600,12 @@ def test_small_constants_are_in_the_text(dtype: str, text: str) -> None:
     assert not outside
 
 
-def test_truths_are_bytes() -> None:
+def test_bools_are_bytes() -> None:
     in_text, _, _ = constant_of(np.array([True, False, True]))
     assert in_text == ["@constant0 = private constant [3 x i8] [i8 1, i8 0, i8 1], align 64"]
 
 
-def test_large_constants_lie_outside_of_the_text() -> None:
+def test_large_constants_are_arguments() -> None:
     for size, is_in_text in ((4096, True), (4097, False)):
         x = np.arange(float(size))
         in_text, outside, _ = constant_of(x)
@@ -620,7 +628,7 @@ def test_numbers_need_no_memory() -> None:
     assert (in_text, outside, tensor.spec.shape) == ([], [], (0, 3))
 
 
-def test_counters_are_numbers_where_indices_are() -> None:
+def test_iota_of_constant_indices() -> None:
     for dtype, axis, number in (
         ("int32", 0, "3"),
         ("int32", 1, "0"),

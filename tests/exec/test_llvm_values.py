@@ -1,4 +1,4 @@
-"""Compiled loops on values of every dtype: what they convert, hold as constants, and read by axes, bit for bit."""
+"""Compiled loops on values of every dtype: conversions, constants and views, bit for bit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ each = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 
 
 def values(dtype: DType, *shape: int) -> Any:
-    """Some of each sign and size."""
+    """Return values of each sign and magnitude."""
     if dtype.is_bool:
         return RNG.integers(0, 2, shape).astype(bool)
     if dtype.is_integer:
@@ -34,7 +34,7 @@ def values(dtype: DType, *shape: int) -> Any:
 
 
 def require_same_bits(fn: Any, *arrays: Any) -> None:
-    """Compiled and interpreted; the loop is one."""
+    """Require the bits of the interpreter from a compiled loop."""
     program = tnf.compile(fn, *arrays)
     compiled, interpreted = (tnf.GraphExecutor("C", compiled=way) for way in (True, False))
     assert "# compiled" in str(compiled.compile(program, *arrays))
@@ -57,17 +57,17 @@ def test_conversions(dtype: DType) -> None:
     if dtype.is_float:  # because what no integer holds has none of its own
         targets = [to for to in targets if not to.is_integer or to in (DType.I64, DType.I32)]
 
-    def turn(carry: Any, row: Any) -> Any:
+    def iteration(carry: Any, row: Any) -> Any:
         return carry, [row.astype(to.value) for to in targets]
 
-    require_same_bits(lambda x: tnf.scan(turn, 0, x), x)
+    require_same_bits(lambda x: tnf.scan(iteration, 0, x), x)
 
 
 def test_conversions_of_counters() -> None:
-    def turn(i: Any, _: Any) -> Any:
+    def iteration(i: Any, _: Any) -> Any:
         return i + 1, [tnf.asarray(i).astype(to.value) for to in DTYPES]
 
-    require_same_bits(lambda i: tnf.scan(turn, i, None, length=20), np.int64(250))
+    require_same_bits(lambda i: tnf.scan(iteration, i, None, length=20), np.int64(250))
 
 
 @each
@@ -75,24 +75,24 @@ def test_constants(dtype: DType) -> None:
     several = [values(dtype, *shape) for shape in ((7,), (3, 7), (1,), (20, 30), ())]
     masks = [RNG.integers(0, 2, x.shape).astype(bool) for x in several]
 
-    def turn(carry: Any, x: Any) -> Any:
+    def iteration(carry: Any, x: Any) -> Any:
         return carry, [tnf.where(mask, y, x) for y, mask in zip(several, masks, strict=True)]
 
-    require_same_bits(lambda xs: tnf.scan(turn, 0, xs), values(dtype, 4))
+    require_same_bits(lambda xs: tnf.scan(iteration, 0, xs), values(dtype, 4))
 
 
 @each
 def test_sources_in_a_body(dtype: DType) -> None:
-    """Constants and counters that no operand is."""
+    """Constants and iota in a body."""
     several = [values(dtype, *shape) for shape in ((7,), (3, 7), (1,), (20, 30), ())]
     counters = [] if dtype.is_bool else [Iota((2, 40), axis, dtype) for axis in range(2)]
 
-    def turn(carry: Any, x: Any) -> Any:
+    def iteration(carry: Any, x: Any) -> Any:
         constants = [apply_one(Constant.of(y), like=x) for y in several]
         return carry, [*constants, *[apply_one(op, like=x) for op in counters]]
 
     xs = np.zeros(3)
-    program = tnf.compile(lambda xs: tnf.scan(turn, 0, xs)[1], xs)
+    program = tnf.compile(lambda xs: tnf.scan(iteration, 0, xs)[1], xs)
     executor = tnf.GraphExecutor("C", compiled=True)
     assert "# compiled" in str(executor.compile(program, xs))
     results = run_as_written_and_optimised(executor, program, xs)
@@ -103,7 +103,7 @@ def test_sources_in_a_body(dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("to", ["int8", "uint16", "int32", "float32"])
-def test_bits_as_narrower_numbers(to: str) -> None:
+def test_bitcasts_to_narrower_types(to: str) -> None:
     x = RNG.integers(-(2**62), 2**62, (3, 4, 5))
     op = BitcastConvert(DType.of(to))
     require_same_bits(lambda xs: tnf.scan(lambda n, x: (n, apply_one(op, x)), 0, xs), x)
@@ -115,14 +115,14 @@ def test_bits_as_narrower_numbers(to: str) -> None:
 def test_views(dtype: DType) -> None:
     x = values(dtype, 3, 5, 4, 6)
 
-    def turn(carry: Any, y: Any) -> Any:
+    def iteration(carry: Any, y: Any) -> Any:
         return carry, [
             tnf.transpose(y, (2, 0, 1)), tnf.flip(y, (0, 2)), tnf.reshape(y, (4, 30)), y[1:4, ::2, 3:0:-1],
             tnf.concatenate([y, y[:2]], 0), tnf.pad(y, ((1, 0), (0, 2), (0, 0))), tnf.roll(y, 2, 1), y[:, None, 2],
             tnf.broadcast_to(y[:, :1], y.shape), tnf.stack([y, y], -1), tnf.take(y, np.array([3, 0, 0]), 1),
         ]  # fmt: skip
 
-    require_same_bits(lambda xs: tnf.scan(turn, 0, xs), x)
+    require_same_bits(lambda xs: tnf.scan(iteration, 0, xs), x)
 
 
 @pytest.mark.parametrize("dtype", REAL, ids=str)
@@ -130,7 +130,7 @@ def test_views(dtype: DType) -> None:
 def test_reductions_without_rounding(axes: Any, dtype: DType) -> None:
     x = values(dtype, 3, 5, 4, 6)
 
-    def turn(carry: Any, y: Any) -> Any:
+    def iteration(carry: Any, y: Any) -> Any:
         ys = [tnf.max(y, axes), tnf.min(y, axes), tnf.any(y > 0, axes), tnf.all(y > 0, axes)]
         if dtype.is_integer:
             ys += [tnf.sum(y, axes, dtype=dtype.value), tnf.prod(y, axes, dtype=dtype.value)]
@@ -138,7 +138,7 @@ def test_reductions_without_rounding(axes: Any, dtype: DType) -> None:
             ys += [tnf.argmax(y, axes[0]), tnf.argmin(y, axes[0])]
         return carry, ys
 
-    require_same_bits(lambda xs: tnf.scan(turn, 0, xs), x)
+    require_same_bits(lambda xs: tnf.scan(iteration, 0, xs), x)
 
 
 FLOATS = [dtype for dtype in REAL if dtype.is_float]
@@ -147,7 +147,7 @@ FLOATS = [dtype for dtype in REAL if dtype.is_float]
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("length", [1, 63, 64, 127, 128, 129, 200, 1024, 2048 + 70])
 def test_extremes_of_rows(length: int, dtype: DType) -> None:
-    """NaN wherever it is, and 0 above -0 whichever comes first; the largest in each place of a vector."""
+    """NaN at any position, 0 above -0 in either order; the extreme in each lane."""
     places = sorted({0, length // 2, length - 1, *range(0, length, 37)})
     rows = np.full((4 * len(places), length), -0.0)
     for number, place in enumerate(places):
@@ -159,10 +159,10 @@ def test_extremes_of_rows(length: int, dtype: DType) -> None:
         rows[first + 3, place] = np.nan
     x = np.concatenate([rows, -rows]).astype(dtype.dtype)
 
-    def turn(carry: Any, row: Any) -> Any:
+    def iteration(carry: Any, row: Any) -> Any:
         return carry, (tnf.max(row), tnf.min(row))
 
-    program = tnf.compile(lambda xs: tnf.scan(turn, 0, xs)[1], x)
+    program = tnf.compile(lambda xs: tnf.scan(iteration, 0, xs)[1], x)
     ys = run_as_written_and_optimised(tnf.GraphExecutor("C", compiled=True), program, x)
     largest, smallest, x = (np.asarray(y, np.float64) for y in (*ys, x))
     np.testing.assert_array_equal(largest, np.max(x, axis=1))

@@ -1,4 +1,4 @@
-"""Loops along vectors for a first call: what is written, what stays as it was and why, and what it is worth."""
+"""Vectorisation of loops in baseline code: results, refusals and estimated gain."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro.exec.llvm import first_call, link
+from tenferro.exec.llvm import baseline, link
+from tenferro.exec.llvm.baseline import Work, baseline_text, pass_time
 from tenferro.exec.llvm.code import Code
-from tenferro.exec.llvm.first_call import Work, for_first_call, passes
 from tenferro.exec.llvm.functions import call
-from tenferro.exec.llvm.vectors import LOOP, Definitions, NotAlongVectorsError, VectorLoop
+from tenferro.exec.llvm.vectorise import LOOP, Definitions, NotVectorisedError, VectorLoop
 from tenferro.types import DType
 from tests.exec.compiled_loops import in_a_loop
 
@@ -24,8 +24,8 @@ RNG = np.random.default_rng(5)
 
 
 def run_on(text: str, *arrays: Any, numbers: tuple[int, ...] = ()) -> None:
-    """Call `@f` of a text, as it stands."""
-    convention = link.OfPointers(len(arrays), len(numbers))
+    """Call `@f` of a text without passes."""
+    convention = link.PointerConvention(len(arrays), len(numbers))
     function = link.Linker().function("test", text, convention, is_optimised=False)
     assert function(*[x.ctypes.data for x in arrays], *numbers) == 0
 
@@ -40,22 +40,22 @@ def code_of(body: Callable[[Code, Any], None], count: Any, contracts: bool = Fal
 def text_of(
     body: Callable[[Code, Any], None], count: Any, pointers: int, numbers: tuple[str, ...] = ()
 ) -> str:
-    """A function of a loop over arrays of float64."""
+    """Return the text of a loop over arrays of float64."""
     return code_of(body, count).text("f", [f"%a{n}" for n in range(pointers)], numbers)
 
 
 def along(text: str, lanes: int) -> str:
-    """All loops along vectors, whatever that is worth."""
-    with mock.patch.object(first_call, "LINE", 0.0):
-        plain = for_first_call(text, Work(0), lanes)
+    """Vectorise all loops, whatever the gain."""
+    with mock.patch.object(baseline, "VECTOR_LINE_TIME", 0.0):
+        plain = baseline_text(text, Work(0), lanes)
     assert plain is not None
     return plain
 
 
 def reason_for(text: str, lanes: int = 4) -> str:
-    """Why the loop of a text stays as it is."""
+    """Return why the loop of a text stays scalar."""
     (loop,) = LOOP.finditer(text)
-    with pytest.raises(NotAlongVectorsError) as error:
+    with pytest.raises(NotVectorisedError) as error:
         VectorLoop(loop, lanes, Definitions(text))
     assert along(text, lanes) == text
     return str(error.value)
@@ -83,8 +83,8 @@ def stencil(code: Code, i: Any) -> None:
 
 @pytest.mark.parametrize("lanes", [2, 4, 8])
 @pytest.mark.parametrize("count", [2, 3, 7, 8, 9, 15, 16, 17, 40])
-def test_the_last_vector_ends_with_the_last_element(count: int, lanes: int) -> None:
-    """And nothing is written behind it."""
+def test_the_last_vector_overlaps(count: int, lanes: int) -> None:
+    """Nothing is written after the last element."""
     x, c = RNG.standard_normal(count + 2), np.array([1.25])
     y, before = np.full(count + 3, -7.0), np.full(count + 3, -7.0)
     text = text_of(stencil, count, 3)
@@ -104,7 +104,7 @@ def doubled(code: Code, i: Any) -> None:
 
 @pytest.mark.parametrize("lanes", [2, 4, 8])
 @pytest.mark.parametrize("count", [2, 3, 7, 8, 9, 17, 40])
-def test_what_is_read_and_written_is_computed_once(count: int, lanes: int) -> None:
+def test_loops_that_read_what_they_write_have_a_remainder(count: int, lanes: int) -> None:
     x = RNG.standard_normal(count + 1)
     expected = np.concatenate([2.0 * x[:count], x[count:]])
     run_on(along(text_of(doubled, count, 1), lanes), x)
@@ -113,7 +113,7 @@ def test_what_is_read_and_written_is_computed_once(count: int, lanes: int) -> No
 
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 8, 19])
 @pytest.mark.parametrize("body", [doubled, stencil])
-def test_a_count_that_is_known_late(body: Any, count: int) -> None:
+def test_dynamic_trip_counts(body: Any, count: int) -> None:
     text = text_of(body, "%n", 3, ("%n",))
     vectors = along(text, 4)
     assert "<4 x double>" in vectors
@@ -127,8 +127,8 @@ def test_a_count_that_is_known_late(body: Any, count: int) -> None:
     np.testing.assert_array_equal(results[0][1], results[1][1])
 
 
-def test_a_choice_that_is_the_same_for_all() -> None:
-    """Between vectors, and between numbers, by what the loop computes."""
+def test_uniform_conditions() -> None:
+    """Conditions that select vectors, and scalars."""
 
     def body(code: Code, i: Any) -> None:
         is_less = code.value(f"fcmp olt double {read(code, 1, 0)}, {read(code, 1, 1)}")
@@ -146,8 +146,8 @@ def test_a_choice_that_is_the_same_for_all() -> None:
         np.testing.assert_array_equal(y, np.broadcast_to(expected, 9))
 
 
-def test_an_index_that_falls() -> None:
-    """As a number, and as a place that is the same in every turn."""
+def test_decreasing_indices() -> None:
+    """As a value, and as the index of a uniform access."""
 
     def body(code: Code, i: Any) -> None:
         falling = code.value(f"sub i64 7, {i}")
@@ -167,7 +167,7 @@ def test_an_index_that_falls() -> None:
     np.testing.assert_array_equal(y, 7 - np.arange(9) + 13)
 
 
-def test_numbers_of_elements_wrap() -> None:
+def test_indices_wrap() -> None:
     def body(code: Code, i: Any) -> None:
         put(code, code.value(f"mul i64 {i}, {(1 << 63) - 1}"), 0, i, DType.I64)
 
@@ -176,7 +176,7 @@ def test_numbers_of_elements_wrap() -> None:
     np.testing.assert_array_equal(y, np.arange(9) * np.int64((1 << 63) - 1))
 
 
-def test_lanes_are_as_many_as_the_largest_elements_fit() -> None:
+def test_the_widest_element_determines_the_lanes() -> None:
     def copied(code: Code, i: Any) -> None:
         put(code, read(code, 0, i, dtype), 1, i, dtype)
 
@@ -206,7 +206,7 @@ DTYPES = [
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_arithmetic_of_every_dtype(dtype: str) -> None:
-    """The bits of code as written, along vectors and optimised, where extents fill no vectors."""
+    """Scalar, vectorised and optimised code give the same bits, with remainders."""
     x = RNG.integers(0, 9, (3, 7, 13)).astype(dtype)
     y = RNG.integers(1, 9, (3, 7, 13)).astype(dtype)
 
@@ -224,8 +224,8 @@ def test_arithmetic_of_every_dtype(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["exp", "sin", "tanh", "log1p", "pow", "erf", "logistic"])
-def test_functions_along_vectors(name: str) -> None:
-    """One of a straight line is written on vectors, another one is there; both as on numbers."""
+def test_vector_variants_of_functions(name: str) -> None:
+    """Basic blocks are vectorised, other functions have a variant; both give the bits of the scalar function."""
 
     def body(code: Code, i: Any) -> None:
         operands = [read(code, n, i) for n in range(1 + (name == "pow"))]
@@ -234,13 +234,13 @@ def test_functions_along_vectors(name: str) -> None:
     code = Code(True, (8, 4))
     code.loop(13, lambda i: body(code, i))
     code.line("ret i64 0")
-    text = code.text("f", ["%a0", "%a1", "%a2"]) + code.lanes_text()
+    text = code.text("f", ["%a0", "%a1", "%a2"]) + code.vector_section()
     vectors = along(text, 4)
     assert f"call <4 x double> @tenferro_{name}_4(" in vectors
     x = np.array([0.5, -0.0, 0.0, 1e300, np.inf, np.nan, 3.0, 1e-310, 2.0, 7.5, 1e5, 30.0, 0.1])
     results = [np.empty(13), np.empty(13)]
     for each, y in zip((text, vectors), results, strict=True):
-        run_on(first_call.without_passes(each), x, np.full(13, 1.7), y)
+        run_on(baseline.without_vector_sections(each), x, np.full(13, 1.7), y)
     is_nan = np.isnan(results[0])
     np.testing.assert_array_equal(np.isnan(results[1]), is_nan)
     assert results[0][~is_nan].tobytes() == results[1][~is_nan].tobytes()
@@ -265,7 +265,7 @@ def summed(code: Code, i: Any) -> None:
     put(code, code.value(f"fadd double {read(code, 1, 0)}, {read(code, 0, i)}"), 1, 0)
 
 
-def running(code: Code, i: Any) -> None:
+def recurrent(code: Code, i: Any) -> None:
     put(code, read(code, 0, i), 0, code.add(i, 1))
 
 
@@ -274,17 +274,17 @@ def overwritten(code: Code, i: Any) -> None:
     put(code, read(code, 0, i), 1, code.add(i, 1))
 
 
-def rested(code: Code, i: Any) -> None:
+def remainders(code: Code, i: Any) -> None:
     rest = code.value(f"srem i64 {read(code, 0, i, DType.I64)}, 3")
     put(code, rest, 1, i, DType.I64)
 
 
-def told(code: Code, i: Any) -> None:
+def calls_function(code: Code, i: Any) -> None:
     code.call("outside", "double", [("double", read(code, 0, 0))])
     put(code, read(code, 0, i), 1, i)
 
 
-def asked(code: Code, i: Any) -> None:
+def calls_intrinsic(code: Code, i: Any) -> None:
     put(code, code.call("llvm.pow.f64", "double", [("double", read(code, 0, i))] * 2), 1, i)
 
 
@@ -299,7 +299,7 @@ def inside(code: Code, i: Any) -> None:
     put(code, code.value(f"load double, ptr {second}"), 1, i)
 
 
-def mistaken(code: Code, i: Any) -> None:
+def mistyped(code: Code, i: Any) -> None:
     address = code.value(f"getelementptr inbounds i8, ptr %a0, i64 {i}")
     put(code, code.value(f"load double, ptr {address}"), 1, i)
 
@@ -309,36 +309,37 @@ def of_two_kinds(code: Code, i: Any) -> None:
     put(code, read(code, 2, i, DType.I32), 1, i, DType.I32)
 
 
-STAYING = {
-    gathered: "elements lie where others say",
-    strided: "elements do not lie side by side",
-    scattered: "elements are not written side by side",
-    summed: "elements are not written side by side",
-    running: "turns share memory",
-    overwritten: "turns share memory",
-    rested: "srem of vectors",
-    told: "calls @outside",
-    asked: "calls @llvm.pow.f64",
+REFUSED = {
+    gathered: "indirect access",
+    strided: "a strided load",
+    scattered: "a strided or uniform store",
+    summed: "a strided or uniform store",
+    recurrent: "loop-carried dependence",
+    overwritten: "loop-carried dependence",
+    remainders: "srem of vectors",
+    calls_function: "calls @outside",
+    calls_intrinsic: "calls @llvm.pow.f64",
     pointed: "load",
-    inside: "memory begins where the loop says",
-    mistaken: "double lies where i8 does",
-    of_two_kinds: "turns share memory",
+    inside: "the base of an access changes",
+    mistyped: "memory of i8 is accessed as double",
+    of_two_kinds: "loop-carried dependence",
 }
 
 
-@pytest.mark.parametrize("body", STAYING, ids=lambda body: body.__name__)
-def test_loops_that_stay(body: Any) -> None:
-    assert reason_for(text_of(body, 16, 3)) == STAYING[body]
+@pytest.mark.parametrize("body", REFUSED, ids=lambda body: body.__name__)
+def test_loops_that_stay_scalar(body: Any) -> None:
+    assert reason_for(text_of(body, 16, 3)) == REFUSED[body]
 
 
 def test_a_vector_has_two_elements() -> None:
     assert reason_for(text_of(doubled, 16, 1), lanes=1) == "a single element"
 
 
-def test_loops_around_others_stay() -> None:
+def test_outer_loops_stay_scalar() -> None:
     code = Code()
     code.loops(
-        (8, 16), lambda index: put(code, read(code, 0, index[1]), 1, code.linear(index, (8, 16)))
+        (8, 16),
+        lambda index: put(code, read(code, 0, index[1]), 1, code.ravel_index(index, (8, 16))),
     )
     code.line("ret i64 0")
     text = code.text("f", ["%a0", "%a1"])
@@ -348,49 +349,47 @@ def test_loops_around_others_stay() -> None:
     np.testing.assert_array_equal(y, np.broadcast_to(x, (8, 16)))
 
 
-# ---- what it is worth ----------------------------------------------------------------------------
+# ---- estimated gain -------------------------------------------------------------------------------
 
 
-def test_a_line_is_written_where_it_saves_more_than_it_takes(
+def test_loops_are_vectorised_if_that_saves_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of 0.08 ns of each instruction, vectors of 8 save three quarters."""
+    """Vectors of 8 save three quarters of 0.08 ns for each instruction."""
     text = text_of(stencil, 40, 3)
     (loop,) = LOOP.finditer(text)
     lines = len(VectorLoop(loop, 8, Definitions(text)).lines)
     assert lines > loop["body"].count("\n")
-    monkeypatch.setattr(first_call, "LINE", 600.0)
+    monkeypatch.setattr(baseline, "VECTOR_LINE_TIME", 600.0)
     worth = lines * 600.0 / (0.08 * 0.75)
-    for work, turns, is_written in (
+    for work, iterations, is_written in (
         (worth - 1, 1, False),
         (worth + 1, 1, True),
         (worth / 10 + 1, 10, True),
         (worth / 10 - 1, 10, False),
     ):
-        of_loop = Work(10**6, {loop["label"]: work}, turns)
-        assert (for_first_call(text, of_loop, 8) != text) == is_written
-    assert for_first_call(text, Work(10**6, {"another": 10**9}), 8) == text
+        of_loop = Work(10**6, {loop["label"]: work}, iterations)
+        assert (baseline_text(text, of_loop, 8) != text) == is_written
+    assert baseline_text(text, Work(10**6, {"another": 10**9}), 8) == text
     # Vectors of two elements save nothing.
-    assert for_first_call(text, Work(10**6, {loop["label"]: 10**9}), 2) == text
+    assert baseline_text(text, Work(10**6, {loop["label"]: 10**9}), 2) == text
 
 
 def test_two_functions_with_one_label() -> None:
-    """The work is that of one of them."""
+    """The work of a label is counted once."""
     text = text_of(stencil, 40, 3)
     both = text.replace("@f(", "@first(") + text
     (loop,) = LOOP.finditer(text)
-    as_passes = passes(both) / 0.08
-    with mock.patch.object(first_call, "LINE", 1.0):
-        vectors = for_first_call(both, Work(2 * as_passes, {loop["label"]: 2 * as_passes}), 8)
+    as_passes = pass_time(both) / 0.08
+    with mock.patch.object(baseline, "VECTOR_LINE_TIME", 1.0):
+        vectors = baseline_text(both, Work(2 * as_passes, {loop["label"]: 2 * as_passes}), 8)
         # Of four three are saved, and not six.
-        assert (
-            for_first_call(both, Work(4.5 * as_passes, {loop["label"]: 4 * as_passes}), 8) is None
-        )
+        assert baseline_text(both, Work(4.5 * as_passes, {loop["label"]: 4 * as_passes}), 8) is None
     assert vectors is not None
     assert vectors.count("store <8 x double>") == 1
 
 
-def test_functions_on_vectors_are_paid_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vector_variants_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def body(i: Any) -> None:
         put(code, call(code, "exp", DType.F64, read(code, 0, i)), 1, i)
 
@@ -403,28 +402,28 @@ def test_functions_on_vectors_are_paid_for_once(monkeypatch: pytest.MonkeyPatch)
     loop = VectorLoop(first, 8, Definitions(text))
     function = sum([each.count("\n") for each in loop.functions.values()])
     assert function > 20
-    monkeypatch.setattr(first_call, "LINE", 600.0)
+    monkeypatch.setattr(baseline, "VECTOR_LINE_TIME", 600.0)
     both = (function + len(loop.lines)) * 600.0 / (0.08 * 0.75) + 1
     alone = first["body"].count("\n") * 600.0 / (0.08 * 0.75) + 1
     for works, calls in (((both, alone), 2), ((alone, both), 1), ((both - 2, both - 2), 0)):
         work = Work(10**6, dict(zip((first["label"], second["label"]), works, strict=True)))
-        vectors = for_first_call(text, work, 8)
+        vectors = baseline_text(text, work, 8)
         assert vectors is not None
         assert len(re.findall(r"= call <8 x double> @tenferro_exp_8", vectors)) == calls
         assert vectors.count("define internal <8 x double> @tenferro_exp_8") == bool(calls)
 
 
-def test_passes_pay_for_what_vectors_leave() -> None:
+def test_break_even_of_passes() -> None:
     text = text_of(stencil, 40, 3)
     (loop,) = LOOP.finditer(text)
-    work = 4 * passes(text) / 0.08
-    assert for_first_call(text, Work(work / 4 - 1), 8) is not None
-    assert for_first_call(text, Work(work / 4 + 1), 8) is None
-    assert for_first_call(text, Work(work - 4, {loop["label"]: work - 4}), 8) is not None
-    assert for_first_call(text, Work(work + 4, {loop["label"]: work + 4}), 8) is None
+    work = 4 * pass_time(text) / 0.08
+    assert baseline_text(text, Work(work / 4 - 1), 8) is not None
+    assert baseline_text(text, Work(work / 4 + 1), 8) is None
+    assert baseline_text(text, Work(work - 4, {loop["label"]: work - 4}), 8) is not None
+    assert baseline_text(text, Work(work + 4, {loop["label"]: work + 4}), 8) is None
 
 
-def test_the_work_of_loops_is_counted() -> None:
+def test_estimated_work_of_loops() -> None:
     code = Code()
 
     def row(i: Any) -> None:
@@ -432,19 +431,19 @@ def test_the_work_of_loops_is_counted() -> None:
 
     code.loop(5, row)
     code.loop(20, lambda i: doubled(code, i))
-    work = Work.of(code)
+    work = Work.from_code(code)
     # Two reads, a sum and a result; a read and a result at an index of two steps.
     assert sorted(work.innermost.values()) == [20 * 7, 5 * 9 * 6]
     assert work.instructions > sum(work.innermost.values())
     assert work.times(3) == Work(
         3 * work.instructions, {k: 3 * v for k, v in work.innermost.items()}
     )
-    assert Work.of(code, 100).turns == 100
+    assert Work.from_code(code, 100).iterations == 100
     assert work.instructions == code.work
 
 
-def test_first_calls_go_along_vectors() -> None:
-    """Of a program, by its own estimate."""
+def test_baseline_code_is_vectorised() -> None:
+    """Vectorisation follows the estimated work of a program."""
     texts: list[str] = []
     compiled = link._compiled
 
@@ -455,7 +454,10 @@ def test_first_calls_go_along_vectors() -> None:
     x = RNG.standard_normal((64, 500))
     program = tnf.compile(lambda x: tnf.fori_loop(0, 300, lambda i, y: y * 0.5 + x * y, x), x)
     executor = tnf.GraphExecutor("K", threads=1)
-    with mock.patch.object(link, "_compiled", noted), mock.patch.object(first_call, "LINE", 1.0):
+    with (
+        mock.patch.object(link, "_compiled", noted),
+        mock.patch.object(baseline, "VECTOR_LINE_TIME", 1.0),
+    ):
         results = [executor.run(program, x) for _ in range(2)]
     assert ["x double>" in text for text in texts] == [max(link.processor().lanes) > 2, False]
     assert results[0].tobytes() == results[1].tobytes()

@@ -1,4 +1,4 @@
-"""Which way products of matrices go: views that BLAS reads, and pieces for threads."""
+"""Algorithms of matrix products: views that BLAS reads, and blocks for threads."""
 
 from __future__ import annotations
 
@@ -15,36 +15,41 @@ import pytest
 import tenferro as tnf
 from tenferro.exec.kernels import matrix_product
 from tenferro.exec.kernels.matrix_product import (
-    LARGE,
-    LARGEST_SHARE,
-    MOVED,
-    PIECE,
-    READ,
-    SMALLEST_SCRATCH,
-    WHOLE,
-    Groups,
-    InPieces,
-    Mirrored,
-    Whole,
-    multiplied,
-    pieces_for,
+    BLOCK_ALIGNMENT,
+    COPY_COST,
+    MATVEC_COST,
+    MAX_PARTIAL_ELEMENTS,
+    MIN_BLOCK_EXTENT,
+    MIN_PARALLEL_WORK,
+    MIN_POOLED_BYTES,
+    AxisGroups,
+    BlockedProduct,
+    SingleProduct,
+    SymmetricProduct,
+    block_count,
+    estimated_work,
+    matmul,
     scratch,
-    work_of,
     workers_for,
 )
-from tenferro.exec.kernels.matrix_view import MatrixView, is_readable, order_of, step_of
+from tenferro.exec.kernels.matrix_view import (
+    MatrixView,
+    is_blas_layout,
+    mergeable_order,
+    merged_stride,
+)
 from tenferro.exec.llvm.link import is_installed
 from tenferro.exec.runtime.memory import Pool
-from tenferro.exec.runtime.resources import CALLER, Resources
-from tenferro.exec.runtime.threads import ALONE, Workers
+from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
+from tenferro.exec.runtime.threads import SERIAL, Workers
 
 needs_llvmlite = pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
 
 
 @pytest.fixture(autouse=True)
 def many_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many pieces as a large machine makes."""
-    monkeypatch.setattr(matrix_product, "MOST_PIECES", 16)
+    """Allow as many blocks as on a large machine."""
+    monkeypatch.setattr(matrix_product, "MAX_BLOCKS", 16)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +69,7 @@ def many_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_matrices_that_blas_reads(
     steps: tuple[int, int], shape: tuple[int, int], expected: bool
 ) -> None:
-    assert is_readable(steps, shape, 8) == expected
+    assert is_blas_layout(steps, shape, 8) == expected
 
 
 def test_axes_that_are_one() -> None:
@@ -73,18 +78,18 @@ def test_axes_that_are_one() -> None:
         ((0, 1, 2), 8), ((1, 2), 8), ((2,), 8), ((0, 1), 32), ((0,), 96), ((), 8),
         ((0, 2), None), ((1, 0), None), ((2, 1), None),
     ):  # fmt: skip
-        assert step_of(x, axes) == step
-    assert step_of(x[:, :1], (0, 1)) == 96
-    assert step_of(x[:, :1], (1, 0)) == 96
-    assert step_of(x[:, :1], (0, 1, 2)) is None
-    assert step_of(x[::-1, ::-1], (0, 1)) == -32
-    assert step_of(x[::-1], (0, 1)) is None
+        assert merged_stride(x, axes) == step
+    assert merged_stride(x[:, :1], (0, 1)) == 96
+    assert merged_stride(x[:, :1], (1, 0)) == 96
+    assert merged_stride(x[:, :1], (0, 1, 2)) is None
+    assert merged_stride(x[::-1, ::-1], (0, 1)) == -32
+    assert merged_stride(x[::-1], (0, 1)) is None
     for axes, order in (
         ((1, 0), (0, 1)), ((2, 0, 1), (0, 1, 2)), ((0, 2), (0, 2)), ((2, 0), (2, 0)), ((0, 1), (0, 1)),
     ):  # fmt: skip
-        assert order_of(x, axes) == order
-    assert order_of(x[::-1, ::-1], (1, 0)) == (0, 1)
-    assert order_of(x[::-1], (1, 0)) == (1, 0)
+        assert mergeable_order(x, axes) == order
+    assert mergeable_order(x[::-1, ::-1], (1, 0)) == (0, 1)
+    assert mergeable_order(x[::-1], (1, 0)) == (1, 0)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +115,7 @@ def test_an_operand_as_a_matrix(axes: Any, is_view: bool, is_column_major: bool)
     shape = tuple([int(np.prod([x.shape[axis] for axis in each])) for each in (rows, columns)])
     expected = x.transpose(*batch, *rows, *columns).reshape(*[x.shape[a] for a in batch], *shape)
     assert view.shape == expected.shape
-    assert view.room == (0 if is_view else x.nbytes)
+    assert view.copy_bytes == (0 if is_view else x.nbytes)
     assert view.is_column_major == is_column_major
     room = np.zeros(x.nbytes, np.uint8)
     for matrix in (view.copied(x, room), view.reader()(x)):
@@ -129,24 +134,24 @@ def test_an_operand_that_is_a_matrix_stays_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("times", "pieces"),
+    ("times", "blocks"),
     [(1, 2), (3, 2), (4, 2), (7, 2), (8, 4), (31, 4), (32, 8), (127, 8), (128, 16), (511, 16), (512, 16), (4096, 16)],
 )  # fmt: skip
 def test_pieces_grow_with_the_work(
-    times: int, pieces: int, monkeypatch: pytest.MonkeyPatch
+    times: int, blocks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert pieces_for(times * LARGE) == pieces
-    assert pieces_for(times * LARGE - 1) <= pieces
-    assert pieces_for(LARGE - 1) == 1
-    assert pieces_for(LARGE - 3 * MOVED, 3) == 2
-    assert pieces_for(LARGE - 3 * MOVED - 1, 3) == 1
-    assert pieces_for(0, LARGE) == 1
-    monkeypatch.setattr(matrix_product, "MOST_PIECES", 3)
-    assert pieces_for(times * LARGE) == min(pieces, 3)
+    assert block_count(times * MIN_PARALLEL_WORK) == blocks
+    assert block_count(times * MIN_PARALLEL_WORK - 1) <= blocks
+    assert block_count(MIN_PARALLEL_WORK - 1) == 1
+    assert block_count(MIN_PARALLEL_WORK - 3 * COPY_COST, 3) == 2
+    assert block_count(MIN_PARALLEL_WORK - 3 * COPY_COST - 1, 3) == 1
+    assert block_count(0, MIN_PARALLEL_WORK) == 1
+    monkeypatch.setattr(matrix_product, "MAX_BLOCKS", 3)
+    assert block_count(times * MIN_PARALLEL_WORK) == min(blocks, 3)
 
 
 def test_pieces_are_no_more_than_the_cores_of_the_machine() -> None:
-    code = "from tenferro.exec.kernels import matrix_product as m; print(m.MOST_PIECES, m.pieces_for(1 << 40))"
+    code = "from tenferro.exec.kernels import matrix_product as m; print(m.MAX_BLOCKS, m.block_count(1 << 40))"
     for cores, wanted in ((1, 1), (3, 3), (64, 16)):
         faked = f"import os; os.cpu_count = lambda: {cores}; {code}"
         run = subprocess.run(
@@ -156,43 +161,45 @@ def test_pieces_are_no_more_than_the_cores_of_the_machine() -> None:
 
 
 def test_work_of_vectors_is_that_of_reading() -> None:
-    assert work_of(3, 5, 7) == 105
-    assert work_of(1, 5, 7) == work_of(5, 1, 7) == 35 * READ
-    assert work_of(5, 7, 1) == 35
+    assert estimated_work(3, 5, 7) == 105
+    assert estimated_work(1, 5, 7) == estimated_work(5, 1, 7) == 35 * MATVEC_COST
+    assert estimated_work(5, 7, 1) == 35
     shared = Resources(Workers(2))
-    assert workers_for(shared, LARGE) is shared.workers
-    assert workers_for(shared, LARGE - 1) is ALONE
-    assert workers_for(shared, 1, LARGE // MOVED) is shared.workers
+    assert workers_for(shared, MIN_PARALLEL_WORK) is shared.workers
+    assert workers_for(shared, MIN_PARALLEL_WORK - 1) is SERIAL
+    assert workers_for(shared, 1, MIN_PARALLEL_WORK // COPY_COST) is shared.workers
 
 
 def test_small_copies_have_memory_of_their_own() -> None:
-    resources = Resources(ALONE, Pool(1 << 20))
-    with scratch(resources, (SMALLEST_SCRATCH - 9, 8)) as rooms:
-        assert list(rooms) == [None, None]
-    with scratch(resources, (SMALLEST_SCRATCH - 8, 8)) as rooms:
-        assert [room.nbytes for room in rooms] == [SMALLEST_SCRATCH - 8, 8]
+    resources = Resources(SERIAL, Pool(1 << 20))
+    with scratch(resources, (MIN_POOLED_BYTES - 9, 8)) as memory:
+        assert list(memory) == [None, None]
+    with scratch(resources, (MIN_POOLED_BYTES - 8, 8)) as memory:
+        assert [part.nbytes for part in memory] == [MIN_POOLED_BYTES - 8, 8]
 
 
-def pieces(m: int, k: int, n: int, turned: bool = False, batch: int = 0) -> InPieces | None:
-    """Of a product of matrices."""
+def blocks(
+    m: int, k: int, n: int, is_column_major: bool = False, batch: int = 0
+) -> BlockedProduct | None:
+    """Plan a product of matrices in blocks."""
     each = (batch,) if batch else ()
     lhs, rhs = np.empty((*each, m, k)), np.empty((*each, k, n))
     at = len(each)
     axes = tuple(range(at))
-    groups = Groups((axes, axes), (at,), (at + 1,), ((at + 1,), (at,)))
-    whole = Whole(groups.left(lhs), groups.right(rhs), turned, CALLER)
-    return InPieces.of(groups, lhs, rhs, whole)
+    groups = AxisGroups((axes, axes), (at,), (at + 1,), ((at + 1,), (at,)))
+    single = SingleProduct(groups.left(lhs), groups.right(rhs), is_column_major, SERIAL_RESOURCES)
+    return BlockedProduct.plan(groups, lhs, rhs, single)
 
 
 @pytest.mark.parametrize(
-    ("m", "k", "n", "turned", "expected"),
+    ("m", "k", "n", "is_column_major", "expected"),
     [
         # Long sums of a small result.
         (128, 256, 128, False, ("terms", 2)), (128, 255, 128, False, None), (1, 2048, 1, False, ("terms", 16)),
-        (2, LARGEST_SHARE // 2 + 1, LARGEST_SHARE // 2, False, ("terms", 16)),
-        (2, LARGEST_SHARE // 2, LARGEST_SHARE // 2, False, ("columns", 16)),
-        (2, LARGEST_SHARE // 2 + 2, LARGEST_SHARE // 2 + 1, False, ("columns", 16)),
-        # Rows, which lie together, where there are as many as columns, or enough for all pieces; columns if they do.
+        (2, MAX_PARTIAL_ELEMENTS // 2 + 1, MAX_PARTIAL_ELEMENTS // 2, False, ("terms", 16)),
+        (2, MAX_PARTIAL_ELEMENTS // 2, MAX_PARTIAL_ELEMENTS // 2, False, ("columns", 16)),
+        (2, MAX_PARTIAL_ELEMENTS // 2 + 2, MAX_PARTIAL_ELEMENTS // 2 + 1, False, ("columns", 16)),
+        # Rows, which lie together, where there are as many as columns, or enough for all blocks; columns if they do.
         (256, 9, 256, False, ("rows", 2)), (255, 9, 255, False, None),
         (384, 9, 512, False, ("columns", 4)), (512, 9, 384, False, ("rows", 4)),
         (2048, 9, 4096, False, ("rows", 16)), (2047, 9, 4096, False, ("columns", 16)),
@@ -205,23 +212,23 @@ def pieces(m: int, k: int, n: int, turned: bool = False, batch: int = 0) -> InPi
     ],
 )  # fmt: skip
 def test_what_a_product_is_cut_along(
-    m: int, k: int, n: int, turned: bool, expected: Any, monkeypatch: pytest.MonkeyPatch
+    m: int, k: int, n: int, is_column_major: bool, expected: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(matrix_product, "LARGE", 1)
-    cut = pieces(m, k, n, turned)
+    monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", 1)
+    cut = blocks(m, k, n, is_column_major)
     assert (cut and (cut.kind, len(cut.cuts))) == expected
 
 
 def test_products_that_are_worth_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matrix_product, "LARGE", 512 * 9 * 300)
+    monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", 512 * 9 * 300)
     for m, expected in ((512, 2), (511, None)):
-        cut = pieces(m, 9, 300)
+        cut = blocks(m, 9, 300)
         assert (cut and len(cut.cuts)) == expected
     for batch, expected in ((4, 2), (3, None)):
-        cut = pieces(128, 9, 300, batch=batch)
+        cut = blocks(128, 9, 300, batch=batch)
         assert (cut and (cut.kind, len(cut.cuts))) == (expected and ("batch", expected))
-    monkeypatch.setattr(matrix_product, "LARGE", 1)
-    many = pieces(2, 3, 2, batch=5)
+    monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", 1)
+    many = blocks(2, 3, 2, batch=5)
     assert many is not None
     assert many.cuts == [(i, i + 1) for i in range(5)]
 
@@ -232,37 +239,42 @@ def test_products_that_are_worth_pieces(monkeypatch: pytest.MonkeyPatch) -> None
 def test_rooms_of_pieces(
     rows: Any, terms: Any, is_copied: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a piece of the operand that is cut, and of the whole of the other."""
-    monkeypatch.setattr(matrix_product, "LARGE", 1)
+    """For a block of the split operand, and for all of the other."""
+    monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", 1)
     lhs = np.empty((300, 5, 4))
     k = lhs.shape[terms[0]]
-    for rhs, of_whole in ((np.empty((k, 7)), 0), (np.empty((k, 14))[:, ::2], k * 7 * 8)):
-        groups = Groups(((), ()), rows, (1,), (terms, (0,)))
-        cut = InPieces.of(
-            groups, lhs, rhs, Whole(groups.left(lhs), groups.right(rhs), False, CALLER)
+    for rhs, of_single in ((np.empty((k, 7)), 0), (np.empty((k, 14))[:, ::2], k * 7 * 8)):
+        groups = AxisGroups(((), ()), rows, (1,), (terms, (0,)))
+        cut = BlockedProduct.plan(
+            groups,
+            lhs,
+            rhs,
+            SingleProduct(groups.left(lhs), groups.right(rhs), False, SERIAL_RESOURCES),
         )
         assert cut is not None
         assert (cut.kind, cut.axes) == ("rows", [0, None])
         assert cut.cuts[0][0] == 0
         assert cut.cuts[-1][1] == 300
-        assert len(cut.cuts) == 300 * 20 // k // PIECE
+        assert len(cut.cuts) == 300 * 20 // k // MIN_BLOCK_EXTENT
         longest = max([j - i for i, j in cut.cuts])
-        assert cut.rooms == (of_whole, longest * 5 * 4 * 8 * is_copied, 0)
+        assert cut.scratch_sizes == (of_single, longest * 5 * 4 * 8 * is_copied, 0)
 
 
 @pytest.mark.parametrize(
     ("rows", "terms", "blocks"),
     [
-        (2 * PIECE - 1, 4096, 0),  # too few for two blocks
-        (2 * PIECE, LARGE // (2 * PIECE) ** 2, 0),
-        (2 * PIECE, LARGE // (2 * PIECE) ** 2 + 1, 3),
-        (2 * PIECE + 1, LARGE // (2 * PIECE) ** 2, 3),
+        (2 * MIN_BLOCK_EXTENT - 1, 4096, 0),  # too few for two blocks
+        (2 * MIN_BLOCK_EXTENT, MIN_PARALLEL_WORK // (2 * MIN_BLOCK_EXTENT) ** 2, 0),
+        (2 * MIN_BLOCK_EXTENT, MIN_PARALLEL_WORK // (2 * MIN_BLOCK_EXTENT) ** 2 + 1, 3),
+        (2 * MIN_BLOCK_EXTENT + 1, MIN_PARALLEL_WORK // (2 * MIN_BLOCK_EXTENT) ** 2, 3),
         (512, 512, 4 * 5 // 2),
         (384, 912, 3 * 4 // 2),
     ],
 )
 def test_blocks_of_a_matrix_by_its_own_transpose(rows: int, terms: int, blocks: int) -> None:
-    product = Mirrored.of(MatrixView(np.empty((rows, terms)), (), (0,), (1,)), CALLER)
+    product = SymmetricProduct.plan(
+        MatrixView(np.empty((rows, terms)), (), (0,), (1,)), SERIAL_RESOURCES
+    )
     assert (0 if product is None else len(product.blocks)) == blocks
     if product is not None:
         assert [i == k for i, k in product.blocks] == sorted([i == k for i, k in product.blocks])
@@ -271,11 +283,11 @@ def test_blocks_of_a_matrix_by_its_own_transpose(rows: int, terms: int, blocks: 
 @pytest.mark.parametrize("extent", [256, 300, 784, 4096, 40])
 def test_pieces_are_whole_lines_of_the_cache(extent: int) -> None:
     for count in (1, 2, 3, 16):
-        ends = matrix_product._ends(extent, count)
+        ends = matrix_product._block_ends(extent, count)
         assert (ends[0], ends[-1], len(ends)) == (0, extent, count + 1)
         longest = max(j - i for i, j in pairwise(ends))
-        assert longest <= extent // count + WHOLE
-        assert extent < 32 * count or all(end % WHOLE == 0 for end in ends[:-1])
+        assert longest <= extent // count + BLOCK_ALIGNMENT
+        assert extent < 32 * count or all(end % BLOCK_ALIGNMENT == 0 for end in ends[:-1])
         assert all(i < j for i, j in pairwise(ends))
 
 
@@ -295,7 +307,7 @@ def test_pieces_of_a_column_major_result_are_turned_one_by_one(
     threads: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With the bits of the product as it is made; but where pieces have lines of the cache in common, all at once."""
+    """With the same bits; but if blocks share cache lines, the whole result is transposed at once."""
     rng = np.random.default_rng(0)
     each = (batch,) if batch else ()
     x, y = rng.standard_normal((*each, m, k)), rng.standard_normal((*each, k, n))
@@ -306,7 +318,7 @@ def test_pieces_of_a_column_major_result_are_turned_one_by_one(
     parts: list[tuple[int, ...]] = []
     original = matrix_product.Copy.__call__
 
-    def copy(self: Any, out: Any, x: Any, resources: Any = CALLER) -> None:
+    def copy(self: Any, out: Any, x: Any, resources: Any = SERIAL_RESOURCES) -> None:
         parts.append(out.shape)
         original(self, out, x, resources)
 
@@ -338,8 +350,8 @@ AXES: dict[str, tuple[tuple[int, ...], tuple[int, ...], Any]] = {
 def test_pieces_of_column_major_results_of_any_axes(
     name: str, layout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(matrix_product, "LARGE", 1 << 14)
-    monkeypatch.setattr(matrix_product, "PIECE", 16)
+    monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", 1 << 14)
+    monkeypatch.setattr(matrix_product, "MIN_BLOCK_EXTENT", 16)
     lhs, rhs, axes = AXES[name]
     rng = np.random.default_rng(0)
     x = np.asarray(rng.standard_normal(lhs), order=layout[0])  # type: ignore[call-overload]
@@ -376,12 +388,14 @@ def test_a_product_whose_columns_lie_together_is_as_it_is_made(
 
 
 def test_pieces_are_copied_by_one_thread_each() -> None:
-    shared = replace(CALLER, workers=Workers(2))
+    shared = replace(SERIAL_RESOURCES, workers=Workers(2))
     lhs, rhs = np.empty((4096, 64)), np.empty((64, 128))
-    groups = Groups(((), ()), (0,), (1,), ((1,), (0,)))
-    cut = InPieces.of(groups, lhs, rhs, Whole(groups.left(lhs), groups.right(rhs), False, shared))
+    groups = AxisGroups(((), ()), (0,), (1,), ((1,), (0,)))
+    cut = BlockedProduct.plan(
+        groups, lhs, rhs, SingleProduct(groups.left(lhs), groups.right(rhs), False, shared)
+    )
     assert cut is not None
-    assert cut.of_a_thread.workers is ALONE
+    assert cut.thread_resources.workers is SERIAL
     assert cut.resources is shared
 
 
@@ -408,15 +422,13 @@ def test_many_small_matrices_by_a_vector_each(
     expected, calls, einsum = a @ b, list[Any](), np.einsum
     monkeypatch.setattr(np, "einsum", lambda *args, **out: calls.append(0) or einsum(*args, **out))
     out = np.empty_like(expected)
-    np.testing.assert_array_equal(multiplied(a, b, None, False), expected, strict=True)
-    np.testing.assert_array_equal(multiplied(a, b, out, False), expected, strict=True)
+    np.testing.assert_array_equal(matmul(a, b, None, False), expected, strict=True)
+    np.testing.assert_array_equal(matmul(a, b, out, False), expected, strict=True)
     np.testing.assert_array_equal(out, expected)
     assert len(calls) == 2 * is_by_sums
     # Terms that do not lie side by side are BLAS's, unless there is one.
-    np.testing.assert_array_equal(
-        multiplied(np.repeat(a, 2, -1)[..., ::2], b, None, False), expected
-    )
+    np.testing.assert_array_equal(matmul(np.repeat(a, 2, -1)[..., ::2], b, None, False), expected)
     assert len(calls) == 2 * is_by_sums
-    turned = np.empty((*batch, columns, rows), dtype).swapaxes(-1, -2)
-    np.testing.assert_array_equal(multiplied(a, b, turned, True), expected)
-    np.testing.assert_array_equal(turned, expected)
+    is_column_major = np.empty((*batch, columns, rows), dtype).swapaxes(-1, -2)
+    np.testing.assert_array_equal(matmul(a, b, is_column_major, True), expected)
+    np.testing.assert_array_equal(is_column_major, expected)

@@ -10,7 +10,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro import errors
-from tenferro.exec import tiles
+from tenferro.exec import fused
 from tenferro.exec.kernels import dot_general
 from tenferro.exec.plan import group, place
 from tenferro.exec.plan.memory import plan_memory
@@ -60,10 +60,10 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that every group and contraction has a place for its results."""
     monkeypatch.setattr(place, "SMALLEST_BLOCK", 1)
     monkeypatch.setattr(group, "SMALLEST", 1)
-    monkeypatch.setattr(tiles, "LARGE", 0)
-    monkeypatch.setattr(tiles, "WORTH", 0.0)
-    monkeypatch.setattr(dot_general, "LARGE_RESULT", 0)
-    monkeypatch.setattr(dot_general, "SMALLEST_SCRATCH", 0)
+    monkeypatch.setattr(fused, "LARGE", 0)
+    monkeypatch.setattr(fused, "MIN_PARALLEL_MICROSECONDS", 0.0)
+    monkeypatch.setattr(dot_general, "MIN_BUFFERED_ELEMENTS", 0)
+    monkeypatch.setattr(dot_general, "MIN_POOLED_BYTES", 0)
 
 
 @pytest.mark.usefixtures("everything_is_large")
@@ -158,13 +158,13 @@ def test_an_arena_keeps_what_fits() -> None:
 
 def test_what_does_not_fit_is_freed_at_once() -> None:
     pool = Pool(0)
-    lent = pool.lend(1000)
+    lent = pool.allocate(1000)
     lent_piece = weakref.ref(lent.base.obj)
     del lent
     assert lent_piece() is None
-    piece = pool.take(1000)
+    piece = pool.acquire(1000)
     given = weakref.ref(piece)
-    pool.give(piece)
+    pool.release(piece)
     del piece
     assert given() is None
 
@@ -179,12 +179,14 @@ class Holder(np.ndarray):
 def test_what_comes_back_while_another_piece_does_is_there_afterwards(look: str) -> None:
     pool = Pool(6000)
     piece = np.zeros(4096, np.uint8).view(Holder)
-    piece.kept = pool.lend(1000)
-    pool.give(piece)
+    piece.kept = pool.allocate(1000)
+    pool.release(piece)
     del piece
-    pool.give(np.zeros(4096, np.uint8))  # which frees the first, and the array that it kept alive
+    pool.release(
+        np.zeros(4096, np.uint8)
+    )  # which frees the first, and the array that it kept alive
     if look == "take":
-        pool.take(1000)
+        pool.acquire(1000)
         assert pool.stats().reused == 1
     elif look == "stats":
         assert pool.stats().held == 4096 + 1024
@@ -212,10 +214,10 @@ def test_a_plan_is_printed_in_columns() -> None:
 def test_pieces_of_less_than_twice_the_size_are_taken_again(size: int, piece: str) -> None:
     """Sizes are whole lines of the cache."""
     pool = Pool(1 << 20)
-    pieces = {"large": pool.take(1024), "small": pool.take(256)}
+    pieces = {"large": pool.acquire(1024), "small": pool.acquire(256)}
     for each in pieces.values():
-        pool.give(each)
-    memory = pool.take(size)
+        pool.release(each)
+    memory = pool.acquire(size)
     assert [name for name, each in pieces.items() if each is memory] == ([piece] if piece else [])
     assert memory.size >= size
     stats = pool.stats()
@@ -224,20 +226,20 @@ def test_pieces_of_less_than_twice_the_size_are_taken_again(size: int, piece: st
 
 def test_the_smallest_piece_that_fits_is_taken_and_of_equal_ones_the_last() -> None:
     pool = Pool(1 << 20)
-    first, large, last = (pool.take(size) for size in (640, 1024, 640))
+    first, large, last = (pool.acquire(size) for size in (640, 1024, 640))
     for piece in (first, large, last):
-        pool.give(piece)
-    assert [pool.take(600) for _ in range(3)] == [last, first, large]
+        pool.release(piece)
+    assert [pool.acquire(600) for _ in range(3)] == [last, first, large]
 
 
 def test_the_oldest_pieces_go_when_there_are_too_many() -> None:
     pool = Pool(2048)
-    pieces = [pool.take(1024) for _ in range(3)]
+    pieces = [pool.acquire(1024) for _ in range(3)]
     for piece, held in zip(pieces, (1024, 2048, 2048), strict=True):
-        pool.give(piece)
+        pool.release(piece)
         assert pool.stats().held == held
-    assert pool.take(1024) is pieces[2]
-    assert pool.take(1024) is pieces[1]
+    assert pool.acquire(1024) is pieces[2]
+    assert pool.acquire(1024) is pieces[1]
     pool.clear()
     stats = pool.stats()
     assert (stats.reused, stats.new, stats.held, stats.capacity) == (0, 0, 0, 2048)

@@ -1,4 +1,4 @@
-"""Memory of results comes back when nobody holds them, and not before."""
+"""Memory of results returns to the pool at their last reference, and not before."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_memory_is_used_again_once_the_last_view_is_gone() -> None:
 
 
 def test_results_of_loops_and_views_that_leave_are_their_own() -> None:
-    """Each turn's stacked slice, and a transposed product."""
+    """The stacked slice of each iteration, and a transposed product."""
     executor = tnf.GraphExecutor()
 
     def fn(x: Any) -> Any:
@@ -74,19 +74,19 @@ def test_results_of_loops_and_views_that_leave_are_their_own() -> None:
 
 def test_at_most_the_capacity_waits() -> None:
     memory = Pool(1000)
-    pieces = [memory.lend(size) for size in (100, 640, 200)]
+    pieces = [memory.allocate(size) for size in (100, 640, 200)]
     assert [piece.size for piece in pieces] == [100, 640, 200]
     assert all(piece.ctypes.data % 64 == 0 for piece in pieces)
     while pieces:
         del pieces[0]
     assert memory.stats().held == 640 + 256
-    memory.lend(640)
+    memory.allocate(640)
     assert memory.stats().reused == 1
-    large = memory.lend(2000)
+    large = memory.allocate(2000)
     del large
     assert memory.stats().held <= 1000
     none = Pool(0)
-    none.take(64)
+    none.acquire(64)
     assert none.stats().held == 0
     with pytest.raises(InvalidConfigError, match="at least 0 bytes, got -1"):
         tnf.GraphExecutor(memory_bytes=-1)
@@ -109,7 +109,7 @@ def test_many_threads_take_and_drop() -> None:
     def work(number: int) -> None:
         kept: list[Any] = []
         for step in range(2000):
-            x = np.ndarray((16,), "i8", memory.lend(128 * (1 + step % 3)))
+            x = np.ndarray((16,), "i8", memory.allocate(128 * (1 + step % 3)))
             x[...] = number
             kept.append(x)
             if len(kept) > 3:

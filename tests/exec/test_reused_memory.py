@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro.exec import tiles
+from tenferro.exec import fused
 from tenferro.exec.kernels import dot_general
 from tenferro.exec.llvm.link import is_installed
 from tenferro.exec.plan import group, place
@@ -65,9 +65,9 @@ HOLDERS = (by_view, by_memoryview, by_ctypes, by_item, capsule)
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(place, "SMALLEST_BLOCK", 1)
     monkeypatch.setattr(group, "SMALLEST", 1)
-    monkeypatch.setattr(tiles, "LARGE", 0)
-    monkeypatch.setattr(tiles, "WORTH", 0.0)
-    monkeypatch.setattr(dot_general, "LARGE_RESULT", 0)
+    monkeypatch.setattr(fused, "LARGE", 0)
+    monkeypatch.setattr(fused, "MIN_PARALLEL_MICROSECONDS", 0.0)
+    monkeypatch.setattr(dot_general, "MIN_BUFFERED_ELEMENTS", 0)
 
 
 def held(y: Any, pick: random.Random) -> Callable[[], bytes]:
@@ -141,7 +141,9 @@ def test_tapes_of_loops_are_used_again(is_compiled: bool) -> None:
     for _ in range(3):
         other = executor.run(program, x + 1.0)
     steps = executor.compile(program, x).instructions
-    places = [target for step in steps if isinstance(step.op, Scan) for target in step.places]
+    places = [
+        target for step in steps if isinstance(step.source_op, Scan) for target in step.places
+    ]
     assert any([isinstance(target, Arena) for target in places]) == is_compiled
     np.testing.assert_array_equal(first, copy)
     assert not np.array_equal(first, other)

@@ -1,4 +1,4 @@
-"""Sums by BLAS's dot: any axes and order of memory, any length, what is not finite, rows by themselves."""
+"""Sums by BLAS's dot: any axes and layout, any length, infinities and NaN, rows by themselves."""
 
 import itertools
 import math
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro.exec.kernels.row_sums import BLOCK, Sums, sum_of_products
+from tenferro.exec.kernels.row_sums import BLOCK_ELEMENTS, SumKernel, sum_of_products
 from tenferro.ops.reduction import ReduceSum
 from tenferro.types import DType, TensorSpec
 
@@ -23,7 +23,7 @@ AXES = [
 
 
 def laid_out(x: Any) -> list[Any]:
-    """The same numbers in row-major and column-major order, with gaps, and backwards."""
+    """Yield the same numbers in row-major and column-major order, with gaps, and reversed."""
     gaps = np.empty((*x.shape[:-1], 2 * x.shape[-1]), x.dtype)[..., ::2]
     gaps[...] = x
     padded = np.empty((*x.shape[:-1], x.shape[-1] + 3), x.dtype)[..., : x.shape[-1]]
@@ -35,11 +35,11 @@ def laid_out(x: Any) -> list[Any]:
 def sum_of(x: Any, axes: tuple[int, ...]) -> Any:
     spec = TensorSpec(x.shape, DType.of(x.dtype))
     with np.errstate(all="ignore"):
-        return Sums().bind(ReduceSum(axes), (spec,))(x)
+        return SumKernel().bind(ReduceSum(axes), (spec,))(x)
 
 
 def by_definition(x: Any, axes: tuple[int, ...]) -> Any:
-    """Sums that are rounded once."""
+    """Return sums that are rounded once."""
     kept = [axis for axis in range(x.ndim) if axis not in axes]
     result = np.zeros([x.shape[axis] for axis in kept], np.float64)
     for index in np.ndindex(result.shape):
@@ -62,7 +62,16 @@ def test_any_axes_of_any_order(shape: tuple[int, ...], axes: tuple[int, ...], dt
         )
 
 
-@pytest.mark.parametrize("length", [BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, 3 * BLOCK + 17])
+@pytest.mark.parametrize(
+    "length",
+    [
+        BLOCK_ELEMENTS - 1,
+        BLOCK_ELEMENTS,
+        BLOCK_ELEMENTS + 1,
+        3 * BLOCK_ELEMENTS,
+        3 * BLOCK_ELEMENTS + 17,
+    ],
+)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_long_rows(length: int, dtype: Any) -> None:
     x = np.random.default_rng(1).uniform(0.5, 1.5, (3, length)).astype(dtype)
@@ -92,7 +101,7 @@ def test_what_is_not_finite(dtype: Any) -> None:
 @pytest.mark.parametrize("length", [1, 2])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_zeros_have_one_sum(length: int, dtype: Any) -> None:
-    """However many there are, and whatever lies around them."""
+    """Whatever their number and their layout."""
     x = -np.zeros((1, length), dtype)
     assert not np.signbit(sum_of(x[0], (0,)))
     assert not np.signbit(sum_of(x, (1,)))
@@ -123,7 +132,7 @@ def test_products_that_only_a_sum_reads_are_not_made() -> None:
     )
     for value, exact in zip(found, expected, strict=True):
         np.testing.assert_allclose(value, exact, rtol=1e-13, atol=1e-13)
-    (tiles,) = [text for text in program.source().split("\n\n") if text.startswith("def tiles")]
+    (tiles,) = [text for text in program.source().split("\n\n") if text.startswith("def fused")]
     assert tiles.count("multiply") == 1  # what the maximum reads
     for arrays in (
         (np.asfortranarray(x), np.asfortranarray(y), row),

@@ -15,11 +15,12 @@ from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.exec import ExecProgram
 from tenferro.exec.backend import Backend
 from tenferro.exec.llvm.link import is_installed
-from tenferro.exec.plan import Binder, group, place
+from tenferro.exec.plan import group, place
 from tenferro.exec.plan.finish import finish
 from tenferro.exec.plan.fold import fold, keep_numbers
+from tenferro.exec.planned import Copies, Fused
 from tenferro.exec.printer import source_of
-from tenferro.exec.schedule import Arena, Copies, Lent, Over, Tiles
+from tenferro.exec.schedule import Arena, InPlace, Pooled
 from tenferro.extension import apply
 from tenferro.graph import Graph
 from tenferro.ops import analytic as an
@@ -115,11 +116,11 @@ def test_numbers_are_what_ufuncs_alone_read() -> None:
 def test_group_gathers_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group, "SMALLEST", 4)
     schedule = group.group(bound(lambda x: tnf.sum(tnf.exp(x) * x, axis=1) + 1.0, X))
-    assert any(isinstance(step.op, Tiles) for step in schedule.instructions)
-    (op,) = [step.op for step in schedule.instructions if isinstance(step.op, Tiles)]
+    assert any(isinstance(step.inner_op, Fused) for step in schedule.instructions)
+    (op,) = [step.op for step in schedule.instructions if isinstance(step.inner_op, Fused)]
     assert op.lead == 1
-    body = op.bodies[1]
-    assert [type(s.places[0]) for s in body.instructions if s.places] == [Over] * len(
+    body = op.tiles[1]
+    assert [type(s.places[0]) for s in body.instructions if s.places] == [InPlace] * len(
         [s for s in body.instructions if s.places]
     )
 
@@ -127,7 +128,7 @@ def test_group_gathers_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_place_writes_over_what_dies_alone() -> None:
     placed = place.place(bound(lambda x: tnf.exp(tnf.sin(x)) * 2.0, X))
     assert next(step.places for step in placed.instructions if step.is_ufunc) == ()
-    assert all(isinstance(step.places[0], Over) for step in placed.instructions if step.places)
+    assert all(isinstance(step.places[0], InPlace) for step in placed.instructions if step.places)
 
     def viewed(x: Any) -> Any:
         y = tnf.sin(x)
@@ -145,7 +146,7 @@ def test_place_keeps_large_values_in_the_arena_and_lends_what_leaves(
     placed = place.place(bound(lambda x: (x @ x) @ x, x))
     first, second = placed.instructions
     assert first.places == (Arena(0, x.nbytes),)
-    assert second.places == (Lent(x.nbytes),)
+    assert second.places == (Pooled(x.nbytes),)
     assert placed.memory.size >= x.nbytes
     lines = source_of(placed).splitlines()
     assert lines[0] == "def run_0(arena, v0):"
@@ -156,10 +157,11 @@ def test_place_keeps_large_values_in_the_arena_and_lends_what_leaves(
 def test_finish_copies_what_is_shared_or_turned() -> None:
     schedule = bound(lambda x: (x.T, tnf.sum(x), tnf.exp(x)), X)
     kept = finish(schedule, "K").instructions[-1]
-    assert kept.op == Copies("K", 1)
+    assert isinstance(kept.op, Copies)
+    assert (kept.op.order, kept.op.count) == ("K", 1)
     assert kept.input_slots[1:] == schedule.input_slots
     *_, alone, shared = finish(schedule, "F").instructions
-    assert alone.op == shared.op == Copies("F", 1)
+    assert [(each.op.order, each.op.count) for each in (alone, shared)] == [("F", 1)] * 2
     assert alone.frees == alone.input_slots
     assert shared.input_slots[1:] == schedule.input_slots
     assert finish(bound(tnf.exp, X), "K").instructions[-1].op.name == "Exp"
@@ -185,10 +187,10 @@ def test_the_print_shows_everything(monkeypatch: pytest.MonkeyPatch) -> None:
         return tnf.scan(turn, x * tnf.ones((4, 4)), None, length=2)[0]
 
     text = str(tnf.GraphExecutor("F").compile(tnf.compile(fn, x)))
-    assert "Tiles of [4, 4] by 2 axes" in text
+    assert "Fused over [4, 4] by 2 axes" in text
     assert "DotGeneral" in text  # inside of the loop
     assert "Copies order=F" in text
-    assert "over %" in text
+    assert "into %" in text
 
 
 SQUARES = Backend("squares", {el.Multiply: lambda op, x, y: [a * b for a, b in zip(x, y, strict=True)]},
@@ -289,29 +291,13 @@ def halved(x: Any) -> Any:
 
 
 @pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
-def test_bodies_of_a_compiled_loop_are_planned_when_they_are_read(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    planned: list[str] = []
-    bind = Binder.bind
-
-    def counted(binder: Binder, program: GraphProgram) -> ExecProgram:
-        planned.append(program.name)
-        return bind(binder, program)
-
-    monkeypatch.setattr(Binder, "bind", counted)
-    program, executor = tnf.compile(halved, 1.0, name="outer"), tnf.GraphExecutor(compiled=True)
+def test_a_compiled_loop_shows_the_steps_of_its_body() -> None:
+    program, executor = tnf.compile(halved, 1.0), tnf.GraphExecutor(compiled=True)
     assert executor.run(program, 1.0) == pytest.approx(2.0)
-    assert planned == ["outer"]
-    schedule = executor.compile(program)
-    loop = schedule.instructions[0]
+    (loop,) = executor.compile(program).instructions
     assert loop.remark == "compiled"
-    assert "Multiply" in str(schedule)
-    assert planned == ["outer", "body"]
-    (body,) = loop.parts
-    assert names(body) == ["Block of 2 steps"]
-    assert len(loop.parts[:]) == 1
-    assert planned == ["outer", "body"]
+    (body,) = loop.bodies
+    assert [name for name in names(body) if name != "Constant"] == ["Multiply", "Add"]
 
 
 @pytest.mark.parametrize("compiled", ["auto", False, pytest.param(True, marks=pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed"))])  # fmt: skip

@@ -1,4 +1,4 @@
-"""Convolutions by machine code against their definition: tiles at borders, steps, edges that cut, both operands."""
+"""Compiled convolutions against their definition: border tiles, strides, negative padding, both operands."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ import pytest
 
 from tenferro.exec.attempts import CompileLog, NotCompiledError
 from tenferro.exec.kernels import matrix_product, sums_of_products
-from tenferro.exec.kernels.convolution import Convolved
+from tenferro.exec.kernels.convolution import ConvolutionFunction
 from tenferro.exec.kernels.sums_of_products import DirectSums, SumOfProducts
 from tenferro.exec.kernels.windows import Window
-from tenferro.exec.llvm.first_call import Work
-from tenferro.exec.llvm.link import Linker, OfPointers, Processor, is_installed, processor
-from tenferro.exec.llvm.sums_of_products import LARGEST_BY_HALVES, CompiledSums, text_of, tile_of
+from tenferro.exec.llvm.baseline import Work
+from tenferro.exec.llvm.link import Linker, PointerConvention, Processor, is_installed, processor
+from tenferro.exec.llvm.sums_of_products import (
+    MAX_NARROW_MULTIPLICATIONS,
+    CompiledSums,
+    text_of,
+    tile_of,
+)
 from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import Workers
@@ -27,28 +32,26 @@ from tests.exec.test_convolution import channels_last, defined
 
 pytestmark = [
     pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed"),
-    pytest.mark.skipif(
-        is_installed() and not processor().multiplies_and_adds, reason="no multiply-adds"
-    ),
+    pytest.mark.skipif(is_installed() and not processor().has_fma, reason="no multiply-adds"),
 ]
 
 
 def narrow() -> Processor:
-    """This processor as if its vectors held 256 bits at most."""
+    """Limit the vectors of this processor to 256 bits."""
     here = processor()
     lanes = tuple([n for n in here.lanes if n <= 4])
     return Processor(here.name, here.features, True, here.converts_halves, lanes)
 
 
 def compiled(how: Processor) -> CompiledSums:
-    """A compiler for a processor, to which everything is worth compiling."""
+    """Return a compiler for a processor that compiles everything."""
     linker = Linker()
     linker.processor = how
     return CompiledSums(linker, 1)
 
 
 def standard(random: Random, x: Any, w: Any) -> Convolution:
-    """A convolution of [n, c, h, w] and kernels [o, c, h, w]."""
+    """Return a convolution of [n, c, h, w] and kernels [o, c, h, w]."""
     strides, dilation = ((random.choice([1, 1, 2]), random.choice([1, 1, 3])) for _ in range(2))
     padding = [(random.choice([0, 1, 2, -1]), random.choice([0, 1, 2, -1])) for _ in range(2)]
     return Convolution(
@@ -60,25 +63,25 @@ def standard(random: Random, x: Any, w: Any) -> Convolution:
 
 
 def leading_last(x: Any) -> Any:
-    """The same array with its first axis fastest in memory."""
+    """Return an equal array whose first axis is contiguous."""
     return np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 0, -1)), -1, 0)
 
 
 def image(random: Random, rng: Any) -> tuple[Any, Any]:
-    """An image with channels last and kernels in any order."""
+    """Return an image with channels last and kernels of any layout."""
     x = rng.standard_normal((random.choice([1, 2]), random.choice([2, 5]), random.choice([5, 12]), random.choice([7, 9, 16])))  # fmt: skip
     w = rng.standard_normal((random.choice([16, 48, 64]), x.shape[1], random.choice([1, 2, 3]), random.choice([1, 2, 3])))  # fmt: skip
     return channels_last(x), random.choice([np.asarray, np.asfortranarray])(w)
 
 
 def cotangent(random: Random, rng: Any) -> tuple[Any, Any]:
-    """As in the gradient of kernels: features that are fastest, and windows that are nearly as large as the image."""
+    """Return operands as in the gradient of kernels: contiguous features, and windows nearly as large as the image."""
     x = rng.standard_normal((random.choice([3, 16, 21]), random.choice([1, 2]), random.choice([6, 8]), random.choice([5, 8])))  # fmt: skip
     w = rng.standard_normal((16, x.shape[1], random.choice([3, 5]), random.choice([3, 4])))
     return leading_last(x), leading_last(w)
 
 
-@pytest.mark.parametrize("kernels", [sums_of_products.KERNELS_BYTES, 1 << 13])
+@pytest.mark.parametrize("kernels", [sums_of_products.MAX_CACHED_KERNEL_BYTES, 1 << 13])
 @pytest.mark.parametrize("make", [image, cotangent])
 @pytest.mark.parametrize("how", [processor, narrow])
 def test_random_sums(
@@ -90,13 +93,13 @@ def test_random_sums(
     """Bits are the same in any order, on one thread and on two, in memory that was written before, and of kernels that no
     cache holds.
     """
-    monkeypatch.setattr(sums_of_products, "KERNELS_BYTES", kernels)
-    monkeypatch.setattr(sums_of_products, "BLOCK", 32)
+    monkeypatch.setattr(sums_of_products, "MAX_CACHED_KERNEL_BYTES", kernels)
+    monkeypatch.setattr(sums_of_products, "MAX_BLOCK_OUTPUTS", 32)
     random, rng = Random(7), np.random.default_rng(7)
     machine, memory, used = compiled(how()), Pool(1 << 24), list[bool]()
     write = DirectSums.write
     monkeypatch.setattr(DirectSums, "write", lambda *args: used.append(write(*args)) or used[-1])
-    monkeypatch.setattr(matrix_product, "pieces_for", lambda *_: 2)
+    monkeypatch.setattr(matrix_product, "block_count", lambda *_: 2)
     for _ in range(7):
         x, w = make(random, rng)
         op = standard(random, x, w)
@@ -108,11 +111,11 @@ def test_random_sums(
             results: list[Any] = []
             alone, shared = (Resources(Workers(threads), memory) for threads in (1, 2))
             for convolved in (
-                Convolved(op, alone, "K", machine),
-                Convolved(op, shared, "F", machine),
-                Convolved(op, shared, "C", machine),
+                ConvolutionFunction(op, alone, "K", machine),
+                ConvolutionFunction(op, shared, "F", machine),
+                ConvolutionFunction(op, shared, "C", machine),
             ):
-                memory.give(np.full(1 << 16, 255, np.uint8))
+                memory.release(np.full(1 << 16, 255, np.uint8))
                 results.append(convolved(a, b))
             np.testing.assert_allclose(results[0], expected, bound, 10 * bound, err_msg=str(op))
             for same in results[1:]:
@@ -136,17 +139,17 @@ AXES_THAT_LIE_NOWHERE = {
 @pytest.mark.parametrize("image", AXES_THAT_LIE_NOWHERE.values(), ids=AXES_THAT_LIE_NOWHERE)
 @pytest.mark.parametrize("padding", [((1, 1), (1, 1)), ((0, 2), (2, 0)), ((3, 3), (-1, 3))])
 @pytest.mark.parametrize("holes", [(1, 1), (2, 3)])
-def test_axes_that_lie_nowhere(
+def test_axes_without_strides(
     image: Callable[[Any], Any], padding: Any, holes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of one element, or of one that is repeated: their steps say nothing, and with padding they have more elements."""
+    """Check axes of one element or of stride 0, whose strides are meaningless, with padding."""
     random, rng, used = Random(1), np.random.default_rng(1), list[bool]()
     write = DirectSums.write
     monkeypatch.setattr(DirectSums, "write", lambda *args: used.append(write(*args)) or used[-1])
     x, w = image(rng), rng.standard_normal((16, 5, 3, 2))
     op = replace(standard(random, x, w), padding=padding, lhs_dilation=holes, rhs_dilation=(1, 2))
     assert x.strides[1] == x.itemsize
-    y = Convolved(op, Resources(Workers(1)), "K", compiled(processor()))(x, w)
+    y = ConvolutionFunction(op, Resources(Workers(1)), "K", compiled(processor()))(x, w)
     np.testing.assert_allclose(y, defined(op, x, w), 1e-12, 1e-12)
     assert used == [True]
 
@@ -155,7 +158,7 @@ def test_outputs_that_fill_no_vectors_are_left_to_blas() -> None:
     machine = compiled(processor())
     x, w = np.ones((1, 2, 6, 6)), np.ones((3, 2, 3, 3))
     op = standard(Random(0), x, w)
-    y = Convolved(op, Resources(), "K", machine)(channels_last(x), w)
+    y = ConvolutionFunction(op, Resources(), "K", machine)(channels_last(x), w)
     np.testing.assert_allclose(y, defined(op, x, w))
 
 
@@ -176,16 +179,16 @@ def test_kernels_are_read_in_blocks_that_a_cache_holds(
 ) -> None:
     channels = {96: 240, 80: 240, 512: 600, 2048: 600}.get(outputs, 256)
     w = np.empty((outputs, channels, *kernel), np.float32)
-    assert sums_of_products._outputs_at_once(w) == several
+    assert sums_of_products._outputs_per_block(w) == several
 
 
 def test_a_first_call_does_not_wait_for_passes() -> None:
-    """With the same bits."""
+    """Check that unoptimised and optimised code have the same bits."""
     machine = compiled(processor())
     rng = np.random.default_rng(0)
     x, w = channels_last(rng.standard_normal((1, 5, 7, 9))), rng.standard_normal((16, 5, 3, 2))
     op = standard(Random(0), x, w)
-    run = Convolved(op, Resources(), "K", machine)
+    run = ConvolutionFunction(op, Resources(), "K", machine)
     first = run(x, w)
     assert machine.linker.functions.stats().entries == 0
     np.testing.assert_array_equal(run(x, w), first, strict=True)
@@ -196,8 +199,8 @@ def sums(places: int, outputs: int, dtype: DType = DType.F64) -> SumOfProducts:
     return SumOfProducts(dtype, (9, outputs), (places, 3, 1), (outputs, 1), ((3, 1, outputs),))
 
 
-def vectors_of(*lanes: int, multiplies_and_adds: bool = True) -> Processor:
-    return Processor("", "", multiplies_and_adds, True, lanes)
+def vectors_of(*lanes: int, has_fma: bool = True) -> Processor:
+    return Processor("", "", has_fma, True, lanes)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +229,7 @@ def vectors_of(*lanes: int, multiplies_and_adds: bool = True) -> Processor:
 def test_tiles(
     lanes: tuple[int, ...], places: int, outputs: int, expected: tuple[int, int, int]
 ) -> None:
-    """Places, vectors of a place and elements of a vector."""
+    """Check positions, vectors per position and elements per vector."""
     how = vectors_of(*lanes)
     assert tile_of(sums(places, outputs), how) == expected
     height, columns, elements = expected
@@ -241,10 +244,10 @@ def test_tiles(
     [
         (vectors_of(8, 4), 13),
         (vectors_of(4), 7),
-        (vectors_of(8, 4, multiplies_and_adds=False), 64),
+        (vectors_of(8, 4, has_fma=False), 64),
     ],
 )
-def test_what_fits_no_vectors(how: Processor, outputs: int) -> None:
+def test_outputs_that_do_not_fill_vectors(how: Processor, outputs: int) -> None:
     with pytest.raises(NotCompiledError, match=f"^{outputs} outputs are no whole vectors of multiply-adds$"):  # fmt: skip
         tile_of(sums(10, outputs), how)
 
@@ -263,14 +266,14 @@ def test_the_widest_vectors_that_outputs_fill(
 
 
 class Called:
-    """A linker that tells what it is asked for."""
+    """Linker that records its requests."""
 
     def __init__(self, has_one_for_now: bool) -> None:
         self.processor, self.has_one_for_now = vectors_of(4), has_one_for_now
         self.log = CompileLog()
         self.asked: list[tuple[Any, ...]] = []
 
-    def function_for_one_call(self, kind: str, text: str, work: Work, convention: Any) -> Any:
+    def baseline_function(self, kind: str, text: str, work: Work, convention: Any) -> Any:
         self.asked.append(("now", text, work, convention))
         return "for now" if self.has_one_for_now else None
 
@@ -280,33 +283,33 @@ class Called:
 
 
 @pytest.mark.parametrize("has_one_for_now", [True, False])
-def test_what_is_worth_compiling(has_one_for_now: bool) -> None:
-    """From as many multiplications as is said; six instructions for a vector of them, before LLVM's passes."""
+def test_compilation_threshold(has_one_for_now: bool) -> None:
+    """Check the threshold of multiplications, and the work estimated at six instructions per vector multiplication."""
     linker: Any = Called(has_one_for_now)
     machine = CompiledSums(linker, 100)
     assert machine.function(sums(40, 4), 99) is None
     assert machine.function(sums(40, 7), 100) is None
     # By half a vector only where calls cost more than the work.
-    assert machine.function(sums(40, 6), LARGEST_BY_HALVES) is None
+    assert machine.function(sums(40, 6), MAX_NARROW_MULTIPLICATIONS) is None
     assert linker.asked == []
     # 40 places are four tiles of 10.
     expected = ("for now" if has_one_for_now else "for good", 4)
     assert machine.function(sums(40, 4), 102) == expected
     (_, text, *asked), *later = linker.asked
-    assert asked == [Work(102 // 4 * 6), OfPointers(3, 2)]
-    assert later == ([] if has_one_for_now else [("for good", text, OfPointers(3, 2))])
+    assert asked == [Work(102 // 4 * 6), PointerConvention(3, 2)]
+    assert later == ([] if has_one_for_now else [("for good", text, PointerConvention(3, 2))])
     # And 41 are three of 14, of which the last one begins earlier.
     assert machine.function(sums(41, 4), 100) == (expected[0], 3)
 
 
-def test_kernels_of_one_element_are_read_in_blocks_where_they_lie(
+def test_pointwise_kernels_are_read_in_blocks_without_a_copy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sums_of_products, "LARGE_PRODUCT", 1)
-    monkeypatch.setattr(sums_of_products, "KERNELS_BYTES", 1 << 10)
+    monkeypatch.setattr(sums_of_products, "MIN_PRODUCT_WORK", 1)
+    monkeypatch.setattr(sums_of_products, "MAX_CACHED_KERNEL_BYTES", 1 << 10)
     rng = np.random.default_rng(0)
     x, w = channels_last(rng.standard_normal((2, 5, 7, 9))), rng.standard_normal((64, 5, 1, 1))
-    assert sums_of_products._outputs_at_once(w) == 16
+    assert sums_of_products._outputs_per_block(w) == 16
     op = replace(
         standard(Random(0), x, w), window_strides=(1, 2), padding=((0, 1), (1, 0)), rhs_dilation=(1, 1)
     )  # fmt: skip
@@ -314,7 +317,7 @@ def test_kernels_of_one_element_are_read_in_blocks_where_they_lie(
     write = DirectSums.write
     monkeypatch.setattr(DirectSums, "write", lambda *args: written.append(write(*args)) or written[-1])  # fmt: skip
     for threads in (1, 2):
-        run = Convolved(op, Resources(Workers(threads)), "K", compiled(processor()))
+        run = ConvolutionFunction(op, Resources(Workers(threads)), "K", compiled(processor()))
         np.testing.assert_allclose(run(x, w), defined(op, x, w), 1e-12, 1e-12)
     assert written == [True, True]
 
@@ -327,7 +330,7 @@ def test_kernels_of_one_element_are_read_in_blocks_where_they_lie(
         ((1, 2), ((3, 45, 160), (2, 10, 80), (5, 1, 16))),
     ],
 )
-def test_terms_that_follow_each_other_are_one_axis(dilation: Any, expected: Any) -> None:
+def test_contiguous_terms_are_merged(dilation: Any, expected: Any) -> None:
     x, w = channels_last(np.zeros((1, 5, 7, 9))), np.zeros((16, 5, 3, 2))
     window = Window((1, 1), ((0, 0), (0, 0)), (1, 1), dilation)
     counts = window.counts(x.shape[2:], w.shape[2:])

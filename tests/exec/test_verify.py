@@ -14,7 +14,8 @@ from tenferro.errors import InvalidScheduleError
 from tenferro.exec import ExecProgram
 from tenferro.exec.plan import place
 from tenferro.exec.plan.verify import VERIFY_VARIABLE, verify
-from tenferro.exec.schedule import Arena, Block, Over
+from tenferro.exec.planned import Block
+from tenferro.exec.schedule import Arena, InPlace
 from tenferro.ops.analytic import Sin
 from tenferro.types import TensorSpec
 
@@ -37,7 +38,7 @@ def step(number: int, **changes: Any) -> Change:
 
     def changed(program: ExecProgram) -> ExecProgram:
         steps = list(program.instructions)
-        steps[number] = steps[number]._replace(**changes)
+        steps[number] = steps[number].replaced(**changes)
         return replace(program, instructions=tuple(steps))
 
     return changed
@@ -52,13 +53,13 @@ BROKEN: dict[str, tuple[Change, str]] = {
     "use after free": (step(1, frees=(1,), places=()), "%1 is used after it was freed"),
     "freed twice": (step(2, frees=(1, 1, 2)), "%1 is used after it was freed"),
     "freed output": (step(2, frees=(1, 2, 3)), "%3 is freed, and needed at the end"),
-    "missing operand": (step(2, input_slots=(1,)), "1 operands and 1 results, the op has 2 and 1"),
+    "missing operand": (step(2, input_slots=(1,)), "2 types for 1 operands"),
     "missing type": (step(0, output_types=()), "0 types for 1 results"),
     "other type": (step(0, output_types=(SCALAR,)), r"%1 is f64\[6\], the step says f64\[\]"),
     "other op": (step(2, op=Sin()), "2 operands and 1 results, the op has 1 and 1"),
     "too many places": (step(0, places=(None, None)), "2 places for 1 results"),
-    "in place of no operand": (step(2, places=(Over(0),), frees=(1, 2)), "used after it was freed|which is no operand"),
-    "in place of an operand that is needed": (step(1, places=(Over(1),)), "%1, which is needed afterwards"),
+    "in place of no operand": (step(2, places=(InPlace(0),), frees=(1, 2)), "used after it was freed|which is no operand"),
+    "in place of an operand that is needed": (step(1, places=(InPlace(1),)), "%1, which is needed afterwards"),
     "outside of the arena": (step(0, places=(Arena(0, 48),)), "%1 lies outside of the arena"),
     "unwritten output": (lambda p: replace(p, output_slots=(9,)), "%9 is used before it is written"),
     "input twice": (lambda p: replace(p, input_slots=(0, 0)), "has the slot of another"),
@@ -77,19 +78,19 @@ def test_a_rule_that_is_broken_is_told(name: str) -> None:
 def test_a_result_in_place_of_an_input() -> None:
     program = tnf.GraphExecutor("K", compiled=False).compile(tnf.compile(tnf.sin, X))
     with pytest.raises(InvalidScheduleError, match="which is not the program's"):
-        verify(step(0, places=(Over(0),), frees=(0,))(program))
+        verify(step(0, places=(InPlace(0),), frees=(0,))(program))
 
 
 def test_a_result_in_place_of_a_view() -> None:
     fn = lambda x: tnf.exp(tnf.matrix_transpose(tnf.sin(x)))
     program = tnf.GraphExecutor("K", compiled=False).compile(tnf.compile(fn, np.ones((3, 3))))
     with pytest.raises(InvalidScheduleError, match="needed afterwards"):
-        verify(step(2, places=(Over(2),))(program))
+        verify(step(2, places=(InPlace(2),))(program))
 
 
 def test_values_that_overlap_in_the_arena(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(place, "SMALLEST_BLOCK", 1)
-    monkeypatch.setattr("tenferro.exec.kernels.dot_general.LARGE_RESULT", 0)
+    monkeypatch.setattr("tenferro.exec.kernels.dot_general.MIN_BUFFERED_ELEMENTS", 0)
     x = np.ones((30, 30))
     fn = lambda x: tnf.sum((x @ x) @ (x @ x.T))
     program = tnf.GraphExecutor("K", compiled=False).compile(tnf.compile(fn, x))
@@ -105,8 +106,9 @@ def test_bodies_keep_the_rules() -> None:
         return tnf.scan(lambda c, _: (tnf.sin(c) * c, None), x, None, length=2)[0]
 
     program = tnf.GraphExecutor("K", compiled=False).compile(tnf.compile(fn, X))
-    (body,) = program.instructions[0].parts
-    broken = step(0, parts=(step(0, input_slots=(2,))(body),))(program)
+    control = program.instructions[0].op
+    (body,) = control.schedules
+    broken = step(0, op=replace(control, schedules=(step(0, input_slots=(2,))(body),)))(program)
     with pytest.raises(InvalidScheduleError, match="%2 is used before it is written"):
         verify(broken)
 
@@ -116,9 +118,10 @@ def test_a_block_keeps_the_rules() -> None:
     program = tnf.GraphExecutor("K", compiled=True).compile(
         tnf.compile(lambda x: tnf.sin(x) * x, X)
     )
-    (block,) = [each.op for each in program.instructions]
+    (compiled,) = [each.op for each in program.instructions]
+    block = compiled.op
     assert isinstance(block, Block)
-    broken = replace(block, body=step(0, output_slots=(0,))(block.body))
+    broken = replace(compiled, op=replace(block, body=step(0, output_slots=(0,))(block.body)))
     with pytest.raises(InvalidScheduleError, match="%0 is written twice"):
         verify(step(0, op=broken)(program))
 

@@ -1,4 +1,4 @@
-"""Which way sums over windows go: blocks, the order of places, memory, and whether BLAS writes the result itself."""
+"""Algorithms of sums over windows: blocks, the order of positions, scratch, and results that BLAS writes itself."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import pytest
 
 from tenferro.exec.kernels import window_products
 from tenferro.exec.kernels.window_products import (
-    PIECE,
+    MIN_BLOCK_EXTENT,
     _blocks,
-    _Factors,
-    _is_nearer,
+    _copies_positions_first,
     _multiply,
-    matrix_of,
-    products,
-    scattered,
+    _Operands,
+    as_matrix,
+    multiply_windows,
+    scatter_products,
 )
 from tenferro.exec.kernels.windows import Window, padded
-from tenferro.exec.runtime.resources import CALLER
+from tenferro.exec.runtime.resources import SERIAL_RESOURCES
 from tests.exec.test_convolution import channels_last
 
 
 def plain(rank: int, edge: int = 0) -> Window:
-    """A window that moves by one."""
+    """Return a window of stride 1."""
     ones = (1,) * rank
     return Window(ones, ((edge, edge),) * rank, ones, ones)
 
@@ -64,27 +64,27 @@ def test_no_axes_are_one_block() -> None:
 @pytest.mark.parametrize(
     ("rows", "outputs", "terms", "expected"),
     [
-        (4, 4, PIECE, "rows"), (4, 4, PIECE + 1, "terms"),
+        (4, 4, MIN_BLOCK_EXTENT, "rows"), (4, 4, MIN_BLOCK_EXTENT + 1, "terms"),
         (200, 8, 200, "rows"), (200, 8, 201, "terms"),
         (8, 200, 200, "rows"), (8, 200, 201, "terms"),
         (256, 256, 300, "terms"), (256, 257, 300, "rows"), (257, 256, 300, "rows"),
-        (2 * PIECE - 1, 300, 400, "terms"), (2 * PIECE, 300, 400, "rows"),
+        (2 * MIN_BLOCK_EXTENT - 1, 300, 400, "terms"), (2 * MIN_BLOCK_EXTENT, 300, 400, "rows"),
     ],
 )  # fmt: skip
 def test_few_places_of_many_terms_are_summed_over_blocks_of_terms(
     rows: int, outputs: int, terms: int, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ways: list[str] = []
-    monkeypatch.setattr(window_products, "_over_terms", lambda *_: ways.append("terms"))
-    monkeypatch.setattr(window_products, "_over_rows", lambda *_: ways.append("rows"))
+    monkeypatch.setattr(window_products, "_multiply_by_terms", lambda *_: ways.append("terms"))
+    monkeypatch.setattr(window_products, "_multiply_by_rows", lambda *_: ways.append("rows"))
     x, w, out = np.ones((1, terms, rows)), np.ones((outputs, terms, 1)), np.ones((1, outputs, rows))
-    products(plain(1), x, w, out, CALLER)
+    multiply_windows(plain(1), x, w, out, SERIAL_RESOURCES)
     assert ways == [expected]
 
 
 def test_without_elements_nothing_is_multiplied() -> None:
     out = np.ones((1, 2, 4))
-    products(plain(1), np.ones((1, 0, 4)), np.ones((2, 0, 1)), out, CALLER)
+    multiply_windows(plain(1), np.ones((1, 0, 4)), np.ones((2, 0, 1)), out, SERIAL_RESOURCES)
     assert not out.any()
 
 
@@ -99,7 +99,7 @@ def test_large_blocks_are_made_in_the_order_of_the_result(
     monkeypatch.setattr(window_products, "_multiply", lambda *args: orders.append(args[3]))
     x, w = channels_last(np.zeros((1, 16, 65, 65))), np.zeros((outputs, 16, 2, 2))
     out = np.zeros((1, outputs, 64, 64)).swapaxes(2, 3)
-    products(plain(2), x, w, out, CALLER)
+    multiply_windows(plain(2), x, w, out, SERIAL_RESOURCES)
     assert orders == [expected] * 4
 
 
@@ -109,12 +109,12 @@ def test_places_beside_each_other_are_copied_in_the_order_of_windows(
     orders: list[Any] = []
     monkeypatch.setattr(window_products, "_multiply", lambda *args: orders.append(args[3]))
     x, w = np.zeros((1, 16, 65, 65)), np.zeros((32, 16, 2, 2))
-    products(plain(2), x, w, np.zeros((1, 32, 64, 64)).swapaxes(2, 3), CALLER)
+    multiply_windows(plain(2), x, w, np.zeros((1, 32, 64, 64)).swapaxes(2, 3), SERIAL_RESOURCES)
     assert orders == [(0, 2, 3)] * 4
 
 
 @pytest.mark.parametrize(
-    ("shape", "strides", "places", "taps", "expected"),
+    ("shape", "strides", "positions", "taps", "expected"),
     [
         # Axes that are both of the image: the longer rows.
         ((1, 2, 9, 3), (18, 9, 1, 1), (0, 2), (1, 3), True),
@@ -133,13 +133,13 @@ def test_places_beside_each_other_are_copied_in_the_order_of_windows(
     ],
 )
 def test_whether_places_are_nearer_than_terms(
-    shape: Any, strides: Any, places: Any, taps: Any, expected: bool
+    shape: Any, strides: Any, positions: Any, taps: Any, expected: bool
 ) -> None:
-    assert _is_nearer(shape, strides, places, taps) == expected
+    assert _copies_positions_first(shape, strides, positions, taps) == expected
 
 
 @pytest.mark.parametrize(
-    ("layout", "places", "taps"),
+    ("layout", "positions", "taps"),
     [
         ((0, 1, 2, 3), (0, 2, 3), (1, 4, 5)),
         ((0, 2, 3, 1), (0, 2, 3), (4, 5, 1)),
@@ -147,65 +147,69 @@ def test_whether_places_are_nearer_than_terms(
         ((1, 0, 3, 2), (0, 3, 2), (1, 5, 4)),
     ],
 )
-def test_factors_are_walked_as_the_image_lies(
-    layout: tuple[int, ...], places: tuple[int, ...], taps: tuple[int, ...]
+def test_operands_are_walked_as_the_image_lies(
+    layout: tuple[int, ...], positions: tuple[int, ...], taps: tuple[int, ...]
 ) -> None:
     shape, w = (2, 3, 12, 13), np.ones((5, 3, 2, 4))
     memory = np.zeros([shape[axis] for axis in layout])
     x = memory.transpose(np.argsort(layout))
-    factors = _Factors(plain(2), x, w, (11, 10), CALLER)
-    assert (factors.places, factors.taps) == (places, taps)
-    assert (factors.rows, factors.terms) == (2 * 11 * 10, 3 * 2 * 4)
-    assert factors.kernel_axes == tuple([axis if axis == 1 else axis - 2 for axis in taps])
+    operands = _Operands(plain(2), x, w, (11, 10), SERIAL_RESOURCES)
+    assert (operands.positions, operands.taps) == (positions, taps)
+    assert (operands.rows, operands.terms) == (2 * 11 * 10, 3 * 2 * 4)
+    assert operands.kernel_axes == tuple([axis if axis == 1 else axis - 2 for axis in taps])
 
 
 def test_cuts_hold_as_many_bytes_as_are_copied_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    factors = _Factors(plain(1), np.ones((1, 2, 1000)), np.ones((3, 2, 1)), (1000,), CALLER)
+    operands = _Operands(
+        plain(1), np.ones((1, 2, 1000)), np.ones((3, 2, 1)), (1000,), SERIAL_RESOURCES
+    )
     monkeypatch.setattr(window_products, "BLOCK_BYTES", 250 * 8 * 7)
-    assert [part for _, part in factors.cuts((0, 2), 7)] == [
+    assert [part for _, part in operands.split((0, 2), 7)] == [
         slice(i, i + 250) for i in range(0, 1000, 250)
     ]
     monkeypatch.setattr(window_products, "BLOCK_BYTES", 1)
-    assert len(factors.cuts((0, 2), 7)) == 8  # of PIECE elements, at least
+    assert len(operands.split((0, 2), 7)) == 8  # of MIN_BLOCK_EXTENT elements, at least
 
 
 @pytest.mark.parametrize(
     "edges", [((0, 0), (0, 0)), ((1, 0), (0, 0)), ((0, 0), (0, 2)), ((-1, -1), (-1, 0))]
 )
-@pytest.mark.parametrize("axes", ["places", "taps"])
+@pytest.mark.parametrize("axes", ["positions", "taps"])
 def test_rooms_hold_what_is_copied_of_the_largest_block(
     edges: Any, axes: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(window_products, "BLOCK_BYTES", 1)
-    monkeypatch.setattr(window_products, "PIECE", 3)
+    monkeypatch.setattr(window_products, "MIN_BLOCK_EXTENT", 3)
     window = Window((2, 1), edges, (1, 1), (1, 3))
     x, w = np.zeros((2, 3, 11, 14)), np.zeros((5, 3, 2, 3))
     counts = window.counts(x.shape[2:], w.shape[2:])
-    factors = _Factors(window, x, w, counts, CALLER)
+    operands = _Operands(window, x, w, counts, SERIAL_RESOURCES)
     walked, others = (
-        (factors.places, factors.taps) if axes == "places" else (factors.taps, factors.places)
+        (operands.positions, operands.taps)
+        if axes == "positions"
+        else (operands.taps, operands.positions)
     )
-    beside = factors.terms if axes == "places" else factors.rows
-    blocks = factors.cuts(walked, beside)
+    beside = operands.terms if axes == "positions" else operands.rows
+    blocks = operands.split(walked, beside)
     assert len(blocks) > 1
-    around, copied = [], []
+    pad, copied = [], []
     for block in blocks:
-        parts = [slice(0, n) for n in factors.shape]
+        parts = [slice(0, n) for n in operands.shape]
         for axis, part in zip(walked, block, strict=False):
             parts[axis] = part
         cut = window.cut(x.shape[2:], parts[2:4], parts[4:])
-        around.append(padded(cut, x[parts[0], parts[1]]).nbytes)
+        pad.append(padded(cut, x[parts[0], parts[1]]).nbytes)
         copied.append(int(np.prod([part.stop - part.start for part in parts])) * x.itemsize)
     is_padded = any([edge > 0 for pair in edges for edge in pair])
-    assert factors.rooms(walked, blocks, beside) == (max(around) * is_padded, max(copied))
+    assert operands.scratch_sizes(walked, blocks, beside) == (max(pad) * is_padded, max(copied))
     assert sorted((*walked, *others)) == list(range(6))
 
 
-@pytest.mark.parametrize("is_turned", [False, True])
-def test_a_matrix_is_a_view_where_blas_reads_it(is_turned: bool) -> None:
+@pytest.mark.parametrize("is_column_major", [False, True])
+def test_a_matrix_is_a_view_where_blas_reads_it(is_column_major: bool) -> None:
     x = np.arange(120.0).reshape(2, 3, 4, 5)
     for rows, columns in (((0, 1), (2, 3)), ((2, 3), (0, 1)), ((0,), (1, 2, 3)), ((3,), (0, 1, 2))):
-        matrix = matrix_of(x, rows, columns, is_turned, None)
+        matrix = as_matrix(x, rows, columns, is_column_major, None)
         m = int(np.prod([x.shape[axis] for axis in rows]))
         np.testing.assert_array_equal(matrix, x.transpose(*rows, *columns).reshape(m, -1))
         assert np.shares_memory(matrix, x)
@@ -215,11 +219,11 @@ def test_a_matrix_is_a_view_where_blas_reads_it(is_turned: bool) -> None:
         (x[..., ::2], (0, 1), (2, 3)),
     ):
         room = np.zeros(array.nbytes, np.uint8)
-        matrix = matrix_of(array, rows, columns, is_turned, room)
+        matrix = as_matrix(array, rows, columns, is_column_major, room)
         m = int(np.prod([array.shape[axis] for axis in rows]))
         np.testing.assert_array_equal(matrix, array.transpose(*rows, *columns).reshape(m, -1))
         assert np.shares_memory(matrix, room)
-        assert matrix.flags["F" if is_turned else "C"]
+        assert matrix.flags["F" if is_column_major else "C"]
 
 
 @pytest.mark.parametrize(
@@ -244,9 +248,9 @@ def test_which_products_blas_writes_turned(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ways: list[bool] = []
-    original = window_products.multiplied
+    original = window_products.matmul
     monkeypatch.setattr(
-        window_products, "multiplied", lambda *args: ways.append(args[3]) or original(*args)
+        window_products, "matmul", lambda *args: ways.append(args[3]) or original(*args)
     )
     left, right = np.ones((rows, terms), order=order), np.ones((terms, outputs))
     out = np.zeros((2, outputs, rows))[:1]
@@ -257,9 +261,9 @@ def test_which_products_blas_writes_turned(
 
 def test_a_product_is_written_where_places_are_one_axis(monkeypatch: pytest.MonkeyPatch) -> None:
     ways: list[bool] = []
-    original = window_products.multiplied
+    original = window_products.matmul
     monkeypatch.setattr(
-        window_products, "multiplied", lambda *args: ways.append(args[3]) or original(*args)
+        window_products, "matmul", lambda *args: ways.append(args[3]) or original(*args)
     )
     left, right = np.ones((12, 5)), np.ones((5, 4))
     last, first = np.zeros((2, 6, 4)).transpose(0, 2, 1), np.zeros((2, 4, 6))
@@ -273,7 +277,7 @@ def test_a_product_is_copied_where_neither_axis_of_the_result_has_neighbours(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ways: list[bool] = []
-    monkeypatch.setattr(window_products, "multiplied", lambda *args: ways.append(args[3]))
+    monkeypatch.setattr(window_products, "matmul", lambda *args: ways.append(args[3]))
     out = np.zeros((1, 4, 6, 2))[..., 0]
     _multiply(np.ones((6, 5)), np.ones((5, 4)), out, (0, 2), None)
     assert (out == 5).all()
@@ -291,10 +295,10 @@ def test_threads_are_asked_by_multiplications_and_by_what_is_copied(
         lambda resources, *work: asked.append(work) or original(resources, *work),
     )
     x, w = np.ones((2, 3, 9)), np.ones((5, 3, 2))
-    _Factors(plain(1), x, w, (8,), CALLER)
+    _Operands(plain(1), x, w, (8,), SERIAL_RESOURCES)
     assert asked == [(2 * 8 * 3 * 2 * 5, 2 * 8 * 3 * 2)]
     asked.clear()
-    scattered(plain(1), x, w, np.zeros((2, 5, 8)), CALLER)
+    scatter_products(plain(1), x, w, np.zeros((2, 5, 8)), SERIAL_RESOURCES)
     assert asked == [(2 * 3 * 9 * 2 * 5,)]
 
 
@@ -303,17 +307,17 @@ def test_sums_of_what_meets_are_made_in_blocks_of_rows(
     rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heights: list[int] = []
-    original = window_products._add_what_meets
+    original = window_products._accumulate_taps
     monkeypatch.setattr(
         window_products,
-        "_add_what_meets",
+        "_accumulate_taps",
         lambda total, *rest: heights.append(total.shape[2]) or original(total, *rest),
     )
     x = np.arange(8.0).reshape(1, 1, 8)
     # Elements of x beside each row: two kernels of one tap each.
     monkeypatch.setattr(window_products, "BLOCK_BYTES", rows * 2 * 8 // 2)
     out = np.zeros((1, 2, 8))
-    scattered(plain(1), x, np.array([2.0, 3.0]).reshape(2, 1, 1), out, CALLER)
+    scatter_products(plain(1), x, np.array([2.0, 3.0]).reshape(2, 1, 1), out, SERIAL_RESOURCES)
     np.testing.assert_array_equal(out[0], [2 * x[0, 0], 3 * x[0, 0]])
     cuts = _blocks((8,), rows)
     assert heights == [max([part.stop - part.start for (part,) in cuts])] * len(cuts)
@@ -323,5 +327,5 @@ def test_rows_that_nothing_meets_are_zero(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(window_products, "BLOCK_BYTES", 1)
     window = Window((1,), ((6, 7),), (1,), (1,))
     out = np.full((1, 1, 16), np.nan)
-    scattered(window, np.ones((1, 1, 3)), np.full((1, 1, 1), 2.0), out, CALLER)
+    scatter_products(window, np.ones((1, 1, 3)), np.full((1, 1, 1), 2.0), out, SERIAL_RESOURCES)
     np.testing.assert_array_equal(out[0, 0], [0] * 6 + [2] * 3 + [0] * 7)

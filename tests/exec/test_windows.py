@@ -1,4 +1,4 @@
-"""Windows: how many there are, and the zeros around them, against arrays that are filled element by element."""
+"""Windows: their number, and the zeros around them, against arrays that are filled element by element."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import pytest
 
 from tenferro.exec.kernels.windows import (
     Window,
-    channels_like,
+    empty_like_channels,
     is_channels_last,
     padded,
-    windows_of,
+    window_view,
 )
 
 EDGES = [(0, 0), (2, 1), (-1, 0), (0, -2), (-1, 3), (1, -1), (-2, -1)]
 
 
 def spread(n: int, low: int, high: int, gap: int) -> list[int | None]:
-    """What lies along an axis: numbers of elements, and None for zeros."""
+    """List the elements along an axis by their numbers, and None for zeros."""
     found: list[int | None] = [None] * max(0, low)
     for i in range(n):
         found += [i] + [None] * (gap if i < n - 1 else 0)
@@ -61,7 +61,7 @@ def test_as_many_windows_as_fit() -> None:
 
 def test_elements_of_windows() -> None:
     x = np.random.default_rng(0).normal(size=(2, 3, 9, 8))
-    view = windows_of(Window((2, 3), ((5, 5), (5, 5)), (4, 4), (3, 2)), x, (3, 2))
+    view = window_view(Window((2, 3), ((5, 5), (5, 5)), (4, 4), (3, 2)), x, (3, 2))
     assert view.shape == (2, 3, 2, 2, 3, 2)
     assert not view.flags.writeable
     for p, q, k, m in product(*map(range, view.shape[2:])):
@@ -74,11 +74,11 @@ def test_a_part_of_the_windows_reads_what_the_whole_does() -> None:
     for stride, reach, gap, low in product((1, 2, 3), (1, 2), (1, 2), (0, 3)):
         window = Window((stride,), ((low, 6),), (gap,), (reach,))
         (count,) = window.counts((n,), (size,))
-        whole = windows_of(window, padded(window, x), (size,))
+        whole = window_view(window, padded(window, x), (size,))
         for places, taps in product((slice(0, 1), slice(1, count)), (slice(0, 2), slice(1, 4))):
             part = window.cut((n,), (places,), (taps,))
             sizes = (taps.stop - taps.start,)
-            got = windows_of(part, padded(part, x), sizes)
+            got = window_view(part, padded(part, x), sizes)
             np.testing.assert_array_equal(got, whole[:, :, places, taps])
 
 
@@ -93,8 +93,8 @@ def test_where_channels_are_last() -> None:
     assert not is_channels_last(x.transpose(0, 1, 3, 2))
     assert not is_channels_last(np.zeros((2, 3)))
     for like, order in ((x, (0, 1, 2, 3)), (last, (0, 2, 3, 1))):
-        y = channels_like(like, (2, 6, 7, 8), np.float32)
+        y = empty_like_channels(like, (2, 6, 7, 8), np.float32)
         assert (y.shape, y.dtype) == ((2, 6, 7, 8), np.float32)
         assert y.transpose(order).flags.c_contiguous
         piece = np.zeros(2 * 6 * 7 * 8 * 4, np.uint8)
-        assert np.shares_memory(channels_like(like, y.shape, y.dtype, piece), piece)
+        assert np.shares_memory(empty_like_channels(like, y.shape, y.dtype, piece), piece)

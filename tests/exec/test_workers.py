@@ -1,4 +1,4 @@
-"""What the executor's threads know of their surroundings."""
+"""Threads of the executor, and their environment."""
 
 import gc
 import os
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro.exec.runtime.threads import Ahead, Workers
+from tenferro.exec.runtime.threads import Future, Workers
 
 
 def test_all_parts_are_done_and_the_first_error_is_raised() -> None:
@@ -28,18 +28,18 @@ def test_all_parts_are_done_and_the_first_error_is_raised() -> None:
             raise ValueError(f"from {start}")
 
     with pytest.raises(ValueError, match="from 4"):
-        workers.share(work, 11, 2)
+        workers.parallel_for(work, 11, 2)
     assert sorted(part[:2] for part in done) == [(0, 4), (4, 8), (8, 11)]
     assert len({name for *_, name in done}) == 3
     with pytest.raises(ZeroDivisionError):
-        workers.share(lambda start, _: 1 // start, 3, 1)
+        workers.parallel_for(lambda start, _: 1 // start, 3, 1)
 
 
 def test_what_is_dealt_is_done_once_each_by_whoever_is_ready() -> None:
     workers = Workers(3)
     for count in (0, 1, 2, 50):
         done: list[int] = []
-        workers.deal(done.append, count)
+        workers.for_each(done.append, count)
         assert sorted(done) == list(range(count))
     slow = threading.Event()
     numbers: list[int] = []
@@ -51,14 +51,14 @@ def test_what_is_dealt_is_done_once_each_by_whoever_is_ready() -> None:
         if len(numbers) == 8:
             slow.set()
 
-    workers.deal(work, 10)
+    workers.for_each(work, 10)
     assert sorted(numbers) == list(range(10))
     with pytest.raises(ZeroDivisionError):
-        workers.deal(lambda number: 1 // number, 5)
+        workers.for_each(lambda number: 1 // number, 5)
 
 
 def test_the_caller_does_what_no_thread_has_begun() -> None:
-    """It does not wait for threads that are busy for somebody else."""
+    """It does not wait for threads that are busy for another caller."""
     workers = Workers(2)
     is_held, is_done = threading.Event(), threading.Event()
 
@@ -67,11 +67,11 @@ def test_the_caller_does_what_no_thread_has_begun() -> None:
             is_held.set()
             assert is_done.wait(30)
 
-    caller = threading.Thread(target=workers.share, args=(other, 2))
+    caller = threading.Thread(target=workers.parallel_for, args=(other, 2))
     caller.start()
     assert is_held.wait(30)
     done: list[int] = []
-    workers.deal(done.append, 6)
+    workers.for_each(done.append, 6)
     assert done == list(range(6))
     is_done.set()
     caller.join(30)
@@ -86,7 +86,7 @@ def test_threads_run_where_the_caller_may_but_not_beside_it() -> None:
     def work(start: int, _: int) -> None:
         cores[start] = os.sched_getaffinity(threading.get_native_id())
 
-    workers.share(work, 2)
+    workers.parallel_for(work, 2)
     assert os.sched_getaffinity(0) == cores[0] == before
     assert cores[1] == before or (len(cores[1]) == len(before) - 1 and cores[1] < before)
 
@@ -99,7 +99,7 @@ def test_threads_of_a_caller_on_one_core_stay_there() -> None:
     try:
         workers = Workers(2)
         own = lambda *_: cores.append(os.sched_getaffinity(threading.get_native_id()))
-        workers.share(own, 2, 1)
+        workers.parallel_for(own, 2, 1)
     finally:
         os.sched_setaffinity(0, before)
     assert cores == [{max(before)}] * 2
@@ -108,7 +108,7 @@ def test_threads_of_a_caller_on_one_core_stay_there() -> None:
 def test_threads_end_with_their_executor() -> None:
     workers = Workers(2)
     found: set[threading.Thread] = set()
-    workers.share(lambda *_: found.add(threading.current_thread()), 2, 1)
+    workers.parallel_for(lambda *_: found.add(threading.current_thread()), 2, 1)
     found.discard(threading.current_thread())
     assert len(found) == 1
     del workers
@@ -124,8 +124,8 @@ import atexit
 from tenferro.exec.runtime.threads import Workers
 parts = []
 workers = Workers(2)
-atexit.register(lambda: (workers.share(lambda *part: parts.append(part), 2), print(sorted(parts))))
-workers.share(lambda *part: None, 2)
+atexit.register(lambda: (workers.parallel_for(lambda *part: parts.append(part), 2), print(sorted(parts))))
+workers.parallel_for(lambda *part: None, 2)
 """
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
@@ -149,10 +149,10 @@ def test_whoever_is_interrupted_waits_for_the_others() -> None:
 
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
-        workers.share(lambda *_: None, 2)
+        workers.parallel_for(lambda *_: None, 2)
         signal.setitimer(signal.ITIMER_REAL, 0.05)
         with pytest.raises(TimeoutError):
-            workers.share(work, 2)
+            workers.parallel_for(work, 2)
         assert ended == [1]
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -176,7 +176,7 @@ def test_parts_are_as_equal_as_steps_allow(count: int, rows: int, step: int) -> 
         alive.extend(t.name for t in {*threading.enumerate()} - before)
         done.append((start, stop))
 
-    workers.share(work, rows, step)
+    workers.parallel_for(work, rows, step)
     parts = PARTS[count, rows, step]
     assert sorted(done) == parts
     # What is one part is done by the caller, without waking anybody.
@@ -188,7 +188,7 @@ def test_one_number_is_dealt_to_the_caller() -> None:
     before = threading.active_count()
     callers: list[threading.Thread] = []
     workers = Workers(3)
-    workers.deal(lambda _: callers.append(threading.current_thread()), 1)
+    workers.for_each(lambda _: callers.append(threading.current_thread()), 1)
     assert callers == [threading.current_thread()]
     assert threading.active_count() == before
 
@@ -229,14 +229,14 @@ def test_the_caller_works_with_the_threads_that_can_be_started(
             done.append((start, stop))
             callers.add(threading.current_thread().name)
 
-        workers.share(work, 12, 2)
+        workers.parallel_for(work, 12, 2)
         assert sorted(done) == PARTS_OF_TWELVE[count]
         assert callers <= members
         numbers: list[int] = []
-        workers.deal(numbers.append, 9)
+        workers.for_each(numbers.append, 9)
         assert sorted(numbers) == list(range(9))
         with pytest.raises(ZeroDivisionError):
-            workers.share(lambda start, _: 1 // start, 12, 2)
+            workers.parallel_for(lambda start, _: 1 // start, 12, 2)
     assert names == [f"tenferro_{n}" for n in range(1, count + 2)]  # because it asks once
 
 
@@ -250,28 +250,28 @@ PARTS_OF_TWELVE = {
 def test_what_is_computed_ahead_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     without_threads(monkeypatch, 0)
     callers: list[threading.Thread] = []
-    ahead = Ahead(lambda: callers.append(threading.current_thread()))
+    future = Future(lambda: callers.append(threading.current_thread()))
     assert callers == [threading.current_thread()]
-    assert ahead.is_there()
-    assert ahead.value() is None
-    Ahead.wait_for_all()
-    failed = Ahead(lambda: 1 // 0)
+    assert future.done()
+    assert future.result() is None
+    Future.wait_for_all()
+    failed = Future(lambda: 1 // 0)
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
-            failed.value()
+            failed.result()
 
 
 def test_an_interruption_of_what_the_caller_computes_ahead(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It is the caller's at once, not that of whoever wants the value."""
+    """It is raised at once, not where the result is read."""
     without_threads(monkeypatch, 0)
 
     def interrupted() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Ahead(interrupted)
+        Future(interrupted)
 
 
 @pytest.mark.parametrize("count", [0, 1])

@@ -1,4 +1,4 @@
-"""Products that a scan adds up are one product behind it: the same sums, where nothing else reads them and it pays."""
+"""Products that a scan accumulates are one product after it, where nothing else reads the sums and they are large."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ BATCHED = RNG.standard_normal((3, 80, 80))
 Case = tuple[Callable[..., Any], tuple[Any, ...], int]
 
 
-def scanned(turn: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    return lambda init, *xs: tnf.scan(turn, init, xs, **options)
+def scanned(body: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    return lambda init, *xs: tnf.scan(body, init, xs, **options)
 
 
 def outer(u: Any, v: Any) -> Any:
@@ -91,7 +91,7 @@ DEFERRED: dict[str, Case] = {
         (ZERO + 1j, U + 1j * V, V - 2j * U),
         1,
     ),
-    "no turns": (
+    "no iterations": (
         scanned(lambda c, x: (c + outer(*x), None)),
         (ZERO + 1.0, U[:0], V[:0]),
         1,
@@ -125,7 +125,7 @@ KEPT: dict[str, Case] = {
         (ZERO, U, V),
         0,
     ),
-    "halves, which are rounded in each turn": (
+    "halves, which are rounded in each iteration": (
         scanned(lambda c, x: (c + outer(*x), None)),
         (ZERO.astype("f2"), U.astype("f2"), V.astype("f2")),
         0,
@@ -175,24 +175,24 @@ def test_sums_are_the_same(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "terms", "turns", "is_deferred"),
+    ("rows", "columns", "terms", "length", "is_deferred"),
     [
         (64, 64, 1, 5, True), (64, 63, 1, 5, False), (32, 128, 1, 5, True),
         (64, 64, 16, 5, True), (64, 64, 17, 5, False),
         (64, 64, 1, 256, True), (64, 64, 1, 257, False), (64, 64, 2, 128, True), (64, 64, 2, 129, False),
     ],
 )  # fmt: skip
-def test_from_what_sizes_on_it_pays(
-    rows: int, columns: int, terms: int, turns: int, is_deferred: bool
+def test_sizes_of_deferred_sums(
+    rows: int, columns: int, terms: int, length: int, is_deferred: bool
 ) -> None:
     """A sum of 4096 elements, twice those of its operands, and an eighth of what is stacked."""
 
-    def turn(c: Any, i: Any) -> Any:
+    def body(c: Any, i: Any) -> Any:
         u, v = tnf.full((terms, rows), i), tnf.full((terms, columns), i)
         return c + tnf.sin(u).T @ tnf.cos(v), None
 
     program = tnf.compile(
-        lambda c: tnf.scan(turn, c, tnf.arange(float(turns)))[0], np.zeros((rows, columns))
+        lambda c: tnf.scan(body, c, tnf.arange(float(length)))[0], np.zeros((rows, columns))
     )
     assert (defer_products(program) is not program) == is_deferred
 

@@ -1,4 +1,4 @@
-"""Two scans that take the same turns are one: the same bits, without stacks between them."""
+"""Two scans with the same iterations are merged: the same bits, without stacks between them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ X = np.linspace(0.1, 1.0, 3)
 XS = np.random.default_rng(1).standard_normal((7, 3))
 
 
-def turns(x: Any, xs: Any) -> Any:
+def two_scans(x: Any, xs: Any) -> Any:
     return tnf.scan(lambda c, u: (tnf.tanh(c * x + u), (c, u * c)), x, xs)
 
 
 def total(x: Any, xs: Any) -> Any:
-    last, (first, second) = turns(x, xs)
+    last, (first, second) = two_scans(x, xs)
     return tnf.sum(last * x) + tnf.sum(first * second)
 
 
@@ -32,7 +32,7 @@ def two(
     """A scan, and one over what `second` makes of its results."""
 
     def fn(x: Any, xs: Any) -> Any:
-        last, (states, _) = turns(x, xs)
+        last, (states, _) = two_scans(x, xs)
         start, slices = second(last, states, x, xs)
         step = lambda c, u: (c * u + 1, c)
         return last, tnf.scan(step, start, slices, length=length, reverse=reverse)
@@ -54,7 +54,7 @@ def require_same_bits(program: Any, fused: Any, *arrays: Any) -> None:
 @pytest.mark.parametrize(
     ("fn", "before", "after"),
     [
-        (lambda x, xs: tnf.jvp(turns, (x, xs), (x, xs)), 2, 1),
+        (lambda x, xs: tnf.jvp(two_scans, (x, xs), (x, xs)), 2, 1),
         (lambda x, xs: tnf.jvp(tnf.grad(total), (x, xs), (x, xs)), 4, 2),
         (two(lambda last, states, x, xs: (x, states)), 2, 1),
         (two(lambda last, states, x, xs: (x * 2, states)), 2, 1),
@@ -113,5 +113,5 @@ def test_three_in_a_row_are_one() -> None:
 
 
 def test_bounded_loops_end_early_first() -> None:
-    """One loop with two choices would take all turns."""
+    """One loop with two conditionals would run all iterations."""
     assert NATIVE_PASSES.index(fuse_scans) > NATIVE_PASSES.index(stop_early)

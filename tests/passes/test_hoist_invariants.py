@@ -27,11 +27,11 @@ def names(program: GraphProgram) -> list[str]:
     return [step.op.name for step in program.instructions]
 
 
-def scanned(turn: Callable[..., Any], length: int = 4) -> Callable[..., Any]:
-    return lambda x, w: tnf.scan(lambda c, _: (turn(c, x, w), None), x, None, length=length)[0]
+def scanned(body: Callable[..., Any], length: int = 4) -> Callable[..., Any]:
+    return lambda x, w: tnf.scan(lambda c, _: (body(c, x, w), None), x, None, length=length)[0]
 
 
-TURNS: dict[str, tuple[Callable[..., Any], list[str]]] = {
+BODIES: dict[str, tuple[Callable[..., Any], list[str]]] = {
     "a product": (lambda c, x, w: c + w @ x, ["Add"]),
     "two that depend on each other": (lambda c, x, w: c * tnf.exp(w @ x), ["Multiply"]),
     "a total that is repeated": (lambda c, x, w: c + tnf.sum(w), ["BroadcastInDim", "Add"]),
@@ -45,10 +45,10 @@ TURNS: dict[str, tuple[Callable[..., Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", TURNS)
+@pytest.mark.parametrize("name", BODIES)
 def test_scans(name: str) -> None:
-    turn, inside = TURNS[name]
-    program = tnf.compile(scanned(turn), X, W)
+    body, inside = BODIES[name]
+    program = tnf.compile(scanned(body), X, W)
     (scan,) = loops(hoist_invariants(program))
     rest = [each for each in names(scan.body.program) if each != "Constant"]
     assert rest == inside or not inside
@@ -63,11 +63,11 @@ def test_scans(name: str) -> None:
 
 
 def test_a_carry_that_is_handed_on_stays_the_same() -> None:
-    def turn(c: Any, _: Any) -> Any:
+    def body(c: Any, _: Any) -> Any:
         x, w = c
         return (x + tnf.tanh(w) @ x, w), x
 
-    program = tnf.compile(lambda x, w: tnf.scan(turn, (x, w), None, length=3), X, W)
+    program = tnf.compile(lambda x, w: tnf.scan(body, (x, w), None, length=3), X, W)
     (scan,) = loops(hoist_invariants(program))
     assert "Tanh" not in names(scan.body.program)
     for y, z in zip(tnf.tree.leaves(PLAIN.run(program, X, W)), tnf.tree.leaves(UNTOUCHED.run(program, X, W)), strict=True):  # fmt: skip
@@ -112,12 +112,12 @@ def test_a_while_loop_may_not_run() -> None:
     np.testing.assert_array_equal(tnf.GraphExecutor().run(program, X, W), X)
 
 
-def test_effects_happen_in_every_turn(capfd: pytest.CaptureFixture[str]) -> None:
-    def turn(c: Any, x: Any, w: Any) -> Any:
+def test_effects_happen_in_every_iteration(capfd: pytest.CaptureFixture[str]) -> None:
+    def body(c: Any, x: Any, w: Any) -> Any:
         tnf.debug_print("here {}", tnf.sum(x))
         return c + tnf.exp(x)
 
-    program = tnf.compile(scanned(turn, 3), X, W)
+    program = tnf.compile(scanned(body, 3), X, W)
     PLAIN.run(program, X, W)
     assert capfd.readouterr().out.count("here 3") == 3
 
@@ -160,11 +160,11 @@ def test_deep_nests_take_a_time_that_grows_with_the_depth() -> None:
 
 def test_a_carry_of_a_while_loop_that_is_handed_on() -> None:
     def f(x: Any, w: Any) -> Any:
-        def turn(carry: Any) -> Any:
+        def body(carry: Any) -> Any:
             i, y, w = carry
             return i + 1, y * tnf.sin(w), w
 
-        return tnf.while_loop(lambda carry: carry[0] < 3, turn, (0, x, w))
+        return tnf.while_loop(lambda carry: carry[0] < 3, body, (0, x, w))
 
     program = tnf.compile(f, X, X)
     # Extensions and loops are not moved where a body may not run; arithmetic is.

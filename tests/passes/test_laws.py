@@ -291,7 +291,7 @@ def test_dots_of_what_repeats_itself_shrink(case: Any, monkeypatch: pytest.Monke
     fn, arrays, left, size = case
     program = tnf.compile(fn, *arrays)
     assert ops_of(passes.shrink_dots(program)) == ops_of(program)
-    monkeypatch.setattr(sys.modules[passes.shrink_dots.__module__], "SMALLEST", 1)
+    monkeypatch.setattr(sys.modules[passes.shrink_dots.__module__], "MIN_MULTIPLICATIONS", 1)
     result = passes.shrink_dots(program)
     assert [name for name in ops_of(result) if name != "Constant"] == left
     made = [i.outputs[0] for i in result.instructions if i.op.name == "DotGeneral"]
@@ -301,7 +301,7 @@ def test_dots_of_what_repeats_itself_shrink(case: Any, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("value", [2.0, np.inf, 1 + 0j])
 def test_dots_of_other_numbers_are_kept(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules[passes.shrink_dots.__module__], "SMALLEST", 1)
+    monkeypatch.setattr(sys.modules[passes.shrink_dots.__module__], "MIN_MULTIPLICATIONS", 1)
     x = np.array([[1.0, np.inf, 3.0]]).astype(np.asarray(value).dtype)
     program = tnf.compile(
         lambda x: dot(np.full((3, 1), value), x, lhs_contracting=(0,), rhs_contracting=(1,)), x
@@ -507,11 +507,11 @@ def test_dots_shrink_from_two_million_products_on(
 def turned(w: Any, x: Any) -> Any:
     """A scan with something to hoist, and one that reads its stack."""
 
-    def turn(c: Any, _: Any) -> Any:
+    def body(c: Any, _: Any) -> Any:
         c = tnf.tanh((w @ w) @ c)
         return c, c
 
-    _, stack = tnf.scan(turn, x, None, length=100)
+    _, stack = tnf.scan(body, x, None, length=100)
     return tnf.scan(lambda n, y: (n + tnf.sum(y * y), None), 0.0, stack)[0]
 
 
@@ -527,7 +527,7 @@ def added(w: Any, x: Any) -> Any:
 
 @pytest.mark.parametrize("fn", [turned, tnf.grad(turned), chosen, added])
 def test_what_is_of_unknown_origin_stays_so_in_every_body(fn: Any, tmp_path: Path) -> None:
-    """Whichever passes have written loops and choices anew."""
+    """Also after passes that rewrite loops and conditionals."""
 
     def parts_of(program: GraphProgram) -> list[Subprogram]:
         parts = [part for step in program.instructions for part in getattr(step.op, "parts", ())]

@@ -20,12 +20,12 @@ def goes_on(carry: Any) -> Any:
     return carry[0] < 5.0
 
 
-def turn(x: Any) -> Callable[[Any], Any]:
+def body(x: Any) -> Callable[[Any], Any]:
     return lambda carry: (carry[0] + 1.5, tnf.sin(carry[1]) * x)
 
 
 def value(x: Any) -> Any:
-    return tnf.while_loop(goes_on, turn(x), (0.0, x))[1]
+    return tnf.while_loop(goes_on, body(x), (0.0, x))[1]
 
 
 def beside(larger: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
@@ -34,23 +34,23 @@ def beside(larger: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
 
 
 def counted(x: Any, _: Any) -> Any:
-    step = turn(x)
+    step = body(x)
     return tnf.while_loop(lambda c: goes_on(c[1:]), lambda c: (c[0] + 1, *step(c[1:])), (0, 0.0, x))
 
 
 def summed(x: Any, _: Any) -> Any:
     """More behind the carry, which reads it."""
-    step = turn(x)
+    step = body(x)
     return tnf.while_loop(goes_on, lambda c: (*step(c), c[2] + c[1] * x), (0.0, x, 0 * x))
 
 
 def of_the_result(x: Any, y: Any) -> Any:
-    step = turn(x)
+    step = body(x)
     return tnf.while_loop(goes_on, lambda c: (*step(c), c[2] + y), (0.0, x, 0 * x))
 
 
 def another_condition(x: Any, _: Any) -> Any:
-    step = turn(x)
+    step = body(x)
     return tnf.while_loop(lambda c: c[0] < 6.5, lambda c: (*step(c), c[2] + 1), (0.0, x, 0))
 
 
@@ -59,18 +59,18 @@ def another_step(x: Any, _: Any) -> Any:
 
 
 def another_start(x: Any, _: Any) -> Any:
-    step = turn(x)
+    step = body(x)
     return tnf.while_loop(goes_on, lambda c: (*step(c), c[2] + 1), (0.5, x, 0))
 
 
 def another_constant(x: Any, _: Any) -> Any:
-    step = turn(2 * x)
+    step = body(2 * x)
     return tnf.while_loop(goes_on, lambda c: (*step(c), c[2] + 1), (0.0, x, 0))
 
 
 def mixed(x: Any, _: Any) -> Any:
     """The rest of the carry acts on what is shared."""
-    step = turn(x)
+    step = body(x)
 
     def both(c: Any) -> Any:
         i, y = step(c)
@@ -81,7 +81,7 @@ def mixed(x: Any, _: Any) -> Any:
 
 def ends_otherwise(x: Any, _: Any) -> Any:
     """The rest of the carry has a say in when it ends."""
-    step = turn(x)
+    step = body(x)
     return tnf.while_loop(
         lambda c: (c[0] < 5.0) & (c[2] < 2), lambda c: (*step(c), c[2] + 1), (0.0, x, 0)
     )
@@ -147,15 +147,15 @@ def test_a_smaller_loop_that_comes_later_stays() -> None:
 def test_loops_that_print_stay(capsys: pytest.CaptureFixture[str]) -> None:
     def printing(x: Any) -> Any:
         def step(c: Any) -> Any:
-            tnf.debug_print("turn {}", c[0])
-            return turn(x)(c)
+            tnf.debug_print("body {}", c[0])
+            return body(x)(c)
 
         return tnf.while_loop(goes_on, step, (0.0, x))[1]
 
     program = tnf.compile(lambda x: (printing(x), summed(x, x)), X)
     assert loops(share_loops(program)) == 2
     program.run(X)
-    assert capsys.readouterr().out.count("turn") == 4
+    assert capsys.readouterr().out.count("body") == 4
 
 
 def test_inside_of_loops_and_in_the_executor() -> None:

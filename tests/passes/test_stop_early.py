@@ -1,4 +1,4 @@
-"""Loops with a bound end where they end: the same bits, in as many turns as the loop itself."""
+"""Loops with a bound end where they end: the same bits, in as many iterations as the loop itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNTOUCHED = tnf.GraphExecutor(passes=(), compiled=False)
 
 
 def root(steps: int) -> Any:
-    """Newton's square root of each of a's elements, with the number of turns beside it."""
+    """Newton's square root of each of a's elements, with the trip count."""
 
     def more(state: Any) -> Any:
         x, _, a = state
@@ -39,7 +39,7 @@ A = np.array([2.0, 9.0, 0.5])
 
 
 @pytest.mark.parametrize("executor", [NATIVE, INTERPRETED], ids=["native", "interpreted"])
-def test_a_bound_of_a_thousand_million_turns_costs_those_of_the_loop(executor: Any) -> None:
+def test_a_bound_of_a_thousand_million_iterations_runs_those_of_the_loop(executor: Any) -> None:
     compiled: Any = tnf.jit(root(10**9), executor=executor)
     x, count, _ = compiled(A)
     np.testing.assert_allclose(x, np.sqrt(A), rtol=1e-14)
@@ -63,13 +63,13 @@ def test_values_and_gradients_are_those_of_the_scan(steps: int) -> None:
     assert np.isnan(UNTOUCHED.run(gradient, A)).all() == (steps < 6)
 
 
-def test_rows_after_the_end_are_those_of_the_first_idle_turn() -> None:
+def test_rows_after_the_end_are_those_of_the_first_idle_iteration() -> None:
     def f(x: Any) -> Any:
-        def turn(x: Any, _: Any) -> Any:
+        def body(x: Any, _: Any) -> Any:
             goes_on = x < 50.0
             return tnf.cond(goes_on, lambda x: x * x, lambda x: x, x), (x, goes_on, x * 2)
 
-        return tnf.scan(turn, x, length=6)
+        return tnf.scan(body, x, length=6)
 
     program = tnf.compile(f, 2.0)
     assert kinds(passes.stop_early(program)) == [While]
@@ -93,7 +93,7 @@ UNCHANGED = {
         tnf.cond(c[0] < 9.0, lambda c: (c[0] * 2, c[1]), lambda c: (c[1], c[0]), c),
         None,
     ),
-    "two choices": lambda c, _: (
+    "two conditionals": lambda c, _: (
         (
             tnf.cond(c[0] < 9.0, lambda x: x * 2, lambda x: x, c[0]),
             tnf.cond(c[1] < 3.0, lambda x: x + 1, lambda x: x, c[1]),
@@ -103,15 +103,15 @@ UNCHANGED = {
 }
 
 
-@pytest.mark.parametrize("turn", UNCHANGED.values(), ids=UNCHANGED)
-def test_other_scans_stay(turn: Any) -> None:
-    program = tnf.compile(lambda x, y: tnf.scan(turn, (x, y), length=7)[0], 1.5, 0.5)
+@pytest.mark.parametrize("body", UNCHANGED.values(), ids=UNCHANGED)
+def test_other_scans_stay(body: Any) -> None:
+    program = tnf.compile(lambda x, y: tnf.scan(body, (x, y), length=7)[0], 1.5, 0.5)
     assert passes.stop_early(program) is program
     np.testing.assert_array_equal(NATIVE.run(program, 1.5, 0.5), UNTOUCHED.run(program, 1.5, 0.5))
 
 
 def test_slices_may_start_it_again() -> None:
-    turn = lambda c, x: (tnf.cond(x > 0, lambda c: c + x, lambda c: c, c), None)
-    program = tnf.compile(lambda xs: tnf.scan(turn, 0.0, xs)[0], np.ones(4))
+    body = lambda c, x: (tnf.cond(x > 0, lambda c: c + x, lambda c: c, c), None)
+    program = tnf.compile(lambda xs: tnf.scan(body, 0.0, xs)[0], np.ones(4))
     assert passes.stop_early(program) is program
     assert NATIVE.run(program, np.array([1.0, -1.0, 2.0, -3.0])) == 3.0

@@ -24,15 +24,15 @@ __all__ = ["COMMAND", "ENTRY_POINTS", "MARKERS", "EntryPoints"]
 COMMAND = "make processors"
 COMPILED = (
     "tenferro.exec.llvm.link:Linker.function",
-    "tenferro.exec.llvm.link:Linker.function_for_one_call",
+    "tenferro.exec.llvm.link:Linker.baseline_function",
     "tenferro.exec.llvm.block:CompiledBlock.__call__",
 )
 """Functions where code of LLVM begins."""
 ENTRY_POINTS = (
     *COMPILED,
-    "tenferro.exec.tiles:TilesFunction.__call__",
+    "tenferro.exec.fused:FusedFunction.__call__",
     "tenferro.exec.kernels.dot_general:Contraction.__init__",
-    "tenferro.exec.kernels.convolution:Convolved.__call__",
+    "tenferro.exec.kernels.convolution:ConvolutionFunction.__call__",
     "tenferro.exec.extensions:ExtensionRegistry.runtime_of",
 )
 MARKERS = {

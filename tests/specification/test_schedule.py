@@ -162,7 +162,7 @@ def test_placement() -> None:
 @chapter.works(13, "Printing a schedule shows every kernel, place, copy and tile.")
 def test_printing() -> None:
     text = str(schedule_of(lambda x: (tnf.exp(x) + 1.0).T @ x, WIDE))
-    for part in ("Tiles", "DotGeneral", "into", "%0"):
+    for part in ("Fused", "DotGeneral", "into", "%0"):
         assert part in text
 
 
@@ -250,14 +250,14 @@ def test_decomposition_is_left_out() -> None:
 )
 def test_fusion() -> None:
     schedule = schedule_of(lambda x: tnf.exp(x) * 2.0 + x, WIDE)
-    assert names(schedule)[0] == "Tiles(Exp, Multiply, Add)"
+    assert names(schedule)[0] == "Fused(Exp, Multiply, Add)"
 
 
 @chapter.works(24, "Contractions are boundaries of groups.")
 def test_boundaries() -> None:
     schedule = schedule_of(lambda x: tnf.exp((tnf.exp(x) + 1.0) @ x) + 1.0, WIDE)
     assert "DotGeneral" in names(schedule)
-    assert not [name for name in names(schedule) if "Tiles" in name and "DotGeneral" in name]
+    assert not [name for name in names(schedule) if "Fused" in name and "DotGeneral" in name]
 
 
 @chapter.works(25, "Fused and step-by-step execution give the same elements.")
@@ -372,4 +372,4 @@ def test_smaller_forms() -> None:
 def test_extensions_are_no_part() -> None:
     names_of_steps = names(schedule_of(lambda x: tnf.exp(apply(Scale(), tnf.exp(x) + 1)) + 1, WIDE))
     assert Scale.family_id in names_of_steps
-    assert not [name for name in names_of_steps if "Tiles" in name and "scale" in name]
+    assert not [name for name in names_of_steps if "Fused" in name and "scale" in name]

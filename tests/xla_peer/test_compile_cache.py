@@ -195,7 +195,7 @@ def test_a_folder_of_the_variable_that_cannot_be_used(
     folder = UNUSABLE[match](tmp_path)
     before = sorted(tmp_path.rglob("*"))
     monkeypatch.setenv("TENFERRO_CACHE_DIR", str(folder))
-    monkeypatch.setattr("tenferro.compile_cache._Warned.is_done", False)
+    monkeypatch.setattr("tenferro.process_warnings._warned", set[type[Warning]]())
     xla = XlaExecutor("cpu")
     with pytest.warns(errors.UnusableCacheWarning, match=f"TENFERRO_CACHE_DIR .*{match}"):
         np.testing.assert_allclose(xla.run(PROGRAM, X), EXPECTED)

@@ -46,7 +46,7 @@ def _compiled(function: Function, specs: Sequence[Any]) -> Run | None:
     program = tnf.compile(once, *specs)
     executor = tnf.GraphExecutor("K", compiled=True)
     schedule = executor.compile(program)
-    remarks = [step.remark for step in schedule.instructions if step.parts]
+    remarks = [step.remark for step in schedule.instructions if step.bodies]
     if remarks != ["compiled"]:
         return None
     return lambda xs: np.asarray(executor.run(program, *xs))

@@ -351,8 +351,8 @@ def _parts(schedule: ExecProgram) -> list[tuple[ExecProgram, GraphProgram]]:
     return [
         (part, body.program)
         for step in schedule.instructions
-        if isinstance(step.op, ControlOp)
-        for part, body in zip(step.parts, step.op.parts, strict=True)
+        if isinstance(step.source_op, ControlOp)
+        for part, body in zip(step.bodies, step.source_op.parts, strict=True)
     ]
 
 
@@ -367,11 +367,11 @@ def _run(
     def around(
         program: ExecProgram, step: ExecInstruction, arrays: Sequence[Any], call: Callable[..., Any]
     ) -> Sequence[Any]:
-        op: Any = step.op
+        op: Any = step.source_op
         types = program.types
 
         def kernel(op: StdTensorOp, *arrays: Any) -> Any:
-            if not step.parts:
+            if not step.bodies:
                 return step.kernel(op, *arrays)
             results = call(arrays)
             return results if op.output_count > 1 else results[0]

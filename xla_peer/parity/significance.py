@@ -242,7 +242,7 @@ def _by_line(record: Record) -> tuple[LineDigits, ...]:
     lines: dict[tuple[str, int], dict[str, Any]] = {}
     for execution in record.steps:
         step = execution.step
-        loss = None if step.source is None or step.parts else execution.loss()
+        loss = None if step.source is None or step.bodies else execution.loss()
         if step.source is None or loss is None:
             continue
         line = lines.setdefault((step.source.file, step.source.line), {})

@@ -20,12 +20,12 @@ Run = Callable[[Sequence[Tensor]], list[Tensor]]
 
 
 class ControlKernel:
-    """The kernel of an op with parts: `over(runs)` gives what runs on tensors."""
+    """The kernel of an op with parts: `bind_programs(runs)` gives what runs on tensors."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
 
-    def over(self, runs: Sequence[Run]) -> Callable[..., Any]:
+    def bind_programs(self, runs: Sequence[Run]) -> Callable[..., Any]:
         """The kernel over compiled parts, in the op's order."""
         return partial(self.function, runs)
 

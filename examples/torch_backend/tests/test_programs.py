@@ -33,7 +33,7 @@ def no_numpy_kernel() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         for kind in {type(kernel) for kernel in KERNELS.values()}:
-            for method in ("__call__", "bind", "over"):
+            for method in ("__call__", "bind", "bind_programs"):
                 if hasattr(kind, method):
                     patch.setattr(kind, method, forbidden)
         yield

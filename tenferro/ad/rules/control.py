@@ -1,6 +1,6 @@
 """Derivatives of the control family.
 
-A loop or a choice that is differentiated becomes two: the op itself, made to give what its tangent needs
+A loop or a conditional that is differentiated becomes two: the op itself, made to give what its tangent needs
 (`extend`), and a linear one beside it, which reads that. Transposed, a linear scan runs the other way.
 
 Source: Radul, Paszke, Frostig, Johnson and Maclaurin, "You only linearize once", 2023.
@@ -15,16 +15,16 @@ from tenferro.ad.algebra import Value, apply, apply_one, broadcast, compare, lea
 from tenferro.ad.algebra import transpose as permute
 from tenferro.ad.batch import marked
 from tenferro.ad.graph_emitter import GraphEmitter
-from tenferro.ad.inside import (
+from tenferro.ad.rule import AdRows, AdRule, Tangents, Values
+from tenferro.ad.subprograms import (
     Linearized,
     batched,
-    cheapest,
+    cheapest_residuals,
     linearized,
     residuals,
     transposed,
-    transposed_turn,
+    transposed_body,
 )
-from tenferro.ad.rule import AdRows, AdRule, Tangents, Values
 from tenferro.ad.while_reversal import transposed_while
 from tenferro.graph import Graph, Mark
 from tenferro.ops.control import Alternatives, Cond, Scan, While
@@ -78,7 +78,7 @@ def _active_carry(
 
 
 def scan_jvp(op: Scan, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """A scan that saves the residuals of each turn, and a linear scan over these."""
+    """A scan that stacks the residuals of each iteration, and a linear scan over them."""
     emitter: GraphEmitter = inputs[0].emitter
     n, m, first = op.num_consts, op.num_carry, op.first_xs
     has_tangent = [dot is not None for dot in tangents]
@@ -89,7 +89,7 @@ def scan_jvp(op: Scan, inputs: Values, outputs: Values, tangents: Tangents) -> T
     results = [both.filled(i) for i in (*moving, *stacked)]
     saved = residuals(graph, both.inputs[n:], _present(both.dots), results)
     at_hand = {*both.inputs[:n], *both.inputs[first:], *both.outputs[m:]}
-    saved = cheapest(graph, saved, both.inputs[n:], at_hand)
+    saved = cheapest_residuals(graph, saved, both.inputs[n:], at_hand)
     # What of it the loop is given or gives already is not stacked again.
     slices = [v for v in saved if v in both.inputs[first:]]
     stacked_already = [v for v in saved if v in both.outputs[m:] and v not in slices]
@@ -127,45 +127,45 @@ def scan_jvp(op: Scan, inputs: Values, outputs: Values, tangents: Tangents) -> T
 def scan_transpose(
     op: Scan, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """The scan the other way: cotangents of the carry go back, where they are not zero in every turn, and those of the
-    constants add up.
+    """A scan in the other direction: cotangents of the carry go backward, those of the constants are summed.
 
-    Carries that depend on nothing linear, such as a counter, are scanned first, and their values are given.
+    Carries whose cotangents are zero in every iteration are left out. Carries that depend on nothing linear, such as a
+    counter, are scanned first, and their values stacked.
     """
     emitter: GraphEmitter = inputs[0].emitter
     n, m, first = op.num_consts, op.num_carry, op.first_xs
-    carries = _known_carries(op, linear)
+    carries = _nonlinear_carries(op, linear)
     if carries:
-        return _transpose_beside_known(op, inputs, linear, y_bars, carries)
+        return _transpose_after_nonlinear(op, inputs, linear, y_bars, carries)
     mask = [*linear[:n], *[True] * m, *linear[first:]]
-    turn = transposed_turn(op.body, n, m, mask, [bar is not None for bar in y_bars], emitter)
-    x_bars, moving = turn.x_bars, turn.moving
+    back = transposed_body(op.body, n, m, mask, [bar is not None for bar in y_bars], emitter)
+    x_bars, moving = back.x_bars, back.moving
     sliced = [i for i in range(first, len(mask)) if i in x_bars]
-    n_known, count = mask[:n].count(False), len(moving)
+    n_nonlinear, count = mask[:n].count(False), len(moving)
     body = Subprogram.of(
-        turn.emitter.graph,
+        back.emitter.graph,
         [
-            *turn.nonlinear[:n_known],
-            *turn.bars[:count],
-            *turn.sums,
-            *turn.nonlinear[n_known:],
-            *turn.bars[count:],
+            *back.nonlinear[:n_nonlinear],
+            *back.bars[:count],
+            *back.sums,
+            *back.nonlinear[n_nonlinear:],
+            *back.bars[count:],
         ],
-        [*turn.carry, *turn.totals, *[x_bars[i] for i in sliced]],
+        [*back.carry, *back.totals, *[x_bars[i] for i in sliced]],
     )
     consts = [x for x, is_linear in zip(inputs[:n], mask, strict=False) if not is_linear]
     start = [
         *_or_zeros([y_bars[i] for i in moving], [inputs[n + i] for i in moving]),
-        *[zeros(inputs[i]) for i in turn.summed],
+        *[zeros(inputs[i]) for i in back.summed],
     ]
     xs = [x for x, is_linear in zip(inputs[first:], mask[first:], strict=True) if not is_linear]
     backward = Scan(body, op.length, len(consts), len(start), not op.reverse)
     results = apply(backward, *consts, *start, *xs, *_present(y_bars[m:]))
-    return _placed(results, [*[n + i for i in moving], *turn.summed, *sliced], len(inputs))
+    return _placed(results, [*[n + i for i in moving], *back.summed, *sliced], len(inputs))
 
 
-def _known_carries(op: Scan, linear: Mask) -> list[int]:
-    """The carries that depend on no linear input, in any turn."""
+def _nonlinear_carries(op: Scan, linear: Mask) -> list[int]:
+    """The carries that depend on no linear input, in any iteration."""
     body, n, m = op.body, op.num_consts, op.num_carry
     mask = list(linear)
     while True:
@@ -176,10 +176,10 @@ def _known_carries(op: Scan, linear: Mask) -> list[int]:
         mask[n : n + m] = grown
 
 
-def _transpose_beside_known(
+def _transpose_after_nonlinear(
     op: Scan, inputs: Values, linear: Mask, y_bars: Tangents, carries: Sequence[int]
 ) -> Tangents:
-    """Scan the known carries, then transpose the scan over their values."""
+    """Scan the nonlinear carries, then transpose the scan over their values."""
     n, m, first = op.num_consts, op.num_carry, op.first_xs
     graph = Graph()
     arguments = [graph.add_input(spec) for spec in op.body.input_specs]
@@ -188,12 +188,12 @@ def _transpose_beside_known(
     consts = [i for i in range(n) if not linear[i]]
     xs = [i for i in range(first, len(inputs)) if not linear[i]]
     operands = [*consts, *carried, *xs]
-    turn = Subprogram.of(
+    body = Subprogram.of(
         graph,
         [arguments[i] for i in operands],
         [*[outputs[i] for i in carries], *[arguments[i] for i in carried]],
     )
-    forward = Scan(turn, op.length, len(consts), len(carries), op.reverse)
+    forward = Scan(body, op.length, len(consts), len(carries), op.reverse)
     values = apply(forward, *[inputs[i] for i in operands])[len(carries) :]
     moving = [i for i in range(m) if i not in carries]
     places = [*range(n), *[n + i for i in moving], *range(first, len(inputs))]
@@ -212,7 +212,7 @@ def _transpose_beside_known(
 
 
 def scan_batch(op: Scan, inputs: Values, mask: tuple[bool, ...]) -> Values:
-    """The body of a batch, with the batch behind the axis of the turns."""
+    """A scan of the batched body, with the batch behind the axis of iterations."""
     emitter: GraphEmitter = inputs[0].emitter
     n, m, first = op.num_consts, op.num_carry, op.first_xs
     size = inputs[mask.index(True)].shape[0]
@@ -220,8 +220,8 @@ def scan_batch(op: Scan, inputs: Values, mask: tuple[bool, ...]) -> Values:
     rest = [False] * (len(op.body.output_slots) - m)
     while True:
         within = [*mask[:n], *carry, *mask[first:]]
-        turn = batched(op.body, within, size, [*carry, *rest], emitter)
-        grown = [a or b for a, b in zip(carry, turn.outputs, strict=False)]
+        body = batched(op.body, within, size, [*carry, *rest], emitter)
+        grown = [a or b for a, b in zip(carry, body.outputs, strict=False)]
         if grown == carry:
             break
         carry = grown
@@ -230,10 +230,10 @@ def scan_batch(op: Scan, inputs: Values, mask: tuple[bool, ...]) -> Values:
         for x, needs, has in zip(inputs[:first], within, mask, strict=False)
     ]
     xs = [_swapped(x) if has else x for x, has in zip(inputs[first:], mask[first:], strict=True)]
-    results = apply(op.with_parts(turn.part), *operands, *xs)
+    results = apply(op.with_parts(body.part), *operands, *xs)
     return tuple([
         (y if i < m else _swapped(y)) if has else lead(y, size)
-        for i, (y, has) in enumerate(zip(results, turn.outputs, strict=True))
+        for i, (y, has) in enumerate(zip(results, body.outputs, strict=True))
     ])  # fmt: skip
 
 
@@ -242,11 +242,11 @@ def _swapped(x: Value) -> Value:
     return permute(x, (1, 0, *range(2, x.rank)))
 
 
-# ---- choice ------------------------------------------------------------------------------------------
+# ---- conditionals ------------------------------------------------------------------------------------
 
 
 def cond_jvp(op: Cond, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """A choice that saves the residuals of its branch, and a choice between linear branches.
+    """A conditional that saves the residuals of its branch, and one between linear branches.
 
     Branches share places for what they save; those that another branch uses hold zeros.
     """
@@ -304,7 +304,7 @@ def _shared_places(
 def cond_transpose(
     op: Cond, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """A choice between the transposes of the branches."""
+    """A conditional between the transposes of the branches."""
     index, *operands = inputs
     branches, wanted = _transposes(op.branches, linear[1:], y_bars, index.emitter)
     if not wanted:
@@ -335,7 +335,7 @@ def _transposes(
 
 
 def cond_batch(op: Cond, inputs: Values, mask: tuple[bool, ...]) -> Values:
-    """The branches of a batch; where the index differs from slice to slice, all of them, and a choice
+    """The branches of a batch; where the index differs from slice to slice, all of them, and a select
     by element.
     """
     emitter: GraphEmitter = inputs[0].emitter
@@ -358,7 +358,7 @@ def cond_batch(op: Cond, inputs: Values, mask: tuple[bool, ...]) -> Values:
 
 
 def _of_chosen_branches(op: Cond, inputs: Values, mask: Mask, chosen: Values) -> Values:
-    """The results of a batch for which all branches ran, differentiated as each slice's own choice."""
+    """The results of a batch for which all branches ran, differentiated as each slice's own conditional."""
     emitter: GraphEmitter = inputs[0].emitter
     handles = [x.handle for x in (*inputs, *chosen)]
     mark = Chosen(op, len(inputs), len(chosen))
@@ -366,17 +366,17 @@ def _of_chosen_branches(op: Cond, inputs: Values, mask: Mask, chosen: Values) ->
 
 
 class Chosen(Mark):
-    """The operands of a choice, then its results, which the mark gives: their derivative is the choice's.
+    """The operands of a conditional, then its results, which the mark gives: their derivative is the conditional's.
 
     Differentiated op by op, a batch of all branches would send a cotangent of zero through the branches
     that a slice does not take, where it meets slopes that are infinite or NaN.
     """
 
-    __slots__ = ("choice",)
+    __slots__ = ("conditional",)
 
-    def __init__(self, choice: Cond, inputs: int, outputs: int) -> None:
+    def __init__(self, conditional: Cond, inputs: int, outputs: int) -> None:
         super().__init__(tuple(range(inputs, inputs + outputs)))
-        self.choice = choice
+        self.conditional = conditional
 
     @property
     def key(self) -> Any:
@@ -388,19 +388,19 @@ class Chosen(Mark):
         return tuple(range(1, self.takes[0]))
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
-        """A choice between the tangents of the branches."""
+        """A conditional between the tangents of the branches."""
         count = self.takes[0]
         active = [dot is not None for dot in tangents[1:count]]
-        branches, moving = _tangents_of(self.choice.branches, active, emitter)
+        branches, moving = _tangents_of(self.conditional.branches, active, emitter)
         if not moving:
             return (None,) * len(outputs)
         y_dots = apply(Cond(tuple(branches)), *inputs[:count], *_present(tangents[1:count]))
         return _placed(y_dots, moving, len(outputs))
 
     def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
-        """A choice between the transposes of the branches."""
+        """A conditional between the transposes of the branches."""
         count = self.takes[0]
-        x_bars = cond_transpose(self.choice, inputs[:count], tuple(linear[:count]), y_bars)
+        x_bars = cond_transpose(self.conditional, inputs[:count], tuple(linear[:count]), y_bars)
         return (*x_bars, *[None] * len(self.takes))
 
 
@@ -521,7 +521,7 @@ def _until_all_stop(
 ) -> While:
     """The loop over a batch with one bool per slice as its condition.
 
-    A turn of one slice is a choice between its carry as it is and the body.
+    An iteration of one slice is a conditional between its carry as it is and the body.
     """
     n = op.num_consts
     graph = Graph()
@@ -537,8 +537,8 @@ def _until_all_stop(
     ])  # fmt: skip
     still = Graph()
     arguments = [still.add_input(spec) for spec in op.body.input_specs]
-    turn = Cond((Subprogram.of(still, arguments, arguments[n:]), op.body))
-    chosen = _of_chosen_branches(turn, (goes_on, *inner.values(inputs)), [True, *mask], chosen)
+    iteration = Cond((Subprogram.of(still, arguments, arguments[n:]), op.body))
+    chosen = _of_chosen_branches(iteration, (goes_on, *inner.values(inputs)), [True, *mask], chosen)
     return While(cond, Subprogram.of(graph, inputs, [y.handle for y in chosen]), n)
 
 

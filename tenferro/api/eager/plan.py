@@ -10,7 +10,7 @@ import numpy as np
 from tenferro.errors import TenferroError
 from tenferro.exec.interpreter import failure, interpret
 from tenferro.exec.plan import Binder
-from tenferro.exec.runtime.numpy_state import quietly
+from tenferro.exec.runtime.numpy_state import call_in_numpy_state
 from tenferro.graph import Graph, Mark, Opaque, SourceLine
 from tenferro.interruption import is_interruption
 from tenferro.ops.control import ControlOp
@@ -65,7 +65,7 @@ class Plan:
             BackendFailureError: a kernel failed.
         """
         try:
-            result = quietly(self.run, arrays, self.is_foreign)
+            result = call_in_numpy_state(self.run, arrays, self.is_foreign)
         except TenferroError:
             raise
         except Exception as error:

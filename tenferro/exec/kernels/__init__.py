@@ -1,4 +1,4 @@
-"""The kernel column: the NumPy implementation of each op."""
+"""Column of kernels: the NumPy implementation of each op."""
 
 from tenferro.exec.kernels import (
     analytic,
@@ -12,10 +12,10 @@ from tenferro.exec.kernels import (
     source,
     structural,
 )
-from tenferro.exec.kernels.kernel import Kernel, bound
+from tenferro.exec.kernels.kernel import Kernel, bind_kernel
 from tenferro.ops import ALL_OPS, Column
 
-__all__ = ["KERNELS", "Kernel", "bound"]
+__all__ = ["KERNELS", "Kernel", "bind_kernel"]
 
 KERNELS: Column[Kernel] = Column(
     "kernel",

@@ -1,71 +1,57 @@
-"""Kernels of the analytic family. scipy is imported when first needed: it is slow to import."""
+"""Kernels of the analytic family. SciPy is imported on first use, because its import is slow."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import numpy as np
 
 from tenferro.exec.kernels.buffered import logistic, logistic_into, rsqrt, rsqrt_into
 from tenferro.exec.kernels.elementwise import compose
 from tenferro.exec.kernels.gamma import lgamma
-from tenferro.exec.kernels.kernel import Array, Kernel, KernelRows, OfArrays, OfOp, in_float32
-from tenferro.ops import analytic
-from tenferro.ops.analytic import (
-    Digamma,
-    Erf,
-    Erfc,
-    ErfInv,
-    Expm1,
-    Lgamma,
-    Log1p,
-    Logistic,
-    Polygamma,
-    Rsqrt,
-    Tanh,
-    derivative_of_cotangent,
+from tenferro.exec.kernels.kernel import (
+    Array,
+    ArrayKernel,
+    Function,
+    Kernel,
+    KernelRows,
+    OpKernel,
+    elementwise,
+    in_float32,
 )
+from tenferro.ops import analytic as ops
+from tenferro.ops.analytic import derivative_of_cotangent
 
-__all__ = ["ROWS", "UFUNCS", "logistic", "rsqrt"]
+__all__ = ["ROWS", "UFUNCS"]
 
-
-def low(function: Callable[..., Any], floats: Any = None, into: Any = None) -> Kernel:
-    """An elementwise kernel that computes float16 and bfloat16 in float32.
-
-    Args:
-        floats: the ufunc that it is for the other floats.
-        into: the function, written into a buffer.
-    """
-    return OfArrays(
-        function,
-        low=True,
-        floats=None if floats is None else lambda: floats,
-        elementwise=True,
-        into=None if into is None else {function: into},
-    )
+upcasting = partial(elementwise, upcasts=True)
 
 
 def special(name: str) -> Kernel:
-    """A kernel that is a function of scipy.special."""
+    """Return the kernel of a function of scipy.special."""
 
-    def ufunc() -> Callable[..., Any]:
+    def ufunc() -> Function:
         from scipy import special as functions  # because importing scipy takes long
 
         return getattr(functions, name)
 
-    return OfArrays(lambda *arrays: ufunc()(*arrays), low=True, floats=ufunc, elementwise=True)
+    return ArrayKernel(
+        lambda *arrays: ufunc()(*arrays), upcasts=True, floats=ufunc, elementwise=True
+    )
 
 
 def erfinv(x: Array) -> Array:
-    """SciPy's gives 0 for -0; the function is odd."""
+    """Return SciPy's erfinv with the sign of x: the function is odd, and SciPy's gives 0 for -0."""
     from scipy import special as functions  # because importing scipy takes long
 
     return np.copysign(functions.erfinv(x), x)
 
 
 def log1p(x: Array) -> Array:
-    """Complex: log|1 + z| from |1 + z|^2 - 1 = a (2 + a) + b^2, which is accurate near 0."""
+    """Return log(1 + x), accurate near 0.
+
+    For complex z, log|1 + z| is computed from |1 + z|^2 - 1 = a (2 + a) + b^2.
+    """
     if x.dtype.kind != "c":
         return np.log1p(x)
     a, b = x.real, x.imag
@@ -75,10 +61,11 @@ def log1p(x: Array) -> Array:
 
 
 def expm1(x: Array) -> Array:
-    """Complex: the real part e^a cos b - 1 is (e^a - 1) cos b - 2 sin^2(b / 2), which does not cancel near 0.
+    """Return e^x - 1, accurate near 0.
 
-    At infinite a, e^a is 0 or infinite whatever the angle, also where b has none. Zeros of the real part
-    are positive.
+    For complex x = a + i b, the real part e^a cos b - 1 is computed as (e^a - 1) cos b - 2 sin^2(b / 2), which does
+    not cancel near 0. At infinite a, e^a is 0 or infinite even where b is infinite or NaN. Zeros of the real part are
+    positive.
     """
     if x.dtype.kind != "c":
         return np.expm1(x)
@@ -91,9 +78,9 @@ def expm1(x: Array) -> Array:
 
 
 def tanh(x: Array) -> Array:
-    """Complex: at infinite real parts the imaginary part is a zero of its own sign.
+    """Return NumPy's tanh; where a complex x has an infinite real part, the imaginary part is 0 with the sign of x's.
 
-    It has the sign of sin(2 b) in C99 and NumPy.
+    C99 and NumPy give it the sign of sin(2 b).
     """
     y: Array = np.tanh(x)
     if x.dtype.kind != "c":
@@ -103,7 +90,10 @@ def tanh(x: Array) -> Array:
 
 
 def erfc(x: Array) -> Array:
-    """SciPy's; from 2 on e^(-x^2) erfcx(x) with x^2 as a sum, because half a bit of x^2 is x^2 bits of the power."""
+    """Return SciPy's erfc; for float64 above 2, e^(-x^2) erfcx(x) with x^2 in two parts.
+
+    An error of half an ulp in x^2 is an error of x^2 / 2 ulps in the power.
+    """
     from scipy import special as functions  # because importing scipy takes long
 
     y = functions.erfc(x)
@@ -119,7 +109,10 @@ def erfc(x: Array) -> Array:
 
 
 def digamma(x: Array) -> Array:
-    """SciPy's digamma; below 0 psi(1 - x) - pi cot(pi x), as its own loses digits near the poles, which are NaN."""
+    """Return SciPy's digamma; below 0 by the reflection psi(1 - x) - pi cot(pi x), and NaN at the poles.
+
+    SciPy's own loses digits near the poles.
+    """
     from scipy import special as functions  # because importing scipy takes long
 
     if not np.fmin.reduce(x, axis=None, initial=1) <= 0:
@@ -130,8 +123,8 @@ def digamma(x: Array) -> Array:
     return np.where(is_negative, y - np.pi / np.tan(np.pi * r), y).astype(x.dtype)
 
 
-def polygamma(op: Polygamma, x: Array) -> Array:
-    """By scipy's Hurwitz zeta function; at the poles NaN where both sides differ.
+def polygamma(op: ops.Polygamma, x: Array) -> Array:
+    """Return the polygamma function by SciPy's Hurwitz zeta function; NaN at poles where the one-sided limits differ.
 
     Below zero by reflection, because the zeta function adds up every pole up to zero:
 
@@ -143,7 +136,7 @@ def polygamma(op: Polygamma, x: Array) -> Array:
 
     n = op.order
     if n == 0:
-        return low(digamma)(op, x)
+        return upcasting(digamma)(op, x)
 
     def values(x: Array) -> Array:
         is_negative = x < 0
@@ -161,7 +154,7 @@ def polygamma(op: Polygamma, x: Array) -> Array:
 
 
 def cotangents(n: int, x: Array) -> Array:
-    """pi^(n+1) D_n(cot pi x); the distance to the nearest pole is exact, and so are zeros half way."""
+    """Return pi^(n+1) D_n(cot pi x); the distance to the nearest pole is exact, and so are zeros halfway."""
     r = x - np.round(x)
     near, missing = np.abs(r), 0.5 - np.abs(r)
     is_near = near <= missing
@@ -179,18 +172,18 @@ def cotangents(n: int, x: Array) -> Array:
     return np.where(cotangent == 0, coefficients[0], total) * np.pi ** (n + 1)
 
 
-UFUNCS: KernelRows = {card: low(getattr(np, card.ufunc)) for card in analytic.CARDS if card.ufunc}
-"""Of cards that name NumPy's function."""
+UFUNCS: KernelRows = {card: upcasting(getattr(np, card.ufunc)) for card in ops.CARDS if card.ufunc}
+"""Kernels of the ops that name a ufunc of NumPy."""
 ROWS: KernelRows = {
-    Expm1: low(expm1, np.expm1),
-    Log1p: low(log1p, np.log1p),
-    Rsqrt: low(rsqrt, into=rsqrt_into),
-    Tanh: low(tanh, np.tanh),
-    Logistic: low(logistic, into=logistic_into),
-    Erf: special("erf"),
-    Erfc: low(erfc),
-    ErfInv: low(erfinv),
-    Lgamma: low(lgamma),
-    Digamma: low(digamma),
-    Polygamma: OfOp(polygamma, elementwise=True),
+    ops.Expm1: upcasting(expm1, np.expm1),
+    ops.Log1p: upcasting(log1p, np.log1p),
+    ops.Rsqrt: upcasting(rsqrt, into=rsqrt_into),
+    ops.Tanh: upcasting(tanh, np.tanh),
+    ops.Logistic: upcasting(logistic, into=logistic_into),
+    ops.Erf: special("erf"),
+    ops.Erfc: upcasting(erfc),
+    ops.ErfInv: upcasting(erfinv),
+    ops.Lgamma: upcasting(lgamma),
+    ops.Digamma: upcasting(digamma),
+    ops.Polygamma: OpKernel(polygamma, elementwise=True),
 }

@@ -1,6 +1,6 @@
-"""Functions that are no ufuncs, beside those that write the same results into a buffer.
+"""Functions that are no ufuncs, each with a variant that writes the same result into a buffer.
 
-These write before they have read all of their operands, so that the buffer is none of those.
+The variants write before they have read all operands, so that the buffer must not overlap them.
 """
 
 from __future__ import annotations
@@ -11,60 +11,45 @@ import numpy as np
 
 from tenferro.exec.kernels.kernel import Array
 
-__all__ = [
-    "cast_into",
-    "clamp",
-    "clamp_into",
-    "float_power",
-    "float_power_into",
-    "has_zeros",
-    "logistic",
-    "logistic_into",
-    "maximum",
-    "maximum_into",
-    "minimum",
-    "minimum_into",
-    "rsqrt",
-    "rsqrt_into",
-    "select_into",
-    "winning_zeros",
-]
+__all__ = ["cast_into", "clamp", "clamp_into", "extreme_zeros", "float_power", "float_power_into", "has_zeros",
+           "logistic", "logistic_into", "maximum", "maximum_into", "minimum", "minimum_into", "rsqrt", "rsqrt_into",
+           "select_into"]  # fmt: skip
 
-OVERFLOWS = {"f": np.array(-87.0, "f"), "d": np.array(-708.0)}
-"""By the code of a dtype, a number below which e^-x may be infinite: at -88.7 and -709.8."""
+EXP_OVERFLOW_BOUNDS = {"f": np.array(-87.0, "f"), "d": np.array(-708.0)}
+"""Number by dtype code below which e^-x may overflow; it does at -88.7 and -709.8."""
 ONES = {"f": np.array(1.0, "f"), "d": np.array(1.0)}
-"""The number, for dtypes of which NumPy need not convert it each time."""
-FEW = 1 << 11
-"""Elements that are counted sooner than a reduction begins."""
-SEVERAL = 1 << 9
-"""The same, sooner than a reduction of integers ends."""
-INTEGERS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
-"""By the bytes of an element."""
-LEAST = {itemsize: np.iinfo(kind).min for itemsize, kind in INTEGERS.items()}
-"""Of those; the bits of -0.0."""
+"""Array of 1 by dtype code, which saves NumPy the conversion of a Python number on each call."""
+MAX_COUNTED_ELEMENTS = 1 << 11
+"""Maximum number of elements for which `count_nonzero` takes less time than a reduction."""
+MAX_PRECHECKED_ELEMENTS = 1 << 9
+"""Maximum number of elements for which counting zeros takes less time than a reduction of integers."""
+INTEGER_DTYPES = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
+"""Signed integer by the number of bytes of an element."""
+NEGATIVE_ZERO_BITS = {itemsize: np.iinfo(kind).min for itemsize, kind in INTEGER_DTYPES.items()}
+"""Bit pattern of -0.0 as a signed integer, the least one, by the number of bytes."""
 
 
 def float_power(x: Array, y: Array) -> Array:
-    """NumPy's power, but |x|^y at zeros and -inf where y is 1/2.
+    """Return NumPy's power, but |x|^y at zeros and -inf where y is 1/2.
 
-    There NumPy takes the square root if one exponent is for many elements, which is -0.0 and NaN.
+    NumPy takes the square root where one exponent is broadcast, which gives -0.0 and NaN.
     """
     result = np.power(x, y)
-    root = root_of_zeros_and_infinities(x, y)
+    root = half_power_exceptions(x, y)
     return result if root is None else np.where(root, np.abs(x), result)
 
 
-def root_of_zeros_and_infinities(x: Array, y: Array) -> Array | None:
-    """Where one exponent for many elements is 1/2, and x is a zero or -inf; None if there is none."""
+def half_power_exceptions(x: Array, y: Array) -> Array | None:
+    """Return where a broadcast exponent is 1/2 and x is a zero or -inf; None if nowhere."""
     if y.size > 1 and 0 not in y.strides:
         return None
-    each = y[tuple([slice(0, 1) if step == 0 else slice(None) for step in y.strides])]
-    half = each == 0.5
+    exponents = y[tuple([slice(0, 1) if step == 0 else slice(None) for step in y.strides])]
+    half = exponents == 0.5
     return half & ((x == 0) | (x == -np.inf)) if half.any() else None
 
 
 def maximum(x: Array, y: Array) -> Array:
-    """NumPy's maximum, with 0.0 above -0.0: the sum of two zeros is 0.0 unless both are -0.0."""
+    """Return NumPy's maximum, with 0.0 above -0.0: the sum of two zeros is 0.0 unless both are -0.0."""
     result = np.maximum(x, y)
     if result.dtype.kind in "biu" or not has_negative_zeros(result):
         return result
@@ -74,7 +59,7 @@ def maximum(x: Array, y: Array) -> Array:
 
 
 def minimum(x: Array, y: Array) -> Array:
-    """NumPy's minimum, with -0.0 below 0.0."""
+    """Return NumPy's minimum, with -0.0 below 0.0."""
     result = np.minimum(x, y)
     if result.dtype.kind in "biu" or not has_zeros(result):
         return result
@@ -85,75 +70,77 @@ def minimum(x: Array, y: Array) -> Array:
 
 
 def has_zeros(x: Any) -> bool:
-    """Whether an element is zero; of few elements a count is known before a reduction begins.
+    """Return whether an element is zero.
 
     >>> has_zeros(np.ones(3)), has_zeros(np.array([1.0, -0.0])), has_zeros(np.float64(0))
     (False, True, True)
     """
-    return bool(np.count_nonzero(x) < x.size if x.size <= FEW else np.equal(x, 0).any())
+    return bool(
+        np.count_nonzero(x) < x.size if x.size <= MAX_COUNTED_ELEMENTS else np.equal(x, 0).any()
+    )
 
 
 def has_negative_zeros(x: Any) -> bool:
-    """Whether an element of real floats is -0.0; along a broadcast axis one element is read."""
-    if x.size <= SEVERAL and not has_zeros(x):
+    """Return whether an element of real floats is -0.0; one element is read along a broadcast axis."""
+    if x.size <= MAX_PRECHECKED_ELEMENTS and not has_zeros(x):
         return False
     if 0 in x.strides:
         x = x[tuple([slice(None, 1) if step == 0 else slice(None) for step in x.strides])]
-    bits = x.view(INTEGERS[x.itemsize])
-    return bool(np.minimum.reduce(bits, axis=None) == LEAST[x.itemsize])
+    bits = x.view(INTEGER_DTYPES[x.itemsize])
+    return bool(np.minimum.reduce(bits, axis=None) == NEGATIVE_ZERO_BITS[x.itemsize])
 
 
-def winning_zeros(x: Array, largest: bool) -> Array:
-    """Where an element is the zero that wins as the largest, which is 0.0, or as the least, -0.0."""
+def extreme_zeros(x: Array, largest: bool) -> Array:
+    """Return where an element is the zero that is the largest, 0.0, or the smallest, -0.0."""
     return (x == 0) & (np.signbit(x) != largest)
 
 
 def _set_where_equal(combine: Any, x: Any, y: Any, out: Any) -> None:
-    """Combine the bits of floats that are equal, which are others in zeros alone, where no element is guessed for."""
-    kind = INTEGERS[out.itemsize]
+    """Combine the bits of equal floats without branches; only zeros change."""
+    kind = INTEGER_DTYPES[out.itemsize]
     bits, mask = out.view(kind), np.negative(np.equal(x, y).view(np.int8))
-    change = combine(x.view(kind), y.view(kind))
-    change ^= bits
-    change &= mask
-    bits ^= change
+    flips = combine(x.view(kind), y.view(kind))
+    flips ^= bits
+    flips &= mask
+    bits ^= flips
 
 
 def clamp(x: Array, lower: Array, upper: Array) -> Array:
-    """Maximum, then minimum."""
+    """Return x limited to a range: maximum, then minimum."""
     return minimum(maximum(x, lower), upper)
 
 
 def rsqrt(x: Array) -> Array:
-    """One over the square root; 0 for a complex number with an infinite part."""
+    """Return 1 / sqrt(x); 0 for a complex number with an infinite part."""
     y = 1 / np.sqrt(x)
     return np.where(np.isinf(x), 0, y) if x.dtype.kind == "c" else y
 
 
 def logistic(x: Array) -> Array:
-    """1 / (1 + e^-x), and e^x where e^-x is infinite and the quotient 0."""
+    """Return 1 / (1 + e^-x), and e^x where e^-x overflows."""
     one = ONES.get(x.dtype.char, 1)
     y = np.divide(one, np.add(one, np.exp(np.negative(x))))
-    is_far = _overflows(x)
-    return y if is_far is None else np.where(is_far, np.exp(x), y)
+    overflows = _overflows(x)
+    return y if overflows is None else np.where(overflows, np.exp(x), y)
 
 
 def _overflows(x: Any) -> Any:
-    """Where e^-x may be infinite, for real x; None if nowhere."""
-    bound = OVERFLOWS.get(x.dtype.char)
+    """Return where e^-x may overflow, for real x; None if nowhere."""
+    bound = EXP_OVERFLOW_BOUNDS.get(x.dtype.char)
     if bound is None:
         return None
-    if x.size <= FEW:
-        is_far = np.less(x, bound)
-        return is_far if np.count_nonzero(is_far) else None
+    if x.size <= MAX_COUNTED_ELEMENTS:
+        overflows = np.less(x, bound)
+        return overflows if np.count_nonzero(overflows) else None
     return None if np.fmin.reduce(x, axis=None, initial=0) >= bound else np.less(x, bound)
 
 
 def select_into(pred: Any, on_true: Any, on_false: Any, out: Any) -> Any:
-    """np.where, by bits: on_false ^ ((on_true ^ on_false) & mask), which no element has to be guessed for.
+    """Write np.where by bits, as on_false ^ ((on_true ^ on_false) & mask), without branches.
 
-    Where one of the two is zero, the bits of the other are kept or not.
+    If one of the two is the number zero, the bits of the other are masked.
     """
-    kind = INTEGERS.get(out.itemsize)
+    kind = INTEGER_DTYPES.get(out.itemsize)
     if kind is None:
         np.copyto(out, on_false)
         np.copyto(out, on_true, where=pred)
@@ -177,18 +164,18 @@ def select_into(pred: Any, on_true: Any, on_false: Any, out: Any) -> Any:
 
 
 def cast_into(x: Any, out: Any) -> Any:
-    """NumPy's own cast."""
+    """Write NumPy's cast."""
     np.copyto(out, x, casting="unsafe")
     return out
 
 
 def _is_zero(x: Any, kind: Any) -> bool:
-    """Whether it is one number, of no bits."""
+    """Return whether x is a scalar with all bits 0."""
     return isinstance(x, np.generic) and not x.view(kind)
 
 
 def rsqrt_into(x: Any, out: Any) -> Any:
-    """One over the square root; 0 for a complex number with an infinite part."""
+    """Write `rsqrt`."""
     np.sqrt(x, out=out)
     np.divide(1, out, out=out)
     if x.dtype.kind == "c":
@@ -197,19 +184,19 @@ def rsqrt_into(x: Any, out: Any) -> Any:
 
 
 def logistic_into(x: Any, out: Any) -> Any:
-    """1 / (1 + e^-x), and e^x where e^-x is infinite."""
+    """Write `logistic`."""
     np.negative(x, out=out)
     np.exp(out, out=out)
     np.add(1, out, out=out)
     np.divide(1, out, out=out)
-    is_far = _overflows(x)
-    return out if is_far is None else np.exp(x, out=out, where=is_far)
+    overflows = _overflows(x)
+    return out if overflows is None else np.exp(x, out=out, where=overflows)
 
 
 def maximum_into(x: Any, y: Any, out: Any) -> Any:
-    """0.0 above -0.0."""
+    """Write `maximum`."""
     np.maximum(x, y, out=out)
-    number = _number(x, y)
+    number = _scalar_operand(x, y)
     if number is not None and number == 0 and not np.signbit(number):
         np.add(out, number, out=out)
     elif _may_be_zero(out.dtype, number) and has_negative_zeros(out):
@@ -218,9 +205,9 @@ def maximum_into(x: Any, y: Any, out: Any) -> Any:
 
 
 def minimum_into(x: Any, y: Any, out: Any) -> Any:
-    """-0.0 below 0.0."""
+    """Write `minimum`."""
     np.minimum(x, y, out=out)
-    if not (_may_be_zero(out.dtype, _number(x, y)) and has_zeros(out)):
+    if not (_may_be_zero(out.dtype, _scalar_operand(x, y)) and has_zeros(out)):
         return out
     if has_negative_zeros(x) or has_negative_zeros(y):
         _set_where_equal(np.bitwise_or, x, y, out)
@@ -228,27 +215,26 @@ def minimum_into(x: Any, y: Any, out: Any) -> Any:
 
 
 def clamp_into(x: Any, lower: Any, upper: Any, out: Any) -> Any:
-    """Maximum, then minimum, with their zeros."""
+    """Write `clamp`."""
     np.minimum(maximum_into(x, lower, out), upper, out=out)
-    if _may_be_zero(out.dtype, _number(upper, upper)) and has_zeros(out):
+    if _may_be_zero(out.dtype, _scalar_operand(upper, upper)) and has_zeros(out):
         np.copyto(out, clamp(x, lower, upper))
     return out
 
 
 def float_power_into(x: Any, y: Any, out: Any) -> Any:
-    """|x|^y at zeros and -inf where y is 1/2."""
+    """Write `float_power`."""
     np.power(x, y, out=out)
-    root = root_of_zeros_and_infinities(x, y)
+    root = half_power_exceptions(x, y)
     if root is not None:
         np.copyto(out, np.abs(x), where=root)
     return out
 
 
-def _number(x: Any, y: Any) -> Any:
-    """The operand that is one number, if either is."""
+def _scalar_operand(x: Any, y: Any) -> Any:
     return x if isinstance(x, np.generic) else y if isinstance(y, np.generic) else None
 
 
 def _may_be_zero(dtype: Any, number: Any) -> bool:
-    """Whether zeros of both signs may have met: never in integers, nor against any other number."""
+    """Return whether zeros of both signs may have been compared: not in integers, nor with a scalar other than 0."""
     return dtype.kind not in "biu" and (number is None or bool(number == 0))

@@ -1,10 +1,9 @@
-"""The kernel of Convolution: products of matrices over blocks of windows, and sums of shifted products.
+"""Kernel of Convolution: products of matrices over blocks of windows, and sums of shifted products.
 
-Windows are copied block by block, so that they stay in cache, and in the order in which they lie; kernels of one
-element need no copy. Groups of one channel are sums over the kernel's elements of products of shifted arrays. Few
-outputs of many channels are products of the whole input with the kernels, of which those that meet are added.
-Where the input is dilated, as in gradients of convolutions with strides, each phase of the result is a
-convolution without dilation.
+Blocks of windows are copied into cache in the order of memory; 1x1 kernels need no copy. Depthwise groups are sums of
+products of shifted arrays. If outputs are few and channels many, the input is multiplied by the kernels first, and
+products are summed per position. If the input is dilated, as in gradients of strided convolutions, each phase of the
+result is an undilated convolution.
 """
 
 from __future__ import annotations
@@ -17,150 +16,154 @@ from typing import Any, Literal
 import numpy as np
 
 from tenferro.blas import NUMPYS
-from tenferro.exec.kernels.kernel import Array, Kernel
+from tenferro.exec.kernels.kernel import Array, Kernel, Specs
 from tenferro.exec.kernels.matrix_product import workers_for
-from tenferro.exec.kernels.sums_of_products import DirectSums, Machine
-from tenferro.exec.kernels.window_products import products, scattered
+from tenferro.exec.kernels.sums_of_products import DirectSums, SumCompiler
+from tenferro.exec.kernels.window_products import multiply_windows, scatter_products
 from tenferro.exec.kernels.windows import (
     Window,
-    channels_like,
+    empty_like_channels,
     is_channels_last,
     padded,
-    windows_of,
+    window_view,
 )
-from tenferro.exec.runtime.resources import CALLER, Resources
+from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
 from tenferro.ops.contraction import Convolution
-from tenferro.types import DType, TensorSpec
+from tenferro.types import DType
 
 __all__ = ["ConvolutionKernel"]
 
-FEW_OUTPUTS = 4
-"""Channels for each output from which on the input is multiplied before windows are summed."""
-ROWS_BYTES = 1 << 17
-"""Of the result, which are summed over the elements of kernels of one channel at once."""
+MIN_CHANNELS_PER_OUTPUT = 4
+"""Minimum number of channels per output for which the input is multiplied before windows are summed."""
+BLOCK_BYTES = 1 << 17
+"""Bytes of a depthwise result that are accumulated at once."""
 
 
 class ConvolutionKernel(Kernel):
-    """Windows of the dilated and padded input, times the kernel, in the accumulator's dtype."""
+    """Convolution of the dilated and padded input with the kernel, in the accumulator's dtype."""
 
     __slots__ = ()
 
     def __call__(self, op: Convolution, *arrays: Array) -> Array:
         x, kernel = arrays
-        return Convolved(op, CALLER)(x, kernel)
+        return ConvolutionFunction(op, SERIAL_RESOURCES)(x, kernel)
 
     def bind(
-        self, op: Convolution, inputs: tuple[TensorSpec, ...], resources: Resources = CALLER
-    ) -> Convolved:
-        """The function of the op, on these threads and in this memory."""
-        return Convolved(op, resources)
+        self, op: Convolution, inputs: Specs, resources: Resources = SERIAL_RESOURCES
+    ) -> ConvolutionFunction:
+        """Return the function of the op, with these threads and this memory."""
+        return ConvolutionFunction(op, resources)
 
 
-class Convolved:
-    """A convolution of arrays of any extents.
+class ConvolutionFunction:
+    """Convolution of arrays of any extents.
 
     Args:
-        order: of the result, as far as it costs less than a copy; "K" for that which costs least.
-        machine: compiled code, where it has a way.
+        order: of the result, if it costs less than a copy; "K" for the cheapest.
+        compiler: of sums of products, if there is one.
     """
 
-    takes_places = True
+    accepts_buffers = True
 
     def __init__(
         self,
         op: Convolution,
         resources: Resources,
         order: Literal["F", "C", "K"] = "K",
-        machine: Machine | None = None,
+        compiler: SumCompiler | None = None,
     ) -> None:
-        self.op, self.resources, self.machine = op, resources, machine
-        self.direct = None if machine is None else DirectSums(resources, machine)
+        self.op, self.resources, self.compiler = op, resources, compiler
+        self.direct = None if compiler is None else DirectSums(resources, compiler)
         self.order: Literal["F", "C", "K"] = order
         self.window = Window(op.window_strides, op.padding, op.lhs_dilation, op.rhs_dilation)
-        self.turned = tuple([2 + i for i, flag in enumerate(op.window_reversal) if flag])
+        self.reversed_axes = tuple([2 + i for i, flag in enumerate(op.window_reversal) if flag])
         self.input_axes = op.input_batch, op.input_feature, *op.input_spatial
         self.kernel_axes = op.kernel_output_feature, op.kernel_input_feature, *op.kernel_spatial
         self.axes = op.output_batch, op.output_feature, *op.output_spatial
-        self.places = tuple(sorted(range(len(self.axes)), key=self.axes.__getitem__))
+        self.output_perm = tuple(sorted(range(len(self.axes)), key=self.axes.__getitem__))
 
-    def in_order(self, order: Literal["F", "C"], numbers: Sequence[int] = (0,)) -> Convolved:
-        """The same with its result in an order."""
-        return Convolved(self.op, self.resources, order, self.machine)
+    def with_order(
+        self, order: Literal["F", "C"], numbers: Sequence[int] = (0,)
+    ) -> ConvolutionFunction:
+        """Return the convolution with its result in this order."""
+        return ConvolutionFunction(self.op, self.resources, order, self.compiler)
 
-    def by(self, machine: Machine) -> Convolved:
-        """The same by compiled code."""
-        return Convolved(self.op, self.resources, self.order, machine)
+    def with_compiler(self, compiler: SumCompiler) -> ConvolutionFunction:
+        """Return the convolution with compiled sums of products."""
+        return ConvolutionFunction(self.op, self.resources, self.order, compiler)
 
     def __call__(self, x: Array, kernel: Array, into: Sequence[Any] = (None,)) -> Array:
-        """The convolution.
+        """Return the convolution.
 
         Args:
-            into: the bytes that it is written to; None for memory of its own.
+            into: the bytes that it is written to; None for new memory.
         """
         op, dtype = self.op, x.dtype
         work = DType.of(dtype).accumulator.dtype
         x = x.transpose(self.input_axes).astype(work, copy=False)
         w = kernel.transpose(self.kernel_axes).astype(work, copy=False)
-        if self.turned:
-            w = np.flip(w, self.turned)
+        if self.reversed_axes:
+            w = np.flip(w, self.reversed_axes)
         counts = self.window.counts(x.shape[2:], w.shape[2:])
         shape = x.shape[0] // op.batch_group_count, w.shape[0], *counts
         is_rounded = work != dtype
         out = self._result(shape, work, x, w, None if is_rounded else into[0])
         with NUMPYS:
-            _convolve(self, x, w, out)
+            _write(self, x, w, out)
         if is_rounded:
-            low = self._result(shape, dtype, x, w, into[0])
-            low[...] = out
-            out = low
-        return out.transpose(self.places)
+            rounded = self._result(shape, dtype, x, w, into[0])
+            rounded[...] = out
+            out = rounded
+        return out.transpose(self.output_perm)
 
     def _result(self, shape: Sequence[int], dtype: Any, x: Array, w: Array, into: Any) -> Array:
-        """An array [n, o, p..] in these bytes or in memory of its own."""
-        is_split = max(self.op.feature_group_count, self.op.batch_group_count) > 1
-        order = self.order
-        if is_split or (order == "K" and prod(shape[2:]) >= prod(w.shape[2:])):
-            return channels_like(x, shape, dtype, into)
-        lies = [shape[axis] for axis in self.places]
-        y = np.ndarray(lies, dtype, into, order="F" if order == "F" else "C")
+        """Return an array [n, o, p..] in these bytes or in new memory."""
+        order, op = self.order, self.op
+        is_grouped = max(op.feature_group_count, op.batch_group_count) > 1
+        if is_grouped or (order == "K" and prod(shape[2:]) >= prod(w.shape[2:])):
+            return empty_like_channels(x, shape, dtype, into)
+        extents = [shape[axis] for axis in self.output_perm]
+        y = np.ndarray(extents, dtype, into, order="F" if order == "F" else "C")
         return y.transpose(self.axes)
 
 
-def _convolve(how: Convolved, x: Array, w: Array, out: Array) -> None:
-    """Write out [n, o, p..] of x [n, c, s..] and kernels [o, c, k..]."""
-    window, resources = how.window, how.resources
-    groups = how.op.feature_group_count, how.op.batch_group_count
-    sizes, plain = w.shape[2:], set(window.strides) <= {1}
+def _write(convolution: ConvolutionFunction, x: Array, w: Array, out: Array) -> None:
+    """Write out [n, o, p..] from x [n, c, s..] and kernels [o, c, k..]."""
+    window, direct = convolution.window, convolution.direct
     if not out.size or not x.size or not w.size:
         out[...] = 0
         return
-    has_holes = not set(window.lhs_dilation) <= {1}
-    is_few = w.shape[1] >= FEW_OUTPUTS * w.shape[0] and 1 < prod(sizes) <= prod(out.shape[2:])
-    is_few &= plain and max(groups) == 1
-    has_phases = has_holes and plain and set(window.rhs_dilation) <= {1}
-    if is_few and not has_holes and how.direct is not None and how.direct.write(window, x, w, out):
+    is_strided = max(window.strides, default=1) > 1
+    is_dilated = max(window.lhs_dilation, default=1) > 1
+    op = convolution.op
+    is_grouped = max(op.feature_group_count, op.batch_group_count) > 1
+    has_few_outputs = w.shape[1] >= MIN_CHANNELS_PER_OUTPUT * w.shape[0]
+    scatters = has_few_outputs and 1 < prod(w.shape[2:]) <= prod(out.shape[2:])
+    scatters &= not is_strided and not is_grouped
+    has_phases = is_dilated and not is_strided and max(window.rhs_dilation) <= 1
+    if scatters and not is_dilated and direct is not None and direct.write(window, x, w, out):
         return
-    leaves_zeros_out = (is_few or has_phases) and _times_zero_is_zero(w)
-    if leaves_zeros_out and is_few:
-        scattered(window, x, w, out, resources)
-    elif leaves_zeros_out:
-        _by_phases(how, x, w, out)
+    skips_zeros = (scatters or has_phases) and _may_skip_zeros(w)
+    if skips_zeros and scatters:
+        scatter_products(window, x, w, out, convolution.resources)
+    elif skips_zeros:
+        _write_phases(convolution, x, w, out)
     else:
-        _grouped(how, window, x, w, out)
+        _write_groups(convolution, window, x, w, out)
 
 
-def _times_zero_is_zero(w: Array) -> bool:
-    """Whether products of the kernels with zeros, of padding and of holes, may be left out: none is infinite or NaN."""
+def _may_skip_zeros(w: Array) -> bool:
+    """Return whether products with zeros of padding and dilation may be omitted: no kernel is infinite or NaN."""
     return w.dtype.kind not in "fc" or bool(np.isfinite(w.sum()))
 
 
-def _by_phases(how: Convolved, x: Array, w: Array, out: Array) -> None:
-    """A dilated input, where p = d q + r of the result for each r is a convolution by itself.
+def _write_phases(convolution: ConvolutionFunction, x: Array, w: Array, out: Array) -> None:
+    """Convolve a dilated input: positions p = d q + r of the result for each r are an undilated convolution.
 
-    Element s of the input lies at d s in the dilated one, so that p meets those elements k of the kernel alone for
-    which p + k - low is a multiple of d.
+    Element s of the input is at d s of the dilated one, so that p meets only elements k of the kernel for which
+    p + k - low is a multiple of d.
     """
-    window = how.window
+    window = convolution.window
     axes = [
         [(r, (low - r) % d, d, low) for r in range(min(d, count))]
         for d, count, (low, _) in zip(
@@ -169,13 +172,13 @@ def _by_phases(how: Convolved, x: Array, w: Array, out: Array) -> None:
     ]
     ones, every = (1,) * len(axes), (slice(None), slice(None))
     for phase in product(*axes):
-        # Of the kernel the elements first, first + d, ..
+        # Elements first, first + d, .. of the kernel.
         target = out[(*every, *[slice(r, None, d) for r, _, d, _ in phase])]
         part = w[(*every, *[slice(first, None, d) for _, first, d, _ in phase])]
         if not part.size:
             target[...] = 0
             continue
-        # The first of them meets element `begin` of x.
+        # The first of them is multiplied by element `begin` of x.
         begins = [(r + first - low) // d for r, first, d, low in phase]
         edges = tuple([
             (-begin, begin + count + size - 1 - n)
@@ -183,44 +186,48 @@ def _by_phases(how: Convolved, x: Array, w: Array, out: Array) -> None:
                 begins, target.shape[2:], part.shape[2:], x.shape[2:], strict=True
             )
         ])  # fmt: skip
-        _grouped(how, Window(ones, edges, ones, ones), x, part, target)
+        _write_groups(convolution, Window(ones, edges, ones, ones), x, part, target)
 
 
-def _grouped(how: Convolved, window: Window, x: Array, w: Array, out: Array) -> None:
-    """Write out of x [n, c, s..] and kernels [o, c, k..], in groups of features or of the batch."""
-    features, batches = how.op.feature_group_count, how.op.batch_group_count
+def _write_groups(
+    convolution: ConvolutionFunction, window: Window, x: Array, w: Array, out: Array
+) -> None:
+    """Write out from x [n, c, s..] and kernels [o, c, k..], in groups of features or of the batch."""
+    features, batches = convolution.op.feature_group_count, convolution.op.batch_group_count
+    resources, direct = convolution.resources, convolution.direct
     count = max(features, batches)
-    several = w.shape[0] // count
+    multiplier = w.shape[0] // count
     if count == 1:
-        products(window, x, w, out, how.resources, how.direct)
+        multiply_windows(window, x, w, out, resources, direct)
     elif features > 1 and w.shape[1] == 1:
-        _by_channels(
-            how.resources, windows_of(window, padded(window, x), w.shape[2:]), w, several, out
-        )
-    elif batches > 1 and several == 1 and x.shape[0] == batches:
-        _products_of_windows(windows_of(window, padded(window, x), w.shape[2:]), w, out)
+        windows = window_view(window, padded(window, x), w.shape[2:])
+        _write_depthwise(resources, windows, w, multiplier, out)
+    elif batches > 1 and multiplier == 1 and x.shape[0] == batches:
+        _write_group_products(window_view(window, padded(window, x), w.shape[2:]), w, out)
     else:
         axis, extent = (1, w.shape[1]) if features > 1 else (0, x.shape[0] // batches)
         for g in range(count):
-            part = slice(g * several, (g + 1) * several)
+            part = slice(g * multiplier, (g + 1) * multiplier)
             members = x[(*[slice(None)] * axis, slice(g * extent, (g + 1) * extent))]
-            products(window, members, w[part], out[:, part], how.resources, how.direct)
+            multiply_windows(window, members, w[part], out[:, part], resources, direct)
 
 
-def _by_channels(resources: Resources, windows: Array, w: Array, several: int, out: Array) -> None:
-    """Write out [n, c m, p..] of windows [n, c, p.., k..] and kernels [c m, 1, k..], one channel each.
+def _write_depthwise(
+    resources: Resources, windows: Array, w: Array, multiplier: int, out: Array
+) -> None:
+    """Write out [n, c m, p..] from windows [n, c, p.., k..] and kernels [c m, 1, k..], one channel per group.
 
-    A sum over the kernel's elements, by blocks of rows that stay in cache.
+    The sum over the kernel's elements is accumulated in blocks of rows that stay in cache.
     """
     spatial = out.ndim - 2
     n, c = windows.shape[:2]
     counts, sizes = windows.shape[2 : 2 + spatial], windows.shape[2 + spatial :]
-    kernels = w.reshape(c, several, *sizes)
+    kernels = w.reshape(c, multiplier, *sizes)
     is_last = is_channels_last(out)
     y = np.moveaxis(out, 1, -1) if is_last else out
-    y = y.reshape(n, *counts, c, several) if is_last else y.reshape(n, c, several, *counts)
+    y = y.reshape(n, *counts, c, multiplier) if is_last else y.reshape(n, c, multiplier, *counts)
     rows = counts[0] if spatial else 1
-    step = max(1, ROWS_BYTES // (prod(counts[1:]) * c * several * out.itemsize))
+    step = max(1, BLOCK_BYTES // (prod(counts[1:]) * c * multiplier * out.itemsize))
     blocks = [(i, j) for i in range(n) for j in range(0, rows, step)]
 
     def work(first: int, last: int) -> None:
@@ -236,11 +243,11 @@ def _by_channels(resources: Resources, windows: Array, w: Array, several: int, o
                 else:
                     target += x[:, None] * k[(..., *[None] * spatial)]
 
-    workers_for(resources, windows.size * several).share(work, len(blocks))
+    workers_for(resources, windows.size * multiplier).parallel_for(work, len(blocks))
 
 
-def _products_of_windows(windows: Array, w: Array, out: Array) -> None:
-    """Write out [1, g, p..] of windows [g, c, p.., k..] and kernels [g, c, k..]: each group's sum for each place."""
+def _write_group_products(windows: Array, w: Array, out: Array) -> None:
+    """Write out [1, g, p..] from windows [g, c, p.., k..] and kernels [g, c, k..], one einsum per position."""
     letters = "abcdefghijklm"[: out.ndim - 2]
     for index in product(*map(range, out.shape[2:])):
         x: Any = windows[(slice(None), slice(None), *index)]

@@ -1,9 +1,8 @@
-"""The kernel of DotGeneral: a matrix product of views, with one operand copied where strides demand it.
+"""Kernel of DotGeneral: a matrix product of views, with an operand copied where its strides demand it.
 
-Each operand is a matrix of (batch, rows, columns), where every group of axes is to be walked with one step.
-Which groups are so depends on the strides that arrive; BLAS reads a matrix along either axis. So a plan is
-made for the strides when they are first seen: an order of the axes in each group that spares copies, the
-larger operand first; then what the product is, by its extents.
+Each operand is a matrix (batch, rows, columns) if each group of axes has one stride; BLAS reads a matrix along either
+axis. Plans are made per pattern of strides: an order of the axes in each group that avoids copies, of the larger
+operand first, and an algorithm for the extents.
 """
 
 from __future__ import annotations
@@ -11,145 +10,117 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
 from tenferro.blas import NUMPYS
 from tenferro.dims import is_static
 from tenferro.exec.copying import fastest_axis
-from tenferro.exec.kernels.kernel import Array, Kernel
+from tenferro.exec.kernels.kernel import Array, Function, Kernel, Specs
 from tenferro.exec.kernels.matrix_product import (
-    SMALLEST_SCRATCH,
-    ColumnMajor,
-    Groups,
-    InPieces,
-    Mirrored,
-    Whole,
-    multiplied,
-    pieces_for,
-    work_of,
+    MIN_POOLED_BYTES,
+    AxisGroups,
+    BlockedProduct,
+    ColumnMajorProduct,
+    SingleProduct,
+    SymmetricProduct,
+    block_count,
+    estimated_work,
+    matmul,
 )
-from tenferro.exec.kernels.matrix_view import Axes, MatrixView, order_of, step_of
-from tenferro.exec.runtime.resources import CALLER, Resources
+from tenferro.exec.kernels.matrix_view import Axes, mergeable_order, merged_stride
+from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
 from tenferro.ops.contraction import DotGeneral
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["DotGeneralKernel"]
 
-TINY = 4
-"""Extent up to which many products of matrices with the batch fastest are sums of products of vectors."""
-SMALLEST_IN_FLOATS = 1 << 12
-"""Multiplications of integers that are worth converting."""
-LARGE_RESULT = 1 << 14
-"""Elements of a result that is worth a place in planned memory."""
-LARGEST_UNSHARED = 1 << 18, 9216
-"""Multiplications up to which OpenBLAS wakes no threads: of matrices, and of a matrix and a vector."""
-PLANS = 8
-"""Kept for one instruction: programs are run on arrays of one layout, nearly always."""
+MAX_TINY_EXTENT = 4
+"""Maximum extent of matrices that are multiplied as sums of products of vectors along the batch."""
+MIN_FLOAT_MULTIPLICATIONS = 1 << 12
+"""Minimum number of multiplications of integers for which conversion to floats is faster."""
+MIN_BUFFERED_ELEMENTS = 1 << 14
+"""Minimum number of elements of a result that is written into planned memory."""
+MAX_SERIAL_BLAS_WORK = 1 << 18, 9216
+"""Maximum number of multiplications for which OpenBLAS wakes no threads: matrix-matrix, and matrix-vector."""
+MAX_PLANS = 8
+"""Maximum number of plans per instruction; nearly all programs run on one layout."""
 Product = Callable[..., Array]
 
 
 class DotGeneralKernel(Kernel):
-    """Contracts arrays as the payload says, in the accumulator's dtype."""
+    """Contraction in the accumulator's dtype."""
 
     __slots__ = ()
 
     def __call__(self, op: DotGeneral, *arrays: Array) -> Array:
-        lhs, rhs = arrays
-        specs = (
-            TensorSpec.of(lhs.shape, DType.of(lhs.dtype)),
-            TensorSpec.of(rhs.shape, DType.of(rhs.dtype)),
-        )
-        return self.bind(op, specs)(lhs, rhs)
+        specs = tuple([TensorSpec.of(x.shape, DType.of(x.dtype)) for x in arrays])
+        return self.bind(op, specs)(*arrays)
 
     def bind(
-        self,
-        op: DotGeneral,
-        inputs: tuple[TensorSpec, ...],
-        resources: Resources = CALLER,
-    ) -> Callable[..., Any]:
-        """A plain matrix product is `np.matmul`, of transposed views where need be."""
+        self, op: DotGeneral, inputs: Specs, resources: Resources = SERIAL_RESOURCES
+    ) -> Function:
+        """Return `np.matmul` for a plain matrix product, with transposed views if need be; else a contraction."""
         lhs, rhs = inputs
         if not all(map(is_static, (*lhs.shape, *rhs.shape))):
-            return partial(self, op)  # because only the arrays tell the extents that data decide
+            return partial(self, op)  # because extents depend on data
         out = lhs.dtype if op.accumulate_dtype is None else op.accumulate_dtype
         contraction = Contraction(op, lhs.shape, rhs.shape, resources)
         if lhs.dtype.is_integer and out.is_integer:
             float_dtype = exact_float(lhs.dtype, contraction.sizes)
             if float_dtype is not None:
-                return partial(_in_floats, contraction, float_dtype, out.dtype)
+                return partial(_multiply_in_floats, contraction, float_dtype, out.dtype)
         work = out.accumulator.dtype
         if work == lhs.dtype.dtype == out.dtype:
             plain = contraction.plain()
             if plain is not None and contraction.wakes_threads:
-                return partial(_alone, plain)
+                return partial(_multiply_serially, plain)
             return plain or contraction
-        return partial(_converted, contraction, work, out.dtype)
+        return partial(_multiply_converted, contraction, work, out.dtype)
 
 
 def exact_float(dtype: DType, sizes: Sequence[int]) -> Any:
-    """The float that holds every sum of products of such integers; None where none does or it is slower.
+    """Return the float dtype in which these sums of products of integers are exact; None if it would be slower.
 
     BLAS has no integers, and NumPy's own loops are tens of times slower.
     """
-    if dtype.itemsize > 2 or prod(sizes) < SMALLEST_IN_FLOATS:
+    if dtype.itemsize > 2 or prod(sizes) < MIN_FLOAT_MULTIPLICATIONS:
         return None
     bits = 16 * dtype.itemsize + sizes[2].bit_length()
     return np.float32 if bits <= 24 else np.float64 if bits <= 53 else None
 
 
-def _alone(product: Product, lhs: Array, rhs: Array) -> Array:
-    """By one thread of BLAS."""
+def _multiply_serially(product: Product, lhs: Array, rhs: Array) -> Array:
     with NUMPYS:
         return product(lhs, rhs)
 
 
-def _converted(contraction: Contraction, work: Any, out: Any, lhs: Array, rhs: Array) -> Array:
+def _multiply_converted(
+    contraction: Contraction, work: Any, out: Any, lhs: Array, rhs: Array
+) -> Array:
     product = contraction(lhs.astype(work, copy=False), rhs.astype(work, copy=False))
     return product.astype(out, copy=False)
 
 
-def _in_floats(contraction: Contraction, work: Any, out: Any, lhs: Array, rhs: Array) -> Array:
-    """Integers, wrapped at the end."""
+def _multiply_in_floats(
+    contraction: Contraction, work: Any, out: Any, lhs: Array, rhs: Array
+) -> Array:
+    """Return the product of integers, which wraps at the end."""
     return contraction(lhs.astype(work), rhs.astype(work)).astype(np.int64).astype(out)
 
 
-class Matrices(NamedTuple):
-    """Operands as matrices (batch.., rows, terms) and (batch.., terms, columns), and what their product is.
-
-    Attributes:
-        groups: the axes that are one.
-        turned: whether the product's rows are nearer to each other than its columns.
-        shape: of the result as it is made, axis by axis.
-        perm: the places of the result's axes among those.
-    """
-
-    groups: Groups
-    left: MatrixView
-    right: MatrixView
-    turned: bool
-    shape: Axes
-    perm: Axes
-
-    @property
-    def are_small(self) -> bool:
-        """Whether calls cost as much as the work."""
-        room = self.left.room + self.right.room
-        return prod(self.shape) < LARGE_RESULT and room < SMALLEST_SCRATCH
-
-
 class Contraction:
-    """The products of arrays of given shapes, planned for each pattern of strides.
+    """Products of arrays of given shapes, planned per pattern of strides.
 
     Attributes:
         batch, rows, columns, terms: pairs or groups of axes: of both operands, of lhs, of rhs, of both.
-        sizes: how many rows, columns and terms.
-        order: of the result, as far as it costs less than a copy.
-        wakes_threads: whether BLAS would share the product among threads of its own.
+        sizes: the number of rows, columns and terms.
+        order: of the result, if it costs less than a copy.
+        wakes_threads: BLAS would share the product among threads of its own.
     """
 
-    takes_places = True
+    accepts_buffers = True
 
     def __init__(
         self,
@@ -170,23 +141,23 @@ class Contraction:
             for shape, axes in ((lhs, self.rows), (rhs, self.columns), (lhs, self.terms[0]))
         )
         self.batch_shape = tuple(lhs[axis] for axis in op.lhs_batch)
-        self.wakes_threads = prod(self.sizes) > LARGEST_UNSHARED[1 in self.sizes[:2]]
+        self.wakes_threads = prod(self.sizes) > MAX_SERIAL_BLAS_WORK[1 in self.sizes[:2]]
         self._plans: dict[tuple[Axes, Axes, bool], Product] = {}
 
-    def in_order(self, order: Literal["F", "C"], numbers: Sequence[int] = (0,)) -> Contraction:
-        """The same with its result in an order, as far as it costs less than a copy."""
+    def with_order(self, order: Literal["F", "C"], numbers: Sequence[int] = (0,)) -> Contraction:
+        """Return the contraction with its result in this order, if that costs less than a copy."""
         return Contraction(self.op, self.lhs_shape, self.rhs_shape, self.resources, order)
 
     def __call__(self, lhs: Array, rhs: Array, into: Sequence[Any] = (None,)) -> Array:
-        """The product.
+        """Return the product.
 
         Args:
-            into: the bytes that it is written to; None for memory of its own.
+            into: the bytes that it is written to; None for new memory.
         """
         key = lhs.strides, rhs.strides, lhs is rhs
         product = self._plans.get(key)
         if product is None:
-            if len(self._plans) >= PLANS:
+            if len(self._plans) >= MAX_PLANS:
                 self._plans.clear()
             product = self._plans[key] = self._plan(lhs, rhs)
         if self.wakes_threads:
@@ -195,75 +166,75 @@ class Contraction:
         return product(lhs, rhs, into[0])
 
     def plain(self) -> Product | None:
-        """The product of matrices or vectors that is too small to share, or to have a place for its result."""
+        """Return NumPy's product of matrices or vectors that are too small for threads or buffers; None for others."""
         if self.batch[0] or len(self.terms[0]) != 1:
             return None
         ranks = len(self.lhs_shape), len(self.rhs_shape)
         if max(ranks) > 2:
             return None
-        large = (
-            self.sizes[0] * self.sizes[1] >= LARGE_RESULT or pieces_for(work_of(*self.sizes)) > 1
-        )
-        if self.sizes[2] == 1 or large:
+        rows, columns, terms = self.sizes
+        if terms == 1 or rows * columns >= MIN_BUFFERED_ELEMENTS:
+            return None
+        if block_count(estimated_work(rows, columns, terms)) > 1:
             return None
         if ranks != (2, 2):
             return WITH_VECTORS[ranks[0] == 2 and self.terms[0] == (0,), self.terms[1] == (1,)]
         return PRODUCTS[self.terms[0] == (0,), self.terms[1] == (1,)]
 
-    def _matrices(self, lhs: Array, rhs: Array) -> Matrices:
+    def _merged_axes(self, lhs: Array, rhs: Array) -> tuple[AxisGroups, Axes, Axes]:
+        """Return the groups of axes, the shape of their product, and the permutation to the result's axes."""
         terms = self._order_of_terms(lhs, rhs)
-        rows = order_of(lhs, self.rows)
-        columns = order_of(rhs, self.columns)
-        both_terms = tuple([tuple([axes[i] for i in terms]) for axes in self.terms])
-        groups = Groups(self.batch, rows, columns, (both_terms[0], both_terms[1]))
-        left, right = groups.left(lhs), groups.right(rhs)
+        rows, columns = mergeable_order(lhs, self.rows), mergeable_order(rhs, self.columns)
+        lhs_terms, rhs_terms = (tuple([axes[i] for i in terms]) for axes in self.terms)
         shape = (
             *self.batch_shape,
             *[self.lhs_shape[axis] for axis in rows],
             *[self.rhs_shape[axis] for axis in columns],
         )
-        position = {axis: i for i, axis in enumerate((*rows, *[-1 - axis for axis in columns]))}
         count = len(self.batch_shape)
         perm = (
             *range(count),
-            *[count + position[axis] for axis in self.rows],
-            *[count + position[-1 - axis] for axis in self.columns],
+            *[count + rows.index(axis) for axis in self.rows],
+            *[count + len(rows) + columns.index(axis) for axis in self.columns],
         )
-        turned = left.is_column_major and right.is_column_major
-        return Matrices(groups, left, right, turned, shape, perm)
+        return AxisGroups(self.batch, rows, columns, (lhs_terms, rhs_terms)), shape, perm
 
     def _plan(self, lhs: Array, rhs: Array) -> Product:
         if self.sizes[2] == 1:
             return self._outer()
-        if self._is_batch_fastest(lhs, rhs):
-            return self._vectors()
-        matrices = self._matrices(lhs, rhs)
-        groups, left, right, turned, shape, perm = matrices
-        transposition = None if perm == tuple(range(len(perm))) else perm
-        whole = Whole(left, right, turned, self.resources)
+        if self._has_batch_fastest(lhs, rhs):
+            return self._batch_vectors()
+        groups, shape, perm = self._merged_axes(lhs, rhs)
+        left, right = groups.left(lhs), groups.right(rhs)
+        is_column_major = left.is_column_major and right.is_column_major
+        single = SingleProduct(left, right, is_column_major, self.resources)
         product: Product | None
         if lhs is rhs and self._is_symmetric():
-            product = Mirrored.of(left, self.resources)
-            if product is None and left.room:
-                # BLAS mirrors what it sees to be one array, which two copies are not.
-                product = Mirrored(left, self.resources, 1)
+            product = SymmetricProduct.plan(left, self.resources)
+            if product is None and left.copy_bytes:
+                # BLAS computes half of a product of one array with itself, but not of two copies.
+                product = SymmetricProduct(left, self.resources, 1)
         else:
-            product = InPieces.of(groups, lhs, rhs, whole)
+            product = BlockedProduct.plan(groups, lhs, rhs, single)
         if self.order == "F":
-            column_major = ColumnMajor.of(product, groups, lhs.dtype, shape, perm)
+            column_major = ColumnMajorProduct.plan(product, groups, lhs.dtype, shape, perm)
             if column_major is not None:
                 return column_major
-        if product is None and matrices.are_small:
-            return _small(left.reader(), right.reader(), turned, shape, transposition)
-        return partial(_split, product or whole, shape, transposition)
+        transposition = None if perm == tuple(range(len(perm))) else perm
+        copy_bytes = left.copy_bytes + right.copy_bytes
+        is_small = prod(shape) < MIN_BUFFERED_ELEMENTS and copy_bytes < MIN_POOLED_BYTES
+        if product is None and is_small:
+            readers = left.reader(), right.reader()
+            return _small_product(*readers, is_column_major, shape, transposition)
+        return partial(_multiply_and_reshape, product or single, shape, transposition)
 
     def _is_symmetric(self) -> bool:
-        """Whether it is X X^T where both operands are X."""
+        """Return whether the product is X X^T if both operands are X."""
         return not self.batch[0] and self.terms[0] == self.terms[1]
 
-    def _is_batch_fastest(self, lhs: Array, rhs: Array) -> bool:
-        """Tiny matrices, one after the other element by element."""
-        if not self.batch_shape or max(self.sizes) > TINY or prod(self.batch_shape) < 64:
+    def _has_batch_fastest(self, lhs: Array, rhs: Array) -> bool:
+        """Return whether matrices are tiny, and the batch axis has the smallest stride."""
+        if not self.batch_shape or max(self.sizes) > MAX_TINY_EXTENT or prod(self.batch_shape) < 64:
             return False
         return all(
             len(x.strides) > 0 and fastest_axis(x) in axes
@@ -271,7 +242,7 @@ class Contraction:
         )
 
     def _aligned(self, lhs: Array, rhs: Array) -> tuple[Array, Array]:
-        """Views [batch.., rows.., 1.., terms..] and [batch.., 1.., columns.., terms..]."""
+        """Return views [batch.., rows.., 1.., terms..] and [batch.., 1.., columns.., terms..]."""
         count = len(self.batch_shape)
         a = lhs.transpose(*self.batch[0], *self.rows, *self.terms[0])
         b = rhs.transpose(*self.batch[1], *self.columns, *self.terms[1])
@@ -281,7 +252,7 @@ class Contraction:
         return a, b
 
     def _outer(self) -> Product:
-        """One term: every product of an element with an element, in one pass."""
+        """Return a product with one term as a broadcast multiplication."""
         rank = len(self.batch_shape) + len(self.rows) + len(self.columns)
         first = (*[slice(None)] * rank, *[0] * len(self.terms[0]))
 
@@ -295,25 +266,25 @@ class Contraction:
 
         return product
 
-    def _vectors(self) -> Product:
-        """A sum over terms of products of vectors that run along the batch."""
+    def _batch_vectors(self) -> Product:
+        """Return a product as a sum over terms of products of vectors along the batch."""
         rank = len(self.batch_shape) + len(self.rows) + len(self.columns)
         every = (slice(None),) * rank
-        places = list(np.ndindex(*[self.lhs_shape[axis] for axis in self.terms[0]]))
+        indices = list(np.ndindex(*[self.lhs_shape[axis] for axis in self.terms[0]]))
 
         def product(lhs: Array, rhs: Array, into: Any) -> Array:
             a, b = self._aligned(lhs, rhs)
-            if not places:
+            if not indices:
                 return np.zeros(np.broadcast_shapes(a.shape[:rank], b.shape[:rank]), a.dtype)
-            total = np.multiply(a[every + places[0]], b[every + places[0]])
-            for index in places[1:]:
+            total = np.multiply(a[every + indices[0]], b[every + indices[0]])
+            for index in indices[1:]:
                 total += a[every + index] * b[every + index]
             return total
 
         return product
 
     def _order_of_terms(self, lhs: Array, rhs: Array) -> Axes:
-        """The order of contracting axes that lets the most elements stay where they are."""
+        """Return the order of contracting axes in which the most elements are read as views."""
         declared = tuple(range(len(self.terms[0])))
         if len(declared) < 2:
             return declared
@@ -321,39 +292,36 @@ class Contraction:
         for x, axes in zip((lhs, rhs), self.terms, strict=True):
             orders.append(tuple(sorted(declared, key=lambda i: -abs(x.strides[axes[i]]))))
 
-        def kept(order: Axes) -> int:
+        def viewed_elements(order: Axes) -> int:
             return sum(
                 x.size
                 for x, axes in zip((lhs, rhs), self.terms, strict=True)
-                if step_of(x, [axes[i] for i in order]) is not None
+                if merged_stride(x, [axes[i] for i in order]) is not None
             )
 
-        return max(orders, key=kept)
+        return max(orders, key=viewed_elements)
 
 
-def _split(
+def _multiply_and_reshape(
     product: Product, shape: Axes, perm: Axes | None, lhs: Array, rhs: Array, into: Any = None
 ) -> Array:
-    """A product with its rows and columns as the axes that they are made of."""
     y = product(lhs, rhs, into).reshape(shape)
     return y if perm is None else y.transpose(perm)
 
 
-def _small(
+def _small_product(
     left: Callable[[Array], Array],
     right: Callable[[Array], Array],
-    turned: bool,
+    is_column_major: bool,
     shape: Axes,
     perm: Axes | None,
 ) -> Product:
-    """A product of matrices so small that the calls cost as much as the work."""
+    """Return a product with the least overhead, for small matrices."""
 
     def multiply(lhs: Array, rhs: Array, into: Any = None) -> Array:
-        return multiplied(left(lhs), right(rhs), None, turned).reshape(shape)
+        return matmul(left(lhs), right(rhs), None, is_column_major).reshape(shape)
 
-    if perm is None:
-        return multiply
-    return lambda lhs, rhs, into=None: multiply(lhs, rhs).transpose(perm)
+    return multiply if perm is None else lambda x, y, into=None: multiply(x, y).transpose(perm)
 
 
 WITH_VECTORS: dict[tuple[bool, bool], Product] = {
@@ -368,4 +336,4 @@ PRODUCTS: dict[tuple[bool, bool], Product] = {
     (False, True): lambda a, b: np.matmul(a, b.T),
     (True, True): lambda a, b: np.matmul(a.T, b.T),
 }
-"""Products of matrices, by whether the left one and the right one are transposed; BLAS reads either way."""
+"""Products of matrices, by whether lhs and rhs are transposed; BLAS reads either order."""

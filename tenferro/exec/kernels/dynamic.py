@@ -6,7 +6,7 @@ import numpy as np
 
 from tenferro.errors import ShapeError
 from tenferro.exec.kernels.elementwise import round_away
-from tenferro.exec.kernels.kernel import Array, KernelRows, OfOp
+from tenferro.exec.kernels.kernel import Array, KernelRows, OpKernel
 from tenferro.exec.kernels.structural import pad
 from tenferro.ops.dynamic import DynamicTruncate, PadToMatch
 
@@ -14,7 +14,7 @@ __all__ = ["ROWS"]
 
 
 def dynamic_truncate(op: DynamicTruncate, x: Array, size: Array) -> Array:
-    """A view of the first elements."""
+    """Return a view of the first `size` elements along an axis."""
     extent = x.shape[op.axis]
     if size.dtype.kind in "iu":
         count = int(size)
@@ -26,7 +26,7 @@ def dynamic_truncate(op: DynamicTruncate, x: Array, size: Array) -> Array:
 
 
 def pad_to_match(op: PadToMatch, x: Array, reference: Array) -> Array:
-    """Zeros at the end; an x that is longer is refused, never cut."""
+    """Pad x with zeros at its end to the extent of the reference; a longer x is an error."""
     missing = reference.shape[op.axis] - x.shape[op.axis]
     if missing < 0:
         raise ShapeError(
@@ -41,6 +41,6 @@ def pad_to_match(op: PadToMatch, x: Array, reference: Array) -> Array:
 
 
 ROWS: KernelRows = {
-    DynamicTruncate: OfOp(dynamic_truncate, view=True),
-    PadToMatch: OfOp(pad_to_match, view=True),
+    DynamicTruncate: OpKernel(dynamic_truncate, view=True),
+    PadToMatch: OpKernel(pad_to_match, view=True),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from operator import methodcaller
 from typing import Any
@@ -23,53 +22,15 @@ from tenferro.exec.kernels.buffered import (
 )
 from tenferro.exec.kernels.kernel import (
     Array,
-    ByPayload,
+    Function,
     KernelRows,
-    OfArrays,
-    OfOp,
+    OpKernel,
+    SpecializedKernel,
     elementwise,
     in_float32,
 )
-from tenferro.ops.elementwise import (
-    COMPARISONS,
-    Abs,
-    Add,
-    And,
-    BitcastConvert,
-    Ceil,
-    Clamp,
-    Compare,
-    Complex,
-    Conj,
-    Convert,
-    CountLeadingZeros,
-    Divide,
-    Floor,
-    Imag,
-    IsFinite,
-    Maximum,
-    Minimum,
-    Multiply,
-    Negate,
-    Not,
-    Or,
-    PopulationCount,
-    Power,
-    Real,
-    ReducePrecision,
-    Remainder,
-    RoundNearestAfz,
-    RoundNearestEven,
-    Select,
-    ShiftLeft,
-    ShiftRightArithmetic,
-    ShiftRightLogical,
-    Sign,
-    Subtract,
-    Xor,
-)
+from tenferro.ops import elementwise as ops
 from tenferro.types import DType
-from tenferro.types.dtype import BFLOAT16
 
 __all__ = ["CASTS", "ROWS"]
 
@@ -77,7 +38,7 @@ __all__ = ["CASTS", "ROWS"]
 
 
 def divide(x: Array, y: Array) -> Array:
-    """Integers truncate; NumPy floors, so one is added where the signs differ and a rest is left."""
+    """Return the quotient; integers truncate: 1 is added to NumPy's floor if signs differ and a remainder is left."""
     if x.dtype.kind not in "iu":
         return np.divide(x, y)
     divisor = np.where(y == 0, y.dtype.type(1), y)
@@ -91,14 +52,14 @@ def divide(x: Array, y: Array) -> Array:
 
 
 def remainder(x: Array, y: Array) -> Array:
-    """C's fmod; x over integer 0 leaves x."""
+    """Return C's fmod; an integer modulo 0 is itself."""
     if x.dtype.kind not in "iu":
         return in_float32(np.fmod)(x, y)
     return np.where(y == 0, x, np.fmod(x, y))
 
 
 def power(x: Array, y: Array) -> Array:
-    """Integers by repeated squaring, which wraps."""
+    """Return x^y; integers by repeated squaring, which wraps."""
     if x.dtype.kind == "c":
         return np.power(x, y)
     if x.dtype.kind not in "iu":
@@ -117,7 +78,7 @@ def power(x: Array, y: Array) -> Array:
 
 
 def sign(x: Array) -> Array:
-    """Zeros and NaN stay themselves; a complex number is divided by its modulus."""
+    """Return the sign; zeros and NaN are themselves, and a complex number is divided by its modulus."""
     if x.dtype.kind in "iu":
         return np.sign(x)
     if x.dtype.kind == "c":
@@ -133,24 +94,16 @@ def _unsigned(x: Array) -> Array:
     return x.view(np.dtype(f"u{x.dtype.itemsize}"))
 
 
-def shift_left(x: Array, y: Array) -> Array:
-    """A negative amount is read as unsigned, and is past the width."""
+def shift_unsigned(ufunc: np.ufunc, x: Array, y: Array) -> Array:
+    """Shift by a ufunc and fill with zeros; a negative amount, read as unsigned, exceeds the width."""
     width = 8 * x.dtype.itemsize
     amount = _unsigned(y)
-    shifted = np.left_shift(_unsigned(x), np.minimum(amount, width - 1))
-    return np.where(amount < width, shifted, 0).astype(amount.dtype).view(x.dtype)
-
-
-def shift_right_logical(x: Array, y: Array) -> Array:
-    """Zeros enter: a shift of unsigned numbers."""
-    width = 8 * x.dtype.itemsize
-    amount = _unsigned(y)
-    shifted = np.right_shift(_unsigned(x), np.minimum(amount, width - 1))
+    shifted = ufunc(_unsigned(x), np.minimum(amount, width - 1))
     return np.where(amount < width, shifted, 0).astype(amount.dtype).view(x.dtype)
 
 
 def shift_right_arithmetic(x: Array, y: Array) -> Array:
-    """The sign bit enters: a shift of signed numbers, by at most the width less one."""
+    """Shift right and fill with the sign bit; amounts are limited to the width less one."""
     width = 8 * x.dtype.itemsize
     signed = x.view(np.dtype(f"i{x.dtype.itemsize}"))
     amount = np.minimum(_unsigned(y), width - 1).astype(signed.dtype)
@@ -158,12 +111,12 @@ def shift_right_arithmetic(x: Array, y: Array) -> Array:
 
 
 def population_count(x: Array) -> Array:
-    """NumPy counts the bits of |x|; those of x are wanted."""
+    """Return the number of set bits of x; NumPy counts those of |x|."""
     return np.bitwise_count(_unsigned(x)).astype(x.dtype)
 
 
 def count_leading_zeros(x: Array) -> Array:
-    """Smear the highest bit over all below it, and count the remaining zeros."""
+    """Return the number of leading zeros: set all bits below the highest, and count the rest."""
     width = 8 * x.dtype.itemsize
     smeared = _unsigned(x)
     step = 1
@@ -177,14 +130,14 @@ def count_leading_zeros(x: Array) -> Array:
 
 
 def round_away(x: Array) -> Array:
-    """Truncate, and step outwards where at least half was cut off."""
-    whole = np.trunc(x)
-    outwards = whole + np.copysign(np.ones((), x.dtype), x)
-    return np.where(np.abs(x - whole) >= 0.5, outwards, whole)
+    """Round to nearest, and halves away from zero."""
+    truncated = np.trunc(x)
+    outwards = truncated + np.copysign(np.ones((), x.dtype), x)
+    return np.where(np.abs(x - truncated) >= 0.5, outwards, truncated)
 
 
-def reduce_precision(op: ReducePrecision, x: Array) -> Array:
-    """Round the mantissa in the bits, then send exponents out of range to infinity or zero."""
+def reduce_precision(op: ops.ReducePrecision, x: Array) -> Array:
+    """Round the mantissa by its bits; exponents out of range give infinity or zero."""
     dtype = x.dtype
     if dtype.itemsize == 2:
         x = x.astype(np.float32)
@@ -213,11 +166,11 @@ def reduce_precision(op: ReducePrecision, x: Array) -> Array:
 
 
 CASTS = {dtype: methodcaller("astype", dtype.dtype) for dtype in DType}
-"""NumPy's own."""
+"""NumPy's cast by target dtype."""
 
 
-def convert(op: Convert, source: np.dtype[Any]) -> Callable[[Any], Any]:
-    """NumPy's cast where it has StableHLO's meaning, the saturating one from float to integer."""
+def convert(op: ops.Convert, source: np.dtype[Any]) -> Function:
+    """Return NumPy's cast where it has StableHLO's semantics, and a saturating one from float to integer."""
     to, dtype = op.to, DType.of(source)
     if dtype.is_complex and not to.is_complex:
         if to.is_bool:
@@ -227,14 +180,14 @@ def convert(op: Convert, source: np.dtype[Any]) -> Callable[[Any], Any]:
     if dtype.is_float and to.is_integer:
         return partial(saturate, to=to)
     if to is DType.BF16 or dtype is DType.BF16:
-        return partial(_through_float32, dtype=dtype, to=to)
+        return partial(_through_float32, to=to)
     return CASTS[to]
 
 
 def saturate(x: Array, to: DType) -> Array:
-    """Truncate towards zero, clamp to the integer's range, NaN to 0.
+    """Truncate towards zero, clamp to the integer's range, and convert NaN to 0.
 
-    The limits that float64 does not hold round up to a power of two, hence >=.
+    Limits that are not exact in float64 round up to a power of two, hence >=.
     """
     info = np.iinfo(to.dtype)
     wide = x.astype(np.float64)
@@ -244,15 +197,13 @@ def saturate(x: Array, to: DType) -> Array:
     return np.where(above, high, np.where(below, low, in_range))
 
 
-def _through_float32(x: Array, dtype: DType, to: DType) -> Array:
-    """bfloat16 converts by way of float32, as XLA does it."""
-    if to is DType.BF16:
-        return x.astype(np.float32).astype(BFLOAT16)
+def _through_float32(x: Array, to: DType) -> Array:
+    """Convert from or to bfloat16 by way of float32, as XLA does."""
     return x.astype(np.float32).astype(to.dtype)
 
 
-def bitcast_convert(op: BitcastConvert, x: Array) -> Array:
-    """Narrower dtypes add a last axis, wider ones consume it."""
+def bitcast_convert(op: ops.BitcastConvert, x: Array) -> Array:
+    """Reinterpret bits: a narrower dtype appends an axis, and a wider one consumes the last."""
     old, new = x.dtype.itemsize, op.to.itemsize
     if old == new:
         return x.view(op.to.dtype)
@@ -261,50 +212,60 @@ def bitcast_convert(op: BitcastConvert, x: Array) -> Array:
 
 
 def compose(x: Array, y: Array) -> Array:
-    """Set the parts, because x + 1j * y loses infinities and signs of zero."""
+    """Return a complex array from its parts; x + 1j * y loses infinities and signs of zero."""
     result = np.empty(np.broadcast_shapes(x.shape, y.shape), DType.of(x.dtype).complex.dtype)
     result.real, result.imag = x, y
     return result
 
 
+def _conj(op: ops.Conj, x: Array) -> Array:
+    return np.conj(x) if x.dtype.kind == "c" else x
+
+
+def _real(op: ops.Real, x: Array) -> Array:
+    return x.real if x.dtype.kind == "c" else x
+
+
+def _imag(op: ops.Imag, x: Array) -> Array:
+    return x.imag if x.dtype.kind == "c" else np.zeros_like(x)
+
+
 ROWS: KernelRows = {
-    Add: elementwise(np.add),
-    Subtract: elementwise(np.subtract),
-    Multiply: elementwise(np.multiply),
-    Divide: elementwise(divide, np.divide),
-    Remainder: elementwise(remainder, np.fmod),
-    Power: elementwise(power, float_power, float_power_into),
-    Maximum: elementwise(maximum, into=maximum_into),
-    Minimum: elementwise(minimum, into=minimum_into),
-    Negate: elementwise(np.negative),
-    Abs: elementwise(np.abs),
-    Sign: elementwise(sign),
-    Clamp: elementwise(clamp, into=clamp_into),
-    Compare: ByPayload(lambda op, _: COMPARISONS[op.direction], elementwise=True),
-    Select: elementwise(np.where, into=select_into),
-    And: elementwise(np.bitwise_and),
-    Or: elementwise(np.bitwise_or),
-    Xor: elementwise(np.bitwise_xor),
-    Not: elementwise(np.invert),
-    ShiftLeft: elementwise(shift_left),
-    ShiftRightArithmetic: elementwise(shift_right_arithmetic),
-    ShiftRightLogical: elementwise(shift_right_logical),
-    PopulationCount: elementwise(population_count),
-    CountLeadingZeros: elementwise(count_leading_zeros),
-    Floor: OfArrays(np.floor, low=True, elementwise=True),
-    Ceil: OfArrays(np.ceil, low=True, elementwise=True),
-    RoundNearestEven: OfArrays(np.rint, low=True, elementwise=True),
-    RoundNearestAfz: OfArrays(round_away, low=True, elementwise=True),
-    IsFinite: elementwise(np.isfinite),
-    Convert: ByPayload(convert, elementwise=True, into=dict.fromkeys(CASTS.values(), cast_into)),
-    BitcastConvert: OfOp(bitcast_convert, view=True),
-    Conj: OfOp(lambda op, x: np.conj(x) if x.dtype.kind == "c" else x, elementwise=True, view=True),
-    Real: OfOp(lambda op, x: x.real if x.dtype.kind == "c" else x, elementwise=True, view=True),
-    Imag: OfOp(
-        lambda op, x: x.imag if x.dtype.kind == "c" else np.zeros_like(x),
-        elementwise=True,
-        view=True,
+    ops.Add: elementwise(np.add),
+    ops.Subtract: elementwise(np.subtract),
+    ops.Multiply: elementwise(np.multiply),
+    ops.Divide: elementwise(divide, np.divide),
+    ops.Remainder: elementwise(remainder, np.fmod),
+    ops.Power: elementwise(power, float_power, float_power_into),
+    ops.Maximum: elementwise(maximum, into=maximum_into),
+    ops.Minimum: elementwise(minimum, into=minimum_into),
+    ops.Negate: elementwise(np.negative),
+    ops.Abs: elementwise(np.abs),
+    ops.Sign: elementwise(sign),
+    ops.Clamp: elementwise(clamp, into=clamp_into),
+    ops.Compare: SpecializedKernel(lambda op, _: ops.COMPARISONS[op.direction], elementwise=True),
+    ops.Select: elementwise(np.where, into=select_into),
+    ops.And: elementwise(np.bitwise_and),
+    ops.Or: elementwise(np.bitwise_or),
+    ops.Xor: elementwise(np.bitwise_xor),
+    ops.Not: elementwise(np.invert),
+    ops.ShiftLeft: elementwise(partial(shift_unsigned, np.left_shift)),
+    ops.ShiftRightArithmetic: elementwise(shift_right_arithmetic),
+    ops.ShiftRightLogical: elementwise(partial(shift_unsigned, np.right_shift)),
+    ops.PopulationCount: elementwise(population_count),
+    ops.CountLeadingZeros: elementwise(count_leading_zeros),
+    ops.Floor: elementwise(np.floor, upcasts=True),
+    ops.Ceil: elementwise(np.ceil, upcasts=True),
+    ops.RoundNearestEven: elementwise(np.rint, upcasts=True),
+    ops.RoundNearestAfz: elementwise(round_away, upcasts=True),
+    ops.IsFinite: elementwise(np.isfinite),
+    ops.Convert: SpecializedKernel(
+        convert, elementwise=True, into=dict.fromkeys(CASTS.values(), cast_into)
     ),
-    Complex: elementwise(compose),
-    ReducePrecision: OfOp(reduce_precision, elementwise=True),
+    ops.BitcastConvert: OpKernel(bitcast_convert, view=True),
+    ops.Conj: OpKernel(_conj, elementwise=True, view=True),
+    ops.Real: OpKernel(_real, elementwise=True, view=True),
+    ops.Imag: OpKernel(_imag, elementwise=True, view=True),
+    ops.Complex: elementwise(compose),
+    ops.ReducePrecision: OpKernel(reduce_precision, elementwise=True),
 }

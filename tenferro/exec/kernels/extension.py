@@ -1,19 +1,19 @@
-"""The kernel row of the carrier: an executor puts its family's runtime in its place."""
+"""Kernel of extension ops, which an executor replaces by the runtime of the family."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tenferro.errors import UnsupportedError
-from tenferro.exec.kernels.kernel import KernelRows, OfOp
+from tenferro.exec.kernels.kernel import KernelRows, OpKernel
 from tenferro.ops.extension import Extension
 
 __all__ = ["ROWS"]
 
 
 def unregistered(op: Extension, *arrays: Any) -> Any:
-    """No executor, no runtime."""
+    """Raise an error, because only executors have runtimes."""
     raise UnsupportedError(f"extension: {op.family_id}: not registered; run it on an executor")
 
 
-ROWS: KernelRows = {Extension: OfOp(unregistered)}
+ROWS: KernelRows = {Extension: OpKernel(unregistered)}

@@ -1,4 +1,4 @@
-"""The logarithm of the gamma function: SciPy's, and a polynomial around its zeros, where SciPy's loses every digit."""
+"""Logarithm of the gamma function: SciPy's, and a polynomial near its roots, where SciPy's loses every digit."""
 
 from __future__ import annotations
 
@@ -6,43 +6,45 @@ import numpy as np
 
 from tenferro.exec.kernels.kernel import Array
 
-__all__ = ["AROUND", "BESIDE_TWO", "NEAR", "lgamma"]
+__all__ = ["LGAMMA_COEFFICIENTS", "POLYNOMIAL_RADIUS", "ROOTS_MIDPOINT", "lgamma"]
 
-AROUND, NEAR = 1.5, 1.0
-"""The middle of the zeros, and how far from it the polynomial is used."""
+ROOTS_MIDPOINT, POLYNOMIAL_RADIUS = 1.5, 1.0
+"""Midpoint of the roots 1 and 2, and the distance from it within which the polynomial is used."""
 # fmt: off
-BESIDE_TWO = (
+LGAMMA_COEFFICIENTS = (
     0.42278433509846713, 0.3224670334241132, -0.06735230105319814, 0.02058080842778457, -0.0073855510286681535,
     0.002890510330738737, -0.0011927539120010226, 0.0005096695248853096, -0.00022315475074520367, 9.945750909889392e-05,
     -4.4926351103833334e-05, 2.050726741605779e-05, -9.438458716242811e-06, 4.374374916915131e-06, -2.0449201467015115e-06,
-    9.578663334114758e-07, -4.303558760359961e-07, 2.0304806751615227e-07, -1.3412819758517287e-07, 6.379047507619774e-08,
+    9.578663334114758e-07, -4.303558760359961e-07, 2.0304806751615227e-07, -1.3412819758517287e-07, 6.379047507619774e-08
 )
 # fmt: on
-"""log Gamma(2 + s) / s for |s| <= 1/2, the constant first.
+"""Coefficients of log Gamma(2 + s) / s for |s| <= 1/2, the constant first.
 
-The polynomial of its degree that meets it at the zeros of a Chebyshev polynomial, in 60 digits.
-"""
+The polynomial interpolates at the zeros of a Chebyshev polynomial, computed with 60 digits."""
 
 
 def lgamma(x: Array) -> Array:
-    """SciPy's, but infinite at minus infinity too, as C99 says, and not where one over a subnormal number is."""
+    """Return SciPy's log |Gamma(x)|, with C99's value at minus infinity and finite values at subnormal numbers.
+
+    C99 gives infinity; SciPy overflows where 1 / x does.
+    """
     from scipy import special as functions  # because importing scipy takes long
 
     y = np.where(np.isinf(x), np.inf, functions.gammaln(x)).astype(x.dtype)
     is_tiny = np.abs(x) < np.finfo(x.dtype).tiny
     y = np.where(is_tiny, -np.log(np.abs(x)), y) if is_tiny.any() else y
-    is_near = np.abs(x - AROUND) < NEAR
+    is_near = np.abs(x - ROOTS_MIDPOINT) < POLYNOMIAL_RADIUS
     if x.dtype == np.float64 and is_near.any():  # because smaller floats are computed in float64
-        y[is_near] = _around_zeros(x[is_near])
+        y[is_near] = _lgamma_near_roots(x[is_near])
     return y
 
 
-def _around_zeros(x: Array) -> Array:
-    """log Gamma(x) for 1/2 <= x <= 5/2; below 3/2 as log Gamma(x + 1) - log x."""
-    is_by_one = x < AROUND
-    s = x - np.where(is_by_one, 1.0, 2.0)
-    y = np.full_like(s, BESIDE_TWO[-1])
-    for coefficient in reversed(BESIDE_TWO[:-1]):
+def _lgamma_near_roots(x: Array) -> Array:
+    """Return log Gamma(x) for 1/2 <= x <= 5/2; below 3/2 as log Gamma(x + 1) - log x."""
+    is_near_one = x < ROOTS_MIDPOINT
+    s = x - np.where(is_near_one, 1.0, 2.0)
+    y = np.full_like(s, LGAMMA_COEFFICIENTS[-1])
+    for coefficient in reversed(LGAMMA_COEFFICIENTS[:-1]):
         y *= s
         y += coefficient
-    return s * y - np.where(is_by_one, np.log1p(np.where(is_by_one, s, 0.0)), 0.0)
+    return s * y - np.where(is_near_one, np.log1p(np.where(is_near_one, s, 0.0)), 0.0)

@@ -1,40 +1,34 @@
-"""Kernels of the indexing family: StableHLO's dimension numbers turned into NumPy's fancy indexing.
+"""Kernels of the indexing family: StableHLO's dimension numbers as NumPy's fancy indexing.
 
-Gather and scatter build one integer array per operand axis, all broadcast together over the result's
-(or the updates') index space; nothing loops over more than the rank.
+Gather and scatter build one integer array per operand axis, all broadcast over the index space of the result or
+the updates. Python loops over axes alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tenferro.exec.kernels.buffered import maximum, minimum, winning_zeros
-from tenferro.exec.kernels.kernel import Array, KernelRows, OfOp, Planned
-from tenferro.ops.indexing import (
-    DynamicSlice,
-    DynamicUpdateSlice,
-    Gather,
-    GatherDynamicSliceSizes,
-    Scatter,
-)
+from tenferro.exec.kernels.buffered import extreme_zeros, maximum, minimum
+from tenferro.exec.kernels.kernel import Array, Function, KernelRows, OpKernel
+from tenferro.ops import indexing as ops
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["ROWS", "SMALLEST_SUMS"]
+__all__ = ["ROWS"]
 
-SMALLEST_SUMS = 1 << 12
-"""Elements of updates that are worth a product with a sparse matrix."""
-SUMMED = "fdFD"
-"""Dtypes that such products have."""
+MIN_SPARSE_ELEMENTS = 1 << 12
+"""Minimum number of elements of updates for a product with a sparse matrix."""
+SPARSE_DTYPES = "fdFD"
+"""Codes of the dtypes that sparse products support."""
 
 
-def gather(op: Gather, x: Array, indices: Array) -> Array:
-    """Clamp the starts so that windows fit, then read all windows at once."""
+def gather(op: ops.Gather, x: Array, indices: Array) -> Array:
+    """Read all windows at once, with start indices clamped so that windows fit."""
     sizes = op.resolved("slice_sizes", (x.shape, indices.shape))
-    starts, batch = _starts(indices, op.index_vector_dim)
-    axis = _plain_rows(op, x.shape, sizes, len(batch))
+    starts, batch = _start_indices(indices, op.index_vector_dim)
+    axis = _take_axis(op, x.shape, sizes, len(batch))
     if axis is not None:
         return np.take(x, starts[0], axis=axis, mode="clip")
     dropped = {*op.collapsed_slice_dims, *op.operand_batching_dims}
@@ -49,29 +43,22 @@ def gather(op: Gather, x: Array, indices: Array) -> Array:
         shape[window_axes[axis]] = sizes[axis]
     if 0 in shape:
         return np.empty(shape, x.dtype)
-    positions: list[Array] = []
-    for axis in range(x.ndim):
-        position = np.zeros((1,) * rank, np.int64)
-        if axis in op.start_index_map:
-            start = starts[op.start_index_map.index(axis)]
-            start = np.clip(start, 0, x.shape[axis] - sizes[axis])
-            position = position + _spread(start, batch_axes, rank)
-        if axis in op.operand_batching_dims:
-            number = op.start_indices_batching_dims[op.operand_batching_dims.index(axis)]
-            position = position + _count(
-                batch, number - (number > op.index_vector_dim), batch_axes, rank
-            )
-        if axis in window_axes:
-            line = np.arange(sizes[axis]).reshape(-1, *(1,) * (rank - 1 - window_axes[axis]))
-            position = position + line
-        positions.append(position)
+    firsts = {
+        axis: np.clip(start, 0, x.shape[axis] - sizes[axis])
+        for axis, start in zip(op.start_index_map, starts, strict=True)
+    }
+    numbers = _batch_numbers(
+        op.operand_batching_dims, op.start_indices_batching_dims, op.index_vector_dim
+    )
+    extents = {axis: sizes[axis] for axis in window}
+    positions = _positions(x.ndim, batch, batch_axes, firsts, numbers, window_axes, extents)
     if not positions:
         return np.broadcast_to(x, shape)
     return np.broadcast_to(x[tuple(positions)], shape)
 
 
-def _plain_rows(op: Any, shape: Sequence[int], sizes: Sequence[int], batch: int) -> int | None:
-    """The axis taken from, when the gather is NumPy's `take`: whole rows, batch axes in its place."""
+def _take_axis(op: Any, shape: Sequence[int], sizes: Sequence[int], batch: int) -> int | None:
+    """Return the axis if the gather is NumPy's `take`: whole slices, with batch axes in its place."""
     if (
         len(op.start_index_map) != 1
         or op.operand_batching_dims
@@ -87,15 +74,13 @@ def _plain_rows(op: Any, shape: Sequence[int], sizes: Sequence[int], batch: int)
     return axis if is_whole and is_in_place else None
 
 
-def rows_taken(
-    op: Gather, x: TensorSpec, indices: TensorSpec
-) -> Callable[[Array, Array], Array] | None:
-    """Return a gather of whole rows as NumPy's `take`, or None for other gathers."""
+def plan_take(op: ops.Gather, x: TensorSpec, indices: TensorSpec) -> Function | None:
+    """Return a gather of whole slices as NumPy's `take`, or None for other gathers."""
     if not (x.is_static and indices.is_static) or indices.dtype is DType.U64:
         return None
     vector_axis, rank = op.index_vector_dim, indices.rank
     sizes = op.resolved("slice_sizes", (x.shape, indices.shape))
-    axis = _plain_rows(op, x.shape, sizes, rank - (vector_axis < rank))
+    axis = _take_axis(op, x.shape, sizes, rank - (vector_axis < rank))
     if axis is None:
         return None
     if vector_axis == rank:
@@ -104,16 +89,16 @@ def rows_taken(
     return lambda x, indices: x.take(indices[key], axis, None, "clip")
 
 
-def _signed(indices: Array) -> Array:
-    """Indices as int64; an unsigned one beyond int64 is beyond every extent."""
+def _as_int64(indices: Array) -> Array:
+    """Return indices as int64; unsigned ones are limited to its maximum, which is out of bounds."""
     if indices.dtype == np.uint64:
         indices = np.minimum(indices, np.uint64(np.iinfo(np.int64).max))
     return indices.astype(np.int64, copy=False)
 
 
-def _starts(indices: Array, vector_axis: int) -> tuple[Array, tuple[int, ...]]:
-    """One array of starts per index component, over the batch shape."""
-    indices = _signed(indices)
+def _start_indices(indices: Array, vector_axis: int) -> tuple[Array, tuple[int, ...]]:
+    """Return an array of start indices per index component, and the batch shape."""
+    indices = _as_int64(indices)
     if vector_axis == indices.ndim:
         return indices[None], indices.shape
     starts = np.moveaxis(indices, vector_axis, 0)
@@ -121,35 +106,65 @@ def _starts(indices: Array, vector_axis: int) -> tuple[Array, tuple[int, ...]]:
 
 
 def _spread(values: Array, axes: Sequence[int], rank: int) -> Array:
-    """An array over the batch shape, laid along those axes of a space of `rank` axes."""
+    """Reshape an array to a rank, with its axes in these places and extents of 1 in all others."""
     shape = [1] * rank
     for axis, extent in zip(axes, values.shape, strict=True):
         shape[axis] = extent
     return values.reshape(shape)
 
 
-def _count(batch: Sequence[int], number: int, axes: Sequence[int], rank: int) -> Array:
-    """0, 1, .. along the batch axis number `place`."""
-    shape = [1] * rank
-    shape[axes[number]] = batch[number]
-    return np.arange(batch[number]).reshape(shape)
+def _batch_numbers(
+    operand_axes: Sequence[int], index_axes: Sequence[int], index_vector_dim: int
+) -> dict[int, int]:
+    """Return for each batching axis of the operand the number of the batch axis of the indices."""
+    return {
+        axis: number - (number > index_vector_dim)
+        for axis, number in zip(operand_axes, index_axes, strict=True)
+    }
 
 
-COMBINE: Mapping[str, np.ufunc] = {
-    "add": np.add,
-    "multiply": np.multiply,
-    "min": np.minimum,
-    "max": np.maximum,
-}
+def _positions(
+    operand_rank: int,
+    batch: Sequence[int],
+    batch_axes: Sequence[int],
+    firsts: Mapping[int, Array],
+    numbers: Mapping[int, int],
+    window_axes: Mapping[int, int],
+    sizes: Mapping[int, int],
+) -> list[Array]:
+    """Return the positions along each axis of an operand, which broadcast to an index space.
+
+    Args:
+        batch, batch_axes: the extents of the batch, and its axes in the index space.
+        firsts, numbers: by axis of the operand, the start indices, and the batch axis that counts along it.
+        window_axes, sizes: by axis of the operand, the axis in the index space, and the window's extent.
+    """
+    rank = len(batch_axes) + len(window_axes)
+    positions: list[Array] = []
+    for axis in range(operand_rank):
+        position = np.zeros((1,) * rank, np.int64)
+        if axis in firsts:
+            position = position + _spread(firsts[axis], batch_axes, rank)
+        if axis in numbers:
+            number = numbers[axis]
+            position = position + _spread(np.arange(batch[number]), [batch_axes[number]], rank)
+        if axis in window_axes:
+            position = position + _spread(np.arange(sizes[axis]), [window_axes[axis]], rank)
+        positions.append(position)
+    return positions
 
 
-def scatter(op: Scatter, x: Array, indices: Array, updates: Array) -> Array:
-    """Drop the windows that do not fit, then combine all others in row-major order of the updates."""
-    starts, batch = _starts(indices, op.index_vector_dim)
-    if op.combiner == "add" and updates.size >= SMALLEST_SUMS and x.dtype.char in SUMMED:
-        axis = _scattered_axis(op, x, updates)
+COMBINERS = {"add": np.add, "multiply": np.multiply, "min": np.minimum, "max": np.maximum}
+
+
+def scatter(op: ops.Scatter, x: Array, indices: Array, updates: Array) -> Array:
+    """Combine windows in row-major order of the updates, without those that do not fit."""
+    starts, batch = _start_indices(indices, op.index_vector_dim)
+    is_large = updates.size >= MIN_SPARSE_ELEMENTS
+    if op.combiner == "add" and is_large and x.dtype.char in SPARSE_DTYPES:
+        axis = _scatter_add_axis(op, x, updates)
         if axis is not None:
-            return _summed(x, starts[0], updates, axis, len(batch))
+            return _scatter_add(x, starts[0], updates, axis)
     rank = updates.ndim
     update_window = sorted(op.update_window_dims)
     batch_axes = [axis for axis in range(rank) if axis not in update_window]
@@ -160,25 +175,16 @@ def scatter(op: Scatter, x: Array, indices: Array, updates: Array) -> Array:
     if not updates.size:
         return result
     fits = np.ones((1,) * rank, bool)
-    positions: list[Array] = []
-    for axis in range(x.ndim):
-        size = updates.shape[window_axes[axis]] if axis in window_axes else 1
-        position = np.zeros((1,) * rank, np.int64)
-        if axis in op.scatter_dims_to_operand_dims:
-            start = starts[op.scatter_dims_to_operand_dims.index(axis)]
-            inside = (start >= 0) & (start <= x.shape[axis] - size)
-            fits = fits & _spread(inside, batch_axes, rank)
-            position = position + _spread(np.where(inside, start, 0), batch_axes, rank)
-        if axis in op.input_batching_dims:
-            number = op.scatter_indices_batching_dims[op.input_batching_dims.index(axis)]
-            position = position + _count(
-                batch, number - (number > op.index_vector_dim), batch_axes, rank
-            )
-        if axis in window_axes:
-            shape = [1] * rank
-            shape[window_axes[axis]] = size
-            position = position + np.arange(size).reshape(shape)
-        positions.append(position)
+    sizes = {axis: updates.shape[n] for axis, n in window_axes.items()}
+    firsts: dict[int, Array] = {}
+    for axis, start in zip(op.scatter_dims_to_operand_dims, starts, strict=True):
+        inside = (start >= 0) & (start <= x.shape[axis] - sizes.get(axis, 1))
+        fits = fits & _spread(inside, batch_axes, rank)
+        firsts[axis] = np.where(inside, start, 0)
+    numbers = _batch_numbers(
+        op.input_batching_dims, op.scatter_indices_batching_dims, op.index_vector_dim
+    )
+    positions = _positions(x.ndim, batch, batch_axes, firsts, numbers, window_axes, sizes)
     in_bounds = np.broadcast_to(fits, updates.shape)
     if not in_bounds.any():
         return result
@@ -191,8 +197,8 @@ def scatter(op: Scatter, x: Array, indices: Array, updates: Array) -> Array:
     return target.reshape(x.shape)
 
 
-def _scattered_axis(op: Scatter, x: Array, updates: Array) -> int | None:
-    """The axis added to, when each update is a whole layer of x across it, batch axes in its place."""
+def _scatter_add_axis(op: ops.Scatter, x: Array, updates: Array) -> int | None:
+    """Return the indexed axis if each update is a slice of x across it, with batch axes in its place."""
     if (
         len(op.scatter_dims_to_operand_dims) != 1
         or op.input_batching_dims
@@ -207,51 +213,50 @@ def _scattered_axis(op: Scatter, x: Array, updates: Array) -> int | None:
     return axis if placed and rest == [updates.shape[i] for i in window] else None
 
 
-def _summed(x: Array, starts: Array, updates: Array, axis: int, batch: int) -> Array:
-    """x plus the sums of the layers that go to each place.
+def _scatter_add(x: Array, starts: Array, updates: Array, axis: int) -> Array:
+    """Return x plus the sum of the slices with the same index.
 
-    Where two go to one place, by a product with a matrix of zeros and ones: it has one 1 per update, so the
-    product adds the updates one after the other.
+    Repeated indices are summed by a sparse product: each column of the matrix has one 1, so that updates are added in
+    order.
     """
     n = x.shape[axis]
-    places = starts.ravel()
+    positions = starts.ravel()
     layers = np.moveaxis(updates.reshape(*x.shape[:axis], -1, *x.shape[axis + 1 :]), axis, 0)
-    inside = (places >= 0) & (places < n)
+    inside = (positions >= 0) & (positions < n)
     if not inside.all():
-        places, layers = places[inside], layers[inside]
-    if not places.size:
+        positions, layers = positions[inside], layers[inside]
+    if not positions.size:
         return np.array(x)
     if x.ndim == 1 and x.dtype == np.float64:
-        return x + _with_negative_zeros(np.bincount(places, layers, n), places)
-    if np.bincount(places).max() == 1:
+        return x + _with_negative_zeros(np.bincount(positions, layers, n), positions)
+    if np.bincount(positions).max() == 1:
         result = np.array(x)
-        np.moveaxis(result, axis, 0)[places] += layers
+        np.moveaxis(result, axis, 0)[positions] += layers
         return result
     from scipy import sparse  # because importing scipy takes long
 
-    matrix = sparse.csc_array(
-        (np.ones(len(places), x.dtype), places, np.arange(len(places) + 1)), (n, len(places))
-    )
-    rest = layers.shape[1:]
-    sums = (matrix @ layers.reshape(len(places), -1)).reshape(n, *rest)
-    return x + np.moveaxis(_with_negative_zeros(sums, places), 0, axis)
+    count = len(positions)
+    ones = np.ones(count, x.dtype)
+    matrix = sparse.csc_array((ones, positions, np.arange(count + 1)), (n, count))
+    sums = (matrix @ layers.reshape(count, -1)).reshape(n, *layers.shape[1:])
+    return x + np.moveaxis(_with_negative_zeros(sums, positions), 0, axis)
 
 
-def _with_negative_zeros(sums: Array, places: Array) -> Array:
-    """The sums, which are written to, with -0.0 at all other places: added, it leaves zeros of both signs as they are."""
-    is_other = np.ones(len(sums), bool)
-    is_other[places] = False
-    if is_other.any():
-        sums[is_other] = -sums.dtype.type(0)
+def _with_negative_zeros(sums: Array, positions: Array) -> Array:
+    """Set sums at all other positions to -0.0 in place: added to a zero, it keeps the sign."""
+    is_untouched = np.ones(len(sums), bool)
+    is_untouched[positions] = False
+    if is_untouched.any():
+        sums[is_untouched] = -sums.dtype.type(0)
     return sums
 
 
 def _combine(combiner: str, target: Array, flat: Array, values: Array) -> None:
-    """Write into `target`, which is ours."""
+    """Write combined values into `target`, which shares no memory."""
     if combiner == "set":
         target[flat] = values
     elif combiner in ("add", "multiply"):
-        COMBINE[combiner].at(target, flat, values)
+        COMBINERS[combiner].at(target, flat, values)
     else:
         # NumPy's own order of zeros is left to the kernel of Maximum and Minimum.
         is_largest = combiner == "max"
@@ -260,18 +265,18 @@ def _combine(combiner: str, target: Array, flat: Array, values: Array) -> None:
         if len(np.unique(flat)) == len(flat):
             target[flat] = choose(elements, values)
             return
-        COMBINE[combiner].at(target, flat, values)
+        COMBINERS[combiner].at(target, flat, values)
         if target.dtype.kind not in "biu":
             zero = np.array(0.0 if is_largest else -0.0, target.dtype)
-            for each in (elements, values):
-                places = flat[winning_zeros(each, is_largest)]
-                target[places[target[places] == 0]] = zero
+            for operand in (elements, values):
+                positions = flat[extreme_zeros(operand, is_largest)]
+                target[positions[target[positions] == 0]] = zero
 
 
-def _clamped(
+def _clamped_window(
     starts: Sequence[Array], extents: Sequence[int], sizes: Sequence[int]
 ) -> tuple[slice, ...]:
-    """The window as slices, moved to where it fits."""
+    """Return the window as slices, moved inside the operand."""
     firsts = [
         min(max(int(start), 0), extent - size)
         for start, extent, size in zip(starts, extents, sizes, strict=True)
@@ -279,22 +284,24 @@ def _clamped(
     return tuple(slice(first, first + size) for first, size in zip(firsts, sizes, strict=True))
 
 
-def dynamic_slice(op: DynamicSlice, x: Array, *starts: Array) -> Array:
-    """A view of the window."""
-    return x[_clamped(starts, x.shape, op.resolved("sizes", (x.shape,)))]
+def dynamic_slice(op: ops.DynamicSlice, x: Array, *starts: Array) -> Array:
+    """Return a view of the window."""
+    return x[_clamped_window(starts, x.shape, op.resolved("sizes", (x.shape,)))]
 
 
-def dynamic_update_slice(op: DynamicUpdateSlice, x: Array, update: Array, *starts: Array) -> Array:
-    """A copy of x with the window overwritten."""
+def dynamic_update_slice(
+    op: ops.DynamicUpdateSlice, x: Array, update: Array, *starts: Array
+) -> Array:
+    """Return a copy of x with the window overwritten."""
     result = x.copy(order="K")
-    result[_clamped(starts, x.shape, update.shape)] = update
+    result[_clamped_window(starts, x.shape, update.shape)] = update
     return result
 
 
 ROWS: KernelRows = {
-    Gather: Planned(gather, rows_taken, view=True),
-    GatherDynamicSliceSizes: OfOp(gather, view=True),
-    Scatter: OfOp(scatter),
-    DynamicSlice: OfOp(dynamic_slice, view=True),
-    DynamicUpdateSlice: OfOp(dynamic_update_slice),
+    ops.Gather: OpKernel(gather, plan_take, view=True),
+    ops.GatherDynamicSliceSizes: OpKernel(gather, view=True),
+    ops.Scatter: OpKernel(scatter),
+    ops.DynamicSlice: OpKernel(dynamic_slice, view=True),
+    ops.DynamicUpdateSlice: OpKernel(dynamic_update_slice),
 }

@@ -1,8 +1,7 @@
-"""Products of matrix views: at once, or in pieces that threads share while BLAS itself has one thread.
+"""Products of matrix views: by one call of BLAS, or in blocks that threads share while BLAS runs on one thread.
 
-A piece of an operand that has to be copied is copied by the thread that multiplies it next, and is still in
-its cache; so is a piece of a result that is wanted in columns turned. Pieces are the same for any number of threads
-and any order of results, and so are the results.
+The thread that copies a block of an operand multiplies it next, and transposes its block of a column-major result,
+while its cache holds them. Blocks do not depend on the number of threads or on the order of results, nor do bits.
 """
 
 from __future__ import annotations
@@ -21,42 +20,43 @@ from tenferro.exec.copying import Copy
 from tenferro.exec.kernels.kernel import Array
 from tenferro.exec.kernels.matrix_view import Axes, MatrixView
 from tenferro.exec.runtime.resources import Resources
-from tenferro.exec.runtime.threads import ALONE, Workers
-from tenferro.exec.runtime.turn import LINE
+from tenferro.exec.runtime.threads import SERIAL, Workers, even_ranges
+from tenferro.exec.runtime.transposition import LINE
 
-__all__ = [
-    "ColumnMajor", "Groups", "InPieces", "Mirrored", "Whole", "are_vectors", "multiplied", "pieces_for", "scratch", "work_of", "workers_for",
-]  # fmt: skip
+__all__ = ["AxisGroups", "BlockedProduct", "ColumnMajorProduct", "SingleProduct", "SymmetricProduct", "block_count",
+           "estimated_work", "matmul", "scratch", "workers_for"]  # fmt: skip
 
-PIECE = 128
-"""Rows, columns or terms, at least, of a piece: each packs the other operand once more."""
-LARGE = 1 << 24
-"""Multiplications of a product that is worth sharing: by two, and by twice as many for each four times the work.
+MIN_BLOCK_EXTENT = 128
+"""Minimum number of rows, columns or terms of a block; each block packs the other operand once more."""
+MIN_PARALLEL_WORK = 1 << 24
+"""Minimum number of multiplications for two blocks; there are twice as many for each four times the work.
 
-Threads wait for each other between calls, so that pieces have to grow as well."""
-MOST_PIECES = min(16, os.cpu_count() or 1)
-"""By the cores of the machine, because each piece packs again what all need: eight of 1024 rows take 1.15 of the time of two."""
-WHOLE = LINE // 4
-"""Rows or columns of which a piece is a multiple, so that those of a column-major result are whole lines of the cache."""
-MANY, FEW = 256, 64
-"""Matrices, and elements of each, of which a call of BLAS for each by a vector takes most of the time."""
-MOVED = 32
-"""Multiplications that take as long as an element does that is copied first."""
-READ = 8
-"""The same, to read an element of a matrix that meets a single vector."""
-LARGEST_SHARE = 1 << 14
-"""Elements of a result that may be the sum of one array per piece."""
-SMALLEST_SCRATCH = 1 << 17
-"""Bytes of copies that are worth memory which stays."""
+Threads wait for each other between calls, so that blocks have to grow as well."""
+MAX_BLOCKS = min(16, os.cpu_count() or 1)
+"""Maximum number of blocks: each packs the shared operand again.
+
+Eight blocks of 1,024 rows take 1.15 of the time of two."""
+BLOCK_ALIGNMENT = LINE // 4
+"""Multiple of rows or columns per block, which keeps blocks of column-major results on whole cache lines."""
+MIN_BATCH, MAX_MATRIX_ELEMENTS = 256, 64
+"""Minimum batch, and maximum elements per matrix, for which a call of BLAS per vector is slower than einsum."""
+COPY_COST = 32
+"""Estimated cost of copying an element, in multiplications."""
+MATVEC_COST = 8
+"""Estimated cost of an element of a matrix that is multiplied by one vector, in multiplications."""
+MAX_PARTIAL_ELEMENTS = 1 << 14
+"""Maximum number of elements of a result that is computed as one partial sum per block."""
+MIN_POOLED_BYTES = 1 << 17
+"""Minimum number of bytes of copies for which memory of the pool is used."""
 
 
 @dataclass(frozen=True)
-class Groups:
-    """The axes of two operands, those of a group in the order in which they are one.
+class AxisGroups:
+    """Axes of two operands by their role in a contraction, in the order in which each group is merged.
 
     Attributes:
-        batch, terms: of both.
-        rows, columns: of lhs, of rhs.
+        batch, terms: axes of lhs and of rhs.
+        rows, columns: the free axes of lhs, and of rhs.
     """
 
     batch: tuple[Axes, Axes]
@@ -65,332 +65,328 @@ class Groups:
     terms: tuple[Axes, Axes]
 
     def left(self, lhs: Array) -> MatrixView:
-        """The operand as (batch.., rows, terms)."""
+        """Return lhs as (batch.., rows, terms)."""
         return MatrixView(lhs, self.batch[0], self.rows, self.terms[0])
 
     def right(self, rhs: Array) -> MatrixView:
-        """The operand as (batch.., terms, columns)."""
+        """Return rhs as (batch.., terms, columns)."""
         return MatrixView(rhs, self.batch[1], self.terms[1], self.columns)
 
 
-def multiplied(a: Array, b: Array, out: Array | None, turned: bool) -> Array:
-    """The product by BLAS; turned, with rows nearer to each other than columns.
+def matmul(a: Array, b: Array, out: Array | None, is_column_major: bool) -> Array:
+    """Return the product by BLAS, column-major if requested.
 
-    Of many small matrices by a vector each, a call of BLAS takes longer than the sums of their products.
+    For large batches of small matrices, each by a vector, einsum is faster than a call of BLAS for each.
     """
-    if are_vectors(a.shape, b.shape) and a.strides[-1] == b.strides[-2] == a.itemsize:
+    if is_batched_matvec(a.shape, b.shape) and a.strides[-1] == b.strides[-2] == a.itemsize:
         y = np.einsum("...ij,...j->...i", a, b[..., 0], out=None if out is None else out[..., 0])
         return y[..., None]
-    if not turned:
+    if not is_column_major:
         return np.matmul(a, b, out=out)
     out = None if out is None else out.swapaxes(-1, -2)
     return np.matmul(b.swapaxes(-1, -2), a.swapaxes(-1, -2), out=out).swapaxes(-1, -2)
 
 
-def are_vectors(a: Sequence[int], b: Sequence[int]) -> bool:
-    """Whether the products of these are those of many matrices of few elements, each by a vector."""
-    return b[-1] == 1 and prod(a[:-2]) >= MANY and prod(a[-2:]) <= FEW
+def is_batched_matvec(a: Sequence[int], b: Sequence[int]) -> bool:
+    """Return whether a product is one of many small matrices by a vector each."""
+    return b[-1] == 1 and prod(a[:-2]) >= MIN_BATCH and prod(a[-2:]) <= MAX_MATRIX_ELEMENTS
 
 
-def pieces_for(multiplications: int, moved: int = 0) -> int:
-    """How many pieces a product is worth, with the elements that are copied for it."""
-    work = multiplications and multiplications + MOVED * moved
-    times = (work // LARGE).bit_length()
-    return min(MOST_PIECES, 1 << max(times // 2, 1)) if times else 1
+def block_count(multiplications: int, copied: int = 0) -> int:
+    """Return the number of blocks for these multiplications and copied elements."""
+    work = multiplications and multiplications + COPY_COST * copied
+    magnitude = (work // MIN_PARALLEL_WORK).bit_length()
+    return min(MAX_BLOCKS, 1 << max(magnitude // 2, 1)) if magnitude else 1
 
 
-def work_of(rows: int, columns: int, terms: int) -> int:
-    """Multiplications of a product that take as long; those of a matrix and a vector wait for memory."""
-    return rows * columns * terms * (READ if 1 in (rows, columns) else 1)
+def estimated_work(rows: int, columns: int, terms: int) -> int:
+    """Return the estimated cost of a product, in multiplications; matrix-vector products are bound by memory."""
+    return rows * columns * terms * (MATVEC_COST if 1 in (rows, columns) else 1)
 
 
-def workers_for(resources: Resources, multiplications: int, moved: int = 0) -> Workers:
-    """The threads for so much work."""
-    return resources.workers if pieces_for(multiplications, moved) > 1 else ALONE
+def workers_for(resources: Resources, multiplications: int, copied: int = 0) -> Workers:
+    """Return the threads for this much work."""
+    return resources.workers if block_count(multiplications, copied) > 1 else SERIAL
 
 
-def _result(shape: Sequence[int], dtype: Any, turned: bool, into: Any) -> Array:
-    """An array for (.., rows, columns), in these bytes or in memory of its own."""
-    if not turned:
+def _result(shape: Sequence[int], dtype: Any, is_column_major: bool, into: Any) -> Array:
+    """Return an array (.., rows, columns) in these bytes or in new memory."""
+    if not is_column_major:
         return np.ndarray(shape, dtype, into)
     return np.ndarray((*shape[:-2], *shape[:-3:-1]), dtype, into).swapaxes(-1, -2)
 
 
-def scratch(resources: Resources, rooms: Sequence[int]) -> AbstractContextManager[Sequence[Any]]:
-    """Memory for copies; new memory for small ones."""
-    if sum(rooms) < SMALLEST_SCRATCH:
-        return nullcontext([None] * len(rooms))
-    return resources.memory.scratch(rooms)
+def scratch(resources: Resources, sizes: Sequence[int]) -> AbstractContextManager[Sequence[Any]]:
+    """Borrow memory for copies from the pool; yield None for small ones."""
+    if sum(sizes) < MIN_POOLED_BYTES:
+        return nullcontext([None] * len(sizes))
+    return resources.memory.scratch(sizes)
 
 
-class Whole:
-    """A product by one call, on copies where there have to be some."""
+class SingleProduct:
+    """Product by one call, with operands copied where BLAS cannot read them."""
 
     def __init__(
-        self, left: MatrixView, right: MatrixView, turned: bool, resources: Resources
+        self, left: MatrixView, right: MatrixView, is_column_major: bool, resources: Resources
     ) -> None:
-        self.left, self.right, self.turned, self.resources = left, right, turned, resources
+        self.left, self.right, self.resources = left, right, resources
+        self.is_column_major = is_column_major
         self.shape = (*left.shape[:-1], right.shape[-1])
 
     def __call__(self, lhs: Array, rhs: Array, into: Any) -> Array:
-        """The product as (batch.., rows, columns)."""
-        with scratch(self.resources, (self.left.room, self.right.room)) as memory:
+        """Return the product as (batch.., rows, columns)."""
+        with scratch(self.resources, (self.left.copy_bytes, self.right.copy_bytes)) as memory:
             a = self.left.copied(lhs, memory[0], self.resources)
             b = self.right.copied(rhs, memory[1], self.resources)
-            out = None if into is None else _result(self.shape, lhs.dtype, self.turned, into)
-            return multiplied(a, b, out, self.turned)
+            is_column_major = self.is_column_major
+            out = None if into is None else _result(self.shape, lhs.dtype, is_column_major, into)
+            return matmul(a, b, out, is_column_major)
 
 
-class Mirrored:
-    """X X^T: blocks on the diagonal, of which BLAS makes half and mirrors it, and those below, which are mirrored here.
+class SymmetricProduct:
+    """X X^T in blocks: BLAS computes half of each diagonal block, and blocks below the diagonal are mirrored here.
 
-    Blocks are the same for any number of threads, and the result is symmetric, bit for bit.
+    Blocks do not depend on the number of threads, and the result is symmetric to the bit.
     """
 
     @classmethod
-    def of(cls, left: MatrixView, resources: Resources) -> Mirrored | None:
-        """None where threads would not help."""
+    def plan(cls, left: MatrixView, resources: Resources) -> SymmetricProduct | None:
+        """Return the product in blocks; None if threads would not help."""
         rows, terms = left.shape
         work = rows * rows * terms
-        count = min(pieces_for(work), rows // PIECE)
-        # Of the smallest, half is little more than what waking a thread takes.
-        is_worth = count > 1 and (rows > 2 * PIECE or work > LARGE)
-        return cls(left, resources, count) if is_worth else None
+        count = min(block_count(work), rows // MIN_BLOCK_EXTENT)
+        # Half of the smallest product costs little more than waking a thread.
+        is_worth_sharing = count > 1 and (rows > 2 * MIN_BLOCK_EXTENT or work > MIN_PARALLEL_WORK)
+        return cls(left, resources, count) if is_worth_sharing else None
 
     def __init__(self, left: MatrixView, resources: Resources, count: int) -> None:
         self.left, self.resources = left, resources
         rows = left.shape[0]
-        cuts = [*pairwise([rows * piece // count for piece in range(count + 1)])]
-        # Those below come first, because they take twice as long.
+        cuts = even_ranges(rows, count)
+        # Blocks below the diagonal come first, because they take twice as long.
         below = [(i, k) for n, i in enumerate(cuts) for k in cuts[:n]]
         self.blocks = [*below, *[(i, i) for i in cuts]]
 
     def __call__(self, lhs: Array, rhs: Array, into: Any) -> Array:
-        """The product as (rows, rows)."""
+        """Return the product as (rows, rows)."""
         a = self.left.copied(lhs, None, self.resources)
         out = np.ndarray((len(a), len(a)), a.dtype, into)
 
-        def block(number: int) -> None:
-            rows, columns = (slice(*each) for each in self.blocks[number])
+        def multiply(number: int) -> None:
+            rows, columns = (slice(*ends) for ends in self.blocks[number])
             np.matmul(a[rows], a[columns].T, out=out[rows, columns])
             if rows != columns:
                 out[columns, rows] = out[rows, columns].T
 
-        self.resources.workers.deal(block, len(self.blocks))
+        self.resources.workers.for_each(multiply, len(self.blocks))
         return out
 
 
-class InPieces:
-    """A product cut along its first batch axis, or along the longest of rows, columns and terms.
+class BlockedProduct:
+    """Product split along its first batch axis, or along the longest of rows, columns and terms.
 
     Attributes:
-        axes: of lhs and of rhs along which they are cut; None for the one that each piece needs whole.
-        of_a_thread: the resources of one that copies pieces.
+        axes: the split axis of lhs and of rhs; None for an operand that each block needs as a whole.
+        thread_resources: the resources of a thread that copies blocks.
     """
 
     @classmethod
-    def of(cls, groups: Groups, lhs: Array, rhs: Array, whole: Whole) -> InPieces | None:
-        """None where the product is better made at once, as `whole`."""
-        *batches, m, n = whole.shape
-        k, batch = whole.left.shape[-1], prod(batches)
-        moved = (lhs.size if whole.left.room else 0) + (rhs.size if whole.right.room else 0)
-        count = pieces_for(batch * work_of(m, n, k), moved)
+    def plan(
+        cls, groups: AxisGroups, lhs: Array, rhs: Array, single: SingleProduct
+    ) -> BlockedProduct | None:
+        """Return the product in blocks; None if one call is faster."""
+        *batches, m, n = single.shape
+        k, batch = single.left.shape[-1], prod(batches)
+        copied = sum([
+            x.size for x, view in ((lhs, single.left), (rhs, single.right)) if view.copy_bytes
+        ])  # fmt: skip
+        count = block_count(batch * estimated_work(m, n, k), copied)
         if count < 2:
             return None
         if batch > 1:
-            return cls(groups, lhs, rhs, whole, groups.batch, "batch", count)
-        if k > max(m, n) and m * n <= LARGEST_SHARE:
+            return cls(groups, lhs, rhs, single, groups.batch, "batch", count)
+        if k > max(m, n) and m * n <= MAX_PARTIAL_ELEMENTS:
             kind, axes, extent = "terms", groups.terms, k
-        elif n == 1 or (m > 1 and _cuts_rows(m, n, whole.turned)):
+        elif n == 1 or (m > 1 and _cuts_rows(m, n, single.is_column_major)):
             kind, axes, extent = "rows", (groups.rows, ()), m
         else:
             kind, axes, extent = "columns", ((), groups.columns), n
-        if extent < 2 * PIECE:
+        if extent < 2 * MIN_BLOCK_EXTENT:
             return None
-        return cls(groups, lhs, rhs, whole, axes, kind, min(count, extent // PIECE))
+        return cls(groups, lhs, rhs, single, axes, kind, min(count, extent // MIN_BLOCK_EXTENT))
 
     def __init__(
         self,
-        groups: Groups,
+        groups: AxisGroups,
         lhs: Array,
         rhs: Array,
-        whole: Whole,
+        single: SingleProduct,
         axes: tuple[Axes, Axes],
         kind: str,
         count: int,
     ) -> None:
-        self.kind, self.shape = kind, whole.shape
-        self.turned, self.resources = whole.turned, whole.resources
-        self.of_a_thread = replace(whole.resources, workers=ALONE)
-        first = [
-            next((axis for axis in each if x.shape[axis] > 1), None)
-            for each, x in zip(axes, (lhs, rhs), strict=True)
+        self.kind, self.shape = kind, single.shape
+        self.is_column_major, self.resources = single.is_column_major, single.resources
+        self.thread_resources = replace(single.resources, workers=SERIAL)
+        self.axes = first = [
+            next((axis for axis in group if x.shape[axis] > 1), None)
+            for group, x in zip(axes, (lhs, rhs), strict=True)
         ]
-        self.axes = first
         (extent,) = {x.shape[a] for a, x in zip(first, (lhs, rhs), strict=True) if a is not None}
-        count = min(count, extent)
-        self.cuts = [*pairwise(_ends(extent, count))]
-        # Views of the operands by the extent of a piece: a cut operand's pieces, or all of it.
+        self.cuts = [*pairwise(_block_ends(extent, min(count, extent)))]
+        # By the extent of a block: views of the blocks of a split operand, or of all of it.
         self.lefts = {j - i: groups.left(_part(lhs, first[0], i, j)) for i, j in self.cuts}
         self.rights = {j - i: groups.right(_part(rhs, first[1], i, j)) for i, j in self.cuts}
-        size = {"rows": -2, "columns": -1}.get(kind)
-        self.step = 1 if size is None else self.shape[size] // extent
-        self.place = groups.batch[0].index(first[0]) if kind == "batch" else None
-        # Of scratch: for the operand that is needed whole, and for a piece of each that is not.
+        # The split axis of the result; None where each block is a partial sum.
+        self.axis: int | None = {"rows": -2, "columns": -1}.get(kind)
+        if kind == "batch":
+            self.axis = groups.batch[0].index(first[0])
+        self.step = 1 if self.axis is None else self.shape[self.axis] // extent
+        # Bytes of scratch: for the operand that is not split, and for a block of each that is.
         left, right = (
-            max(view.room for view in views.values()) for views in (self.lefts, self.rights)
+            max(view.copy_bytes for view in views.values()) for views in (self.lefts, self.rights)
         )
-        self.rooms = (
+        self.scratch_sizes = (
             left if first[0] is None else right if first[1] is None else 0,
             0 if first[0] is None else left,
             0 if first[1] is None else right,
         )
 
     def __call__(self, lhs: Array, rhs: Array, into: Any) -> Array:
-        """The product as (batch.., rows, columns)."""
-        out = _result(self.shape, lhs.dtype, self.turned, into)
+        """Return the product as (batch.., rows, columns)."""
+        out = _result(self.shape, lhs.dtype, self.is_column_major, into)
         sums = self.kind == "terms"
         shares = (len(self.cuts), *self.shape) if sums else ()
-        parts = _result(shares, lhs.dtype, self.turned, None) if sums else out
+        parts = _result(shares, lhs.dtype, self.is_column_major, None) if sums else out
 
         def multiply(x: Array, y: Array, number: int, _: Any) -> None:
-            multiplied(x, y, self._target(parts, number), self.turned)
+            matmul(x, y, self._target(parts, number), self.is_column_major)
 
-        self.share(lhs, rhs, multiply)
+        self.for_blocks(lhs, rhs, multiply)
         return np.add.reduce(parts, axis=0, dtype=parts.dtype, out=out) if sums else out
 
-    def share(
+    def for_blocks(
         self,
         lhs: Array,
         rhs: Array,
         multiply: Callable[[Array, Array, int, Any], Any],
-        room: int = 0,
+        size: int = 0,
     ) -> None:
-        """Call multiply(x, y, number, memory) for each piece: its operands as matrices, and `room` bytes of its thread."""
-        with scratch(self.resources, self.rooms[:1]) as (whole,):
+        """Call multiply(x, y, number, memory) for each block: its operands as matrices, and scratch of this size."""
+        sides = (*zip(self.axes, (self.lefts, self.rights), (lhs, rhs), strict=True),)
+        with scratch(self.resources, self.scratch_sizes[:1]) as (shared,):
             a, b = (
-                None
-                if axis is not None
-                else next(iter(views.values())).copied(x, whole, self.resources)
-                for axis, views, x in zip(
-                    self.axes, (self.lefts, self.rights), (lhs, rhs), strict=True
-                )
+                next(iter(views.values())).copied(x, shared, self.resources)
+                if axis is None
+                else None
+                for axis, views, x in sides
             )
 
+            def block_of(side: int, i: int, j: int, memory: Any) -> Array:
+                axis, views, x = sides[side]
+                return views[j - i].copied(_part(x, axis, i, j), memory, self.thread_resources)
+
             def work(first: int, last: int) -> None:
-                with scratch(self.resources, (*self.rooms[1:], room)) as memory:
+                with scratch(self.resources, (*self.scratch_sizes[1:], size)) as memory:
                     for number in range(first, last):
                         i, j = self.cuts[number]
-                        x = self._piece(self.lefts, lhs, 0, i, j, memory[0]) if a is None else a
-                        y = self._piece(self.rights, rhs, 1, i, j, memory[1]) if b is None else b
+                        x = block_of(0, i, j, memory[0]) if a is None else a
+                        y = block_of(1, i, j, memory[1]) if b is None else b
                         multiply(x, y, number, memory[2])
 
-            self.resources.workers.share(work, len(self.cuts))
-
-    def _piece(
-        self, views: dict[int, MatrixView], x: Array, side: int, i: int, j: int, scratch: Any
-    ) -> Array:
-        part = _part(x, self.axes[side], i, j)
-        return views[j - i].copied(part, scratch, self.of_a_thread)
+            self.resources.workers.parallel_for(work, len(self.cuts))
 
     def _target(self, parts: Array, number: int) -> Array:
-        """Where the product of a piece goes."""
-        if self.kind == "terms":
+        """Return the part of the result, or the partial sum, of a block."""
+        if self.axis is None:
             return parts[number]
-        i, j = (self.step * end for end in self.cuts[number])
-        if self.kind == "rows":
-            return parts[..., i:j, :]
-        if self.kind == "columns":
-            return parts[..., i:j]
-        assert self.place is not None
-        return parts[(*[slice(None)] * self.place, slice(i, j))]
+        start, stop = self.cuts[number]
+        index = [slice(None)] * parts.ndim
+        index[self.axis] = slice(self.step * start, self.step * stop)
+        return parts[tuple(index)]
 
 
-class ColumnMajor:
-    """A product in pieces as a column-major array of any axes, which each piece is turned into while a cache holds it.
+class ColumnMajorProduct:
+    """Product in blocks, each transposed into a column-major array of any axes while a cache holds it.
 
     Attributes:
-        pieces: of the product.
+        blocks: of the product.
         shape: of the result.
-        copies: by the extent of a piece, how it is turned.
+        copies: the transposing copy by the extent of a block.
     """
 
     @classmethod
-    def of(
-        cls, product: Any, groups: Groups, dtype: Any, shape: Sequence[int], perm: Axes
-    ) -> ColumnMajor | None:
-        """None where columns lie together anyway, or pieces have lines of the cache in common: a copy of the whole is
-        faster then.
+    def plan(
+        cls, product: Any, groups: AxisGroups, dtype: Any, shape: Sequence[int], perm: Axes
+    ) -> ColumnMajorProduct | None:
+        """Return the product; None if the blocks need no transposition or share cache lines, where one copy is faster.
 
         Args:
-            shape: of batch, rows and columns, axis by axis.
+            shape: extents of batch, rows and columns, axis by axis.
             perm: of these axes, for the result.
         """
-        if not isinstance(product, InPieces) or product.kind == "terms" or product.turned:
+        if not isinstance(product, BlockedProduct) or product.kind == "terms":
             return None
-        whole = cls(product, groups, dtype, shape, perm)
-        is_turned = all([copy.turn is not None for copy in whole.copies.values()])
-        return whole if is_turned else None
+        if product.is_column_major:
+            return None
+        planned = cls(product, groups, dtype, shape, perm)
+        transposes = all([copy.turn is not None for copy in planned.copies.values()])
+        return planned if transposes else None
 
     def __init__(
-        self, pieces: InPieces, groups: Groups, dtype: Any, shape: Sequence[int], perm: Axes
+        self,
+        blocks: BlockedProduct,
+        groups: AxisGroups,
+        dtype: Any,
+        shape: Sequence[int],
+        perm: Axes,
     ) -> None:
-        self.pieces = pieces
+        self.blocks = blocks
         self.shape = tuple([shape[axis] for axis in perm])
-        self.as_made = tuple([perm.index(axis) for axis in range(len(perm))])
-        first_row = len(groups.batch[0])
-        first_column = first_row + len(groups.rows)
-        if pieces.place is not None:
-            axis = pieces.place
-        elif pieces.kind == "rows":
-            axis = first_row + groups.rows.index(pieces.axes[0])
+        self.inverse_perm = tuple([perm.index(axis) for axis in range(len(perm))])
+        lhs_axis, rhs_axis = blocks.axes
+        if blocks.kind == "columns":
+            axis = len(groups.batch[0]) + len(groups.rows) + groups.columns.index(rhs_axis)
         else:
-            axis = first_column + groups.columns.index(pieces.axes[1])
+            axis = (*groups.batch[0], *groups.rows).index(lhs_axis)
         self.before = (slice(None),) * axis
-        self.parts = {j - i: (*shape[:axis], j - i, *shape[axis + 1 :]) for i, j in pieces.cuts}
-        self.room = max(map(prod, self.parts.values())) * dtype.itemsize
-        # Around the caches, which hold the piece and will not hold the whole.
-        target = self._target(np.empty(self.shape, dtype, order="F"))
+        self.parts = {j - i: (*shape[:axis], j - i, *shape[axis + 1 :]) for i, j in blocks.cuts}
+        self.block_bytes = max(map(prod, self.parts.values())) * dtype.itemsize
+        # Stores bypass the caches, which hold the block but not the whole result.
+        target = np.empty(self.shape, dtype, order="F").transpose(self.inverse_perm)
         self.copies = {
-            extent: Copy(self._place(target, 0, extent), np.empty(part, dtype), is_streamed=True)
+            extent: Copy(self._block_of(target, 0, extent), np.empty(part, dtype), is_streamed=True)
             for extent, part in self.parts.items()
         }
 
     def __call__(self, lhs: Array, rhs: Array, into: Any = None) -> Array:
-        """The product."""
-        pieces, dtype = self.pieces, lhs.dtype
+        blocks, dtype = self.blocks, lhs.dtype
         out = np.ndarray(self.shape, dtype, into, order="F")
-        target = self._target(out)
+        target = out.transpose(self.inverse_perm)
 
         def multiply(x: Array, y: Array, number: int, memory: Any) -> None:
-            i, j = pieces.cuts[number]
+            i, j = blocks.cuts[number]
             part = np.ndarray((*x.shape[:-1], y.shape[-1]), dtype, memory)
-            multiplied(x, y, part, turned=False)
+            matmul(x, y, part, is_column_major=False)
             part = part.reshape(self.parts[j - i])
-            self.copies[j - i](self._place(target, i, j), part, pieces.of_a_thread)
+            self.copies[j - i](self._block_of(target, i, j), part, blocks.thread_resources)
 
-        pieces.share(lhs, rhs, multiply, self.room)
+        blocks.for_blocks(lhs, rhs, multiply, self.block_bytes)
         return out
 
-    def _target(self, out: Array) -> Array:
-        """The result with axes as they are made."""
-        return out.transpose(self.as_made)
-
-    def _place(self, target: Array, start: int, stop: int) -> Array:
-        """Where a piece goes."""
+    def _block_of(self, target: Array, start: int, stop: int) -> Array:
         return target[(*self.before, slice(start, stop))]
 
 
-def _ends(extent: int, count: int) -> list[int]:
-    """Where pieces begin and end."""
-    whole = WHOLE if extent >= 2 * WHOLE * count else 1
-    return [*[extent * piece // count // whole * whole for piece in range(count)], extent]
+def _block_ends(extent: int, count: int) -> list[int]:
+    align = BLOCK_ALIGNMENT if extent >= 2 * BLOCK_ALIGNMENT * count else 1
+    return [*[extent * i // count // align * align for i in range(count)], extent]
 
 
-def _cuts_rows(m: int, n: int, turned: bool) -> bool:
-    """Whether a product is cut along its rows: pieces that lie together in memory are written fastest."""
-    together, apart = (n, m) if turned else (m, n)
-    return (together >= min(apart, MOST_PIECES * PIECE)) != turned
+def _cuts_rows(m: int, n: int, is_column_major: bool) -> bool:
+    """Return whether a product is split along rows: contiguous blocks are written fastest."""
+    slow, fast = (n, m) if is_column_major else (m, n)
+    return (slow >= min(fast, MAX_BLOCKS * MIN_BLOCK_EXTENT)) != is_column_major
 
 
 def _part(x: Array, axis: int | None, start: int, stop: int) -> Array:

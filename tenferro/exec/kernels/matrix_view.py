@@ -1,4 +1,4 @@
-"""An operand of a contraction as a matrix: its groups of axes walked with one step each, or a copy that is."""
+"""Operand of a contraction as a matrix: a view if each group of axes has one stride, or a copy."""
 
 from __future__ import annotations
 
@@ -12,26 +12,33 @@ import numpy as np
 
 from tenferro.exec.copying import Copy, fastest_axis
 from tenferro.exec.kernels.kernel import Array
-from tenferro.exec.runtime.resources import CALLER, Resources
+from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
 
-__all__ = ["Axes", "MatrixView", "is_readable", "order_of", "step_of"]
+__all__ = [
+    "Axes",
+    "MatrixView",
+    "is_blas_layout",
+    "mergeable_order",
+    "merged_stride",
+    "merged_strides",
+]
 
 Axes = tuple[int, ...]
-SMALLEST = 1 << 16
-"""Bytes from which a copy is worth a plan."""
+MIN_PLANNED_BYTES = 1 << 16
+"""Minimum number of bytes of a copy for which a traversal is planned."""
 
 
-def order_of(x: Array, axes: Axes) -> Axes:
-    """The order in which they are one axis, if there is any; else as given."""
-    if step_of(x, axes) is None:
+def mergeable_order(x: Array, axes: Axes) -> Axes:
+    """Return the order in which these axes merge into one, or the given order if there is none."""
+    if merged_stride(x, axes) is None:
         descending = tuple(sorted(axes, key=lambda axis: -abs(x.strides[axis])))
-        if step_of(x, descending) is not None:
+        if merged_stride(x, descending) is not None:
             return descending
     return axes
 
 
-def step_of(x: Array, axes: Sequence[int]) -> int | None:
-    """The stride of these axes as one; None where they are not."""
+def merged_stride(x: Array, axes: Sequence[int]) -> int | None:
+    """Return the stride of these axes merged into one; None if they do not merge."""
     long_axes = [axis for axis in axes if x.shape[axis] != 1]
     for outer, inner in pairwise(long_axes):
         if x.strides[outer] != x.strides[inner] * x.shape[inner]:
@@ -39,58 +46,51 @@ def step_of(x: Array, axes: Sequence[int]) -> int | None:
     return x.strides[long_axes[-1]] if long_axes else x.itemsize
 
 
+def merged_strides(x: Array, rows: Axes, columns: Axes) -> tuple[int, int] | None:
+    """Return the strides of a matrix of these groups of axes; None if either does not merge."""
+    down, across = merged_stride(x, rows), merged_stride(x, columns)
+    return None if down is None or across is None else (down, across)
+
+
 class MatrixView:
-    """An operand as an array [batch.., rows, columns]: a view of it, or of a copy in the same order.
+    """Operand as an array [batch.., rows, columns]: a view of it, or of a copy.
 
     Attributes:
-        room: bytes of the copy.
-        is_column_major: rows are nearer to each other than columns.
+        copy_bytes: the size of the copy; 0 for a view.
+        is_column_major: rows have a smaller stride than columns.
     """
 
     def __init__(self, x: Array, batch: Axes, rows: Axes, columns: Axes) -> None:
-        self.shape = (
-            *[x.shape[axis] for axis in batch],
-            prod(x.shape[axis] for axis in rows),
-            prod(x.shape[axis] for axis in columns),
-        )
-        down, across = step_of(x, rows), step_of(x, columns)
-        m, n = self.shape[-2:]
-        self.room, self.given = 0, x.shape
+        matrix = [prod([x.shape[axis] for axis in axes]) for axes in (rows, columns)]
+        self.shape = (*[x.shape[axis] for axis in batch], *matrix)
+        self.copy_bytes, self.operand_shape = 0, x.shape
         self.perm = (*batch, *rows, *columns)
-        if (
-            down is not None
-            and across is not None
-            and is_readable((down, across), (m, n), x.itemsize)
-        ):
-            self.is_column_major = down < across
+        strides = merged_strides(x, rows, columns)
+        if strides is not None and is_blas_layout(strides, matrix, x.itemsize):
+            self.is_column_major = strides[0] < strides[1]
             return
         self.is_column_major = fastest_axis(x) in rows
-        self.room = x.nbytes
+        self.copy_bytes = x.nbytes
         if self.is_column_major:
             self.perm = (*batch, *columns, *rows)
         x = x.transpose(self.perm)
-        self.copy = Copy(np.empty(x.shape, x.dtype), x) if x.nbytes >= SMALLEST else None
+        self.copy = Copy(np.empty(x.shape, x.dtype), x) if x.nbytes >= MIN_PLANNED_BYTES else None
 
     def reader(self) -> Callable[[Array], Array]:
-        """The function that gives the matrix, as a view or a small copy."""
+        """Return the function that returns the matrix, as a view or a small copy."""
         shape, perm = self.shape, self.perm
-        in_order = perm == tuple(range(len(perm)))
-        if not self.room or not self.is_column_major:
-            if in_order and self.given == shape:
-                return lambda x: x
-            return (
-                methodcaller("reshape", shape)
-                if in_order
-                else lambda x: x.transpose(perm).reshape(shape)
-            )
-        return lambda x: self.copied(x, None)
+        if self.copy_bytes and self.is_column_major:
+            return lambda x: self.copied(x, None)
+        if perm != tuple(range(len(perm))):
+            return lambda x: x.transpose(perm).reshape(shape)
+        return (lambda x: x) if self.operand_shape == shape else methodcaller("reshape", shape)
 
-    def copied(self, x: Array, piece: Any, resources: Resources = CALLER) -> Array:
-        """The matrix, a copy in these bytes."""
+    def copied(self, x: Array, into: Any, resources: Resources = SERIAL_RESOURCES) -> Array:
+        """Return the matrix, with a copy in these bytes if there has to be one."""
         x = x.transpose(self.perm)
-        if not self.room:
+        if not self.copy_bytes:
             return x.reshape(self.shape)
-        copy = np.ndarray(x.shape, x.dtype, piece)
+        copy = np.ndarray(x.shape, x.dtype, into)
         if self.copy is None:
             np.copyto(copy, x)
         else:
@@ -100,10 +100,10 @@ class MatrixView:
         return copy.reshape((*self.shape[:-2], *self.shape[:-3:-1])).swapaxes(-1, -2)
 
 
-def is_readable(steps: tuple[int, int], shape: tuple[int, int], itemsize: int) -> bool:
-    """Whether BLAS reads a matrix with these steps: neighbours along one axis, no overlap along the other."""
+def is_blas_layout(strides: tuple[int, int], shape: Sequence[int], itemsize: int) -> bool:
+    """Return whether BLAS reads a matrix with these strides: contiguous along one axis, no overlap along the other."""
     for near, far in ((0, 1), (1, 0)):
-        nearest = steps[near] == itemsize or shape[near] == 1
-        if nearest and (shape[far] == 1 or steps[far] >= itemsize * shape[near]):
+        is_contiguous = strides[near] == itemsize or shape[near] == 1
+        if is_contiguous and (shape[far] == 1 or strides[far] >= itemsize * shape[near]):
             return True
     return False

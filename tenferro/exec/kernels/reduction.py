@@ -2,44 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from operator import methodcaller
 from typing import Any
 
 import numpy as np
 
-from tenferro.exec.kernels.buffered import has_zeros, winning_zeros
-from tenferro.exec.kernels.kernel import Array, ByPayload, Kernel, KernelRows, OfOp, in_float32
-from tenferro.exec.kernels.row_sums import Sums
-from tenferro.ops.reduction import (
-    ArgMax,
-    ArgMin,
-    CumMax,
-    CumMin,
-    CumProd,
-    CumSum,
-    ReduceAnd,
-    ReduceMax,
-    ReduceMin,
-    ReduceOr,
-    ReduceProd,
-    ReduceSum,
-    Sort,
-    TopK,
+from tenferro.exec.kernels.buffered import extreme_zeros, has_zeros
+from tenferro.exec.kernels.kernel import (
+    Array,
+    Function,
+    Kernel,
+    KernelRows,
+    OpKernel,
+    SpecializedKernel,
+    in_float32,
 )
+from tenferro.exec.kernels.row_sums import SumKernel
+from tenferro.ops import reduction as ops
 from tenferro.types import DType
 
 __all__ = ["ROWS", "extreme"]
 
-SMALLEST_LAYER = 128
-"""Elements that are accumulated by one call."""
-SMALLEST_TO_TRY = 1 << 12
-"""Elements of a key whose fast sort is worth trying first."""
+MIN_LAYER_ELEMENTS = 128
+"""Minimum number of elements per slice for cumulative ops to proceed slice by slice."""
+MIN_UNSTABLE_SORT_ELEMENTS = 1 << 12
+"""Minimum number of elements of a key for which the unstable sort is tried first."""
 
 
 def extreme(dtype: np.dtype[Any], largest: bool) -> Any:
-    """The largest or least value of a dtype, infinities included."""
+    """Return the largest or smallest value of a dtype, infinities included."""
     if dtype.kind == "b":
         return np.bool_(largest)
     if dtype.kind in "iu":
@@ -48,26 +40,26 @@ def extreme(dtype: np.dtype[Any], largest: bool) -> Any:
     return dtype.type(np.inf if largest else -np.inf)
 
 
-def folded(ufunc: np.ufunc) -> Kernel:
-    """A reduction by a ufunc that has an identity in NumPy, in the dtype of x."""
+def reduction(ufunc: np.ufunc) -> Kernel:
+    """Return the kernel of a reduction by a ufunc with an identity, in the dtype of x."""
 
-    def over(op: Any, dtype: np.dtype[Any]) -> Callable[..., Any]:
+    def specialize(op: Any, dtype: np.dtype[Any]) -> Function:
         if not op.axes:
             return lambda x: x
-        wide = DType.of(dtype).accumulator.dtype
-        function = partial(ufunc.reduce, axis=op.axes, dtype=wide)
-        return function if wide is dtype else in_float32(function)
+        accumulator = DType.of(dtype).accumulator.dtype
+        function = partial(ufunc.reduce, axis=op.axes, dtype=accumulator)
+        return function if accumulator is dtype else in_float32(function)
 
-    return ByPayload(over, view=has_no_axes)
+    return SpecializedKernel(specialize, view=has_no_axes)
 
 
-def selected(ufunc: np.ufunc, largest: bool) -> Kernel:
-    """Maximum or minimum, starting from the value that never wins.
+def extreme_reduction(ufunc: np.ufunc, largest: bool) -> Kernel:
+    """Return the kernel of a maximum or minimum, with the least or greatest value of the dtype as its initial value.
 
-    Zeros of both signs are told apart by a second look, only where the result is a zero.
+    Signs of zeros are determined by a second pass, if any result is zero.
     """
 
-    def over(op: Any, dtype: np.dtype[Any]) -> Callable[..., Any]:
+    def specialize(op: Any, dtype: np.dtype[Any]) -> Function:
         if not op.axes:
             return lambda x: x
         start, zero = extreme(dtype, not largest), np.zeros((), dtype)
@@ -79,64 +71,64 @@ def selected(ufunc: np.ufunc, largest: bool) -> Kernel:
             result = reduced(x)
             if not has_zeros(result):
                 return result
-            positive = winning_zeros(x, largest).any(axis=op.axes) == largest
+            positive = extreme_zeros(x, largest).any(axis=op.axes) == largest
             return np.where(result == 0, np.where(positive, zero, -zero), result)
 
         return function
 
-    return ByPayload(over, view=has_no_axes)
+    return SpecializedKernel(specialize, view=has_no_axes)
 
 
 def has_no_axes(op: Any) -> bool:
-    """Whether a reduction gives its operand."""
+    """Return whether a reduction returns its operand."""
     return not op.axes
 
 
-def scan(ufunc: np.ufunc) -> Kernel:
-    """Accumulate along the axis, backwards by way of a reversed view."""
+def cumulative(ufunc: np.ufunc) -> Kernel:
+    """Return the kernel of a cumulative op; a reverse one accumulates along a reversed view."""
 
     def kernel(op: Any, x: Array) -> Array:
-        return in_float32(partial(_running, ufunc, op))(x)
+        return in_float32(partial(_scan, ufunc, op))(x)
 
-    return OfOp(kernel)
+    return OpKernel(kernel)
 
 
-def _running(ufunc: np.ufunc, op: Any, x: Array) -> Array:
-    """What the ufunc makes of all elements up to each, or from each on."""
+def _scan(ufunc: np.ufunc, op: Any, x: Array) -> Array:
+    """Return the cumulative result of a ufunc along the axis of the op."""
     if op.reverse:
-        return np.flip(accumulated(ufunc, np.flip(x, op.axis), op.axis), op.axis)
-    return accumulated(ufunc, x, op.axis)
+        return np.flip(accumulate(ufunc, np.flip(x, op.axis), op.axis), op.axis)
+    return accumulate(ufunc, x, op.axis)
 
 
-def running_extreme(ufunc: np.ufunc, largest: bool) -> Kernel:
-    """Maximum or minimum up to each element, with 0.0 above -0.0.
+def cumulative_extreme(ufunc: np.ufunc, largest: bool) -> Kernel:
+    """Return the kernel of a cumulative maximum or minimum, with 0.0 above -0.0.
 
-    Zeros of both signs are told apart by a second look, only where there are both.
+    Signs of zeros are determined by a second pass, if there are zeros of both signs.
     """
 
     def kernel(op: Any, x: Array) -> Array:
-        result = _running(ufunc, op, x)
+        result = _scan(ufunc, op, x)
         if x.dtype.kind in "biu" or not has_zeros(result):
             return result
-        winners = winning_zeros(x, largest)
-        if not winners.any() or not winning_zeros(x, not largest).any():
+        winners = extreme_zeros(x, largest)
+        if not winners.any() or not extreme_zeros(x, not largest).any():
             return result
         zero = np.zeros((), x.dtype)
-        winner, other = (zero, -zero) if largest else (-zero, zero)
-        signed = np.where(_running(np.logical_or, op, winners), winner, other)
+        winner, loser = (zero, -zero) if largest else (-zero, zero)
+        signed = np.where(_scan(np.logical_or, op, winners), winner, loser)
         return np.where(result == 0, signed, result)
 
-    return OfOp(kernel)
+    return OpKernel(kernel)
 
 
-def accumulated(ufunc: np.ufunc, x: Array, axis: int) -> Array:
-    """The running result; layer by layer where the axis is not the one along which neighbours are near.
+def accumulate(ufunc: np.ufunc, x: Array, axis: int) -> Array:
+    """Return the cumulative result; slice by slice unless the axis has the smallest stride.
 
-    NumPy walks along the axis first, and fetches a line of the cache for each element of each line.
+    NumPy walks along the axis first, and loads a cache line for each element.
     """
     layer = x.size // max(x.shape[axis], 1)
     nearest = min(abs(step) for step in x.strides)
-    if layer < SMALLEST_LAYER or abs(x.strides[axis]) == nearest:
+    if layer < MIN_LAYER_ELEMENTS or abs(x.strides[axis]) == nearest:
         return ufunc.accumulate(x, axis, dtype=x.dtype)
     result = np.empty_like(x)
     source, target = np.moveaxis(x, axis, 0), np.moveaxis(result, axis, 0)
@@ -146,29 +138,31 @@ def accumulated(ufunc: np.ufunc, x: Array, axis: int) -> Array:
     return result
 
 
-def arg_reduction(function: Callable[..., Any]) -> Kernel:
-    """NumPy's rule is ours: the first winner, and NaN wins."""
+def arg_reduction(function: Function) -> Kernel:
+    """Return the kernel of argmax or argmin; as in NumPy the first extreme wins, and NaN before others."""
 
-    def over(op: Any, dtype: np.dtype[Any]) -> Callable[..., Any]:
+    def specialize(op: Any, dtype: np.dtype[Any]) -> Function:
         if DType.of(dtype) is DType.BF16:
             return lambda x: function(_comparable(x), axis=op.axis)
         return methodcaller(function.__name__, axis=op.axis)
 
-    return ByPayload(over)
+    return SpecializedKernel(specialize)
 
 
-def sort(op: Sort, *operands: Array) -> Any:
-    """A stable argsort of the key, and every operand taken along it."""
+def sort(op: ops.Sort, *operands: Array) -> Any:
+    """Sort all operands by a stable argsort of the first."""
     key = _comparable(operands[0])
     if op.count == 1 and key is operands[0]:
-        return np.sort(key, axis=op.axis, kind=None if _has_no_twins(key) else "stable")
+        return np.sort(
+            key, axis=op.axis, kind=None if _equal_elements_are_identical(key) else "stable"
+        )
     order = stable_order(key, op.axis)
     results = tuple(np.take_along_axis(x, order, axis=op.axis) for x in operands)
     return results if op.count > 1 else results[0]
 
 
-def _has_no_twins(key: Array) -> bool:
-    """Whether equal elements have equal bits, so that nobody can tell how they were ordered."""
+def _equal_elements_are_identical(key: Array) -> bool:
+    """Return whether equal elements have equal bits, so that an unstable sort is indistinguishable."""
     if key.dtype.kind in "biu":
         return True
     if key.dtype.kind != "f":
@@ -178,8 +172,8 @@ def _has_no_twins(key: Array) -> bool:
 
 
 def stable_order(key: Array, axis: int) -> Array:
-    """A stable argsort. NumPy's fastest is not, which shows only where neighbours are equal once sorted."""
-    if key.dtype.kind == "f" and key.size >= SMALLEST_TO_TRY:
+    """Return a stable argsort; NumPy's faster sort is used if no elements are equal."""
+    if key.dtype.kind == "f" and key.size >= MIN_UNSTABLE_SORT_ELEMENTS:
         ordered = np.moveaxis(np.sort(key, axis=axis), axis, -1)
         before, after = ordered[..., :-1], ordered[..., 1:]
         if not ((before == after) | (before != before)).any():
@@ -188,31 +182,31 @@ def stable_order(key: Array, axis: int) -> Array:
 
 
 def _comparable(x: Array) -> Array:
-    """bfloat16 as float32, because NumPy has no sort for it."""
+    """Return bfloat16 as float32, because NumPy cannot sort it."""
     return x.astype(np.float32) if DType.of(x.dtype) is DType.BF16 else x
 
 
-def top_k(op: TopK, x: Array) -> Any:
-    """Sort the reversed axis ascending and read it backwards: ties then come by lower index."""
+def top_k(op: ops.TopK, x: Array) -> Any:
+    """Return the k largest elements and their indices; reversal before the stable sort puts lower indices first."""
     key = np.flip(_comparable(x), -1)
     order = np.flip(stable_order(key, -1), -1)[..., : op.k]
-    places = x.shape[-1] - 1 - order
-    return np.take_along_axis(x, places, axis=-1), places.astype(np.int64, copy=False)
+    indices = x.shape[-1] - 1 - order
+    return np.take_along_axis(x, indices, axis=-1), indices.astype(np.int64, copy=False)
 
 
 ROWS: KernelRows = {
-    ReduceSum: Sums(),
-    ReduceProd: folded(np.multiply),
-    ReduceMax: selected(np.maximum, largest=True),
-    ReduceMin: selected(np.minimum, largest=False),
-    ReduceAnd: folded(np.bitwise_and),
-    ReduceOr: folded(np.bitwise_or),
-    ArgMax: arg_reduction(np.argmax),
-    ArgMin: arg_reduction(np.argmin),
-    CumSum: scan(np.add),
-    CumProd: scan(np.multiply),
-    CumMax: running_extreme(np.maximum, largest=True),
-    CumMin: running_extreme(np.minimum, largest=False),
-    Sort: OfOp(sort),
-    TopK: OfOp(top_k),
+    ops.ReduceSum: SumKernel(),
+    ops.ReduceProd: reduction(np.multiply),
+    ops.ReduceMax: extreme_reduction(np.maximum, largest=True),
+    ops.ReduceMin: extreme_reduction(np.minimum, largest=False),
+    ops.ReduceAnd: reduction(np.bitwise_and),
+    ops.ReduceOr: reduction(np.bitwise_or),
+    ops.ArgMax: arg_reduction(np.argmax),
+    ops.ArgMin: arg_reduction(np.argmin),
+    ops.CumSum: cumulative(np.add),
+    ops.CumProd: cumulative(np.multiply),
+    ops.CumMax: cumulative_extreme(np.maximum, largest=True),
+    ops.CumMin: cumulative_extreme(np.minimum, largest=False),
+    ops.Sort: OpKernel(sort),
+    ops.TopK: OpKernel(top_k),
 }

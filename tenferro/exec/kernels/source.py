@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from tenferro.exec.kernels.kernel import Array, KernelRows, OfOp
+from tenferro.exec.kernels.kernel import Array, KernelRows, OpKernel
 from tenferro.ops.source import Constant, Iota, ShapeOf
 
 __all__ = ["ROWS"]
 
 
 def iota(op: Iota) -> Array:
-    """Count once along the axis, then repeat without copying."""
+    """Count along the axis, and broadcast without a copy."""
     line = np.arange(op.shape[op.axis], dtype=np.int64).astype(op.dtype.dtype)
     others = [1] * len(op.shape)
     others[op.axis] = -1
@@ -19,7 +19,7 @@ def iota(op: Iota) -> Array:
 
 
 ROWS: KernelRows = {
-    Constant: OfOp(lambda op: op.array, view=True),
-    Iota: OfOp(iota, view=True),
-    ShapeOf: OfOp(lambda op, x: np.array(x.shape[op.axis], np.int64)),
+    Constant: OpKernel(lambda op: op.array, view=True),
+    Iota: OpKernel(iota, view=True),
+    ShapeOf: OpKernel(lambda op, x: np.array(x.shape[op.axis], np.int64)),
 }

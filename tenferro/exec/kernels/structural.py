@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from math import prod
 from operator import itemgetter, methodcaller
@@ -11,33 +11,20 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tenferro.dims import is_static
-from tenferro.exec.kernels.kernel import Array, ByPayload, KernelRows, OfOp, Planned
-from tenferro.ops.structural import (
-    BroadcastInDim,
-    Concatenate,
-    EmbedDiag,
-    ExtractDiag,
-    OptimizationBarrier,
-    Pad,
-    Reshape,
-    Reverse,
-    Slice,
-    Transpose,
-    Tril,
-    Triu,
-)
+from tenferro.exec.kernels.kernel import Array, Function, KernelRows, OpKernel, SpecializedKernel
+from tenferro.ops import structural as ops
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["ROWS", "pad", "slices_of"]
+__all__ = ["ROWS", "pad", "slices_for"]
 
-MOST_AXES = 64
-"""That NumPy has."""
-LARGEST_MASK = 1 << 18
-"""Elements of a triangle's mask that is kept for the next run."""
+MAX_RANK = 64
+"""Maximum rank of NumPy's arrays."""
+MAX_CACHED_MASK_ELEMENTS = 1 << 18
+"""Maximum number of elements of a triangle's mask that is cached."""
 
 
-def broadcast_in_dim(op: BroadcastInDim, x: Array) -> Array:
-    """Put x's axes in output order, with extents of 1 between, and let NumPy repeat."""
+def broadcast_in_dim(op: ops.BroadcastInDim, x: Array) -> Array:
+    """Transpose x to the order of the output, insert axes of extent 1, and broadcast."""
     shape = op.resolved("shape", (x.shape,))
     order = sorted(range(x.ndim), key=op.dims.__getitem__)
     aligned = [1] * len(shape)
@@ -46,14 +33,14 @@ def broadcast_in_dim(op: BroadcastInDim, x: Array) -> Array:
     return np.broadcast_to(x.transpose(order).reshape(aligned), shape)
 
 
-class Repeated:
-    """The same for operands of known extents: a row-major one, as nearly all are, in a tenth of the time.
+class BroadcastView:
+    """Broadcast of an operand of static shape, ten times as fast as `broadcast_in_dim` if it is row-major.
 
     Args:
         x: the operand's type, which is not empty.
     """
 
-    def __init__(self, op: BroadcastInDim, x: TensorSpec) -> None:
+    def __init__(self, op: ops.BroadcastInDim, x: TensorSpec) -> None:
         self.op = op
         self.shape, self.dtype = tuple(op.shape), x.dtype.dtype
         strides, step = [0] * len(self.shape), x.dtype.itemsize
@@ -63,7 +50,6 @@ class Repeated:
         self.strides = tuple(strides)
 
     def __call__(self, x: Array) -> Array:
-        """The view."""
         if not x.flags.c_contiguous:
             return broadcast_in_dim(self.op, x)
         y = np.ndarray(self.shape, self.dtype, x, 0, self.strides)
@@ -71,56 +57,56 @@ class Repeated:
         return y
 
 
-def broadcast_planned(op: BroadcastInDim, x: TensorSpec) -> Callable[..., Any] | None:
-    """The view of an operand of known extents; None for others, and where NumPy gives no buffer."""
-    if not (is_known(op.shape) and is_known(x.shape) and x.size):
+def plan_broadcast(op: ops.BroadcastInDim, x: TensorSpec) -> Function | None:
+    """Return the broadcast of an operand of static shape; None for others, and for dtypes without a buffer."""
+    if not (are_static(op.shape) and are_static(x.shape) and x.size):
         return None
     only_adds_axes = prod(op.shape) == x.size and list(op.dims) == sorted(op.dims)
-    if only_adds_axes and 0 < len(op.shape) <= MOST_AXES:
-        axes = set(op.dims)
-        return itemgetter(
-            tuple([slice(None) if axis in axes else None for axis in range(len(op.shape))])
-        )
-    return Repeated(op, x) if x.dtype is not DType.BF16 else None
+    if only_adds_axes and 0 < len(op.shape) <= MAX_RANK:
+        axes = range(len(op.shape))
+        return itemgetter(tuple([slice(None) if axis in op.dims else None for axis in axes]))
+    return BroadcastView(op, x) if x.dtype is not DType.BF16 else None
 
 
-def reshape(op: Reshape, _: np.dtype[Any]) -> Callable[..., Array]:
-    """A view where the strides allow it."""
-    if is_known(op.shape):
+def reshape(op: ops.Reshape, _: np.dtype[Any]) -> Function:
+    """Return a column-major reshape, which gives a view where strides allow."""
+    if are_static(op.shape):
         return methodcaller("reshape", op.shape, order="F")
     return lambda x: x.reshape(op.resolved("shape", (x.shape,)), order="F")
 
 
-def slice_(op: Slice, _: np.dtype[Any]) -> Callable[..., Array]:
-    """A strided view."""
-    if is_known(op.starts) and is_known(op.limits):
-        return itemgetter(slices_of(op, ()))
-    return lambda x: x[slices_of(op, x.shape)]
+def slice_(op: ops.Slice, _: np.dtype[Any]) -> Function:
+    """Return a function that gives a strided view."""
+    if are_static(op.starts) and are_static(op.limits):
+        return itemgetter(slices_for(op, ()))
+    return lambda x: x[slices_for(op, x.shape)]
 
 
-def slices_of(op: Slice, shape: Sequence[int]) -> tuple[slice, ...]:
-    """The slices of an array of this shape."""
+def slices_for(op: ops.Slice, shape: Sequence[int]) -> tuple[slice, ...]:
+    """Return the slices for an array of this shape."""
     starts, limits = op.resolved("starts", (shape,)), op.resolved("limits", (shape,))
     return tuple(map(slice, starts, limits, op.strides))
 
 
-def is_known(extents: tuple[Any, ...]) -> bool:
-    """True where no extent waits for the operands."""
+def are_static(extents: tuple[Any, ...]) -> bool:
+    """Return whether no extent depends on the operands."""
     return all(map(is_static, extents))
 
 
 def pad(
     x: Array, value: Array, low: tuple[int, ...], high: tuple[int, ...], interior: tuple[int, ...]
 ) -> Array:
-    """Crop by the negative edges, then copy the rest into an array filled with the padding value."""
-    return padded(*_padding(x.shape, low, high, interior), x, value)
+    """Crop by the negative edges, and copy the rest into an array filled with the padding value."""
+    return write_padded(*_padding(x.shape, low, high, interior), x, value)
 
 
-Keys: TypeAlias = tuple[slice, ...]
+Slices: TypeAlias = tuple[slice, ...]
 
 
-def padded(shape: tuple[int, ...], target: Keys, source: Keys, x: Array, value: Array) -> Array:
-    """An array filled with a value, but where x is copied to."""
+def write_padded(
+    shape: tuple[int, ...], target: Slices, source: Slices, x: Array, value: Array
+) -> Array:
+    """Return an array filled with a value, and with x copied into its slices."""
     result = np.empty(shape, x.dtype)
     result[...] = value
     result[target] = x[source]
@@ -129,8 +115,8 @@ def padded(shape: tuple[int, ...], target: Keys, source: Keys, x: Array, value: 
 
 def _padding(
     extents: Sequence[int], low: Sequence[int], high: Sequence[int], interior: Sequence[int]
-) -> tuple[tuple[int, ...], Keys, Keys]:
-    """The shape of a result, the part of it from the operand, and the part of the operand in it."""
+) -> tuple[tuple[int, ...], Slices, Slices]:
+    """Return the shape of a result, its slices that are copied, and those of the operand."""
     shape: list[int] = []
     source: list[slice] = []
     target: list[slice] = []
@@ -147,15 +133,18 @@ def _padding(
     return tuple(shape), tuple(target), tuple(source)
 
 
-def pad_planned(op: Pad, x: TensorSpec, value: TensorSpec) -> Callable[..., Any] | None:
-    """A padding of which it is decided where operands go; None where extents are not known."""
-    if not (is_known(x.shape) and is_known(op.low) and is_known(op.high)):
+def plan_pad(op: ops.Pad, x: TensorSpec, value: TensorSpec) -> Function | None:
+    """Return the padding of an operand of static shape; None for others."""
+    if not (are_static(x.shape) and are_static(op.low) and are_static(op.high)):
         return None
-    return partial(padded, *_padding(x.shape, op.low, op.high, op.interior))
+    return partial(write_padded, *_padding(x.shape, op.low, op.high, op.interior))
 
 
-def extract_diag(op: ExtractDiag, x: Array) -> Array:
-    """NumPy puts the diagonal last; it goes back to where axis_a was. A copy, because elements of the view are far apart."""
+def extract_diag(op: ops.ExtractDiag, x: Array) -> Array:
+    """Return a copy of the diagonal, in the place of axis_a, where NumPy appends it.
+
+    A copy, because the view's elements are far apart.
+    """
     diagonal, axis = x.diagonal(0, op.axis_a, op.axis_b), op.axis_a - (op.axis_b < op.axis_a)
     is_last = axis == diagonal.ndim - 1
     return (diagonal if is_last else np.moveaxis(diagonal, -1, axis)).copy()
@@ -164,9 +153,9 @@ def extract_diag(op: ExtractDiag, x: Array) -> Array:
 class EmbedDiagonal:
     """Zeros with the operand along a diagonal."""
 
-    takes_places = True
+    accepts_buffers = True
 
-    def __init__(self, op: EmbedDiag) -> None:
+    def __init__(self, op: ops.EmbedDiag) -> None:
         self.op = op
 
     def __call__(self, x: Array, into: Sequence[Any] = (None,)) -> Array:
@@ -182,43 +171,42 @@ class EmbedDiagonal:
 
 
 class Triangle:
-    """The elements of matrices up to a diagonal, or from it on, and zeros: selected, not multiplied, so that NaN and
-    infinity vanish.
+    """Elements of matrices up to a diagonal, or from it on, and zeros elsewhere, even for NaN and infinity.
 
     Args:
         k: the number of the diagonal.
-        lower: whether it is up to it.
+        lower: the triangle is below the diagonal.
     """
 
-    takes_places = True
+    accepts_buffers = True
 
     def __init__(self, k: int, lower: bool) -> None:
         self.k, self.lower = k, lower
         self._last: tuple[Any, Array] = (None, np.empty(0, bool))
 
     def __call__(self, x: Array, into: Sequence[Any] = (None,)) -> Array:
-        """The triangles, in the order of x."""
-        is_turned = abs(x.strides[-2]) < abs(x.strides[-1])
-        if is_turned:
+        """Return the triangles, in the layout of x."""
+        is_column_major = abs(x.strides[-2]) < abs(x.strides[-1])
+        if is_column_major:
             x = x.swapaxes(-1, -2)
         y = zeros(x.shape, x.dtype, into[0])
-        np.copyto(y, x, where=self._mask(x.shape[-2:], is_turned))
-        return y.swapaxes(-1, -2) if is_turned else y
+        np.copyto(y, x, where=self._mask(x.shape[-2:], is_column_major))
+        return y.swapaxes(-1, -2) if is_column_major else y
 
-    def _mask(self, shape: tuple[int, int], is_turned: bool) -> Array:
-        """Where the elements are; the last one is kept if it is small."""
+    def _mask(self, shape: tuple[int, int], is_column_major: bool) -> Array:
+        """Return where elements are copied; the last mask is cached if it is small."""
         key, mask = self._last
-        if key != (shape, is_turned):
-            k, lower = (-self.k, not self.lower) if is_turned else (self.k, self.lower)
+        if key != (shape, is_column_major):
+            k, lower = (-self.k, not self.lower) if is_column_major else (self.k, self.lower)
             low = np.tri(*shape, k if lower else k - 1, dtype=bool)
             mask = low if lower else ~low
-            if mask.size <= LARGEST_MASK:
-                self._last = (shape, is_turned), mask
+            if mask.size <= MAX_CACHED_MASK_ELEMENTS:
+                self._last = (shape, is_column_major), mask
         return mask
 
 
 def zeros(shape: Sequence[int], dtype: Any, into: Any) -> Array:
-    """Zeros in these bytes, or in memory of their own."""
+    """Return zeros in these bytes, or in new memory."""
     if into is None:
         return np.zeros(shape, dtype)
     y = np.ndarray(shape, dtype, into)
@@ -227,16 +215,18 @@ def zeros(shape: Sequence[int], dtype: Any, into: Any) -> Array:
 
 
 ROWS: KernelRows = {
-    Transpose: ByPayload(lambda op, _: methodcaller("transpose", op.perm), view=True),
-    Reshape: ByPayload(reshape, view=True),
-    BroadcastInDim: Planned(broadcast_in_dim, broadcast_planned, view=True),
-    Slice: ByPayload(slice_, view=True),
-    Pad: Planned(lambda op, x, value: pad(x, value, op.low, op.high, op.interior), pad_planned),
-    Concatenate: OfOp(lambda op, *arrays: np.concatenate(arrays, op.axis)),
-    Reverse: OfOp(lambda op, x: np.flip(x, op.axes), view=True),
-    ExtractDiag: OfOp(extract_diag),
-    EmbedDiag: ByPayload(lambda op, _: EmbedDiagonal(op)),
-    Tril: ByPayload(lambda op, _: Triangle(op.k, lower=True)),
-    Triu: ByPayload(lambda op, _: Triangle(op.k, lower=False)),
-    OptimizationBarrier: OfOp(lambda op, *arrays: arrays if op.count > 1 else arrays[0], view=True),
+    ops.Transpose: SpecializedKernel(lambda op, _: methodcaller("transpose", op.perm), view=True),
+    ops.Reshape: SpecializedKernel(reshape, view=True),
+    ops.BroadcastInDim: OpKernel(broadcast_in_dim, plan_broadcast, view=True),
+    ops.Slice: SpecializedKernel(slice_, view=True),
+    ops.Pad: OpKernel(lambda op, x, value: pad(x, value, op.low, op.high, op.interior), plan_pad),
+    ops.Concatenate: OpKernel(lambda op, *arrays: np.concatenate(arrays, op.axis)),
+    ops.Reverse: OpKernel(lambda op, x: np.flip(x, op.axes), view=True),
+    ops.ExtractDiag: OpKernel(extract_diag),
+    ops.EmbedDiag: SpecializedKernel(lambda op, _: EmbedDiagonal(op)),
+    ops.Tril: SpecializedKernel(lambda op, _: Triangle(op.k, lower=True)),
+    ops.Triu: SpecializedKernel(lambda op, _: Triangle(op.k, lower=False)),
+    ops.OptimizationBarrier: OpKernel(
+        lambda op, *arrays: arrays if op.count > 1 else arrays[0], view=True
+    ),
 }

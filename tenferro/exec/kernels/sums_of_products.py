@@ -1,13 +1,13 @@
-"""Convolutions of images with channels last as sums of products of arrays that stay where they lie, by machine code.
+"""Convolutions of channels-last images as compiled sums of products of arrays in place.
 
-Nothing but the zeros around an image is copied. One call makes many rows of a result, without Python's lock.
+Only the padding of images is copied. One call computes many rows of a result, without the GIL.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise, product
+from itertools import product
 from math import prod
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -15,42 +15,42 @@ import numpy as np
 
 from tenferro.exec.kernels.kernel import Array
 from tenferro.exec.kernels.matrix_product import scratch, workers_for
-from tenferro.exec.kernels.windows import Edges, Window, windows_of
+from tenferro.exec.kernels.windows import PaddedLayout, Window, window_view
 from tenferro.exec.runtime.resources import Resources
-from tenferro.exec.runtime.threads import Workers
+from tenferro.exec.runtime.threads import Workers, even_ranges
 from tenferro.types import DType
 
-__all__ = ["Compiled", "DirectSums", "Machine", "SumOfProducts"]
+__all__ = ["CompiledSum", "DirectSums", "SumCompiler", "SumOfProducts"]
 
-PARTS = 6
-"""Calls, at least, that make a result."""
-KERNELS_BYTES = 5 << 18
-"""Of kernels that stay in cache while they are read for every few places; of larger ones those of fewer outputs."""
-LARGEST_KERNELS = 1 << 24
-"""Bytes of kernels that are read in parts."""
-LARGE_PRODUCT = 1 << 24
-"""Multiplications by kernels of one element, of whose images BLAS needs no copies, that are worth compiling."""
-BLOCK, FEWEST_OUTPUTS = 64, 16
-"""Outputs of a block of kernels, at most and at least; of kernels of one element there may be more."""
-TERMS_BYTES = 1 << 22
-"""The same of cotangents, which are read for every few elements of a kernel."""
+MIN_TASKS = 6
+"""Minimum number of calls per result."""
+MAX_CACHED_KERNEL_BYTES = 5 << 18
+"""Maximum bytes of kernels that stay in cache; larger ones are read in blocks of outputs."""
+MAX_KERNEL_BYTES = 1 << 24
+"""Maximum bytes of kernels that are read in blocks."""
+MIN_PRODUCT_WORK = 1 << 24
+"""Minimum number of multiplications by 1x1 kernels worth compiling; BLAS needs no copies of their images."""
+MAX_BLOCK_OUTPUTS, MIN_BLOCK_OUTPUTS = 64, 16
+"""Maximum and minimum number of outputs per block of kernels; 1x1 kernels may have more."""
+MAX_COTANGENT_BYTES = 1 << 22
+"""Maximum bytes of cotangents, which are read again for every few elements of a kernel."""
 OUTPUTS_LAST = 2, 3, 1, 0
-"""Axes of kernels [o, c, k..], whose outputs are neighbours for vectors."""
-PLANS = 16
-"""Kept for one convolution, which has one for each group or phase of another layout."""
-Compiled: TypeAlias = tuple[Callable[..., Any], int]
-"""A function of pointers to a, b and y, and of tasks from where to where; the number of tasks of a row."""
+"""Permutation of kernels [o, c, k..] that makes outputs contiguous for vectors."""
+MAX_PLANS = 16
+"""Maximum number of plans per convolution, one for each layout of a group or phase."""
+CompiledSum: TypeAlias = tuple[Callable[..., Any], int]
+"""Function of pointers to a, b and y and of a range of tasks, and the number of tasks per row."""
 
 
 @dataclass(frozen=True)
 class SumOfProducts:
-    """y[r, m, o], the sum over terms of a[r, m, terms] b[terms, o], with steps in elements.
+    """y[r, m, o], the sum over terms of a[r, m, terms] b[terms, o], with strides in elements.
 
     Attributes:
-        rows: the steps of r in a and in y.
-        places: how many m there are, and their steps in a and in y.
-        outputs: how many o there are, which are neighbours in b, and their step in y.
-        terms: for each axis that is summed, the slowest first, its extent and its steps in a and in b.
+        rows: the strides of r in a and in y.
+        places: the extent of m, and its strides in a and in y.
+        outputs: the extent of o, which is contiguous in b, and its stride in y.
+        terms: the extent, and the strides in a and in b, of each summed axis, the slowest first.
     """
 
     dtype: DType
@@ -60,48 +60,37 @@ class SumOfProducts:
     terms: tuple[tuple[int, int, int], ...]
 
 
-class Machine(Protocol):
-    """Compiled code for sums of products."""
+class SumCompiler(Protocol):
+    """Compiler of sums of products."""
 
-    def function(self, sums: SumOfProducts, multiplications: int) -> Compiled | None:
-        """The function; None where there is none."""
+    def function(self, sums: SumOfProducts, multiplications: int) -> CompiledSum | None:
+        """Return the compiled function, or None."""
         ...
 
 
 class DirectSums:
-    """Convolutions by machine code, planned for each layout of arrays that is seen."""
+    """Convolutions by compiled code, planned per layout of arrays."""
 
-    def __init__(self, resources: Resources, machine: Machine) -> None:
-        self.resources, self.machine = resources, machine
+    def __init__(self, resources: Resources, compiler: SumCompiler) -> None:
+        self.resources, self.compiler = resources, compiler
         self._plans: dict[Any, _Plan | Literal[False] | None] = {}
 
     def write(self, window: Window, x: Array, w: Array, out: Array) -> bool:
-        """Write out [n, o, p..] of x [n, c, s..] and kernels [o, c, k..]; whether there was a way."""
+        """Write out [n, o, p..] from x [n, c, s..] and kernels [o, c, k..]; return whether that was possible."""
         key = window, x.shape, x.strides, w.shape, w.strides, out.strides
         plan = self._plans.get(key, False)
         if plan is False:
-            if len(self._plans) >= PLANS:
+            if len(self._plans) >= MAX_PLANS:
                 self._plans.clear()
             plan = self._plans[key] = _plan(window, x, w, out)
         if not plan:
             return False
-        compiled = self.machine.function(plan.sums, plan.multiplications)
+        compiled = self.compiler.function(plan.sums, plan.multiplications)
         if compiled is None:
             return False
         workers = workers_for(self.resources, plan.multiplications)
         plan.run(compiled, self.resources, workers, x, w, out)
         return True
-
-
-class _Plan(Protocol):
-    """A way to write convolutions of arrays of one layout."""
-
-    sums: SumOfProducts
-    multiplications: int
-
-    def run(self, compiled: Compiled, resources: Resources, workers: Workers, x: Array, w: Array, out: Array) -> None:  # fmt: skip
-        """Write out by the function of `sums`."""
-        ...
 
 
 def _plan(window: Window, x: Array, w: Array, out: Array) -> _Plan | None:
@@ -110,163 +99,182 @@ def _plan(window: Window, x: Array, w: Array, out: Array) -> _Plan | None:
     if any([step % x.itemsize for step in (*x.strides, *w.strides, *out.strides)]):
         return None
     is_product = prod(w.shape[2:]) == 1
-    if is_product and out.size * w[0].size < LARGE_PRODUCT:
+    if is_product and out.size * w[0].size < MIN_PRODUCT_WORK:
         return None
-    if x.strides[1] == x.itemsize and x.shape[1] > 1 and w.nbytes <= LARGEST_KERNELS:
-        return _OfImages.of(window, x, w, out)
-    if x.strides[0] == x.itemsize and w.strides[0] == x.itemsize and w.nbytes <= TERMS_BYTES:
-        return _OfKernels.of(window, x, w, out)
+    if x.strides[1] == x.itemsize and x.shape[1] > 1 and w.nbytes <= MAX_KERNEL_BYTES:
+        return _ImagePlan.plan(window, x, w, out)
+    if (
+        x.strides[0] == x.itemsize
+        and w.strides[0] == x.itemsize
+        and w.nbytes <= MAX_COTANGENT_BYTES
+    ):
+        return _KernelGradientPlan.plan(window, x, w, out)
     return None
 
 
-class _OfImages:
-    """Channels and the kernel's elements are summed; rows and places are those of the result, in its order.
+class _ImagePlan:
+    """Sum over channels and kernel elements; rows and places are those of the result, in its order.
 
-    Kernels that no cache holds are read in blocks of outputs, which a thread lays beside each other first: rows of them
-    that are far apart are on as many pages. Those of one element have few rows, and stay.
+    Kernels that exceed the cache are read in blocks of outputs, which a thread copies first: strided rows are on as many
+    pages. 1x1 kernels have few rows, and are not copied.
     """
 
     @classmethod
-    def of(cls, window: Window, x: Array, w: Array, out: Array) -> _OfImages | None:
-        """None where no cache holds the kernels of several outputs, or channels are apart once x has its edges."""
-        several = _outputs_at_once(w)
-        if not several:
+    def plan(cls, window: Window, x: Array, w: Array, out: Array) -> _ImagePlan | None:
+        """Return the plan; None if no cache holds a block of kernels, or padded channels are not contiguous."""
+        block_outputs = _outputs_per_block(w)
+        if not block_outputs:
             return None
-        edges = Edges(window, x.shape, x.strides)
-        windows = windows_of(window, edges.around(x), w.shape[2:])
+        layout = PaddedLayout(window, x.shape, x.strides)
+        windows = window_view(window, layout.pad(x), w.shape[2:])
         if windows.strides[1] != x.itemsize:
             return None
-        return cls(edges, _room_of(window, x, w, out), windows, w, out, several)
+        return cls(layout, _padded_bytes(window, x, w, out), windows, w, out, block_outputs)
 
     def __init__(
-        self, edges: Edges, room: int, windows: Array, w: Array, out: Array, several: int
+        self,
+        layout: PaddedLayout,
+        padded_bytes: int,
+        windows: Array,
+        w: Array,
+        out: Array,
+        block_outputs: int,
     ) -> None:
         size, outputs, channels = w.itemsize, len(w), windows.shape[1]
         height, width = w.shape[2:]
-        self.several = several
-        self.is_laid_out = several < outputs and height * width > 1
-        apart = several if self.is_laid_out else outputs
+        self.block_outputs = block_outputs
+        self.copies_blocks = block_outputs < outputs and height * width > 1
+        row = block_outputs if self.copies_blocks else outputs
         slow, fast = sorted((2, 3), key=lambda axis: -abs(out.strides[axis]))
-        to = [stride // size for stride in out.strides]
+        y_strides = [stride // size for stride in out.strides]
         self.is_direct = w.transpose(*OUTPUTS_LAST).flags.c_contiguous
-        self.edges, self.rooms = edges, (room, 0 if self.is_direct else w.nbytes)
-        step = [stride // size for stride in windows.strides]
-        inner = ((width * channels, 1, apart),)
-        if step[5] != channels:
-            inner = ((width, step[5], channels * apart), (channels, 1, apart))
+        self.layout, self.scratch_sizes = layout, (padded_bytes, 0 if self.is_direct else w.nbytes)
+        strides = [stride // size for stride in windows.strides]
+        inner = ((width * channels, 1, row),)
+        if strides[5] != channels:
+            inner = ((width, strides[5], channels * row), (channels, 1, row))
         self.sums = SumOfProducts(
             DType.of(w.dtype),
-            (step[slow], to[slow]),
-            (out.shape[fast], step[fast], to[fast]),
-            (several, to[1]),
-            ((height, step[4], width * channels * apart), *inner),
+            (strides[slow], y_strides[slow]),
+            (out.shape[fast], strides[fast], y_strides[fast]),
+            (block_outputs, y_strides[1]),
+            ((height, strides[4], width * channels * row), *inner),
         )
         self.multiplications = out.size * w[0].size
-        self.rows, self.blocks = out.shape[slow], range(0, outputs, several)
+        self.rows, self.blocks = out.shape[slow], range(0, outputs, block_outputs)
         images = range(len(out))
         self.images = [(n * windows.strides[0], n * out.strides[0]) for n in images]
 
-    def run(self, compiled: Compiled, resources: Resources, workers: Workers, x: Array, w: Array, out: Array) -> None:  # fmt: skip
+    def run(self, compiled: CompiledSum, resources: Resources, workers: Workers, x: Array, w: Array, out: Array) -> None:  # fmt: skip
         """Write out by the function of `sums`."""
         function, tasks = compiled
-        parts = [*product(self.blocks, _cuts(tasks * self.rows, len(self.blocks), workers))]
-        with scratch(resources, self.rooms) as memory:
-            image = self.edges.around(x, memory[0])
+        parts = [*product(self.blocks, _task_ranges(tasks * self.rows, len(self.blocks), workers))]
+        with scratch(resources, self.scratch_sizes) as memory:
+            image = self.layout.pad(x, memory[0])
             kernels = w.transpose(*OUTPUTS_LAST)
             if not self.is_direct:
                 copy = np.ndarray(kernels.shape, w.dtype, memory[1])
                 copy[...] = kernels
                 kernels = copy
             a, b, y = _address(image), _address(kernels), _address(out)
-            apart, beside = out.strides[1], w.itemsize
+            output_stride = out.strides[1]
 
             def work(number: int) -> None:
                 first, rows = parts[number]
-                block = b + first * beside
-                with scratch(resources, [self.several * w[0].nbytes if self.is_laid_out else 0]) as (room,):  # fmt: skip
-                    if self.is_laid_out:
-                        part = kernels[..., first : first + self.several]
-                        copy = np.ndarray(part.shape, w.dtype, room)
+                block = b + first * w.itemsize
+                with scratch(resources, [self.block_outputs * w[0].nbytes if self.copies_blocks else 0]) as (block_memory,):  # fmt: skip
+                    if self.copies_blocks:
+                        part = kernels[..., first : first + self.block_outputs]
+                        copy = np.ndarray(part.shape, w.dtype, block_memory)
                         copy[...] = part
                         block = _address(copy)
-                    for from_a, to_y in self.images:
-                        function(a + from_a, block, y + to_y + first * apart, *rows)
+                    for a_offset, y_offset in self.images:
+                        function(a + a_offset, block, y + y_offset + first * output_stride, *rows)
 
-            workers.deal(work, len(parts))
+            workers.for_each(work, len(parts))
 
 
 def _address(x: Array) -> int:
     return x.__array_interface__["data"][0]
 
 
-def _outputs_at_once(w: Array) -> int:
-    """The outputs of a block, with kernels in cache; 0 where it holds those of few alone."""
-    outputs = several = len(w)
-    if w.nbytes > KERNELS_BYTES and prod(w.shape[2:]) > 1 and outputs % BLOCK == 0:
-        several = BLOCK
-    while w[:several].nbytes > KERNELS_BYTES:
-        if several % (2 * FEWEST_OUTPUTS):
+def _outputs_per_block(w: Array) -> int:
+    """Return the number of outputs per block of kernels in cache; 0 if it would be too small."""
+    outputs = block_outputs = len(w)
+    if (
+        w.nbytes > MAX_CACHED_KERNEL_BYTES
+        and prod(w.shape[2:]) > 1
+        and outputs % MAX_BLOCK_OUTPUTS == 0
+    ):
+        block_outputs = MAX_BLOCK_OUTPUTS
+    while w[:block_outputs].nbytes > MAX_CACHED_KERNEL_BYTES:
+        if block_outputs % (2 * MIN_BLOCK_OUTPUTS):
             return 0
-        several //= 2
-    return several
+        block_outputs //= 2
+    return block_outputs
 
 
-def _room_of(window: Window, x: Array, w: Array, out: Array) -> int:
-    """Bytes of the part of x that windows read, with the zeros around it."""
+def _padded_bytes(window: Window, x: Array, w: Array, out: Array) -> int:
+    """Return the bytes of the part of x that windows read, with its padding."""
     steps = zip(out.shape[2:], window.strides, w.shape[2:], window.rhs_dilation, strict=True)
     edges = [sum(pair) + n for n, pair in zip(x.shape[2:], window.padding, strict=True)]
     reach = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in steps]
     return x.shape[0] * x.shape[1] * prod(map(max, edges, reach)) * x.itemsize
 
 
-def _cuts(tasks: int, blocks: int, workers: Workers) -> list[tuple[int, int]]:
-    """Parts of the tasks of each block, few, because between them threads wait for Python's lock."""
-    count = min(tasks, -(-PARTS // blocks)) if workers.count > 1 else 1
-    return [*pairwise([tasks * i // count for i in range(count + 1)])]
+def _task_ranges(tasks: int, blocks: int, workers: Workers) -> list[tuple[int, int]]:
+    """Split the tasks of each block into few ranges, because threads wait for the GIL between them."""
+    count = min(tasks, -(-MIN_TASKS // blocks)) if workers.count > 1 else 1
+    return even_ranges(tasks, count)
 
 
-class _OfKernels:
-    """As in gradients of kernels: places are summed; rows and places are the elements of the result and its n."""
+class _KernelGradientPlan:
+    """Sum over positions, as in gradients of kernels; rows and places are kernel elements and the result's n."""
 
-    def __init__(self, edges: Edges, room: int, sums: SumOfProducts, out: Array) -> None:
-        self.edges, self.sums = edges, sums
+    def __init__(
+        self, layout: PaddedLayout, padded_bytes: int, sums: SumOfProducts, out: Array
+    ) -> None:
+        self.layout, self.sums = layout, sums
         self.multiplications = out.size * prod([count for count, _, _ in sums.terms])
         self.is_direct = out.transpose(2, 3, 0, 1).flags.c_contiguous
-        self.rooms = room, 0 if self.is_direct else out.nbytes
+        self.scratch_sizes = padded_bytes, 0 if self.is_direct else out.nbytes
 
     @classmethod
-    def of(cls, window: Window, x: Array, w: Array, out: Array) -> _OfKernels | None:
-        """None where windows are apart."""
+    def plan(cls, window: Window, x: Array, w: Array, out: Array) -> _KernelGradientPlan | None:
+        """Return the plan; None if windows are not contiguous."""
         size, outputs = x.itemsize, len(w)
         channels, width = len(x), out.shape[3]
-        edges = Edges(window, x.shape, x.strides)
-        windows = windows_of(window, edges.around(x), w.shape[2:])
-        step = [stride // size for stride in windows.strides]
-        if step[0] != 1 or (width > 1 and step[3] != channels):
+        layout = PaddedLayout(window, x.shape, x.strides)
+        windows = window_view(window, layout.pad(x), w.shape[2:])
+        strides = [stride // size for stride in windows.strides]
+        if strides[0] != 1 or (width > 1 and strides[3] != channels):
             return None
         terms = tuple([
             (n, a, stride // size)
-            for n, a, stride in zip(w.shape[1:], (step[1], *step[4:]), w.strides[1:], strict=True)
+            for n, a, stride in zip(w.shape[1:], (strides[1], *strides[4:]), w.strides[1:], strict=True)
         ])  # fmt: skip
         row = width * channels
-        sums = SumOfProducts(DType.of(x.dtype), (step[2], row * outputs), (row, 1, outputs), (outputs, 1), terms)  # fmt: skip
-        return cls(edges, _room_of(window, x, w, out), sums, out)
+        sums = SumOfProducts(DType.of(x.dtype), (strides[2], row * outputs), (row, 1, outputs), (outputs, 1), terms)  # fmt: skip
+        return cls(layout, _padded_bytes(window, x, w, out), sums, out)
 
-    def run(self, compiled: Compiled, resources: Resources, workers: Workers, x: Array, w: Array, out: Array) -> None:  # fmt: skip
+    def run(self, compiled: CompiledSum, resources: Resources, workers: Workers, x: Array, w: Array, out: Array) -> None:  # fmt: skip
         """Write out by the function of `sums`."""
         function, tasks = compiled
         target = out.transpose(2, 3, 0, 1)
         height, width = out.shape[2:]
-        with scratch(resources, self.rooms) as memory:
-            image = self.edges.around(x, memory[0])
+        with scratch(resources, self.scratch_sizes) as memory:
+            image = self.layout.pad(x, memory[0])
             y = target if self.is_direct else np.ndarray(target.shape, out.dtype, memory[1])
             pointers = _address(image), _address(w), _address(y)
-            parts = _cuts(tasks * height, 1, workers)
-            workers.deal(lambda number: function(*pointers, *parts[number]), len(parts))
+            parts = _task_ranges(tasks * height, 1, workers)
+            workers.for_each(lambda number: function(*pointers, *parts[number]), len(parts))
             if not self.is_direct:
-                places = [*product(range(height), range(width))]
+                elements = [*product(range(height), range(width))]
 
-                def turn(number: int) -> None:
-                    target[places[number]] = y[places[number]]
+                def copy_back(number: int) -> None:
+                    target[elements[number]] = y[elements[number]]
 
-                workers.deal(turn, len(places))
+                workers.for_each(copy_back, len(elements))
+
+
+_Plan: TypeAlias = _ImagePlan | _KernelGradientPlan

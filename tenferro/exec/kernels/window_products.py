@@ -1,45 +1,47 @@
 """Sums over windows as products of matrices, block by block.
 
-What is copied of a block of windows stays in cache until it is multiplied, by the thread that copied it. Blocks are
-the same for any number of threads, and so are the results.
+A copied block of windows stays in cache until the thread that copied it has multiplied it. Blocks do not depend on the
+number of threads, nor do the bits of results.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise, product
+from itertools import product
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from tenferro.exec.kernels.kernel import Array
-from tenferro.exec.kernels.matrix_product import PIECE, multiplied, scratch, workers_for
-from tenferro.exec.kernels.matrix_view import Axes, is_readable, step_of
+from tenferro.exec.kernels.matrix_product import MIN_BLOCK_EXTENT, matmul, scratch, workers_for
+from tenferro.exec.kernels.matrix_view import Axes, is_blas_layout, merged_stride, merged_strides
 from tenferro.exec.kernels.sums_of_products import DirectSums
-from tenferro.exec.kernels.windows import Window, padded, windows_of
+from tenferro.exec.kernels.windows import Window, padded, window_view
 from tenferro.exec.runtime.resources import Resources
+from tenferro.exec.runtime.threads import even_ranges
 
-__all__ = ["products", "scattered"]
+__all__ = ["multiply_windows", "scatter_products"]
 
 BLOCK_BYTES = 1 << 20
-"""Of windows that are copied at once."""
-SHARES = 4
-"""Blocks are a multiple of this many, where there are more than one, so that threads have as much work."""
-LARGEST_SUM = 1 << 16
-"""Elements of a result that may be the sum of products of blocks of terms."""
-MOST_SUMS = 16
-"""Blocks of terms whose sums have memory of their own."""
-EITHER_WAY = 1 << 20
-"""Multiplications from which each element of a product has the same bits, whichever rows are beside it and also
-where the transpose is made: BLAS has kernels of their own for smaller products, and for vectors."""
-FEW_COLUMNS = 4
-"""Terms for each column of a product from which on it is better turned afterwards than made column-major."""
+"""Bytes of windows that are copied at once."""
+BLOCK_MULTIPLE = 4
+"""Multiple of the number of blocks, if there are several, which balances the load of threads."""
+MAX_SPLIT_ELEMENTS = 1 << 16
+"""Maximum number of elements of a result that is summed over blocks of terms."""
+MAX_PARTIAL_SUMS = 16
+"""Maximum number of partial sums over blocks of terms."""
+MIN_TRANSPOSABLE_WORK = 1 << 20
+"""Minimum number of multiplications for which the bits of a product do not depend on other rows or on transposition.
+
+BLAS has other kernels for smaller products, and for vectors."""
+MAX_TERMS_PER_COLUMN = 4
+"""Maximum terms per column of a product that is computed as column-major and not transposed afterwards."""
 Block = tuple[slice, ...]
-"""Of the slowest of some axes."""
+"""Slices of the slowest of some axes."""
 
 
-def products(
+def multiply_windows(
     window: Window,
     x: Array,
     w: Array,
@@ -47,7 +49,7 @@ def products(
     resources: Resources,
     direct: DirectSums | None = None,
 ) -> None:
-    """Write out [n, o, p..] of x [n, c, s..] and kernels [o, c, k..], directly where there is a way."""
+    """Write out [n, o, p..] from x [n, c, s..] and kernels [o, c, k..], by compiled sums if possible."""
     if not out.size:
         return
     if not x.size or not w.size:
@@ -55,22 +57,23 @@ def products(
         return
     if direct is not None and direct.write(window, x, w, out):
         return
-    factors = _Factors(window, x, w, out.shape[2:], resources)
-    is_small = factors.rows * out.shape[1] <= LARGEST_SUM or factors.rows < 2 * PIECE
-    if is_small and factors.terms > max(factors.rows, out.shape[1], PIECE):
-        _over_terms(factors, out)
+    operands = _Operands(window, x, w, out.shape[2:], resources)
+    rows, outputs = operands.rows, out.shape[1]
+    is_small = rows * outputs <= MAX_SPLIT_ELEMENTS or rows < 2 * MIN_BLOCK_EXTENT
+    if is_small and operands.terms > max(rows, outputs, MIN_BLOCK_EXTENT):
+        _multiply_by_terms(operands, out)
     else:
-        _over_rows(factors, out)
+        _multiply_by_rows(operands, out)
 
 
-class _Factors:
-    """Windows [n, c, p.., k..] as a matrix of places (n, p..) and terms (c, k..), axes in order of memory.
+class _Operands:
+    """Windows [n, c, p.., k..] as a matrix of positions (n, p..) and terms (c, k..), with axes in order of memory.
 
     Attributes:
         shape: of the windows.
-        places, taps: the axes of each, the slowest first.
-        rows, terms: how many.
-        is_places_first: whether a copy has places beside each other.
+        positions, taps: the axes of each, the slowest first.
+        rows, terms: the number of positions and of terms.
+        copies_positions_first: a copy is column-major.
     """
 
     def __init__(
@@ -89,40 +92,42 @@ class _Factors:
         def by_stride(axis: int) -> int:
             return -abs(strides[axis])
 
-        self.places = tuple(sorted((0, *range(2, 2 + spatial)), key=by_stride))
+        self.positions = tuple(sorted((0, *range(2, 2 + spatial)), key=by_stride))
         self.taps = tuple(sorted((1, *range(2 + spatial, 2 + 2 * spatial)), key=by_stride))
         self.rows, self.terms = (
-            prod([self.shape[axis] for axis in axes]) for axes in (self.places, self.taps)
+            prod([self.shape[axis] for axis in axes]) for axes in (self.positions, self.taps)
         )
-        self.is_places_first = _is_nearer(self.shape, strides, self.places, self.taps)
-        # Of the kernels: axis 1 is the channel as in windows, and the kernel's own follow.
+        self.copies_positions_first = _copies_positions_first(
+            self.shape, strides, self.positions, self.taps
+        )
+        # Axes of the kernels: axis 1 is the channel, as in windows, and spatial axes follow.
         self.kernel_axes = tuple([axis if axis == 1 else axis - spatial for axis in self.taps])
         work = self.rows * self.terms * w.shape[0]
         self.workers = workers_for(resources, work, self.rows * self.terms)
 
-    def cuts(self, axes: Axes, beside: int) -> list[Block]:
-        """Blocks of these axes, for elements with a number of others beside each."""
-        most = max(PIECE, BLOCK_BYTES // (beside * self.x.itemsize))
+    def split(self, axes: Axes, others: int) -> list[Block]:
+        """Split these axes into blocks, where each element has `others` along all other axes."""
+        most = max(MIN_BLOCK_EXTENT, BLOCK_BYTES // (others * self.x.itemsize))
         return _blocks([self.shape[axis] for axis in axes], most)
 
-    def rooms(self, axes: Axes, blocks: Sequence[Block], beside: int) -> tuple[int, int]:
-        """Bytes for the padded input and for the copied windows of any of these blocks."""
+    def scratch_sizes(self, axes: Axes, blocks: Sequence[Block], others: int) -> tuple[int, int]:
+        """Return the bytes of the padded input and of the copied windows of the largest block."""
         largest = list(self.shape)
         for axis, parts in zip(axes, zip(*blocks, strict=True), strict=False):
             largest[axis] = max([part.stop - part.start for part in parts])
-        windows = prod([largest[axis] for axis in axes]) * beside
+        windows = prod([largest[axis] for axis in axes]) * others
         n, c, *sizes = largest
         counts, taps = sizes[: self.spatial], sizes[self.spatial :]
-        around = n * c
+        elements = n * c
         for p, k, stride, dilation in zip(
             counts, taps, self.window.strides, self.window.rhs_dilation, strict=True
         ):
-            around *= (p - 1) * stride + (k - 1) * dilation + 1
+            elements *= (p - 1) * stride + (k - 1) * dilation + 1
         is_padded = any([edge > 0 for pair in self.window.padding for edge in pair])
-        return around * self.x.itemsize * is_padded, windows * self.x.itemsize
+        return elements * self.x.itemsize * is_padded, windows * self.x.itemsize
 
-    def left(self, axes: Axes, block: Block, places: Axes, memory: Sequence[Any]) -> Array:
-        """The windows of a block as [places, terms]."""
+    def left(self, axes: Axes, block: Block, positions: Axes, memory: Sequence[Any]) -> Array:
+        """Return the windows of a block as [positions, terms]."""
         parts = [slice(0, n) for n in self.shape]
         for axis, part in zip(axes, block, strict=False):
             parts[axis] = part
@@ -130,19 +135,20 @@ class _Factors:
         counts, taps = parts[2 : 2 + spatial], parts[2 + spatial :]
         window = self.window.cut(self.x.shape[2:], counts, taps)
         x = padded(window, self.x[parts[0], parts[1]], memory[0])
-        windows = windows_of(window, x, [part.stop - part.start for part in taps])
-        return matrix_of(windows, places, self.taps, self.is_places_first, memory[1])
+        windows = window_view(window, x, [part.stop - part.start for part in taps])
+        return as_matrix(windows, positions, self.taps, self.copies_positions_first, memory[1])
 
     def right(self, part: Array, into: Any) -> Array:
-        """Kernels as [terms, outputs]."""
+        """Return kernels as [terms, outputs]."""
         axes = self.kernel_axes
-        return matrix_of(part, axes, (0,), abs(part.strides[0]) > abs(part.strides[axes[-1]]), into)
+        return as_matrix(part, axes, (0,), abs(part.strides[0]) > abs(part.strides[axes[-1]]), into)
 
 
-def _is_nearer(shape: Axes, strides: Axes, places: Axes, taps: Axes) -> bool:
-    """Whether a copy of windows is best made along places: they are nearer to each other, or have longer rows."""
+def _copies_positions_first(shape: Axes, strides: Axes, positions: Axes, taps: Axes) -> bool:
+    """Return whether windows are best copied along positions: the smaller stride, or the longer rows."""
     position, tap = (
-        next((axis for axis in reversed(axes) if shape[axis] > 1), None) for axes in (places, taps)
+        next((axis for axis in reversed(axes) if shape[axis] > 1), None)
+        for axes in (positions, taps)
     )
     if position is None or tap is None:
         return tap is None
@@ -151,127 +157,127 @@ def _is_nearer(shape: Axes, strides: Axes, places: Axes, taps: Axes) -> bool:
     return abs(strides[position]) < abs(strides[tap])
 
 
-def matrix_of(x: Array, rows: Axes, columns: Axes, is_turned: bool, into: Any) -> Array:
-    """A matrix of these groups of axes: a view that BLAS reads, or a copy in these bytes, column-major if turned."""
-    down, across = step_of(x, rows), step_of(x, columns)
+def as_matrix(x: Array, rows: Axes, columns: Axes, is_column_major: bool, into: Any) -> Array:
+    """Return a matrix of these groups of axes: a view that BLAS reads, or a copy in these bytes in the given order."""
     m, n = (prod([x.shape[axis] for axis in axes]) for axes in (rows, columns))
-    if down is not None and across is not None and is_readable((down, across), (m, n), x.itemsize):
+    strides = merged_strides(x, rows, columns)
+    if strides is not None and is_blas_layout(strides, (m, n), x.itemsize):
         return x.transpose(*rows, *columns).reshape(m, n)
-    order = (*columns, *rows) if is_turned else (*rows, *columns)
+    order = (*columns, *rows) if is_column_major else (*rows, *columns)
     source = x.transpose(order)
     copy = np.ndarray(source.shape, x.dtype, into)
     np.copyto(copy, source)
-    return copy.reshape(n, m).T if is_turned else copy.reshape(m, n)
+    return copy.reshape(n, m).T if is_column_major else copy.reshape(m, n)
 
 
 def _blocks(extents: Sequence[int], most: int) -> list[Block]:
-    """Cuts of the slowest of these axes into blocks of no more elements, or of one along the fastest axis."""
+    """Split the slowest of these axes into blocks of at most `most` elements, or of one along the fastest axis."""
     inner = prod(extents)
     for axis, extent in enumerate(extents):
         inner //= extent
         if inner <= most or axis == len(extents) - 1:
             count = -(-extent // max(1, most // max(1, inner)))
             if count > 1:
-                count = min(extent, -(-count // SHARES) * SHARES)
-            ends = [extent * i // count for i in range(count + 1)]
-            each = [[slice(i, i + 1) for i in range(outer)] for outer in extents[:axis]]
-            return [*product(*each, [slice(i, j) for i, j in pairwise(ends)])]
+                count = min(extent, -(-count // BLOCK_MULTIPLE) * BLOCK_MULTIPLE)
+            outer = [[slice(i, i + 1) for i in range(n)] for n in extents[:axis]]
+            return [*product(*outer, [slice(i, j) for i, j in even_ranges(extent, count)])]
     return [()]
 
 
-def _cut(x: Array, axes: Axes, block: Block) -> Array:
-    """The part of x in a block of its axes."""
+def _slice(x: Array, axes: Axes, block: Block) -> Array:
     index: list[Any] = [slice(None)] * x.ndim
     for axis, part in zip(axes, block, strict=False):
         index[axis] = part
     return x[tuple(index)]
 
 
-def _over_rows(factors: _Factors, out: Array) -> None:
-    """Blocks of places, each times the kernels; in the order in which the result lies."""
+def _multiply_by_rows(operands: _Operands, out: Array) -> None:
+    """Multiply blocks of positions by the kernels, in the order of the result if it is reproducible."""
     outputs = out.shape[1]
-    places = tuple(sorted(factors.places, key=lambda axis: -out.strides[axis]))
-    blocks = factors.cuts(places, factors.terms)
-    smallest = factors.rows // len(blocks) // 2 * factors.terms * outputs
-    if factors.is_places_first or smallest < EITHER_WAY:
-        places = factors.places
-        blocks = factors.cuts(places, factors.terms)
-    rooms = factors.rooms(places, blocks, factors.terms)
-    rooms = *rooms, rooms[1] // factors.terms * outputs
-    with scratch(factors.resources, (factors.w.nbytes,)) as (room,):
-        kernels = factors.right(factors.w, room)
+    positions = tuple(sorted(operands.positions, key=lambda axis: -out.strides[axis]))
+    blocks = operands.split(positions, operands.terms)
+    smallest = operands.rows // len(blocks) // 2 * operands.terms * outputs
+    if operands.copies_positions_first or smallest < MIN_TRANSPOSABLE_WORK:
+        positions = operands.positions
+        blocks = operands.split(positions, operands.terms)
+    scratch_sizes = operands.scratch_sizes(positions, blocks, operands.terms)
+    scratch_sizes = *scratch_sizes, scratch_sizes[1] // operands.terms * outputs
+    with scratch(operands.resources, (operands.w.nbytes,)) as (memory,):
+        kernels = operands.right(operands.w, memory)
 
         def work(number: int) -> None:
             block = blocks[number]
-            with scratch(factors.resources, rooms) as memory:
-                left = factors.left(places, block, places, memory)
-                _multiply(left, kernels, _cut(out, places, block), places, memory[2])
+            with scratch(operands.resources, scratch_sizes) as parts:
+                left = operands.left(positions, block, positions, parts)
+                _multiply(left, kernels, _slice(out, positions, block), positions, parts[2])
 
-        factors.workers.deal(work, len(blocks))
+        operands.workers.for_each(work, len(blocks))
 
 
-def _multiply(left: Array, right: Array, out: Array, places: Axes, memory: Any) -> None:
-    """Write left [places, terms] times right [terms, outputs] to out [n, o, p..]."""
-    down, across = step_of(out, places), out.strides[1]
+def _multiply(left: Array, right: Array, out: Array, positions: Axes, memory: Any) -> None:
+    """Write left [positions, terms] times right [terms, outputs] to out [n, o, p..]."""
+    down, across = merged_stride(out, positions), out.strides[1]
     shape = left.shape[0], right.shape[1]
-    if down is not None and is_readable((down, across), shape, out.itemsize):
-        turned = down < across
-        is_slow = left.strides[0] > left.strides[1] and left.shape[1] > FEW_COLUMNS * shape[1]
-        if not turned or (not is_slow and _goes_either_way(left, right)):
-            target = out.transpose(*places, 1).reshape(shape, copy=False)
-            multiplied(left, right, target, turned)
+    if down is not None and is_blas_layout((down, across), shape, out.itemsize):
+        is_column_major = down < across
+        is_row_major = left.strides[0] > left.strides[1]
+        is_slow = is_row_major and left.shape[1] > MAX_TERMS_PER_COLUMN * shape[1]
+        if not is_column_major or (not is_slow and _is_transposable(left, right)):
+            target = out.transpose(*positions, 1).reshape(shape, copy=False)
+            matmul(left, right, target, is_column_major)
             return
     y = np.matmul(left, right, out=np.ndarray(shape, out.dtype, memory))
-    target = out.transpose(*places, 1)
+    target = out.transpose(*positions, 1)
     target[...] = y.reshape(target.shape)
 
 
-def _goes_either_way(left: Array, right: Array) -> bool:
-    """Whether the product has the same bits as its transpose has."""
-    return min(len(left), right.shape[1]) > 1 and left.size * right.shape[1] >= EITHER_WAY
+def _is_transposable(left: Array, right: Array) -> bool:
+    """Return whether the product has the same bits as its transpose."""
+    columns = right.shape[1]
+    return min(len(left), columns) > 1 and left.size * columns >= MIN_TRANSPOSABLE_WORK
 
 
-def _over_terms(factors: _Factors, out: Array) -> None:
-    """Blocks of terms, each by itself, and the sum of these products."""
-    rows, outputs, size = factors.rows, out.shape[1], out.itemsize
-    blocks = factors.cuts(factors.taps, rows + outputs)
-    rooms = factors.rooms(factors.taps, blocks, rows)
-    rooms = *rooms, rooms[1] // rows * outputs, rows * outputs * size
-    count = min(len(blocks), MOST_SUMS)
-    runs = [blocks[i:j] for i, j in pairwise([len(blocks) * i // count for i in range(count + 1)])]
-    with scratch(factors.resources, (count * rows * outputs * size,)) as (room,):
-        sums = np.ndarray((count, rows, outputs), out.dtype, room)
+def _multiply_by_terms(operands: _Operands, out: Array) -> None:
+    """Multiply blocks of terms, and sum the products."""
+    rows, outputs, size = operands.rows, out.shape[1], out.itemsize
+    blocks = operands.split(operands.taps, rows + outputs)
+    scratch_sizes = operands.scratch_sizes(operands.taps, blocks, rows)
+    scratch_sizes = *scratch_sizes, scratch_sizes[1] // rows * outputs, rows * outputs * size
+    count = min(len(blocks), MAX_PARTIAL_SUMS)
+    runs = [blocks[i:j] for i, j in even_ranges(len(blocks), count)]
+    with scratch(operands.resources, (count * rows * outputs * size,)) as (memory,):
+        sums = np.ndarray((count, rows, outputs), out.dtype, memory)
 
         def work(first: int, last: int) -> None:
-            with scratch(factors.resources, rooms) as memory:
+            with scratch(operands.resources, scratch_sizes) as parts:
                 for total, run in zip(sums[first:last], runs[first:last], strict=True):
                     for number, block in enumerate(run):
-                        left = factors.left(factors.taps, block, factors.places, memory)
-                        part = _cut(factors.w, factors.kernel_axes, block)
-                        right = factors.right(part, memory[2])
+                        left = operands.left(operands.taps, block, operands.positions, parts)
+                        part = _slice(operands.w, operands.kernel_axes, block)
+                        right = operands.right(part, parts[2])
                         if number:
-                            y = np.ndarray(total.shape, total.dtype, memory[3])
+                            y = np.ndarray(total.shape, total.dtype, parts[3])
                             np.add(total, np.matmul(left, right, out=y), out=total)
                         else:
                             np.matmul(left, right, out=total)
 
-        factors.workers.share(work, count)
-        target = out.transpose(*factors.places, 1)
-        parts = sums.reshape(count, *target.shape)
-        target[...] = parts[0] if count == 1 else np.add.reduce(parts, axis=0, dtype=out.dtype)
+        operands.workers.parallel_for(work, count)
+        target = out.transpose(*operands.positions, 1)
+        sums = sums.reshape(count, *target.shape)
+        target[...] = sums[0] if count == 1 else np.add.reduce(sums, axis=0, dtype=out.dtype)
 
 
-def scattered(window: Window, x: Array, w: Array, out: Array, resources: Resources) -> None:
-    """Write out [n, o, p..] of x [n, c, s..] and kernels [o, c, k..] for windows that move by one.
+def scatter_products(window: Window, x: Array, w: Array, out: Array, resources: Resources) -> None:
+    """Write out [n, o, p..] from x [n, c, s..] and kernels [o, c, k..] for windows of stride 1.
 
-    Each element of x times the kernels at once, and the sum of what meets at each place, which is at
-    p = s lhs_dilation + low - k rhs_dilation. Places are apart by their remainders modulo lhs_dilation meanwhile.
+    Each element of x is multiplied by all kernels, and products are summed per position
+    p = s lhs_dilation + low - k rhs_dilation. Positions are split by their remainder modulo lhs_dilation meanwhile.
     """
     sizes, extents, steps, size = w.shape[2:], x.shape[2:], window.lhs_dilation, x.itemsize
     taps = [*product(*map(range, sizes))]
     lows = [low for low, _ in window.padding]
-    # Quotient and remainder of the place that element 0 of x meets by each tap.
-    meets = [
+    # Quotient and remainder of the position to which each tap contributes element 0 of x.
+    offsets = [
         [
             divmod(low - k * dilation, d)
             for low, k, dilation, d in zip(lows, tap, window.rhs_dilation, steps, strict=True)
@@ -279,52 +285,52 @@ def scattered(window: Window, x: Array, w: Array, out: Array, resources: Resourc
         for tap in taps
     ]
     quotients = [-(-n // d) for n, d in zip(out.shape[2:], steps, strict=True)]
-    each = len(w) * len(taps) * prod(extents[1:])
-    most = max(1, 2 * BLOCK_BYTES // (each * size))
+    row_elements = len(w) * len(taps) * prod(extents[1:])
+    most = max(1, 2 * BLOCK_BYTES // (row_elements * size))
     blocks = [block for (block,) in _blocks(quotients[:1], most)]
     runs = [*product(range(len(x)), blocks)]
     tallest = max([block.stop - block.start for block in blocks])
-    before, after = (bound(meet[0][0] for meet in meets) for bound in (max, min))
-    planes = (*steps, len(w), tallest, *quotients[1:])
-    rooms = (tallest + before - after) * each * size, prod(planes) * size
-    kernels = matrix_of(w, (*range(2, w.ndim), 0), (1,), False, None)
+    before, after = (bound(offset[0][0] for offset in offsets) for bound in (max, min))
+    phases = (*steps, len(w), tallest, *quotients[1:])
+    scratch_sizes = (tallest + before - after) * row_elements * size, prod(phases) * size
+    kernels = as_matrix(w, (*range(2, w.ndim), 0), (1,), False, None)
 
     def work(first: int, last: int) -> None:
-        with scratch(resources, rooms) as memory:
-            total = np.ndarray(planes, out.dtype, memory[1])
+        with scratch(resources, scratch_sizes) as memory:
+            total = np.ndarray(phases, out.dtype, memory[1])
             for n, block in runs[first:last]:
                 low, high = max(0, block.start - before), min(extents[0], block.stop - after)
                 rows = x[n, :, low : max(low, high)]
-                part = matrix_of(rows, (0,), (*range(1, x.ndim - 1),), False, None)
+                part = as_matrix(rows, (0,), (*range(1, x.ndim - 1),), False, None)
                 y = np.ndarray((len(kernels), part.shape[1]), out.dtype, memory[0])
                 np.matmul(kernels, part, out=y)
                 terms = y.reshape(len(taps), len(w), *rows.shape[1:])
-                _add_what_meets(total, terms, meets, low - block.start)
+                _accumulate_taps(total, terms, offsets, low - block.start)
                 for phase in product(*map(range, steps)):
                     begin, end = (steps[0] * edge for edge in (block.start, block.stop))
                     target = out[n, :, begin:end]
                     target = target[(slice(None), *map(slice, phase, [None] * len(phase), steps))]
                     target[...] = total[phase][(slice(None), *map(slice, target.shape[1:]))]
 
-    workers_for(resources, x.size * len(taps) * len(w)).share(work, len(runs))
+    workers_for(resources, x.size * len(taps) * len(w)).parallel_for(work, len(runs))
 
 
-def _add_what_meets(
-    total: Array, terms: Array, meets: Sequence[Sequence[tuple[int, int]]], ahead: int
+def _accumulate_taps(
+    total: Array, terms: Array, offsets: Sequence[Sequence[tuple[int, int]]], ahead: int
 ) -> None:
-    """Write into total [r.., o, q..] the sums of terms [k, o, s..], s at q by quotient and remainder of each tap.
+    """Sum terms [k, o, s..] into total [r.., o, q..], with s at q plus the quotient of each tap.
 
     Args:
-        ahead: the first s along the first axis, counted from the first q.
+        ahead: the first s along the first axis, relative to the first q.
     """
     total.fill(0)
-    rank = len(meets[0])
-    for term, meet in zip(terms, meets, strict=True):
+    rank = len(offsets[0])
+    for term, offset in zip(terms, offsets, strict=True):
         source, target = [slice(None)], [slice(None)]
-        for axis, (quotient, _) in enumerate(meet):
+        for axis, (quotient, _) in enumerate(offset):
             shift = quotient + (0 if axis else ahead)
-            extent, places = term.shape[1 + axis], total.shape[rank + 1 + axis]
-            low, high = max(0, -shift), min(extent, places - shift)
+            extent, positions = term.shape[1 + axis], total.shape[rank + 1 + axis]
+            low, high = max(0, -shift), min(extent, positions - shift)
             source.append(slice(low, max(low, high)))
             target.append(slice(low + shift, max(low, high) + shift))
-        total[tuple([remainder for _, remainder in meet])][tuple(target)] += term[tuple(source)]
+        total[tuple([remainder for _, remainder in offset])][tuple(target)] += term[tuple(source)]

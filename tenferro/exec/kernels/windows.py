@@ -1,4 +1,4 @@
-"""Windows of arrays [batch, channel, space..]: where they lie, the zeros around them, and a view that has them all."""
+"""Windows of arrays [batch, channel, space..]: their geometry, the padding, and a view of all windows."""
 
 from __future__ import annotations
 
@@ -11,12 +11,19 @@ import numpy as np
 from tenferro.exec.kernels.kernel import Array
 from tenferro.exec.kernels.structural import pad
 
-__all__ = ["Edges", "Window", "channels_like", "is_channels_last", "padded", "windows_of"]
+__all__ = [
+    "PaddedLayout",
+    "Window",
+    "empty_like_channels",
+    "is_channels_last",
+    "padded",
+    "window_view",
+]
 
 
 @dataclass(frozen=True)
 class Window:
-    """How a window moves, one entry per spatial axis."""
+    """Geometry of a window, one entry per spatial axis."""
 
     strides: tuple[int, ...]
     padding: tuple[tuple[int, int], ...]
@@ -24,7 +31,7 @@ class Window:
     rhs_dilation: tuple[int, ...]
 
     def counts(self, extents: Sequence[int], sizes: Sequence[int]) -> tuple[int, ...]:
-        """The number of windows of these sizes along axes of these extents."""
+        """Return the number of windows of these sizes along axes of these extents."""
         counts: list[int] = []
         for i, (n, size) in enumerate(zip(extents, sizes, strict=True)):
             padded_extent = sum(self.padding[i]) + (n and (n - 1) * self.lhs_dilation[i] + 1)
@@ -33,10 +40,12 @@ class Window:
             counts.append((padded_extent - width) // self.strides[i] + 1 if fits else 0)
         return tuple(counts)
 
-    def cut(self, extents: Sequence[int], places: Sequence[slice], taps: Sequence[slice]) -> Window:
-        """The window for some of its places and some of its elements, of axes of these extents."""
+    def cut(
+        self, extents: Sequence[int], positions: Sequence[slice], taps: Sequence[slice]
+    ) -> Window:
+        """Return the window for a range of positions and of kernel elements, for axes of these extents."""
         padding: list[tuple[int, int]] = []
-        for i, (n, p, k) in enumerate(zip(extents, places, taps, strict=True)):
+        for i, (n, p, k) in enumerate(zip(extents, positions, taps, strict=True)):
             stride, dilation, low = self.strides[i], self.rhs_dilation[i], self.padding[i][0]
             first = p.start * stride + k.start * dilation - low
             last = (p.stop - 1) * stride + (k.stop - 1) * dilation - low
@@ -45,30 +54,30 @@ class Window:
 
 
 def is_channels_last(x: Array) -> bool:
-    """Whether the channel axis of [n, c, s..] has a smaller stride than the spatial axes."""
+    """Return whether the channel axis of [n, c, s..] has a smaller stride than the spatial axes."""
     return x.shape[1] > 1 and abs(x.strides[1]) <= min(map(abs, x.strides[2:]), default=0)
 
 
-def channels_like(x: Array, shape: Sequence[int], dtype: Any, into: Any = None) -> Array:
-    """An array [n, o, p..] in these bytes or in new memory, channels last where those of x are."""
+def empty_like_channels(x: Array, shape: Sequence[int], dtype: Any, into: Any = None) -> Array:
+    """Return an array [n, o, p..] in these bytes or in new memory, channels last if those of x are."""
     if not is_channels_last(x):
         return np.ndarray(shape, dtype, into)
     out = np.ndarray((shape[0], *shape[2:], shape[1]), dtype, into)
     return out.transpose(0, out.ndim - 1, *range(1, out.ndim - 1))
 
 
-class Edges:
-    """The edges and gaps of arrays [n, c, s..] of one layout."""
+class PaddedLayout:
+    """Padding and dilation of arrays [n, c, s..] of one layout."""
 
     def __init__(self, window: Window, shape: Sequence[int], strides: Sequence[int]) -> None:
         low, high = ([0, 0, *[pair[side] for pair in window.padding]] for side in (0, 1))
         gaps = [0, 0, *[d - 1 for d in window.lhs_dilation]]
         axes = range(len(shape))
-        # Axes of one element, or of one that is repeated, lie nowhere; outside they do not part channels.
+        # Strides of axes with one element, and of broadcast ones, are arbitrary: these axes are made the slowest.
         steps = [abs(step) if n > 1 else 0 for n, step in zip(shape, strides, strict=True)]
         self.order = sorted(axes, key=lambda axis: (steps[axis] > 0, -steps[axis]))
         self.inverse = sorted(axes, key=self.order.__getitem__)
-        self.edges = [tuple([each[axis] for axis in self.order]) for each in (low, high, gaps)]
+        self.edges = [tuple([n[axis] for axis in self.order]) for n in (low, high, gaps)]
         self.has_gaps = any(gaps)
         self.is_wider = max(*low, *high) > 0
         inner = [slice(max(0, -a), max(0, n + min(0, b))) for a, n, b in zip(low, shape, high, strict=True)]  # fmt: skip
@@ -86,11 +95,11 @@ class Edges:
             if part.stop < self.shape[axis]:
                 self.zeros.append((*inside[:axis], slice(part.stop, None)))
 
-    def around(self, x: Array, into: Any = None) -> Array:
-        """x with its edges and gaps, in the order of axes in which it lies; a view where edges only cut.
+    def pad(self, x: Array, into: Any = None) -> Array:
+        """Return x with its padding and dilation, in the layout of x; a view if it is only cropped.
 
         Args:
-            into: bytes for it; None takes new memory.
+            into: bytes for the result; None for new memory.
         """
         if self.has_gaps:
             filled = pad(x.transpose(self.order), np.zeros((), x.dtype), *self.edges)
@@ -108,14 +117,15 @@ class Edges:
 
 
 def padded(window: Window, x: Array, into: Any = None) -> Array:
-    """One array with its `Edges`."""
-    return Edges(window, x.shape, x.strides).around(x, into)
+    """Return one array with its padding and dilation."""
+    return PaddedLayout(window, x.shape, x.strides).pad(x, into)
 
 
-def windows_of(window: Window, x: Array, sizes: Sequence[int]) -> Array:
-    """A padded x [n, c, s..] as a view [n, c, p.., k..]: element s = p stride + k dilation."""
-    still = Window(window.strides, ((0, 0),) * len(sizes), (1,) * len(sizes), window.rhs_dilation)
-    counts, inner = still.counts(x.shape[2:], sizes), x.strides[2:]
+def window_view(window: Window, x: Array, sizes: Sequence[int]) -> Array:
+    """Return a padded x [n, c, s..] as a view [n, c, p.., k..], where s = p stride + k dilation."""
+    rank = len(sizes)
+    unpadded = replace(window, padding=((0, 0),) * rank, lhs_dilation=(1,) * rank)
+    counts, inner = unpadded.counts(x.shape[2:], sizes), x.strides[2:]
     strides = [a * b for a, b in zip(inner, window.strides, strict=True)]
     taps = [a * b for a, b in zip(inner, window.rhs_dilation, strict=True)]
     return np.lib.stride_tricks.as_strided(

@@ -1,4 +1,4 @@
-"""Rows of the analytic family: functions within bounds that `functions.FUNCTIONS` declares."""
+"""LLVM code of the analytic ops, within the error bounds that `functions.FUNCTIONS` declares."""
 
 from __future__ import annotations
 
@@ -10,52 +10,51 @@ from tenferro.exec.llvm.code import Code, Element, literal, llvm_type
 from tenferro.exec.llvm.complex_functions import complex_exponential
 from tenferro.exec.llvm.elementwise import elementwise
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
-from tenferro.exec.llvm.scalar import is_real, refused
+from tenferro.exec.llvm.scalar import is_real, unsupported_dtype
 from tenferro.ops import analytic as an
 from tenferro.types import DType
 
 __all__ = ["ROWS"]
 
 
-def _of_floats(op: Any, dtype: DType) -> str:
+def _float_type(op: Any, dtype: DType) -> str:
+    """Return LLVM's type of a real float dtype; other dtypes are not compiled."""
     if not dtype.is_float:
-        raise refused(op, dtype)
+        raise unsupported_dtype(op, dtype)
     return llvm_type(dtype)
 
 
 def sqrt(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Rounded once."""
-    kind = _of_floats(op, dtype)
+    """Write the square root, correctly rounded."""
+    kind = _float_type(op, dtype)
     return code.call(f"llvm.sqrt.{'f64' if kind == 'double' else 'f32'}", kind, [(kind, xs[0])])
 
 
 def rsqrt(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """One over the square root, as the kernel has it."""
-    kind = _of_floats(op, dtype)
+    """Write 1 / sqrt(x), with the bits of the interpreter's kernel."""
+    kind = _float_type(op, dtype)
     return code.value(f"fdiv {kind} {literal(1.0, dtype)}, {sqrt(code, op, dtype, xs)}")
 
 
 def vectorised(
-    name: str, of_complex: Callable[[Code, DType, Element], Element] | None = None
+    name: str, complex_function: Callable[[Code, DType, Element], Element] | None = None
 ) -> Row:
-    """A function that is arithmetic.
+    """Return the lowering of a function that `functions.FUNCTIONS` has as vectorisable arithmetic.
 
     Args:
-        of_complex: the function of complex numbers, if that is compiled.
+        complex_function: the function of complex numbers, if it is compiled.
     """
 
     def scalar(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-        if dtype.is_complex and of_complex is not None:
-            return of_complex(code, dtype, xs[0])
-        _of_floats(op, dtype)
+        if dtype.is_complex and complex_function is not None:
+            return complex_function(code, dtype, xs[0])
+        _float_type(op, dtype)
         return functions.call(code, name, dtype, *xs)
 
-    dtypes = is_real if of_complex is None else _is_inexact
-    return elementwise(scalar, is_exact=False, rounds=True, dtypes=dtypes)
+    def is_supported(dtype: DType) -> bool:
+        return dtype.is_inexact if complex_function else is_real(dtype)
 
-
-def _is_inexact(dtype: DType) -> bool:
-    return dtype.is_inexact
+    return elementwise(scalar, is_exact=False, rounds=True, dtypes=is_supported)
 
 
 _INTERPRETED = not_compiled("no scalar form is written: a compiled loop calls the kernel")

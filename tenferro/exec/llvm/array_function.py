@@ -1,8 +1,8 @@
-"""Machine code as a built-in function of NumPy's arrays, which costs a tenth of a call through ctypes.
+"""Machine code as a CPython built-in function of arrays, whose calls cost a tenth of those through ctypes.
 
-The code gets the address of an array's elements by the buffer protocol.
+The function gets the addresses of arrays by the buffer protocol.
 
-Source: https://docs.python.org/3/c-api/buffer.html, whose record is part of CPython's stable interface.
+Source: https://docs.python.org/3/c-api/buffer.html, whose struct is part of CPython's stable ABI.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any
 
 from tenferro.exec.llvm.code import Code
 
-__all__ = ["CALLER", "SHARED", "addresses", "built_in", "entry", "functions_of_python"]
+__all__ = ["CALLER", "SHARED", "addresses", "cpython_addresses", "entry", "new_builtin"]
 
 CALLER = "tenferro_call_with_arrays"
-"""The function that Python calls, of the module `SHARED`."""
+"""Function of the module `SHARED` that Python calls."""
 FASTCALL = 0x0080
-"""The flag of a method that takes a C array of objects and its length."""
+"""Flag of the calling convention METH_FASTCALL: a C array of objects and its length."""
 
 
 class _Buffer(ctypes.Structure):
-    """CPython's record of a buffer."""
+    """CPython's struct Py_buffer."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
@@ -41,7 +41,7 @@ class _Buffer(ctypes.Structure):
 
 
 class _Method(ctypes.Structure):
-    """CPython's record of a built-in function."""
+    """CPython's struct PyMethodDef."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -144,16 +144,16 @@ return:
   ret ptr %result
 }}
 """
-"""Looks at its arguments, and calls the function that a capsule holds with the address of their addresses and values."""
+"""Module of `CALLER`, which passes the addresses of arrays and the values of integers to the function in a capsule."""
 
 
 def addresses() -> dict[str, int]:
-    """Addresses for the names in the text of `SHARED`."""
-    return functions_of_python(NAMES) | {"python.None": id(None)}
+    """Return the addresses of the symbols in `SHARED`."""
+    return cpython_addresses(NAMES) | {"python.None": id(None)}
 
 
-def functions_of_python(names: Sequence[str]) -> dict[str, int]:
-    """Where functions of CPython's interface lie."""
+def cpython_addresses(names: Sequence[str]) -> dict[str, int]:
+    """Return the addresses of functions of CPython's C API."""
     pointers = {
         name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p) for name in names
     }
@@ -168,7 +168,7 @@ def entry(
     before: str = "",
     after: str = "",
 ) -> str:
-    """`@f`, which `CALLER` calls with the address of arguments, and which calls a function of pointers and numbers.
+    """Return the text of `@f`, which unpacks its arguments and calls a function of pointers and integers.
 
     Args:
         before, after: lines around the call.
@@ -184,7 +184,7 @@ def entry(
         "define i64 @f(ptr %arguments) nounwind {",
         *lines,
         *([before] if before else []),
-        code.call_of(function, pointers, numbers),
+        code.call_text(function, pointers, numbers),
         *([after] if after else []),
         "  ret i64 %status",
         "}",
@@ -192,26 +192,25 @@ def entry(
     ])  # fmt: skip
 
 
-def built_in(function: int, caller: int, owner: Any) -> Callable[..., int | None]:
-    """Return a function of arrays and integers: it gives the number that `@f` gives, or None, having done nothing, if an
-    argument is something else, or an array that is not row-major and aligned.
+def new_builtin(function: int, caller: int, owner: Any) -> Callable[..., int | None]:
+    """Return `@f` as a built-in function of arrays and integers.
+
+    It returns the status of `@f`. It returns None without a call if an argument is anything else, or an array that is
+    not row-major and aligned. If the status is negative, it raises the current exception.
 
     Args:
         function, caller: addresses of `@f` and of `CALLER`.
-        owner: what the code lives as long as.
-
-    Raises:
-        Exception: what has been raised where `@f` gives a negative number.
+        owner: object that keeps the code alive.
     """
-    new_capsule, new_function = _makers()
+    new_capsule, new_function = _constructors()
     method = _Method(b"tenferro", caller, FASTCALL, None)
     capsule = new_capsule(function, None, None)
     return new_function(ctypes.addressof(method), capsule, (owner, method))
 
 
 @cache
-def _makers() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """CPython's makers of capsules and of built-in functions."""
+def _constructors() -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return CPython's constructors of capsules and of built-in functions."""
     pointer, value = ctypes.c_void_p, ctypes.py_object
     capsule = ctypes.PYFUNCTYPE(value, pointer, pointer, pointer)
     function = ctypes.PYFUNCTYPE(value, pointer, value, value)

@@ -1,4 +1,4 @@
-"""BLAS and LAPACK in compiled code: SciPy's functions, which every extension module may call."""
+"""Calls of BLAS and LAPACK from compiled code, by the functions that SciPy exports to Cython."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any
 
 from tenferro.exec.llvm import capsules
 from tenferro.exec.llvm.code import Code, Index, literal, memory_type
-from tenferro.exec.llvm.tensor import Body, Memory, Tensor, with_axes
+from tenferro.exec.llvm.tensor import Body, Memory, Tensor, transposed
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["LETTERS", "PREFIX", "addresses", "call", "integer", "letter", "number", "product"]
+__all__ = ["LETTERS", "PREFIX", "addresses", "call", "dot_general", "integer", "letter", "number"]
 
 LETTERS = {DType.F32: "s", DType.F64: "d", DType.C32: "c", DType.C64: "z"}
-"""Of BLAS's names, for the dtypes that it has."""
+"""BLAS's type letters, by dtype."""
 PREFIX = "tenferro_blas_"
+"""Prefix of the symbols in LLVM's text."""
 FUNCTIONS = {
     "cython_blas": {"sdcz": ("gemm", "gemv", "trsm")},
     "cython_lapack": {
@@ -24,88 +25,98 @@ FUNCTIONS = {
         "cz": ("ungqr", "heevd"),
     },
 }
-"""By the modules that have them, and the letters of the dtypes for which there is one."""
-FEW_TERMS = 64
-"""Terms up to which OpenBLAS takes up to twice as long where both matrices have them in their rows."""
-FEW_ROWS = 16
-"""Rows of the first matrix from which turning the second one is little beside the product."""
+"""Routine names without type letter, by SciPy module and by the letters for which they exist."""
+MAX_TRANSPOSED_TERMS = 64
+"""Maximum number of terms for which the second matrix is transposed: OpenBLAS is up to twice as slow on A B^T there."""
+MIN_TRANSPOSED_ROWS = 16
+"""Minimum number of rows of the first matrix for which transposing the second one costs little beside the product."""
 
 
 def addresses() -> dict[str, int]:
-    """Functions by the names that texts have for them."""
+    """Return the addresses of the functions, by their symbols in LLVM's text."""
     functions: dict[str, int] = {}
-    for module, of_letters in FUNCTIONS.items():
+    for module, by_letters in FUNCTIONS.items():
         names = [
             letter + stem
-            for letters, stems in of_letters.items()
+            for letters, stems in by_letters.items()
             for letter in letters
             for stem in stems
         ]
-        places = capsules.addresses(f"scipy.linalg.{module}", names)
-        functions |= {PREFIX + name: address for name, address in zip(names, places, strict=True)}
+        found = capsules.addresses(f"scipy.linalg.{module}", names)
+        functions |= {PREFIX + name: address for name, address in zip(names, found, strict=True)}
     return functions
 
 
-def product(body: Body, op: Any, lhs: Tensor, rhs: Tensor, y: TensorSpec) -> Memory:
-    """y [batch, rows, columns] of a DotGeneral, matrix by matrix."""
-    a, a_moved = _matrices(body, lhs, op.lhs_batch, op.lhs_contracting)
-    b, b_moved = _matrices(body, rhs, op.rhs_batch, op.rhs_contracting)
+def dot_general(body: Body, op: Any, lhs: Tensor, rhs: Tensor, y: TensorSpec) -> Memory:
+    """Write a DotGeneral as one BLAS call per member of the batch; y is [batch, rows, columns]."""
+    a, a_transposed = _matrices(body, lhs, op.lhs_batch, op.lhs_contracting)
+    b, b_transposed = _matrices(body, rhs, op.rhs_batch, op.rhs_contracting)
     batches = prod([lhs.spec.shape[axis] for axis in op.lhs_batch])
     terms = prod([lhs.spec.shape[axis] for axis in op.lhs_contracting])
     rows = lhs.spec.size // (batches * terms)
     columns = rhs.spec.size // (batches * terms)
-    if columns > 1 and rows >= FEW_ROWS and terms <= FEW_TERMS and not (a_moved or b_moved):
-        b, b_moved = _copied(body, rhs, op.rhs_batch, op.rhs_contracting, is_moved=True), True
+    is_slow = columns > 1 and rows >= MIN_TRANSPOSED_ROWS and terms <= MAX_TRANSPOSED_TERMS
+    if is_slow and not (a_transposed or b_transposed):
+        b_transposed = True
+        b = _copied(body, rhs, op.rhs_batch, op.rhs_contracting, is_transposed=True)
     result, code, parts = body.result(y), body.code, 2 if y.dtype.is_complex else 1
 
-    def one(number: Index) -> None:
+    def multiply(number: Index) -> None:
         left, right, to = (
             code.address(memory.pointer, code.scaled(number, size * parts), y.dtype)
             for memory, size in ((a, rows * terms), (b, terms * columns), (result, rows * columns))
         )
-        # What BLAS calls a matrix lies in memory column after column: each of ours is its transpose.
+        # BLAS is column-major: each row-major matrix is the transpose of what BLAS sees.
         if columns == 1:
-            _matrix_by_vector(code, y.dtype, left, rows, terms, a_moved, right, to)
+            _gemv(code, y.dtype, left, rows, terms, a_transposed, right, to)
         elif rows == 1:
-            _matrix_by_vector(code, y.dtype, right, columns, terms, b_moved, left, to)
+            _gemv(code, y.dtype, right, columns, terms, b_transposed, left, to)
         else:
-            _matrix_by_matrix(
-                code, y.dtype, (left, right, to), (rows, columns, terms), (a_moved, b_moved)
-            )
+            extents, transposed = (rows, columns, terms), (a_transposed, b_transposed)
+            _gemm(code, y.dtype, (left, right, to), extents, transposed)
 
-    code.loop(batches, one)
+    code.loop(batches, multiply)
     return result
 
 
 def _matrices(
     body: Body, x: Tensor, batch: Sequence[int], contracting: Sequence[int]
 ) -> tuple[Memory, bool]:
-    """x as matrices in memory, and whether the axes that are summed come before the others."""
-    free = [axis for axis in range(x.spec.rank) if axis not in (*batch, *contracting)]
-    for is_moved, order in (
-        (False, (*batch, *free, *contracting)),
-        (True, (*batch, *contracting, *free)),
-    ):
+    """Return x as row-major matrices in memory, and whether they are transposed: [terms, rows], else [rows, terms]."""
+    for is_transposed in (False, True):
+        order = _order(x, batch, contracting, is_transposed)
         long = [axis for axis in order if x.spec.shape[axis] != 1]
         if long == sorted(long) and x.memory is not None:
-            return x.memory, is_moved
-    return _copied(body, x, batch, contracting, is_moved=False), False
+            return x.memory, is_transposed
+    return _copied(body, x, batch, contracting, is_transposed=False), False
+
+
+def _order(
+    x: Tensor, batch: Sequence[int], contracting: Sequence[int], is_transposed: bool
+) -> tuple[int, ...]:
+    free = [axis for axis in range(x.spec.rank) if axis not in (*batch, *contracting)]
+    return (*batch, *contracting, *free) if is_transposed else (*batch, *free, *contracting)
 
 
 def _copied(
-    body: Body, x: Tensor, batch: Sequence[int], contracting: Sequence[int], is_moved: bool
+    body: Body, x: Tensor, batch: Sequence[int], contracting: Sequence[int], is_transposed: bool
 ) -> Memory:
-    """x as matrices in memory of their own."""
-    free = [axis for axis in range(x.spec.rank) if axis not in (*batch, *contracting)]
-    order = (*batch, *contracting, *free) if is_moved else (*batch, *free, *contracting)
-    return body.copy(with_axes(body, x, order))
+    """Copy x to row-major matrices in new memory."""
+    return body.copy(transposed(body, x, _order(x, batch, contracting, is_transposed)))
 
 
-def _matrix_by_vector(
-    code: Code, dtype: DType, matrix: str, rows: int, terms: int, is_moved: bool, x: str, y: str
+def _gemv(
+    code: Code,
+    dtype: DType,
+    matrix: str,
+    rows: int,
+    terms: int,
+    is_transposed: bool,
+    x: str,
+    y: str,
 ) -> None:
-    """y [rows] of a matrix [rows, terms], or [terms, rows] if it is moved."""
-    order, m, n = ("n", rows, terms) if is_moved else ("t", terms, rows)
+    """Write y = A x, with A stored as [rows, terms], or as [terms, rows] if it is transposed."""
+    order, m, n = ("n", rows, terms) if is_transposed else ("t", terms, rows)
     one, zero, stride = number(code, 1, dtype), number(code, 0, dtype), integer(code, 1)
     arguments = [
         letter(code, order), integer(code, m), integer(code, n), one, matrix, integer(code, m),
@@ -114,50 +125,52 @@ def _matrix_by_vector(
     call(code, f"{LETTERS[dtype]}gemv", arguments, m * n)
 
 
-def _matrix_by_matrix(
+def _gemm(
     code: Code,
     dtype: DType,
     pointers: tuple[str, str, str],
     extents: tuple[int, int, int],
-    are_moved: tuple[bool, bool],
+    are_transposed: tuple[bool, bool],
 ) -> None:
-    """The product [rows, columns] of [rows, terms] and [terms, columns]; the first is moved as [terms,
-    rows], the second is not moved as [columns, terms].
+    """Write Y = A B, row-major.
+
+    A is stored as [rows, terms], or [terms, rows] if transposed; B as [columns, terms], or [terms, columns] if
+    transposed.
     """
     (left, right, to), (rows, columns, terms) = pointers, extents
-    a_moved, b_moved = are_moved
+    a_transposed, b_transposed = are_transposed
     arguments = [
-        letter(code, "n" if b_moved else "t"), letter(code, "t" if a_moved else "n"),
+        letter(code, "n" if b_transposed else "t"), letter(code, "t" if a_transposed else "n"),
         integer(code, columns), integer(code, rows), integer(code, terms),
-        number(code, 1, dtype), right, integer(code, columns if b_moved else terms),
-        left, integer(code, rows if a_moved else terms),
+        number(code, 1, dtype), right, integer(code, columns if b_transposed else terms),
+        left, integer(code, rows if a_transposed else terms),
         number(code, 0, dtype), to, integer(code, columns),
     ]  # fmt: skip
     call(code, f"{LETTERS[dtype]}gemm", arguments, rows * columns * terms)
 
 
 def call(code: Code, name: str, arguments: Sequence[str], work: int) -> None:
-    """A function, with pointers to its arguments; `work` is about the number of its instructions."""
-    code.work += code.often * work
+    """Write a call by pointers to the arguments; `work` is the estimated number of instructions."""
+    code.work += code.frequency * work
     code.largest_call = max(code.largest_call, work)
-    code.calls_out()
+    code.mark_call()
     types = ", ".join(["ptr"] * len(arguments))
     code.declared[PREFIX + name] = f"declare void @{PREFIX}{name}({types})"
     code.line(f"call void @{PREFIX}{name}({', '.join([f'ptr {each}' for each in arguments])})")
 
 
 def letter(code: Code, value: str) -> str:
-    """Where a letter lies, by which an option is chosen."""
+    """Return a pointer to an option letter."""
     return code.constant("i8", str(ord(value)))
 
 
 def integer(code: Code, value: int) -> str:
-    """Where an integer lies."""
+    """Return a pointer to an integer constant."""
     return code.constant("i32", str(value))
 
 
 def number(code: Code, value: int, dtype: DType) -> str:
-    """Where a number of a dtype lies."""
+    """Return a pointer to a constant of a dtype."""
     kind, parts = memory_type(dtype), literal(value, dtype)
     if not dtype.is_complex:
         return code.constant(kind, parts)

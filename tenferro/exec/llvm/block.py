@@ -11,17 +11,16 @@ import numpy as np
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.kernels.matrix_view import Axes
 from tenferro.exec.llvm import python_calls
-from tenferro.exec.llvm.compiled import CompiledFunction
+from tenferro.exec.llvm.baseline import Work
+from tenferro.exec.llvm.compiled import CompiledFunction, FunctionText
 from tenferro.exec.llvm.control import Emitter
 from tenferro.exec.llvm.fallback import Interpreted
-from tenferro.exec.llvm.first_call import Work
 from tenferro.exec.llvm.host import HostCalls, Kernels
 from tenferro.exec.llvm.link import Linker, Processor
-from tenferro.exec.llvm.loop import MAX_LINES
-from tenferro.exec.llvm.loop_text import LoopText
-from tenferro.exec.llvm.python_calls import WHOLE
-from tenferro.exec.llvm.tensor import Body, Memory, Store, Tensor, moved_axes, with_axes
-from tenferro.exec.schedule import Block
+from tenferro.exec.llvm.loop import MAX_TEXT_LINES
+from tenferro.exec.llvm.python_calls import UNLIMITED
+from tenferro.exec.llvm.tensor import Body, Memory, Store, Tensor, transposed, transposed_spec
+from tenferro.exec.planned import Block
 from tenferro.program import GraphProgram
 
 __all__ = ["CompiledBlock"]
@@ -39,28 +38,41 @@ MAX_WITH_LOCK = 30_000
 class CompiledBlock(CompiledFunction):
     """A block as a function of its operands.
 
+    Args:
+        program: what the block computes.
+
     Operands and results are row-major with their axes in the order that the block says. Other operands are copied.
 
     Raises:
         NotCompiledError: an op that is not compiled.
     """
 
-    takes_places = False
+    accepts_buffers = False
 
     @property
-    def longest_wait(self) -> float:
+    def max_pass_wait(self) -> float:
         """Estimated nanoseconds of LLVM's passes up to which a call waits for them."""
         return SLOW
 
     def __init__(
-        self, block: Block, kernels: Kernels, linker: Linker, interpreted: Interpreted
+        self,
+        block: Block,
+        program: GraphProgram,
+        kernels: Kernels,
+        linker: Linker,
+        interpreted: Interpreted,
     ) -> None:
-        host, program = HostCalls(kernels), block.program
-        written = _written(program, block.axes, host, linker.processor)
+        host, body = HostCalls(kernels), block.body
+        slots = zip(
+            (*body.input_slots, *body.output_slots),
+            (*program.input_slots, *program.output_slots),
+            strict=True,
+        )
+        axes = {own: block.axes[slot] for slot, own in slots if slot in block.axes}
+        written = _written(program, axes, host, linker.processor)
         super().__init__(
             KIND, written, program.output_specs, slice(0, 0), host, linker, interpreted
         )
-        axes = block.axes
         self._operand_axes = tuple([
             (number, axes[slot])
             for number, slot in enumerate(program.input_slots)
@@ -82,7 +94,7 @@ class CompiledBlock(CompiledFunction):
             operands = [*arrays]
             for number, axes in self._operand_axes:
                 operands[number] = operands[number].transpose(axes)
-            self._run(function, (*operands, *results), WHOLE)
+            self._run(function, (*operands, *results), UNLIMITED)
         for number, axes in self._result_axes:
             results[number] = results[number].transpose(axes)
         if function is None:
@@ -92,7 +104,7 @@ class CompiledBlock(CompiledFunction):
 
 def moved(spec: Any, axes: Axes | None) -> Any:
     """Return the type with its axes in an order."""
-    return spec if axes is None else moved_axes(spec, axes)
+    return spec if axes is None else transposed_spec(spec, axes)
 
 
 def inverse(axes: Axes) -> Axes:
@@ -106,7 +118,7 @@ def inverse(axes: Axes) -> Axes:
 
 def _written(
     program: GraphProgram, axes: Mapping[int, Axes], host: HostCalls, processor: Processor
-) -> LoopText:
+) -> FunctionText:
     """Return the text of a block."""
     code = processor.code()
     body = Body(code, host)
@@ -116,7 +128,7 @@ def _written(
         spec, order = program.types[slot], axes.get(slot)
         x = body.stored(Memory(f"%a{number}", moved(spec, order)))
         if order is not None:
-            x = replace(with_axes(body, x, inverse(order)), is_cheap=True)
+            x = replace(transposed(body, x, inverse(order)), is_cheap=True)
         inputs.append(body.number(spec, body.at(x, (0,) * spec.rank)) if spec.size == 1 else x)
         names.append(f"%a{number}")
     targets = [
@@ -135,18 +147,18 @@ def _written(
     code.line("ret i64 0")
     if host.sites:
         raise NotCompiledError(f"{host.sites[0].op.name}: calls of kernels are not compiled")
-    lines = len(code.lines) + code.lines_of_parts
-    if lines > MAX_LINES:
-        raise NotCompiledError(f"{lines} lines of text, more than {MAX_LINES}")
+    lines = len(code.lines) + code.shared_lines
+    if lines > MAX_TEXT_LINES:
+        raise NotCompiledError(f"{lines} lines of text, more than {MAX_TEXT_LINES}")
     pointers = [*names, *[target.pointer for target in targets]]
     every = [*pointers, *[name for name, _ in body.constants], "%scratch", "%host"]
     numbers = ["%parts"]
     text = code.text("block", every, numbers, is_internal=True)
     releases = code.work > MAX_WITH_LOCK or bool(code.while_loops)
-    text += python_calls.entry(code, every, numbers, "block", releases) + code.lanes_text()
+    text += python_calls.entry(code, every, numbers, "block", releases) + code.vector_section()
     constants = [array for _, array in body.constants]
-    work = None if code.while_loops else Work.of(code)
-    return LoopText(text, constants, body.scratch_bytes, work, code.largest_call)
+    work = None if code.while_loops else Work.from_code(code)
+    return FunctionText(text, constants, body.scratch_bytes, work, code.largest_call)
 
 
 def _storing(body: Body, target: Memory, axes: Axes | None) -> Store:

@@ -1,4 +1,4 @@
-"""Functions of SciPy that every extension module may call, as the addresses its modules give."""
+"""Addresses of SciPy's functions, which its Cython modules export as capsules."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["addresses"]
 
 
 def addresses(module: str, names: Sequence[str]) -> list[int]:
-    """Where functions of a module that was written in Cython lie."""
+    """Return the addresses of functions of a Cython module."""
     name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
     pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    capsules: dict[str, Any] = _alone(module).__pyx_capi__
+    capsules: dict[str, Any] = _import(module).__pyx_capi__
     return [pointer_of(capsules[name], name_of(capsules[name])) for name in names]
 
 
-def _alone(name: str) -> Any:
-    """A module without the package around it, where it needs none: `scipy.linalg` takes 20 times as long to import."""
+def _import(name: str) -> Any:
+    """Import a module without its package if possible, because importing `scipy.linalg` takes 20 times as long."""
     spec = extension_spec(name)
     if spec is None or spec.loader is None:
         return import_module(name)

@@ -1,4 +1,4 @@
-"""LLVM's text, written statement by statement: values, blocks, loops that are unrolled where they are short."""
+"""Builder of LLVM IR as text: values, basic blocks, loops, memory accesses."""
 
 from __future__ import annotations
 
@@ -12,30 +12,29 @@ from typing import Any, TypeAlias
 from tenferro.types import DType
 
 __all__ = [
-    "ALONG_LANES",
-    "LATE",
-    "LOW",
-    "UNROLLED",
+    "HALF_DTYPES",
+    "LATE_MODULE",
+    "MAX_UNROLLED",
+    "VECTOR_SECTION",
     "Code",
     "Element",
     "Index",
-    "Part",
+    "SharedFunction",
     "arguments",
-    "is_float",
     "llvm_type",
     "memory_type",
 ]
 
 Index: TypeAlias = "int | str"
-"""A number that is known, or the name of an i64."""
+"""A constant index, or the name of an i64 value."""
 Element: TypeAlias = Any
-"""The name of a value; a pair of names for a complex number."""
-UNROLLED = 4
-"""Turns of a loop, or of loops in each other, that are written out."""
+"""Name of an SSA value; a pair of names for a complex number."""
+MAX_UNROLLED = 4
+"""Maximum trip count of a loop, or of a loop nest, that is fully unrolled."""
 
 
-class Flat(tuple[Index, ...]):
-    """The number of an element in memory, in place of its index."""
+class FlatIndex(tuple[Index, ...]):
+    """Linear index of an element in row-major memory, in place of one index for each axis."""
 
     __slots__ = ()
 
@@ -55,50 +54,45 @@ _TYPES = {
 }
 
 
-LOW = (DType.F16, DType.BF16)
-"""Floats that registers hold as float32, rounded; memory has their bits."""
+HALF_DTYPES = (DType.F16, DType.BF16)
+"""Floats that registers hold as rounded float32, and memory as their 16 bits."""
 
 
 def llvm_type(dtype: DType) -> str:
-    """The type of an element in a register; of a complex number's parts."""
+    """Return the LLVM type of an element in a register; for complex numbers that of each part."""
     return _TYPES[dtype]
 
 
 def memory_type(dtype: DType) -> str:
-    """The type of an element in memory."""
-    if dtype in LOW:
+    """Return the LLVM type of an element in memory."""
+    if dtype in HALF_DTYPES:
         return "i16"
     return "i8" if dtype is DType.Bool else llvm_type(dtype)
 
 
-def is_float(dtype: DType) -> bool:
-    """Whether registers hold floats."""
-    return dtype.is_inexact
-
-
-UNASKED = 4
-"""Float64 of the vectors that LLVM takes unasked for any processor."""
-LATE = "; functions that loops call along lanes, and that are written in their places once loops go along lanes"
-"""The line of a text after which a second module begins."""
-ALONG_LANES = "; what only loops along lanes call"
-"""The line of a module after which comes what nothing needs before passes vectorise its loops."""
+DEFAULT_VECTOR_LANES = 4
+"""Number of float64 in the widest vectors that LLVM uses without an attribute."""
+LATE_MODULE = "; second module: functions that vectorised loops call, inlined after vectorisation"
+"""Line after which the second module of a text begins."""
+VECTOR_SECTION = "; called by vectorised loops only"
+"""Line of a module after which the functions begin that only vectorised loops call."""
 CALL_WORK = 16
-"""Instructions that a call counts as, of a function that is not in the text."""
+"""Estimated cost of a call, in instructions."""
 
 
-OF_FUNCTION = ("lines", "entry", "areas", "block", "_known", "work", "often", "while_loops", "innermost",
-               "_is_innermost", "_vectors")  # fmt: skip
-"""Attributes of `Code` that belong to one function, and not to the module around it."""
+FUNCTION_STATE = ("lines", "entry", "areas", "block", "_scopes", "work", "frequency", "while_loops", "innermost",
+                  "_is_innermost", "_vector_work")  # fmt: skip
+"""Attributes of `Code` that belong to the current function, and not to its module."""
 
 
 @dataclass
-class Part:
-    """A function that is called in several places.
+class SharedFunction:
+    """An internal function with several call sites.
 
     Attributes:
-        pointers: its parameters, before its areas of scratch.
-        areas: their offsets, by name.
-        work, innermost, while_loops: of a call, as `Code` has them.
+        pointers: parameters, before the areas of scratch memory.
+        areas: byte offsets of its scratch areas, by name.
+        work, innermost, while_loops: cost of a call, as in `Code`.
     """
 
     name: str
@@ -110,28 +104,27 @@ class Part:
 
 
 class Code:
-    """A function as it is written.
+    """Builder of one function and its module.
 
-    What has been computed for an index is found again within the block it was computed in, and those inside.
+    Index arithmetic is shared within a block and the blocks nested in it.
 
     Attributes:
-        functions: that it calls, and declared others, by name.
-        along_lanes: functions and declarations that it calls once its loops go along lanes.
-        late: functions that are written in the places of their calls after that, on one number.
-        late_lanes: and on lanes, with their declarations.
-        work: instructions that run in all, by estimate; of a while loop those of one turn.
-        innermost: the work of each loop without another one inside, by the label of its block.
-        while_loops: how many there are.
-        areas: scratch of values in the middle, as offsets of arguments of the function: LLVM knows then that they lie
-            apart.
-        lines_of_parts: how many lines the functions have that are called in several places.
-        largest_call: instructions of the largest call of BLAS or LAPACK, by estimate.
-        often: how often the one that is written next runs.
+        functions: definitions of callees, by name.
+        vector_functions: definitions and declarations that vectorised loops call.
+        late_functions: scalar functions that are inlined after vectorisation.
+        late_vector_functions: vector functions that are inlined after vectorisation, with their declarations.
+        work: estimated number of executed instructions, with one iteration of each while loop.
+        innermost: `work` of each innermost loop, by the label of its block.
+        while_loops: number of while loops.
+        areas: byte offset in scratch memory of each intermediate value. Each one is a `noalias` argument of the function.
+        shared_lines: number of lines of shared functions.
+        largest_call: estimated instructions of the largest call of BLAS or LAPACK.
+        frequency: executions of the current block in one call of the function.
 
     Args:
-        contracts: whether the processor multiplies and adds in one instruction.
-        lanes: how many float64 its vectors hold, of each size that loops may choose.
-        converts_halves: whether it converts float16.
+        contracts: whether the processor has fused multiply-adds.
+        lanes: numbers of float64 in vectors, for each width that a function may prefer.
+        converts_halves: whether the processor converts float16.
     """
 
     def __init__(
@@ -139,25 +132,27 @@ class Code:
     ) -> None:
         self.contracts, self.lanes = contracts, tuple(lanes)
         self.converts_halves = converts_halves
-        self._not_called: list[str] = []
+        self._retained: list[str] = []
         self.functions: dict[str, str] = {}
-        self.along_lanes: dict[str, str] = {}
-        self.late: dict[str, str] = {}
-        self.late_lanes: dict[str, str] = {}
-        self.lines: list[str] = []
-        self.entry: list[str] = []
-        self.areas: dict[str, int] = {}
+        self.vector_functions: dict[str, str] = {}
+        self.late_functions: dict[str, str] = {}
+        self.late_vector_functions: dict[str, str] = {}
         self.globals: list[str] = []
         self.declared: dict[str, str] = {}
         self._constants: dict[tuple[str, str], str] = {}
+        self._count = self.largest_call = self.shared_lines = 0
+        self._begin_function()
+
+    def _begin_function(self) -> None:
+        self.lines: list[str] = []
+        self.entry: list[str] = []
+        self.areas: dict[str, int] = {}
         self.block = "entry"
-        self._count = 0
-        self._known: list[dict[Any, Any]] = [{}]
-        self.work, self.often = 0, 1
+        self._scopes: list[dict[Any, Any]] = [{}]
+        self.work, self.frequency, self.while_loops = 0, 1, 0
         self.innermost: dict[str, int] = {}
-        self.while_loops = self.largest_call = self.lines_of_parts = 0
         self._is_innermost = True
-        self._vectors = dict.fromkeys(self.lanes, 0.0)
+        self._vector_work = dict.fromkeys(self.lanes, 0.0)
 
     def text(
         self,
@@ -166,10 +161,10 @@ class Code:
         numbers: Sequence[str] = (),
         is_internal: bool = False,
     ) -> str:
-        """The module: a function of pointers that lie apart from each other, and of numbers.
+        """Return the module, which defines a function of `noalias` pointers and of integers.
 
         Args:
-            is_internal: another function of the text calls it, and nothing else does.
+            is_internal: whether only functions of the same text call it.
         """
         return "\n".join([
             *self.globals,
@@ -196,231 +191,233 @@ class Code:
         ])  # fmt: skip
 
     @contextmanager
-    def part(self, name: str) -> Generator[Part]:
-        """Write a function of its own, which this one may call in several places; it has no values in common with it."""
-        around = {each: getattr(self, each) for each in OF_FUNCTION}
-        self.lines, self.entry, self.areas = [], [], {}
-        self.block, self._known = "entry", [{}]
-        self.work, self.often, self.while_loops = 0, 1, 0
-        self.innermost, self._is_innermost = {}, True
-        self._vectors = dict.fromkeys(self.lanes, 0.0)
-        part = Part(name)
+    def shared_function(self, name: str) -> Generator[SharedFunction]:
+        """Write an internal function inside the context; the current function may call it several times."""
+        saved = {attribute: getattr(self, attribute) for attribute in FUNCTION_STATE}
+        self._begin_function()
+        function = SharedFunction(name)
         try:
-            yield part
+            yield function
             self.line("ret i64 0")
-            part.areas, part.work, part.innermost = self.areas, self.work, self.innermost
-            part.while_loops = self.while_loops
-            self.functions[name] = self._definition(name, part.pointers, (), is_internal=True)
-            self.lines_of_parts += len(self.lines)
+            function.areas, function.work = self.areas, self.work
+            function.innermost, function.while_loops = self.innermost, self.while_loops
+            self.functions[name] = self._definition(name, function.pointers, (), is_internal=True)
+            self.shared_lines += len(self.lines)
         finally:
-            for each, value in around.items():
-                setattr(self, each, value)
+            for attribute, value in saved.items():
+                setattr(self, attribute, value)
 
-    def call_part(self, part: Part, pointers: Sequence[str], scratch: str) -> str:
-        """The number that a part gives.
+    def call_shared(self, function: SharedFunction, pointers: Sequence[str], scratch: str) -> str:
+        """Call a shared function and return its status.
 
         Args:
-            pointers: in the place of the part's.
-            scratch: where its areas lie.
+            scratch: pointer to the memory of its areas.
         """
         areas = [
             self.value(f"getelementptr i8, ptr {scratch}, i64 {offset}")
-            for offset in part.areas.values()
+            for offset in function.areas.values()
         ]
-        self.calls_out()
-        self.while_loops += part.while_loops
-        for label, work in part.innermost.items():
-            self.innermost[label] = self.innermost.get(label, 0) + self.often * work
+        self.mark_call()
+        self.while_loops += function.while_loops
+        for label, work in function.innermost.items():
+            self.innermost[label] = self.innermost.get(label, 0) + self.frequency * work
         return self.value(
-            f"call i64 @{part.name}({arguments((*pointers, *areas), ())})", part.work + CALL_WORK
+            f"call i64 @{function.name}({arguments((*pointers, *areas), ())})",
+            function.work + CALL_WORK,
         )
 
-    def call_of(self, name: str, pointers: Sequence[str], numbers: Sequence[str]) -> str:
-        """The call of the function from one of these pointers and numbers alone, after where its areas begin."""
+    def call_text(self, name: str, pointers: Sequence[str], numbers: Sequence[str]) -> str:
+        """Return the text of a call from a function without areas, after the addresses of the areas."""
         begins = [
             f"  {area} = getelementptr i8, ptr %scratch, i64 {offset}\n"
             for area, offset in self.areas.items()
         ]
         return f"{''.join(begins)}  %status = call i64 @{name}({arguments((*pointers, *self.areas), numbers)})"
 
-    def lanes_text(self) -> str:
-        """The end of the text for loops along lanes with calls: the functions, and the second module."""
-        if not self.along_lanes:
+    def vector_section(self) -> str:
+        """Return the end of the text: functions that vectorised loops call, and the second module."""
+        if not self.vector_functions:
             return ""
-        functions = [text for name, text in self.along_lanes.items() if name not in self.declared]
-        used = ", ".join([f"ptr @{name}" for name in self._not_called])
-        type_, section = f"[{len(self._not_called)} x ptr]", 'section "llvm.metadata"'
+        functions = [
+            text for name, text in self.vector_functions.items() if name not in self.declared
+        ]
+        used = ", ".join([f"ptr @{name}" for name in self._retained])
+        type_, section = f"[{len(self._retained)} x ptr]", 'section "llvm.metadata"'
         lines = [
-            ALONG_LANES,
+            VECTOR_SECTION,
             *functions,
             f"@llvm.compiler.used = appending global {type_} [{used}], {section}",
         ]
-        if self.late:
-            lines += [LATE, *self.late.values(), ALONG_LANES, *self.late_lanes.values()]
+        if self.late_functions:
+            lines += [
+                LATE_MODULE,
+                *self.late_functions.values(),
+                VECTOR_SECTION,
+                *self.late_vector_functions.values(),
+            ]
         return "\n".join([*lines, ""])
 
     def _width(self) -> str:
-        """The attribute that says how wide vectors are, where the processor's are wider than LLVM takes them unasked:
-        whole or halves, whichever leave less to be done one by one.
-        """
-        if max(self.lanes, default=0) <= UNASKED:
+        """Return the attribute of the vector width with the least work, if the processor has more than the default."""
+        if max(self.lanes, default=0) <= DEFAULT_VECTOR_LANES:
             return ""
-        # The first of those that are equal is the widest.
-        lanes = min(self._vectors, key=lambda each: self._vectors[each])
+        # Ties go to the first, widest one.
+        lanes = min(self._vector_work, key=self._vector_work.__getitem__)
         return f' "prefer-vector-width"="{64 * lanes}"'
 
     # ---- statements ------------------------------------------------------------------------------
 
     def name(self, prefix: str = "v") -> str:
-        """A new one."""
+        """Return a new name of a value."""
         self._count += 1
         return f"%{prefix}{self._count}"
 
     def value(self, text: str, work: int | None = None) -> str:
-        """The result of an instruction."""
+        """Write an instruction and return the name of its result."""
         name = self.name()
         self.line(f"{name} = {text}", work)
         return name
 
     def line(self, text: str, work: int | None = None) -> None:
-        """An instruction without a result.
+        """Write an instruction without a result.
 
         Args:
-            work: what it counts as, if that is known better.
+            work: its cost in instructions; by default 1, or `CALL_WORK` for a call.
         """
         self.lines.append(f"  {text}")
         if work is None:
             work = CALL_WORK if "call " in text else 1
-        self.work += self.often * work
+        self.work += self.frequency * work
 
     def label(self, name: str) -> None:
-        """Begin a block."""
+        """Begin a basic block."""
         self.lines.append(f"{name[1:]}:")
         self.block = name[1:]
 
     def once(self, key: Any, compute: Callable[[], Any]) -> Any:
-        """The value computed under a key, in this block or in one around it."""
-        for values in reversed(self._known):
+        """Return the value of a key in this scope or an enclosing one, computed at its first use."""
+        for values in reversed(self._scopes):
             if key in values:
                 return values[key]
         value = compute()
-        self._known[-1][key] = value
+        self._scopes[-1][key] = value
         return value
 
     @contextmanager
     def scope(self) -> Generator[None]:
-        """Values that are computed inside are not known outside."""
-        self._known.append({})
+        """Limit values that are computed inside to the context."""
+        self._scopes.append({})
         yield
-        self._known.pop()
+        self._scopes.pop()
 
-    def forget(self) -> None:
-        """Drop values read from memory, which may have changed."""
-        for values in self._known:
+    def invalidate(self) -> None:
+        """Drop cached values, because memory that they were read from may have changed."""
+        for values in self._scopes:
             values.clear()
 
-    def cell(self, kind: str, count: int = 1) -> str:
-        """Memory of the function's own."""
+    def alloca(self, kind: str, count: int = 1) -> str:
+        """Allocate memory on the stack and return its pointer."""
         name = self.name("cell")
         self.entry.append(f"  {name} = alloca {kind}, i64 {count}, align 64")
         return name
 
     def constant(self, kind: str, value: str) -> str:
-        """Where a number of the text lies."""
+        """Return the pointer to a private constant."""
         if (kind, value) not in self._constants:
             name = self._constants[kind, value] = f"@number{len(self._constants)}"
             self.globals.append(f"{name} = private constant {kind} {value}")
         return self._constants[kind, value]
 
-    def keep(self, functions: Sequence[str]) -> None:
-        """Leave functions in the module that nothing calls until loops are vectorised."""
-        self._not_called += functions
+    def retain(self, functions: Sequence[str]) -> None:
+        """Retain functions in the module that nothing calls before loops are vectorised."""
+        self._retained += functions
 
     def call(self, function: str, kind: str, arguments: Sequence[tuple[str, str]]) -> str:
-        """A function's result; arguments are types and values."""
-        types = ", ".join([each for each, _ in arguments])
+        """Declare and call a function with (type, value) pairs, and return its result."""
+        types = ", ".join([type_ for type_, _ in arguments])
         self.declared[function] = f"declare {kind} @{function}({types})"
-        operands = ", ".join([f"{each} {value}" for each, value in arguments])
+        operands = ", ".join([f"{type_} {value}" for type_, value in arguments])
         return self.value(f"call {kind} @{function}({operands})")
 
     # ---- control flow ----------------------------------------------------------------------------
 
     @contextmanager
     def times(self, count: int) -> Generator[None]:
-        """Instructions that run `count` times, for the estimate of the work."""
-        outside, self.often = self.often, self.often * count
+        """Multiply the frequency of instructions that are written inside."""
+        outside, self.frequency = self.frequency, self.frequency * count
         yield
-        self.often = outside
+        self.frequency = outside
 
     def loop(
         self,
         count: Index,
         body: Callable[[Index], None],
         unroll: bool = False,
-        chains: int = 1,
+        interleave: int = 1,
     ) -> None:
-        """`body` of 0, 1, .. count - 1.
+        """Write a loop over 0, 1, .. count - 1.
 
         Args:
-            unroll: written turn by turn where there are few.
-            chains: results in the middle of a reduction, which vectors go to in turn: none waits for the one before.
+            unroll: fully unroll the loop up to `MAX_UNROLLED` iterations.
+            interleave: LLVM's interleave count, the number of independent accumulators of a reduction.
         """
-        if isinstance(count, int) and (count <= 1 or (unroll and count <= UNROLLED)):
+        if isinstance(count, int) and (count <= 1 or (unroll and count <= MAX_UNROLLED)):
             for i in range(count):
                 body(i)
             return
         inside, end, i, more = (self.name(each) for each in ("body", "end", "i", "more"))
         before = self.block
         if isinstance(count, int):
-            number_of_turns = count
+            iterations = count
             self.line(f"br label {inside}")
         else:
-            number_of_turns = 1
+            iterations = 1
             some = self.value(f"icmp sgt i64 {count}, 0")
             self.line(f"br i1 {some}, label {inside}, label {end}")
         self.label(inside)
         number = len(self.lines)
-        self.lines.append("")  # the counter, once the block that comes back is known
+        self.lines.append("")  # for the phi node, which names the latch
         work, self._is_innermost = self.work, True
-        with self.scope(), self.times(number_of_turns):
+        with self.scope(), self.times(iterations):
             body(i)
         if self._is_innermost:
-            self._count_vectors(count, self.work - work)
+            self._count_vector_work(count, self.work - work)
             self.innermost[inside[1:]] = self.work - work
         self._is_innermost = False
         following = self.value(f"add nsw i64 {i}, 1")
-        back = self.block
+        latch = self.block
         self.lines.append(f"  {more} = icmp slt i64 {following}, {count}")
-        self.line(f"br i1 {more}, label {inside}, label {end}{self._interleaved(chains)}")
-        self.lines[number] = f"  {i} = phi i64 [0, %{before}], [{following}, %{back}]"
+        self.line(
+            f"br i1 {more}, label {inside}, label {end}{self._interleave_metadata(interleave)}"
+        )
+        self.lines[number] = f"  {i} = phi i64 [0, %{before}], [{following}, %{latch}]"
         self.label(end)
 
-    def _interleaved(self, chains: int) -> str:
-        """The branch's note to LLVM on the chains."""
-        if chains == 1:
+    def _interleave_metadata(self, count: int) -> str:
+        if count == 1:
             return ""
         number = 2 * len(self.globals)
-        loop, count = f"!{number}", f"!{number + 1}"
+        loop, hint = f"!{number}", f"!{number + 1}"
         self.globals += [
-            f"{loop} = distinct !{{{loop}, {count}}}",
-            f'{count} = !{{!"llvm.loop.interleave.count", i32 {chains}}}',
+            f"{loop} = distinct !{{{loop}, {hint}}}",
+            f'{hint} = !{{!"llvm.loop.interleave.count", i32 {count}}}',
         ]
         return f", !llvm.loop {loop}"
 
-    def _count_vectors(self, count: Index, work: int) -> None:
-        """Add the work of a loop along lanes, and of the turns that fill no vector, for each width of them."""
-        for lanes in self._vectors:
-            whole, rest = divmod(count, lanes) if isinstance(count, int) else (1, 0)
-            turns = count if isinstance(count, int) else lanes
-            self._vectors[lanes] += work * (whole + rest) / turns
+    def _count_vector_work(self, count: Index, work: int) -> None:
+        """Add the work of a vectorised loop and its scalar remainder, for each vector width."""
+        for lanes in self._vector_work:
+            vectors, rest = divmod(count, lanes) if isinstance(count, int) else (1, 0)
+            iterations = count if isinstance(count, int) else lanes
+            self._vector_work[lanes] += work * (vectors + rest) / iterations
 
-    def calls_out(self) -> None:
-        """Mark the loop around as one with calls of its own, which does not go along lanes."""
+    def mark_call(self) -> None:
+        """Mark the enclosing loop as one with a call, which LLVM does not vectorise."""
         self._is_innermost = False
 
     def loops(self, shape: Sequence[int], body: Callable[[tuple[Index, ...]], None]) -> None:
-        """`body` of every index of a shape, the last axis fastest."""
-        unroll = prod(shape) <= UNROLLED
+        """Write a row-major loop nest over all indices of a shape."""
+        unroll = prod(shape) <= MAX_UNROLLED
 
         def nested(axis: int, index: tuple[Index, ...]) -> None:
             if axis == len(shape):
@@ -433,7 +430,7 @@ class Code:
     def branch(
         self, condition: str, on_true: Callable[[], None], on_false: Callable[[], None]
     ) -> None:
-        """One of two."""
+        """Write a branch with two sides."""
         yes, no, end = (self.name(each) for each in ("yes", "no", "end"))
         self.line(f"br i1 {condition}, label {yes}, label {no}")
         for name, body in ((yes, on_true), (no, on_false)):
@@ -443,18 +440,18 @@ class Code:
             self.line(f"br label {end}")
         self.label(end)
 
-    def leave_if(self, condition: str, result: int) -> None:
-        """End the function, with a result."""
+    def return_if(self, condition: str, result: int) -> None:
+        """Return a constant from the function if a condition holds."""
         leave, stay = self.name("leave"), self.name("stay")
         self.line(f"br i1 {condition}, label {leave}, label {stay}")
         self.label(leave)
         self.line(f"ret i64 {result}")
         self.label(stay)
 
-    # ---- numbers of elements ---------------------------------------------------------------------
+    # ---- index arithmetic ------------------------------------------------------------------------
 
     def add(self, a: Index, b: Index) -> Index:
-        """A sum of indices."""
+        """Return a sum of indices."""
         if isinstance(a, int) and isinstance(b, int):
             return a + b
         if a == 0 or b == 0:
@@ -462,7 +459,7 @@ class Code:
         return self.once(("add", a, b), lambda: self.value(f"add nsw i64 {a}, {b}"))
 
     def scaled(self, a: Index, factor: int) -> Index:
-        """A multiple of an index."""
+        """Return a multiple of an index."""
         if isinstance(a, int):
             return a * factor
         if factor == 1:
@@ -471,8 +468,8 @@ class Code:
             return 0
         return self.once(("mul", a, factor), lambda: self.value(f"mul nsw i64 {a}, {factor}"))
 
-    def divided(self, a: Index, by: int) -> tuple[Index, Index]:
-        """Quotient and rest of an index that is not negative."""
+    def divmod(self, a: Index, by: int) -> tuple[Index, Index]:
+        """Return quotient and remainder of a non-negative index."""
         if isinstance(a, int):
             return divmod(a, by)
         if by == 1:
@@ -481,17 +478,17 @@ class Code:
         rest = self.once(("rem", a, by), lambda: self.value(f"urem i64 {a}, {by}"))
         return quotient, rest
 
-    def position(self, number: Index, shape: Sequence[int]) -> tuple[Index, ...]:
-        """The index of an element by its number, the last axis fastest."""
+    def unravel_index(self, number: Index, shape: Sequence[int]) -> tuple[Index, ...]:
+        """Return the row-major index of an element by its linear index."""
         index: list[Index] = []
         for n in reversed(shape[1:]):
-            number, i = self.divided(number, n)
+            number, i = self.divmod(number, n)
             index.append(i)
         return (*([number] if shape else []), *reversed(index))
 
-    def linear(self, index: Sequence[Index], shape: Sequence[int]) -> Index:
-        """The number of an element, the last axis fastest."""
-        if isinstance(index, Flat):
+    def ravel_index(self, index: Sequence[Index], shape: Sequence[int]) -> Index:
+        """Return the row-major linear index of an element."""
+        if isinstance(index, FlatIndex):
             return index[0]
         offset: Index = 0
         for i, n in zip(index, shape, strict=True):
@@ -501,12 +498,12 @@ class Code:
     # ---- memory ------------------------------------------------------------------------------------
 
     def load(self, pointer: str, offset: Index, dtype: DType) -> Element:
-        """An element of dense memory."""
+        """Load an element of contiguous memory."""
         if dtype.is_complex:
             twice = self.scaled(offset, 2)
             return tuple(self._load(pointer, self.add(twice, part), dtype) for part in (0, 1))
         value = self._load(pointer, offset, dtype)
-        if dtype in LOW:
+        if dtype in HALF_DTYPES:
             return self._widened(value, dtype)
         return self.value(f"trunc i8 {value} to i1") if dtype is DType.Bool else value
 
@@ -514,7 +511,7 @@ class Code:
         return self.value(f"load {memory_type(dtype)}, ptr {self.address(pointer, offset, dtype)}")
 
     def address(self, pointer: str, offset: Index, dtype: DType) -> str:
-        """Of a number in dense memory; a complex one is two."""
+        """Return the address of a real number in contiguous memory; complex numbers are pairs."""
         if offset == 0:
             return pointer
         return self.value(
@@ -522,7 +519,7 @@ class Code:
         )
 
     def store(self, value: Element, pointer: str, offset: Index, dtype: DType) -> None:
-        """An element into dense memory."""
+        """Store an element into contiguous memory."""
         kind = memory_type(dtype)
         if dtype.is_complex:
             twice = self.scaled(offset, 2)
@@ -532,39 +529,39 @@ class Code:
             return
         if dtype is DType.Bool:
             value = self.value(f"zext i1 {value} to i8")
-        if dtype in LOW:
+        if dtype in HALF_DTYPES:
             value = self._narrowed(value, dtype)
         self.line(f"store {kind} {value}, ptr {self.address(pointer, offset, dtype)}")
 
     # ---- float16 and bfloat16 ----------------------------------------------------------------------
 
     def rounded(self, value: str, dtype: DType) -> str:
-        """A float32 rounded to float16 or bfloat16; unchanged for other dtypes."""
-        return self._widened(self._narrowed(value, dtype), dtype) if dtype in LOW else value
+        """Return a float32 rounded to float16 or bfloat16; for other dtypes the value itself."""
+        return self._widened(self._narrowed(value, dtype), dtype) if dtype in HALF_DTYPES else value
 
     def bits(self, value: str, dtype: DType) -> str:
-        """A real number's bits, as an integer of its width."""
+        """Return the bits of a real number, as an integer of its width."""
         if not dtype.is_inexact:
             return value
         return self.value(f"bitcast {llvm_type(dtype)} {value} to i{8 * dtype.itemsize}")
 
-    def of_bits(self, bits: str, dtype: DType) -> str:
-        """The real number of these bits."""
+    def from_bits(self, bits: str, dtype: DType) -> str:
+        """Return the real number with these bits."""
         if not dtype.is_inexact:
             return bits
         return self.value(f"bitcast i{8 * dtype.itemsize} {bits} to {llvm_type(dtype)}")
 
     def _widened(self, bits: str, dtype: DType) -> str:
-        """The float32 of the bits of a number."""
+        """Return the float32 of the bits of a float16 or bfloat16."""
         if dtype is DType.F16:
-            return self._of_half(bits)
+            return self._from_half_bits(bits)
         wide = self.value(f"zext i16 {bits} to i32")
         return self.value(f"bitcast i32 {self.value(f'shl i32 {wide}, 16')} to float")
 
     def _narrowed(self, value: str, dtype: DType) -> str:
-        """The bits of a float32, rounded; LLVM's own bfloat16 would have no subnormal numbers on some processors."""
+        """Return the bits of a rounded float32. LLVM's bfloat16 flushes subnormal numbers on some processors."""
         if dtype is DType.F16:
-            return self._half(value)
+            return self._half_bits(value)
         bits = self.value(f"bitcast float {value} to i32")
         last = self.value(f"and i32 {self.value(f'lshr i32 {bits}, 16')}, 1")
         carried = self.value(f"add i32 {self.value(f'add i32 {bits}, 32767')}, {last}")
@@ -574,12 +571,12 @@ class Code:
         chosen = self.value(f"select i1 {is_nan}, i32 {nan}, i32 {carried}")
         return self.value(f"trunc i32 {self.value(f'lshr i32 {chosen}, 16')} to i16")
 
-    def _of_half(self, bits: str) -> str:
-        """The float32 of a float16's bits, by integers where the processor does not convert them."""
+    def _from_half_bits(self, bits: str) -> str:
+        """Return the float32 of a float16's bits, by integer instructions where the processor has no conversion."""
         value = self.value
         if self.converts_halves:
             return value(f"fpext half {value(f'bitcast i16 {bits} to half')} to float")
-        # As if the exponent were a float32's, of which the difference is a factor; subnormal numbers become normal.
+        # The exponent biases of float32 and float16 differ by 112; the product makes subnormal numbers normal.
         wide = value(f"zext i16 {bits} to i32")
         magnitude = value(f"and i32 {wide}, {0x7FFF}")
         small = value(f"bitcast i32 {value(f'shl i32 {magnitude}, 13')} to float")
@@ -590,18 +587,18 @@ class Code:
         scaled = value(f"or i32 {value(f'bitcast float {scaled} to i32')}, {exponent}")
         return value(f"bitcast i32 {value(f'or i32 {scaled}, {sign}')} to float")
 
-    def _half(self, number: str) -> str:
-        """The bits of a float32 rounded to float16, by integers where the processor does not convert them."""
+    def _half_bits(self, number: str) -> str:
+        """Return the bits of a float32 rounded to float16, by integer instructions where the processor has no conversion."""
         value = self.value
         if self.converts_halves:
             return value(f"bitcast half {value(f'fptrunc float {number} to half')} to i16")
         bits = value(f"bitcast float {number} to i32")
         sign = value(f"and i32 {bits}, {-0x80000000}")
         magnitude = value(f"xor i32 {bits}, {sign}")
-        # Beside a half, a float32 has the places of a subnormal float16, and rounds to them.
+        # In [0.5, 1), a unit in the last place of float32 is one of a subnormal float16: the addition rounds to it.
         beside = value(f"fadd float {value(f'bitcast i32 {magnitude} to float')}, 0.5")
         small = value(f"sub i32 {value(f'bitcast float {beside} to i32')}, {0x3F000000}")
-        # Others are rounded by the bits that go, with another exponent; a tie by the last that stays.
+        # Normal numbers: change the exponent bias, add half a unit and round ties to even.
         last = value(f"and i32 {value(f'lshr i32 {magnitude}, 13')}, 1")
         moved = value(f"sub i32 {magnitude}, {(112 << 23) - 0xFFF}")
         rounded = value(f"lshr i32 {value(f'add i32 {moved}, {last}')}, 13")
@@ -616,7 +613,7 @@ class Code:
 
 
 def arguments(pointers: Sequence[str], numbers: Sequence[str]) -> str:
-    """Pointers and numbers, with their types."""
+    """Return the argument list of a call with pointers and integers."""
     return ", ".join([
         *[f"ptr {name}" for name in pointers],
         *[f"i64 {name}" for name in numbers],
@@ -624,7 +621,7 @@ def arguments(pointers: Sequence[str], numbers: Sequence[str]) -> str:
 
 
 def literal(value: Any, dtype: DType) -> Element:
-    """A number in the text."""
+    """Return a constant as LLVM text."""
     if dtype.is_complex:
         part = dtype.real
         return literal(value.real, part), literal(value.imag, part)
@@ -632,5 +629,5 @@ def literal(value: Any, dtype: DType) -> Element:
         return "true" if value else "false"
     if not dtype.is_inexact:
         return str(int(value))
-    # Floats of either width are written as the bits of a double.
+    # LLVM writes floats of either width as the bits of a double.
     return f"0x{struct.unpack('<Q', struct.pack('<d', float(value)))[0]:016X}"

@@ -1,64 +1,102 @@
-"""A text of LLVM as a function of arrays: linked when it is first called, and interpreted where LLVM fails."""
+"""Compiled functions of arrays: linked at their first call, and interpreted if LLVM fails."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tenferro.blas import SCIPYS
 from tenferro.exec.attempts import NotCompiledError
-from tenferro.exec.llvm import blas
+from tenferro.exec.llvm import blas, python_calls
+from tenferro.exec.llvm.baseline import Work, pass_time
 from tenferro.exec.llvm.fallback import Fallback, Interpreted
-from tenferro.exec.llvm.first_call import passes
 from tenferro.exec.llvm.host import HostCalls
-from tenferro.exec.llvm.link import Linker, OfArrays
-from tenferro.exec.llvm.loop_text import LoopText
-from tenferro.exec.llvm.places import dense, results_in
-from tenferro.exec.llvm.python_calls import UNFINISHED, WHOLE
+from tenferro.exec.llvm.host_arrays import allocate_results, as_contiguous
+from tenferro.exec.llvm.link import ArrayConvention, Linker
+from tenferro.exec.llvm.python_calls import UNFINISHED, UNLIMITED
+from tenferro.exec.llvm.tensor import Body
 from tenferro.exec.runtime.resources import Resources
-from tenferro.exec.runtime.threads import Ahead
+from tenferro.exec.runtime.threads import Future
 from tenferro.types import TensorSpec
 
-__all__ = ["CompiledFunction"]
+__all__ = ["CompiledFunction", "FunctionText", "function_text"]
 
-LITTLE = 1 << 16
-"""Maximum number of bytes of scratch that are allocated anew for each call, which is faster than the pool."""
-SLOW = 2e8
-"""Estimated nanoseconds of LLVM's passes from which calls do not wait for them, where the executor has several threads."""
-SHARED_CALL = 400_000
-"""Multiplications of a product from which OpenBLAS shares it between its threads."""
-NO_SCRATCH = np.empty(0, np.uint8)
+MAX_UNPOOLED_BYTES = 1 << 16
+"""Maximum scratch memory that each call allocates, in bytes; more is borrowed from the pool."""
+MIN_THREADED_WORK = 400_000
+"""Minimum number of multiplications of a product that OpenBLAS distributes over threads."""
+EMPTY_SCRATCH = np.empty(0, np.uint8)
+
+
+class FunctionText(NamedTuple):
+    """LLVM text of a loop, a strip of one, or a block.
+
+    Attributes:
+        text: function of operands, results, constants and scratch memory, and of a last integer: the number of chunks
+            after which a while loop returns, or the first index of a strip.
+        constants: large constants.
+        scratch: size of scratch memory, in bytes.
+        work: estimated work of a call, if it is known.
+        largest_call: estimated instructions of the largest call of BLAS or LAPACK.
+    """
+
+    text: str
+    constants: Sequence[Any]
+    scratch: int
+    work: Work | None
+    largest_call: int
+
+
+def function_text(
+    body: Body,
+    name: str,
+    pointers: Sequence[str],
+    number: str,
+    work: Work | None,
+    releases: bool = True,
+) -> FunctionText:
+    """Return the text of a written function.
+
+    Args:
+        pointers: names of the operands and results.
+        number: name of the last argument.
+        releases: whether to release the interpreter's lock during a call.
+    """
+    code, host = body.code, [] if body.host is None else ["%host"]
+    pointers = [*pointers, *[constant for constant, _ in body.constants], "%scratch", *host]
+    text = code.text(name, pointers, [number], is_internal=True)
+    text += python_calls.entry(code, pointers, [number], name, releases) + code.vector_section()
+    constants = [array for _, array in body.constants]
+    return FunctionText(text, constants, body.scratch_bytes, work, code.largest_call)
 
 
 class CompiledFunction:
-    """Machine code as a function of its operands, which gives results in memory of their own.
+    """Machine code as a function of its operands, which allocates its results.
 
     Args:
-        kind: what it is, as the log counts it.
+        kind: name of its attempts in the log.
         written: the text.
-        outputs: the types of the results.
-        carried: the operands whose values are the first ones of the first results, such as a loop's carry.
-        interpreted: gives the interpreter's function, which runs where LLVM fails.
+        outputs: types of the results.
+        carried: operands whose values initialise the first results, such as a loop's carry.
+        interpreted: returns the interpreter's function, which runs if LLVM fails.
 
     Attributes:
-        following: the function that is called after this one, which is compiled while this one runs for the first time.
+        max_pass_wait: maximum estimated time of LLVM's passes for which a call of an executor with threads waits, in
+            nanoseconds.
+        following: the function that is called after this one, compiled during the first call of this one.
     """
 
-    takes_places = True
-
-    @property
-    def longest_wait(self) -> float:
-        """Estimated nanoseconds of LLVM's passes up to which a call waits for them."""
-        return SLOW
+    accepts_buffers = True
+    max_pass_wait = 2e8
 
     def __init__(
         self,
         kind: str,
-        written: LoopText,
+        written: FunctionText,
         outputs: Sequence[TensorSpec],
         carried: slice,
         host: HostCalls,
@@ -67,122 +105,117 @@ class CompiledFunction:
     ) -> None:
         resources: Resources = host.kernels.resources
         self.kind, self.written, self.linker, self.host = kind, written, linker, host
+        self.text = written.text
         self.outputs, self.memory = tuple(outputs), resources.memory
         self.fallback = Fallback(interpreted, self.outputs, "compiled")
         self.following: CompiledFunction | None = None
         self._first, self._last = carried.start, carried.stop
         self._function: Callable[..., int | None] | None = None
-        self._ahead: Ahead[Callable[..., int | None]] | None = None
+        self._ahead: Future[Callable[..., int | None]] | None = None
         self._early: Callable[..., int | None] | None = None
-        self._optimised: Ahead[Callable[..., int | None]] | None = None
-        is_shared = written.largest_call >= SHARED_CALL
-        # Threads that small products do not need would wait for the next iteration by spinning.
+        self._optimised: Future[Callable[..., int | None]] | None = None
+        # Idle threads of OpenBLAS would spin until the next iteration.
         threads = resources.workers.count
-        self.blas_threads = threads if is_shared else 1
+        self.blas_threads = threads if written.largest_call >= MIN_THREADED_WORK else 1
         self._has_threads = threads > 1
         self._calls_blas = blas.PREFIX in self.text
-        self._needs_little = not self._calls_blas and written.scratch <= LITTLE
+        self._allocates_scratch = not self._calls_blas and written.scratch <= MAX_UNPOOLED_BYTES
         self._constants = tuple(written.constants)
 
     def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
         """Return the results.
 
         Args:
-            into: for each result the bytes that it is written to, or None for memory of its own.
+            into: buffer of each result, or None for a new one.
         """
         function = self._function or self.fallback.unless_failed(self._next_function)
         if function is None:
             return self.fallback.run(arrays, into)
-        parts = WHOLE if function is self._function else self.linker.parts(self.text)
+        is_final = function is self._function
+        chunks = UNLIMITED if is_final else self.linker.break_even_chunks(self.text)
         if self.following is not None:
             following, self.following = self.following, None
             following.compile_ahead()
         first, last = self._first, self._last
-        results = results_in(self.outputs, into, arrays[first:last])
+        results = allocate_results(self.outputs, into, arrays[first:last])
         count = last - first
         self._run(
-            function, (*arrays[:first], *results[:count], *arrays[last:], *results[count:]), parts
+            function, (*arrays[:first], *results[:count], *arrays[last:], *results[count:]), chunks
         )
         return results[0] if len(results) == 1 else tuple(results)
 
     def _run(
-        self, function: Callable[..., int | None], operands: Sequence[Any], parts: int
+        self, function: Callable[..., int | None], operands: Sequence[Any], chunks: int
     ) -> None:
-        """Run with scratch memory."""
+        """Run a function with scratch memory."""
         size = self.written.scratch
-        if self._needs_little:
-            self._run_in(
-                np.empty(size, np.uint8) if size else NO_SCRATCH, function, operands, parts
-            )
+        if self._allocates_scratch:
+            scratch = np.empty(size, np.uint8) if size else EMPTY_SCRATCH
+            self._run_in(scratch, function, operands, chunks)
         else:
-            with self._blas(), self.memory.scratch([size]) as (scratch,):
-                self._run_in(scratch, function, operands, parts)
+            threads = SCIPYS.several(self.blas_threads) if self._calls_blas else nullcontext()
+            with threads, self.memory.scratch([size]) as (scratch,):
+                self._run_in(scratch, function, operands, chunks)
 
     def _run_in(
         self,
         scratch: Any,
         function: Callable[..., int | None],
         operands: Sequence[Any],
-        parts: int,
+        chunks: int,
     ) -> None:
-        """Run to the end, with another function from where the first one has done its parts."""
-        beside = *self._constants, scratch, self.host.address
-        status = function(*operands, *beside, parts)
+        """Run to completion; a while loop continues in optimised code after so many chunks."""
+        last = *self._constants, scratch, self.host.address
+        status = function(*operands, *last, chunks)
         if status is None:
-            status = function(*map(dense, operands), *beside, parts)
+            status = function(*map(as_contiguous, operands), *last, chunks)
             assert status is not None
         while status == UNFINISHED:
-            with suppress(NotCompiledError):  # because the first one can go on as well
-                function = self._last_function()
-            status = function(*map(dense, operands), *beside, WHOLE)
-
-    @property
-    def text(self) -> str:
-        """The text for LLVM."""
-        return self.written.text
+            with suppress(NotCompiledError):  # because baseline code can continue as well
+                function = self._optimised_function()
+            status = function(*map(as_contiguous, operands), *last, UNLIMITED)
 
     @property
     def remark(self) -> str:
-        """The remark beside the step."""
+        """Remark beside the step in the printed schedule."""
         return self.fallback.remark
 
-    def _blas(self) -> AbstractContextManager[None]:
-        return SCIPYS.several(self.blas_threads) if self._calls_blas else nullcontext()
-
     def compile_ahead(self) -> None:
-        """Compile the first call's code in a thread, where the executor has several."""
+        """Compile the code of the first call in a thread, if the executor has several."""
         if self._has_threads and self._function is None and self._ahead is None:
-            self._ahead = Ahead(self._compiled)
+            self._ahead = Future(self._compiled)
 
     def _next_function(self) -> Callable[..., int | None]:
-        """Return a function for this call, until there is the one that is kept.
+        """Return a function for this call, before optimised code is ready.
 
-        Of a text for which LLVM's passes take long, these run beside the second call and the following ones.
+        If LLVM's passes take long, they run in a thread during the second call and later ones.
         """
         early = self._early
         if early is None:
             ahead, self._ahead = self._ahead, None
-            function = self._compiled() if ahead is None else ahead.value()
-            is_long = function is not self._function and passes(self.text) >= self.longest_wait
+            function = self._compiled() if ahead is None else ahead.result()
+            is_long = function is not self._function and pass_time(self.text) >= self.max_pass_wait
             self._early = function if is_long and self._has_threads else None
             return function
         if self._optimised is None:
-            self._optimised = Ahead(partial(self.linker.function, self.kind, self.text, OfArrays()))
-        return self._last_function() if self._optimised.is_there() else early
+            self._optimised = Future(
+                partial(self.linker.function, self.kind, self.text, ArrayConvention())
+            )
+        return self._optimised_function() if self._optimised.done() else early
 
     def _compiled(self) -> Callable[..., int | None]:
-        """Return a function for one call, where that pays, or the one that is kept."""
+        """Return baseline code if that saves time, else optimised code."""
         work = self.written.work
-        function = self.linker.function_for_one_call(self.kind, self.text, work, OfArrays())
-        return function or self._last_function()
+        function = self.linker.baseline_function(self.kind, self.text, work, ArrayConvention())
+        return function or self._optimised_function()
 
-    def _last_function(self) -> Callable[..., int | None]:
-        """Return the function that is kept."""
+    def _optimised_function(self) -> Callable[..., int | None]:
+        """Return the function of optimised code, and keep it for later calls."""
         optimised = self._optimised
         function = (
-            self.linker.function(self.kind, self.text, OfArrays())
+            self.linker.function(self.kind, self.text, ArrayConvention())
             if optimised is None
-            else optimised.value()
+            else optimised.result()
         )
         self._function = function
         return function

@@ -1,36 +1,36 @@
-"""Conversions between dtypes, as NumPy casts."""
+"""Conversions between dtypes, with the semantics of NumPy's casts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from tenferro.exec.llvm.code import LOW, Code, Element, Index, literal, llvm_type
-from tenferro.exec.llvm.scalar import kind_of, suffix_of
-from tenferro.exec.llvm.tensor import Body, Tensor, same_place
+from tenferro.exec.llvm.code import HALF_DTYPES, Code, Element, Index, literal, llvm_type
+from tenferro.exec.llvm.scalar import instruction_kind, intrinsic_suffix
+from tenferro.exec.llvm.tensor import Body, Tensor, elementwise_tensor
 from tenferro.ops.elementwise import Convert
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["bitcast", "bitcast_refusal", "convert", "number_of"]
+__all__ = ["bitcast", "bitcast_refusal", "convert", "convert_index"]
 
 
 def convert(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Into another dtype: floats to integers truncate and saturate, NaN becomes 0."""
+    """Write a conversion to `op.to`; floats are truncated and saturated to integers, and NaN is converted to 0."""
     (x,), to = xs, op.to
     old, new = llvm_type(dtype), llvm_type(to)
     if dtype is to:
         return x
     if dtype.is_complex:
-        return _of_complex(code, op, dtype, x)
+        return _convert_complex(code, op, dtype, x)
     if to.is_complex:
         return convert(code, Convert(to.real), dtype, xs), literal(0, to.real)
     if to.is_bool:
         zero = literal(0, dtype)
         return code.value(f"{'fcmp une' if dtype.is_inexact else 'icmp ne'} {old} {x}, {zero}")
-    is_signed = kind_of(dtype) == "signed"
+    is_signed = instruction_kind(dtype) == "signed"
     if to is DType.F16 and dtype is DType.F64:
-        return code.rounded(_odd(code, x), to)
-    if to in LOW:
+        return code.rounded(_round_to_odd(code, x), to)
+    if to in HALF_DTYPES:
         return code.rounded(convert(code, Convert(DType.F32), dtype, xs), to)
     if old == new:
         return x
@@ -38,7 +38,7 @@ def convert(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element
         return code.value(f"{'fpext' if new == 'double' else 'fptrunc'} {old} {x} to {new}")
     if dtype.is_inexact:
         name = "fptosi" if to.dtype.kind == "i" else "fptoui"
-        return code.call(f"llvm.{name}.sat.{new}.{suffix_of(dtype)}", new, [(old, x)])
+        return code.call(f"llvm.{name}.sat.{new}.{intrinsic_suffix(dtype)}", new, [(old, x)])
     if to.is_inexact:
         return code.value(f"{'sitofp' if is_signed else 'uitofp'} {old} {x} to {new}")
     if to.itemsize == dtype.itemsize and not dtype.is_bool:
@@ -48,8 +48,8 @@ def convert(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element
     return code.value(f"trunc {old} {x} to {new}")
 
 
-def _of_complex(code: Code, op: Any, dtype: DType, x: Element) -> Element:
-    """Each part into another complex dtype; the real part into others; bools say whether a part is not 0."""
+def _convert_complex(code: Code, op: Any, dtype: DType, x: Element) -> Element:
+    """Convert each part to a complex dtype, the real part to a real dtype; bool is true if a part is not 0."""
     to = op.to
     if to.is_complex:
         return tuple([convert(code, Convert(to.real), dtype.real, [part]) for part in x])
@@ -59,8 +59,8 @@ def _of_complex(code: Code, op: Any, dtype: DType, x: Element) -> Element:
     return code.value(f"or i1 {a}, {b}")
 
 
-def _odd(code: Code, x: str) -> str:
-    """A float64 as float32, cut off, with a last bit that says so, so that it can be rounded a second time."""
+def _round_to_odd(code: Code, x: str) -> str:
+    """Round a float64 to odd in float32, which makes a second rounding to float16 exact."""
     near = code.value(f"fptrunc double {x} to float")
     back = code.value(f"fpext float {near} to double")
     bits = code.value(f"bitcast float {near} to i32")
@@ -75,7 +75,7 @@ def _odd(code: Code, x: str) -> str:
 def bitcast(
     body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
 ) -> Sequence[Tensor]:
-    """The bits as another dtype, low bits first where widths differ."""
+    """Write the bits as another dtype, low bits first where widths differ."""
     (x,), (y,), code = operands, types, body.code
     old, new = x.spec.dtype, y.dtype
     ratio = max(old.itemsize, new.itemsize) // min(old.itemsize, new.itemsize)
@@ -83,8 +83,8 @@ def bitcast(
     if old is new:
         return [x]
     if ratio == 1:
-        same = same_place(
-            y, lambda index: code.of_bits(code.bits(body.at(x, index), old), new), [x]
+        same = elementwise_tensor(
+            y, lambda index: code.from_bits(code.bits(body.at(x, index), old), new), [x]
         )
         return [same]
 
@@ -95,7 +95,7 @@ def bitcast(
             number = code.value(f"trunc i64 {number} to {kind}")
         amount = code.value(f"mul {kind} {number}, {8 * new.itemsize}")
         part = code.value(f"lshr {kind} {wide}, {amount}")
-        return code.of_bits(code.value(f"trunc {kind} {part} to {bits}"), new)
+        return code.from_bits(code.value(f"trunc {kind} {part} to {bits}"), new)
 
     def wider(index: tuple[Index, ...]) -> Element:
         total = "0"
@@ -104,23 +104,23 @@ def bitcast(
             part = code.value(f"zext i{8 * old.itemsize} {part} to {bits}")
             part = code.value(f"shl {bits} {part}, {8 * old.itemsize * number}")
             total = code.value(f"or {bits} {total}, {part}")
-        return code.of_bits(total, new)
+        return code.from_bits(total, new)
 
     return [Tensor(y, narrower if old.itemsize > new.itemsize else wider, x.reads)]
 
 
 def bitcast_refusal(op: Any, operands: Sequence[TensorSpec]) -> str:
-    """Complex numbers, and floats that registers hold as others, in which a NaN has not its bits."""
+    """Return why complex numbers and 16-bit floats are not compiled: registers do not hold the bits of their NaNs."""
     for dtype in (operands[0].dtype, op.to):
-        if dtype.is_complex or dtype in LOW:
+        if dtype.is_complex or dtype in HALF_DTYPES:
             return f"bits of {dtype.value} are not compiled"
     return ""
 
 
-def number_of(code: Code, i: str, dtype: DType) -> Any:
-    """An index as a number of a dtype that counters have, as NumPy casts int64."""
+def convert_index(code: Code, i: str, dtype: DType) -> Any:
+    """Convert an index to a dtype of `Iota`, as NumPy casts int64."""
     if dtype.is_complex:
-        return number_of(code, i, dtype.real), literal(0, dtype.real)
+        return convert_index(code, i, dtype.real), literal(0, dtype.real)
     kind = llvm_type(dtype)
     if dtype.is_inexact:
         return code.rounded(code.value(f"sitofp i64 {i} to {kind}"), dtype)

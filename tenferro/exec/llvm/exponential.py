@@ -1,7 +1,7 @@
-"""Exponentials and logarithms: a reduced argument, a polynomial, and powers of two.
+"""Exponentials, logarithms and hyperbolic functions: argument reduction, a polynomial, and a power of two.
 
-Sources: Muller et al., Handbook of Floating-Point Arithmetic, 2nd ed., chapter 10; the arrangement of the logarithm
-is that of Ng's in fdlibm; two-sum is Knuth's.
+Sources: Muller et al., Handbook of Floating-Point Arithmetic, 2nd ed., chapter 10; the logarithm follows Ng's in fdlibm;
+two-sum is Knuth's.
 """
 
 from __future__ import annotations
@@ -16,43 +16,45 @@ from tenferro.exec.llvm.formula import BIAS, Formula
 
 LOG2_E = 1.0 / math.log(2.0)
 LN2_HIGH = float.fromhex("0x1.62e42feep-1")
-"""The logarithm of 2 in so few bits that its products with exponents are exact, and the rest."""
+"""ln(2), rounded to so few bits that its products with exponents are exact; the remainder is `LN2_LOW`."""
 LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
 SQRT_HALF = struct.unpack("<q", struct.pack("<d", math.sqrt(0.5)))[0]
 ONE = struct.unpack("<q", struct.pack("<d", 1.0))[0]
 SIGNIFICAND = (1 << 52) - 1
-VANISHED = 60.0
-"""e^x of what is below its negative adds nothing to 1."""
-OVERFLOWN = 711.0
-"""Half of e^x is infinite from here on."""
-SATURATED = 22.0
-"""The hyperbolic tangent of what is above it is 1."""
-ONE_SIDED = 40.0
-"""From where on e^-x adds nothing to e^x."""
-TINY = 4e-9
-"""Up to where the hyperbolic sine is the number itself, subnormal ones too, of which halves have fewer bits."""
-LARGE = 1e18
-"""A number whose square has no room for one more."""
+EXPM1_SATURATION = 60.0
+"""Magnitude of negative arguments above which e^x - 1 is rounded to -1."""
+HALF_EXP_OVERFLOW = 711.0
+"""Argument above which e^x / 2 is infinite."""
+TANH_SATURATION = 22.0
+"""Argument above which tanh is 1."""
+SINH_EXP = 40.0
+"""Argument above which sinh is e^x / 2."""
+SINH_LINEAR = 4e-9
+"""Argument below which sinh is x, which avoids halving subnormal numbers."""
+SQUARE_DOMINATES = 1e18
+"""Argument above which x^2 + 1 is rounded to x^2."""
 
 
 @dataclass
 class ReducedExp:
-    """The parts of exp and expm1: e^x = 2^n (1 + r + rest), with |r| <= ln(2) / 2."""
+    """Reduced argument: e^x = 2^n (1 + r + rest), with |r| <= ln(2) / 2."""
 
     n: str
     r: str
     rest: str
 
 
-def reduced(
-    f: Formula,
-    x: str,
-    low: float,
-    high: float,
-    x_low: str | None = None,
+def minimum(f: Formula, x: str, upper: float) -> str:
+    """Write min(x, upper); NaN propagates."""
+    bound = f.number(upper)
+    return f.select("ogt", x, bound, bound, x)
+
+
+def reduce_argument(
+    f: Formula, x: str, low: float, high: float, x_low: str | None = None
 ) -> ReducedExp:
-    """The parts of e^(x + x_low) for x between two bounds; NaN stays."""
-    x = f.select("ogt", x, f.number(high), f.number(high), x)
+    """Write the reduced argument of e^(x + x_low), with x clamped to the bounds; NaN propagates."""
+    x = minimum(f, x, high)
     x = f.select("olt", x, f.number(low), f.number(low), x)
     n = f.nearest(x, LOG2_E)
     minus_n = f.negate(n)
@@ -69,30 +71,30 @@ def reduced(
     )
 
 
-def one_and(f: Formula, part: ReducedExp) -> str:
-    """1 + r + rest; the error of the first sum is added with the rest."""
+def one_plus(f: Formula, part: ReducedExp) -> str:
+    """Write 1 + r + rest, with the rounding error of 1 + r compensated."""
     one = f.number(1.0)
     y = f.add(one, part.r)
     lost = f.add(f.subtract(one, y), part.r)
     return f.add(y, f.add(lost, part.rest))
 
 
-def scaled(f: Formula, y: str, n: str) -> str:
-    """2^n y, in two steps, because 2^n may be too large or too small."""
+def ldexp(f: Formula, y: str, n: str) -> str:
+    """Write 2^n y by two factors, because 2^n may overflow or underflow."""
     half = f.nearest(n, 0.5)
     y = f.multiply(y, f.power_of_two(half))
     return f.multiply(y, f.power_of_two(f.subtract(n, half)))
 
 
 def exp(f: Formula, x: str) -> str:
-    """2^n e^r."""
-    part = reduced(f, x, -746.0, 710.0)
-    return scaled(f, one_and(f, part), part.n)
+    """Write e^x = 2^n e^r."""
+    part = reduce_argument(f, x, -746.0, 710.0)
+    return ldexp(f, one_plus(f, part), part.n)
 
 
 def _halved_expm1(f: Formula, x: str, high: float) -> tuple[ReducedExp, str]:
-    """The parts, and (e^x - 1) / 2, of which digits are lost where n is 0."""
-    part = reduced(f, x, -VANISHED, high)
+    """Write the reduced argument and (e^x - 1) / 2, which is inaccurate where n is 0."""
+    part = reduce_argument(f, x, -EXPM1_SATURATION, high)
     scale = f.power_of_two(f.subtract(part.n, f.number(1.0)))
     half = f.number(0.5)
     base, step = f.subtract(scale, half), f.multiply(scale, part.r)
@@ -103,7 +105,7 @@ def _halved_expm1(f: Formula, x: str, high: float) -> tuple[ReducedExp, str]:
 
 
 def expm1(f: Formula, x: str) -> str:
-    """2 (2^(n-1) (e^r - 1) + (2^(n-1) - 1/2)), of which nothing is lost where n is 0."""
+    """Write e^x - 1 = 2 (2^(n-1) (e^r - 1) + (2^(n-1) - 1/2)); e^r - 1 where n is 0."""
     part, half = _halved_expm1(f, x, 710.0)
     y = f.multiply(f.number(2.0), half)
     y = f.select("oeq", part.n, f.number(0.0), f.add(part.r, part.rest), y)
@@ -112,10 +114,10 @@ def expm1(f: Formula, x: str) -> str:
 
 @dataclass
 class NearOne:
-    """1 + x + low = u + lost, with u rounded.
+    """Error of a rounded sum u: 1 + x + low = u + lost.
 
     Attributes:
-        low: a small part of x, if it has one.
+        low: low part of x, if any.
     """
 
     x: str
@@ -124,19 +126,19 @@ class NearOne:
 
 
 def exponent_and_significand(f: Formula, a: str, offset: int) -> tuple[str, str]:
-    """a = 2^e m of a positive normal number, m from the number with the bits of 1 less an offset on."""
+    """Write e and m with a = 2^e m, for positive normal a; the bits of the least m are those of 1 minus the offset."""
     biased = f.integer("add", f.bits(a), offset)
-    exponent = f.of_bits(f.integer("or", f.integer("lshr", biased, 52), 0x433 << 52))
+    exponent = f.from_bits(f.integer("or", f.integer("lshr", biased, 52), 0x433 << 52))
     e = f.subtract(exponent, f.number(2.0**52 + BIAS))
-    return e, f.of_bits(f.integer("add", f.integer("and", biased, SIGNIFICAND), ONE - offset))
+    return e, f.from_bits(f.integer("add", f.integer("and", biased, SIGNIFICAND), ONE - offset))
 
 
 def _logarithm(f: Formula, u: str, near: NearOne | None, halvings: str | None = None) -> str:
-    """Ln(u) = e ln(2) + ln(1 + g) of a positive number; subnormal ones may come where none is near one.
+    """Write ln(u) = e ln(2) + ln(1 + g) for positive u, which is normal if `near` is given.
 
     Args:
-        near: what u is rounded from.
-        halvings: how often u has been halved before.
+        near: the unrounded value of u.
+        halvings: the number of times that u has been halved before.
     """
     if near is None:
         halvings = f.number(0.0)
@@ -163,27 +165,22 @@ def _logarithm(f: Formula, u: str, near: NearOne | None, halvings: str | None = 
 
 
 def where_defined(f: Formula, x: str, y: str, pole: float) -> str:
-    """Y; at the pole -infinity, below it NaN; infinity and NaN stay."""
+    """Write y; -infinity at the pole, NaN below it; x if x is infinite or NaN."""
     y = f.select("olt", x, f.number(math.inf), y, x)
     y = f.select("oeq", x, f.number(pole), f.number(-math.inf), y)
     return f.select("olt", x, f.number(pole), f.number(math.nan), y)
 
 
 def log(f: Formula, x: str) -> str:
-    """The logarithm."""
+    """Write ln(x)."""
     return where_defined(f, x, _logarithm(f, x, None), 0.0)
 
 
-def _log1p(
-    f: Formula,
-    x: str,
-    low: str | None = None,
-    halvings: str | None = None,
-) -> str:
-    """Ln(1 + x + low) - halvings ln(1/2); that is without the 1 where something has been halved."""
+def _log1p(f: Formula, x: str, low: str | None = None, halvings: str | None = None) -> str:
+    """Write ln(1 + x + low) - halvings ln(1/2); where x has been halved, the 1 is negligible."""
     one = f.number(1.0)
     u = f.add(one, x)
-    # Exact but of x beyond 2^53, of whose logarithm the lost part is no digit.
+    # Exact, except for x > 2^53, where the error is negligible.
     lost = f.subtract(x, f.subtract(u, one))
     if low is not None:
         lost = f.add(lost, low)
@@ -192,73 +189,72 @@ def _log1p(
 
 
 def log1p(f: Formula, x: str) -> str:
-    """Ln(u) + d / u, with u + d = 1 + x exactly."""
+    """Write ln(1 + x) = ln(u) + d / u, with u + d = 1 + x exactly."""
     return _log1p(f, x)
 
 
 def tanh(f: Formula, x: str) -> str:
-    """t / (t + 2), with t = e^(2|x|) - 1."""
-    a, high = f.magnitude(x), f.number(SATURATED)
-    a = f.select("ogt", a, high, high, a)
+    """Write tanh x = t / (t + 2), with t = e^(2|x|) - 1 and the sign of x."""
+    a = minimum(f, f.magnitude(x), TANH_SATURATION)
     t = expm1(f, f.add(a, a))
     return f.with_sign(f.divide(t, f.add(t, f.number(2.0))), x)
 
 
 def logistic(f: Formula, x: str) -> str:
-    """1 / (1 + e), or e / (1 + e) of a negative number, with e = e^-|x|."""
+    """Write 1 / (1 + e^-x) as 1 / (1 + e), or e / (1 + e) for negative x, with e = e^-|x|."""
     e = exp(f, f.negate(f.magnitude(x)))
     above = f.select("olt", x, f.number(0.0), e, f.number(1.0))
     return f.divide(above, f.add(f.number(1.0), e))
 
 
 def sinh(f: Formula, x: str) -> str:
-    """t + t / (1 + 2 t), with t = (e^|x| - 1) / 2; of large numbers e^|x| / 2."""
+    """Write sinh x = t + t / (1 + 2 t), with t = (e^|x| - 1) / 2; e^|x| / 2 for large |x|."""
     a = f.magnitude(x)
-    part, half = _halved_expm1(f, a, OVERFLOWN)
+    part, half = _halved_expm1(f, a, HALF_EXP_OVERFLOW)
     near = f.multiply(f.number(0.5), f.add(part.r, part.rest))
     half = f.select("oeq", part.n, f.number(0.0), near, half)
     above = f.multiply_add(f.number(2.0), half, f.number(1.0))
     y = f.add(half, f.divide(half, above))
-    only_larger = scaled(f, one_and(f, part), f.subtract(part.n, f.number(1.0)))
-    y = f.select("ogt", a, f.number(ONE_SIDED), only_larger, y)
-    return f.with_sign(f.select("olt", a, f.number(TINY), a, y), x)
+    half_exp = ldexp(f, one_plus(f, part), f.subtract(part.n, f.number(1.0)))
+    y = f.select("ogt", a, f.number(SINH_EXP), half_exp, y)
+    return f.with_sign(f.select("olt", a, f.number(SINH_LINEAR), a, y), x)
 
 
 def cosh(f: Formula, x: str) -> str:
-    """t + 1 / (4 t), with t = e^|x| / 2."""
-    part = reduced(f, f.magnitude(x), 0.0, OVERFLOWN)
-    t = scaled(f, one_and(f, part), f.subtract(part.n, f.number(1.0)))
+    """Write cosh x = t + 1 / (4 t), with t = e^|x| / 2."""
+    part = reduce_argument(f, f.magnitude(x), 0.0, HALF_EXP_OVERFLOW)
+    t = ldexp(f, one_plus(f, part), f.subtract(part.n, f.number(1.0)))
     return f.add(t, f.divide(f.number(0.25), t))
 
 
 def asinh(f: Formula, x: str) -> str:
-    """Ln(1 + t), with t = |x| + x^2 / (1 + sqrt(1 + x^2))."""
+    """Write asinh x = ln(1 + t), with t = |x| + x^2 / (1 + sqrt(1 + x^2)) and the sign of x."""
     a, one = f.magnitude(x), f.number(1.0)
-    is_large = f.compare("ogt", a, f.number(LARGE))
+    is_large = f.compare("ogt", a, f.number(SQUARE_DOMINATES))
     near = f.either(is_large, one, a)
     square = f.multiply(near, near)
     root = f.intrinsic("sqrt", f.add(square, one))
-    t, low = f.short_sum(near, f.divide(square, f.add(one, root)))
+    t, low = f.fast_two_sum(near, f.divide(square, f.add(one, root)))
     t = f.either(is_large, a, t)
     y = _log1p(f, t, low, f.either(is_large, one, f.number(0.0)))
     return f.with_sign(y, x)
 
 
 def acosh(f: Formula, x: str) -> str:
-    """Ln(1 + t), with t = d + sqrt(d^2 + 2 d) and d = x - 1."""
+    """Write acosh x = ln(1 + t), with t = d + sqrt(d^2 + 2 d) and d = x - 1."""
     one = f.number(1.0)
-    is_large = f.compare("ogt", x, f.number(LARGE))
-    above = f.subtract(f.either(is_large, one, x), one)
-    root = f.intrinsic("sqrt", f.multiply_add(above, above, f.add(above, above)))
-    t, low = f.short_sum(root, above)
+    is_large = f.compare("ogt", x, f.number(SQUARE_DOMINATES))
+    d = f.subtract(f.either(is_large, one, x), one)
+    root = f.intrinsic("sqrt", f.multiply_add(d, d, f.add(d, d)))
+    t, low = f.fast_two_sum(root, d)
     t = f.either(is_large, x, t)
     y = _log1p(f, t, low, f.either(is_large, one, f.number(0.0)))
     return f.select("olt", x, one, f.number(math.nan), y)
 
 
 def atanh(f: Formula, x: str) -> str:
-    """Ln(1 + t) / 2, with t = 2 |x| / (1 - |x|)."""
+    """Write atanh x = ln(1 + t) / 2, with t = 2 |x| / (1 - |x|) and the sign of x."""
     a, one = f.magnitude(x), f.number(1.0)
-    below, lost = f.short_sum(one, f.negate(a))
+    below, lost = f.fast_two_sum(one, f.negate(a))
     t, low = f.quotient(f.add(a, a), below, None, lost)
     return f.with_sign(f.multiply(f.number(0.5), _log1p(f, t, low)), x)

@@ -1,4 +1,4 @@
-"""The row of the carrier."""
+"""LLVM code of extension ops, which are not compiled."""
 
 from tenferro.exec.llvm.rows import Rows, not_compiled
 from tenferro.ops.extension import Extension

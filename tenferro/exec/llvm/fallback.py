@@ -1,4 +1,4 @@
-"""The interpreter's loop, which runs in place of a compiled one that LLVM fails to link."""
+"""Fallback to the interpreter for functions that LLVM fails to compile."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from tenferro.exec.attempts import NotCompiledError
-from tenferro.exec.llvm.places import results_in
+from tenferro.exec.llvm.host_arrays import allocate_results
 from tenferro.types import TensorSpec
 
 __all__ = ["Fallback", "Interpreted"]
 
 Interpreted: TypeAlias = Callable[[], Callable[..., Any]]
-"""Gives the interpreter's loop as a function of its operands."""
+"""Function without arguments that returns the interpreter's function of operands."""
 Function = TypeVar("Function")
 
 
 class Fallback:
-    """The state of a compiled loop that may come to be interpreted.
+    """Fallback of one compiled function.
 
     Args:
-        interpreted: gives the interpreter's loop.
-        outputs: the types of its results.
-        remark: the remark beside the loop while it is compiled.
+        interpreted: returns the interpreter's function.
+        outputs: types of its results.
+        remark: remark beside the step while it is compiled.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Fallback:
         self._function: Callable[..., Any] | None = None
 
     def unless_failed(self, link: Callable[[], Function]) -> Function | None:
-        """Return what `link` gives; None once LLVM has failed."""
+        """Return the linked function, or None once LLVM has failed."""
         if self._function is not None:
             return None
         try:
@@ -46,13 +46,13 @@ class Fallback:
             return None
 
     def run(self, arrays: Sequence[Any], into: Sequence[Any] | None) -> Any:
-        """Run the interpreter's function, and copy its results to where the compiled one would write them."""
-        results = results_in(self._outputs, into)
+        """Run the interpreter's function and copy its results to buffers."""
+        results = allocate_results(self._outputs, into)
         self.run_into(arrays, results)
         return results[0] if len(results) == 1 else tuple(results)
 
     def run_into(self, arrays: Sequence[Any], results: Sequence[Any]) -> None:
-        """Run the interpreter's function, and copy its results into these arrays."""
+        """Run the interpreter's function and copy its results to arrays."""
         assert self._function is not None
         values = self._function(*arrays)
         for y, value in zip(results, (values,) if len(results) == 1 else values, strict=True):

@@ -1,6 +1,6 @@
-"""The terms of sums, of products of matrices and of other reductions combined to one number.
+"""Reductions to a scalar, in an order of terms that is fixed before LLVM's passes.
 
-A long sum is one of short ones, and these go along as many lanes as the processor adds at once.
+A long sum is a sum of block sums, and each block has one accumulator for each lane of a vector.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from tenferro.exec.llvm import elementwise as el
 from tenferro.exec.llvm.code import (
-    UNROLLED,
+    MAX_UNROLLED,
     Code,
     Element,
     Index,
@@ -22,14 +22,22 @@ from tenferro.exec.llvm.code import (
 )
 from tenferro.types import DType
 
-__all__ = ["BLOCK", "Combine", "Fold", "Indices", "cell_of"]
+__all__ = [
+    "BLOCK_TERMS",
+    "INTERLEAVE",
+    "MIN_INTERLEAVED_TERMS",
+    "Combine",
+    "Fold",
+    "Indices",
+    "alloca_scalar",
+]
 
-BLOCK = 1024
-"""Terms of a short sum."""
-CHAINS = 4
-"""Of vectors, whose extremes are compared at the end."""
-CHAINED = 64
-"""Terms that fill the chains with the longest vectors of float32."""
+BLOCK_TERMS = 1024
+"""Number of terms in a block sum."""
+INTERLEAVE = 4
+"""Interleave count of extremes, the number of independent vector accumulators."""
+MIN_INTERLEAVED_TERMS = 64
+"""Number of terms that fill interleaved accumulators with the widest vectors of float32."""
 EXTREMES = (el.maximum, el.minimum)
 Indices = tuple[Index, ...]
 Combine = Callable[[Code, Any, DType, Sequence[Element]], Element]
@@ -37,13 +45,13 @@ Combine = Callable[[Code, Any, DType, Sequence[Element]], Element]
 
 @dataclass(frozen=True)
 class Fold:
-    """How terms are combined to one number.
+    """Reduction to a scalar.
 
-    code:     where it is written
-    op:       the reduction or product
-    dtype:    of the terms and of the result
-    combine:  what combines two
-    start:    what combines with a term to the term
+    code:    builder
+    op:      the reduction or product
+    dtype:   dtype of terms and result
+    combine: scalar function of two terms
+    start:   identity of `combine`
     """
 
     code: Code
@@ -52,87 +60,89 @@ class Fold:
     combine: Combine
     start: Any
 
-    def of(self, extents: Sequence[int], term: Callable[[Indices], Element]) -> Element:
-        """All terms along axes of these extents, axis within axis."""
+    def reduce(self, extents: Sequence[int], term: Callable[[Indices], Element]) -> Element:
+        """Reduce terms over all indices of a shape, innermost axis first."""
         if 0 in extents:
             return literal(self.start, self.dtype)
 
-        def of_rest(index: Indices) -> Element:
+        def reduce_axes(index: Indices) -> Element:
             if len(index) == len(extents):
                 return term(index)
             count, *inner = extents[len(index) :]
-            is_innermost = prod(inner) <= UNROLLED
-            return self._along(count, lambda i: of_rest((*index, i)), is_innermost)
+            is_innermost = prod(inner) <= MAX_UNROLLED
+            return self._along(count, lambda i: reduce_axes((*index, i)), is_innermost)
 
-        return of_rest(())
+        return reduce_axes(())
 
-    def _two(self, x: Element, y: Element) -> Element:
+    def _combine(self, x: Element, y: Element) -> Element:
         return self.combine(self.code, self.op, self.dtype, [x, y])
 
     def _along(self, count: int, term: Callable[[Index], Element], is_innermost: bool) -> Element:
-        """The terms along an axis.
+        """Reduce terms along an axis.
 
         Args:
-            is_innermost: no term is a loop.
+            is_innermost: whether no term contains a loop.
         """
-        if count == 1 or (count <= UNROLLED and is_innermost):
+        if count == 1 or (count <= MAX_UNROLLED and is_innermost):
             total = term(0)
             for i in range(1, count):
-                total = self._two(total, term(i))
+                total = self._combine(total, term(i))
             return total
         code, start = self.code, literal(self.start, self.dtype)
 
-        def short(begin: Index, size: int) -> Element:
-            def one(i: Index) -> Element:
+        def block(begin: Index, size: int) -> Element:
+            def element(i: Index) -> Element:
                 return term(code.add(i, begin))
 
-            goes_in_lanes = (
+            has_lanes = (
                 self.dtype.is_float if self.combine is el.multiply else self.combine is el.add
             )
-            if goes_in_lanes and self.dtype.is_inexact and is_innermost:
-                return self._in_lanes(size, one)
+            if has_lanes and self.dtype.is_inexact and is_innermost:
+                return self._in_lanes(size, element)
             if self.combine in EXTREMES and self.dtype.is_float and is_innermost:
-                return self._extreme_in_chains(size, one)
-            return self._one_by_one(size, one, start)
+                return self._interleaved_extreme(size, element)
+            return self._sequential(size, element, start)
 
-        if count < 2 * BLOCK:
-            return short(0, count)
-        size = count % BLOCK
-        rest = short(count - size, size) if size else start
-        return self._one_by_one(count // BLOCK, lambda i: short(code.scaled(i, BLOCK), BLOCK), rest)
+        if count < 2 * BLOCK_TERMS:
+            return block(0, count)
+        size = count % BLOCK_TERMS
+        rest = block(count - size, size) if size else start
+        return self._sequential(
+            count // BLOCK_TERMS, lambda i: block(code.scaled(i, BLOCK_TERMS), BLOCK_TERMS), rest
+        )
 
-    def _extreme_in_chains(self, count: int, term: Callable[[Index], Element]) -> Element:
-        """The extreme of several chains of terms, because a comparison takes long that sees NaN and the signs of zeros."""
-        rest = count % CHAINED if count >= 2 * CHAINED else count
+    def _interleaved_extreme(self, count: int, term: Callable[[Index], Element]) -> Element:
+        """Reduce to an extreme with several accumulators, which hide the latency of comparisons with NaN and -0."""
+        rest = count % MIN_INTERLEAVED_TERMS if count >= 2 * MIN_INTERLEAVED_TERMS else count
         extreme = literal(self.start, self.dtype)
         if rest < count:
-            extreme = self._one_by_one(count - rest, term, extreme, CHAINS)
+            extreme = self._sequential(count - rest, term, extreme, INTERLEAVE)
         if not rest:
             return extreme
-        return self._one_by_one(rest, lambda i: term(self.code.add(i, count - rest)), extreme)
+        return self._sequential(rest, lambda i: term(self.code.add(i, count - rest)), extreme)
 
-    def _one_by_one(
-        self, count: int, term: Callable[[Index], Element], total: Element, chains: int = 1
+    def _sequential(
+        self, count: int, term: Callable[[Index], Element], total: Element, interleave: int = 1
     ) -> Element:
-        """A total combined with terms, one after the other."""
+        """Combine a total with terms in sequence."""
         code, dtype = self.code, self.dtype
-        cell = cell_of(code, dtype)
+        cell = alloca_scalar(code, dtype)
         code.store(total, cell, 0, dtype)
 
-        def one(i: Index) -> None:
+        def body(i: Index) -> None:
             x = term(i)
-            code.store(self._two(code.load(cell, 0, dtype), x), cell, 0, dtype)
+            code.store(self._combine(code.load(cell, 0, dtype), x), cell, 0, dtype)
 
-        code.loop(count, one, chains=chains)
+        code.loop(count, body, interleave=interleave)
         return code.load(cell, 0, dtype)
 
     def _in_lanes(self, count: int, term: Callable[[Index], Element]) -> Element:
-        """The sum or product of each lane's terms, these by halves, then the terms that fill no vector one after the other.
+        """Reduce to a sum or product: by lanes, then the lanes pairwise, then the remaining terms in sequence.
 
-        The order is written out, so that it is the same whether LLVM makes vectors of it or not.
+        This order does not depend on whether LLVM vectorises the loop.
         """
         code, op, dtype = self.code, self.op, self.dtype
-        # Of vectors that leave equally few additions the widest comes first.
+        # Ties go to the first, widest vectors.
         lanes = min(code.lanes, key=lambda n: count // n + count % n, default=1)
         vectors, rest = divmod(count, lanes) if lanes > 1 else (0, count)
         part = dtype.real
@@ -140,7 +150,7 @@ class Fold:
         first = ", ".join([f"{llvm_type(part)} {literal(self.start, part)}"] * lanes)
         total = literal(self.start, dtype)
         if vectors:
-            cells = [code.cell(memory_type(part), lanes) for _ in range(1 + dtype.is_complex)]
+            cells = [code.alloca(memory_type(part), lanes) for _ in range(1 + dtype.is_complex)]
             for cell in cells:
                 code.line(f"store {kind} <{first}>, ptr {cell}")
 
@@ -149,38 +159,38 @@ class Fold:
 
                 def lane(i: Index) -> None:
                     x = term(code.add(start, i))
-                    for cell, each in zip(cells, x if dtype.is_complex else (x,), strict=True):
-                        both = self.combine(code, op, part, [code.load(cell, i, part), each])
+                    for cell, y in zip(cells, x if dtype.is_complex else (x,), strict=True):
+                        both = self.combine(code, op, part, [code.load(cell, i, part), y])
                         code.store(both, cell, i, part)
 
                 code.loop(lanes, lane)
 
             code.loop(vectors, vector)
             instruction = "fadd" if self.combine is el.add else "fmul"
-            totals = [_by_halves(code, instruction, llvm_type(part), lanes, cell) for cell in cells]
+            totals = [
+                _reduce_lanes(code, instruction, llvm_type(part), lanes, cell) for cell in cells
+            ]
             total = tuple(totals) if dtype.is_complex else totals[0]
         if not rest:
             return total
-        return self._one_by_one(rest, lambda i: term(code.add(i, count - rest)), total)
+        return self._sequential(rest, lambda i: term(code.add(i, count - rest)), total)
 
 
-def _by_halves(code: Code, instruction: str, kind: str, lanes: int, cell: str) -> str:
-    """The lanes of a vector in memory, added up or multiplied."""
+def _reduce_lanes(code: Code, instruction: str, kind: str, lanes: int, cell: str) -> str:
+    """Reduce the lanes of a vector in memory pairwise, by additions or multiplications."""
     x = code.value(f"load <{lanes} x {kind}>, ptr {cell}")
     while lanes > 1:
         vector, lanes = f"<{lanes} x {kind}>", lanes // 2
         halves: list[str] = []
         for start in (0, lanes):
-            places = ", ".join([f"i32 {i}" for i in range(start, start + lanes)])
+            mask = ", ".join([f"i32 {i}" for i in range(start, start + lanes)])
             halves.append(
-                code.value(
-                    f"shufflevector {vector} {x}, {vector} poison, <{lanes} x i32> <{places}>"
-                )
+                code.value(f"shufflevector {vector} {x}, {vector} poison, <{lanes} x i32> <{mask}>")
             )
         x = code.value(f"{instruction} <{lanes} x {kind}> {halves[0]}, {halves[1]}")
     return code.value(f"extractelement <1 x {kind}> {x}, i64 0")
 
 
-def cell_of(code: Code, dtype: DType) -> str:
-    """Memory of the function's own for a number."""
-    return code.cell(memory_type(dtype), 2 if dtype.is_complex else 1)
+def alloca_scalar(code: Code, dtype: DType) -> str:
+    """Allocate memory of a scalar on the stack."""
+    return code.alloca(memory_type(dtype), 2 if dtype.is_complex else 1)

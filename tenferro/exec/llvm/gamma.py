@@ -1,4 +1,4 @@
-"""The logarithm of the gamma function and its derivative: SciPy's, called from machine code, number by number."""
+"""Log-gamma and digamma functions, by calls of SciPy's scalar functions from compiled code."""
 
 from __future__ import annotations
 
@@ -8,34 +8,35 @@ from functools import partial
 from math import inf, nan, pi
 from typing import Any
 
-from tenferro.exec.kernels.gamma import AROUND, BESIDE_TWO, NEAR
+from tenferro.exec.kernels.gamma import LGAMMA_COEFFICIENTS, POLYNOMIAL_RADIUS, ROOTS_MIDPOINT
 from tenferro.exec.llvm import capsules, functions
 from tenferro.exec.llvm.code import Code, Element
 from tenferro.exec.llvm.formula import Formula
-from tenferro.exec.llvm.scalar import refused
+from tenferro.exec.llvm.scalar import unsupported_dtype
 from tenferro.types import DType
 
 __all__ = ["PREFIX", "addresses", "digamma", "lgamma"]
 
 PREFIX = "tenferro_special_"
+"""Prefix of the symbols in LLVM's text."""
 FUNCTIONS = {"gammaln": "gammaln", "psi": "__pyx_fuse_1psi"}
-"""Of `scipy.special.cython_special`, by the names that texts have for them."""
+"""Functions of `scipy.special.cython_special`, by their symbols without prefix."""
 
 
 def addresses() -> dict[str, int]:
-    """Functions by the names that texts have for them."""
-    places = capsules.addresses("scipy.special.cython_special", [*FUNCTIONS.values()])
-    return {PREFIX + name: address for name, address in zip(FUNCTIONS, places, strict=True)}
+    """Return the addresses of the functions, by their symbols in LLVM's text."""
+    found = capsules.addresses("scipy.special.cython_special", [*FUNCTIONS.values()])
+    return {PREFIX + name: address for name, address in zip(FUNCTIONS, found, strict=True)}
 
 
 def _in_float64(
     write: Callable[[Code, Formula, str], str],
 ) -> Callable[[Code, Any, DType, Sequence[Element]], Element]:
-    """A row's function, of a function of float64."""
+    """Return the scalar function of an op from a function of float64."""
 
     def scalar(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
         if not dtype.is_float:
-            raise refused(op, dtype)
+            raise unsupported_dtype(op, dtype)
         return functions.in_float64(code, dtype, partial(write, code, Formula(code)), *xs)
 
     return scalar
@@ -47,28 +48,28 @@ def _called(code: Code, name: str, x: str) -> str:
 
 @_in_float64
 def lgamma(code: Code, f: Formula, x: str) -> str:
-    """Infinite at both infinities; -log |x| of subnormal numbers, for which 1 / x is infinite; a polynomial around the zeros."""
+    """Write log|Gamma(x)|; -log|x| for subnormal x, for which 1 / x overflows; a polynomial around the zeros."""
     size = f.magnitude(x)
     y = f.select("oeq", size, f.number(inf), size, _called(code, "gammaln", x))
     is_tiny = f.compare("olt", size, f.number(sys.float_info.min))
     logarithm = functions.call(code, "log", DType.F64, size)
     y = f.either(is_tiny, f.negate(logarithm), y)
-    distance = f.magnitude(f.subtract(x, f.number(AROUND)))
-    return f.select("olt", distance, f.number(NEAR), _around_zeros(code, f, x), y)
+    distance = f.magnitude(f.subtract(x, f.number(ROOTS_MIDPOINT)))
+    return f.select("olt", distance, f.number(POLYNOMIAL_RADIUS), _lgamma_near_roots(code, f, x), y)
 
 
-def _around_zeros(code: Code, f: Formula, x: str) -> str:
+def _lgamma_near_roots(code: Code, f: Formula, x: str) -> str:
     """log Gamma(x) for 1/2 <= x <= 5/2; below 3/2 as log Gamma(x + 1) - log x."""
     zero, one = f.number(0.0), f.number(1.0)
-    is_by_one = f.compare("olt", x, f.number(AROUND))
-    s = f.subtract(x, f.either(is_by_one, one, f.number(2.0)))
-    logarithm = functions.call(code, "log1p", DType.F64, f.either(is_by_one, s, zero))
-    return f.subtract(f.multiply(s, f.polynomial(s, BESIDE_TWO)), logarithm)
+    is_near_one = f.compare("olt", x, f.number(ROOTS_MIDPOINT))
+    s = f.subtract(x, f.either(is_near_one, one, f.number(2.0)))
+    logarithm = functions.call(code, "log1p", DType.F64, f.either(is_near_one, s, zero))
+    return f.subtract(f.multiply(s, f.polynomial(s, LGAMMA_COEFFICIENTS)), logarithm)
 
 
 @_in_float64
 def digamma(code: Code, f: Formula, x: str) -> str:
-    """Below 0 psi(1 - x) - pi cot(pi r), with the distance r to the nearest pole, which is NaN."""
+    """Write psi(x); psi(1 - x) - pi cot(pi r) for x < 0, with r the distance to the nearest pole; NaN at poles."""
     zero = f.number(0.0)
     is_negative = f.compare("olt", x, zero)
     y = _called(code, "psi", f.either(is_negative, f.subtract(f.number(1.0), x), x))

@@ -20,35 +20,35 @@ from tenferro.interruption import is_interruption
 from tenferro.ops.extension import Extension
 from tenferro.types import TensorSpec
 
-__all__ = ["HostCalls", "Kernels", "call"]
+__all__ = ["HostCalls", "Kernels", "call_kernel"]
 
-VIEWS = 256
-"""Arrays that are kept of one call: memory is at the same place in every turn."""
+MAX_VIEWS = 256
+"""Maximum number of cached array views of a call site; iterations use the same memory."""
 
 
 class Kernels(Protocol):
-    """The kernels of an executor, by op and types, and the memory that it lends."""
+    """Kernels of an executor, by op and types, and its resources."""
 
     @property
     def resources(self) -> Resources:
-        """Threads and memory of the executor."""
+        """Threads and memory pool of the executor."""
         ...
 
     def bound(self, op: Any, inputs: tuple[TensorSpec, ...], /) -> Callable[..., Any]:
-        """The interpreter's kernel, bound to types."""
+        """Return the interpreter's kernel, bound to types."""
         ...
 
     def row(self, op: Any, inputs: tuple[TensorSpec, ...], /) -> Row | None:
-        """How an extension's runtime has it compiled, if it does."""
+        """Return the row of an extension's runtime, or None."""
         ...
 
 
 @dataclass
-class Site:
-    """A call: its kernel, and arrays of the memory that it has been called with.
+class CallSite:
+    """Call site of a kernel, with cached array views of its operands and results.
 
     Attributes:
-        source: the user's line.
+        source: line of the user's code.
     """
 
     op: Any
@@ -67,7 +67,7 @@ class Site:
             )
         ]
         operands = arrays[:count]
-        if isinstance(self.op, Extension):  # whose runtime may keep what it is given
+        if isinstance(self.op, Extension):  # whose runtime may keep its operands
             operands = [x.copy() for x in operands]
         results = self.kernel(*operands)
         for array, y in zip(
@@ -76,7 +76,7 @@ class Site:
             np.copyto(array, y)
 
     def named(self, error: Exception) -> Exception:
-        """The error of the kernel, with the op and the user's line."""
+        """Return the error of the kernel with the op and the line of the user's code."""
         line = str(self.source) if self.source else None
         if isinstance(error, TenferroError):
             return error.at(line)
@@ -85,11 +85,11 @@ class Site:
         return named
 
     def _view(self, position: int, address: int, spec: TensorSpec) -> Any:
-        """The memory as an array; operands cannot be written."""
+        """Return memory as an array, read-only for operands."""
         key = address, position
         view = self.views.get(key)
         if view is None:
-            if len(self.views) >= VIEWS:
+            if len(self.views) >= MAX_VIEWS:
                 self.views.clear()
             dtype, size = spec.dtype.dtype, prod(spec.shape)
             if size:
@@ -103,23 +103,19 @@ class Site:
 
 
 class HostCalls:
-    """The calls of one loop.
-
-    Args:
-        kernels: the executor's.
-    """
+    """Call sites of one loop, by number."""
 
     def __init__(self, kernels: Kernels) -> None:
         self.kernels = kernels
-        self.sites: list[Site] = []
+        self.sites: list[CallSite] = []
 
     @property
     def address(self) -> int:
-        """Of the object that compiled code calls."""
+        """Address of this object, which compiled code calls."""
         return id(self)
 
     def __call__(self, number: int, address: int) -> None:
-        """Call a kernel, by the number of its site and the address of the pointers to its arrays."""
+        """Call a kernel with the number of its site and the address of the pointers to its arrays."""
         site = self.sites[number]
         count = len(site.operands) + len(site.results)
         try:
@@ -130,20 +126,20 @@ class HostCalls:
             raise site.named(error)  # noqa: B904  # because it has its cause
 
 
-def call(
+def call_kernel(
     body: Body, step: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
 ) -> list[Tensor]:
-    """The results of an instruction's kernel, which finds its operands in memory."""
+    """Write the call of an instruction's kernel and return its results."""
     host, code = body.host, body.code
     assert host is not None
     specs = tuple([x.spec for x in operands])
     number = len(host.sites)
     kernel = host.kernels.bound(step.op, specs)
-    host.sites.append(Site(step.op, step.source, kernel, specs, tuple(types)))
+    host.sites.append(CallSite(step.op, step.source, kernel, specs, tuple(types)))
     memories = [body.dense(x) for x in operands]
     results = [body.memory(spec) for spec in types]
     pointers = [memory.pointer for memory in (*memories, *results)]
-    cell = code.cell("ptr", max(1, len(pointers)))
+    cell = code.alloca("ptr", max(1, len(pointers)))
     for position, pointer in enumerate(pointers):
         at = code.value(f"getelementptr inbounds ptr, ptr {cell}, i64 {position}")
         code.line(f"store ptr {pointer}, ptr {at}")

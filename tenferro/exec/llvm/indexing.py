@@ -1,4 +1,4 @@
-"""Rows of the indexing family. A scatter or update writes into the memory of an operand that dies."""
+"""LLVM code of the indexing ops. Scatters and updates are in place at the last use of their operand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import elementwise as el
 from tenferro.exec.llvm.code import Code, Index
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
-from tenferro.exec.llvm.tensor import Body, Tensor, by_axes
+from tenferro.exec.llvm.tensor import Body, Tensor, inverse_permute
 from tenferro.ops import indexing as ix
 from tenferro.types import DType, TensorSpec
 
@@ -19,8 +19,8 @@ Indices = tuple[Index, ...]
 COMBINERS = {"add": el.add, "multiply": el.multiply, "min": el.minimum, "max": el.maximum}
 
 
-def _number(code: Code, value: Any, dtype: DType) -> str:
-    """An index of a program as an i64; an unsigned one beyond it is beyond every extent."""
+def _index_value(code: Code, value: Any, dtype: DType) -> str:
+    """Convert an index of the program to i64; unsigned values saturate."""
     if dtype is DType.U64:
         return code.call("llvm.umin.i64", "i64", [("i64", value), ("i64", str((1 << 63) - 1))])
     if dtype.itemsize == 8:
@@ -29,23 +29,24 @@ def _number(code: Code, value: Any, dtype: DType) -> str:
     return code.value(f"{name} i{8 * dtype.itemsize} {value} to i64")
 
 
-def _clamped(code: Code, value: str, most: int) -> str:
+def _clamped(code: Code, value: str, upper: int) -> str:
+    """Clamp an index to 0 .. upper."""
     low = code.call("llvm.smax.i64", "i64", [("i64", value), ("i64", "0")])
-    return code.call("llvm.smin.i64", "i64", [("i64", low), ("i64", str(max(most, 0)))])
+    return code.call("llvm.smin.i64", "i64", [("i64", low), ("i64", str(max(upper, 0)))])
 
 
 def _component(body: Body, indices: Tensor, vector_axis: int, batch: Indices, number: int) -> str:
-    """One number of an index vector."""
+    """Read a component of an index vector."""
     position = list(batch)
     if vector_axis < indices.spec.rank:
         position.insert(vector_axis, number)
-    return _number(body.code, body.at(indices, tuple(position)), indices.spec.dtype)
+    return _index_value(body.code, body.at(indices, tuple(position)), indices.spec.dtype)
 
 
 def gather(
     body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
 ) -> Sequence[Tensor]:
-    """Elements at starts that are clamped so that windows fit."""
+    """Write a gather; start indices are clamped so that windows fit."""
     (x, indices), (y,), code = operands, types, body.code
     sizes = op.resolved("slice_sizes", (x.spec.shape, indices.spec.shape))
     dropped = {*op.collapsed_slice_dims, *op.operand_batching_dims}
@@ -57,7 +58,7 @@ def gather(
         batch = tuple([index[axis] for axis in batch_axes])
         position: list[Index] = [0] * x.spec.rank
         for number, axis in enumerate(op.start_index_map):
-            start = code.once(
+            position[axis] = code.once(
                 ("start", indices.number, batch, number, axis),
                 lambda number=number, axis=axis: _clamped(
                     code,
@@ -65,11 +66,10 @@ def gather(
                     x.spec.shape[axis] - sizes[axis],
                 ),
             )
-            position[axis] = start
-        for axis, where in zip(
+        for axis, batch_axis in zip(
             op.operand_batching_dims, op.start_indices_batching_dims, strict=True
         ):
-            position[axis] = batch[where - (where > op.index_vector_dim)]
+            position[axis] = batch[batch_axis - (batch_axis > op.index_vector_dim)]
         for axis, offset in zip(window, offsets, strict=True):
             position[axis] = code.add(position[axis], index[offset])
         return body.at(x, tuple(position))
@@ -80,11 +80,11 @@ def gather(
 def scatter(
     body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
 ) -> Sequence[Tensor]:
-    """Windows that fit, combined one after the other in row-major order of the updates."""
+    """Write a scatter; windows that fit are combined in row-major order of the updates."""
     (x, indices, updates), (y,), code = operands, types, body.code
     if y.dtype.is_complex and op.combiner not in ("set", "add", "multiply"):
         raise NotCompiledError(f"Scatter: {op.combiner} of {y.dtype.value} is not compiled")
-    memory = body.taken_over(x)
+    memory = body.reuse_or_copy(x)
     window_axes = sorted(op.update_window_dims)
     batch_axes = [axis for axis in range(updates.spec.rank) if axis not in window_axes]
     dropped = {*op.inserted_window_dims, *op.input_batching_dims}
@@ -94,20 +94,20 @@ def scatter(
     sizes = {axis: updates.spec.shape[position] for axis, position in window.items()}
 
     def at_window(batch: Indices, write: Callable[[Sequence[Index]], None]) -> None:
-        """Write at where a window starts, if it fits."""
+        """Call `write` with the start of a window, if it fits."""
         starts: list[Index] = [0] * y.rank
         fits = None
         for number, axis in enumerate(op.scatter_dims_to_operand_dims):
             start = _component(body, indices, op.index_vector_dim, batch, number)
-            most = y.shape[axis] - sizes.get(axis, 1)
-            # A negative start is beyond every extent when read as unsigned.
-            inside = code.value(f"icmp ule i64 {start}, {most}") if most >= 0 else "false"
+            upper = y.shape[axis] - sizes.get(axis, 1)
+            # A negative start is out of bounds as an unsigned number.
+            inside = code.value(f"icmp ule i64 {start}, {upper}") if upper >= 0 else "false"
             fits = inside if fits is None else code.value(f"and i1 {fits}, {inside}")
             starts[axis] = start
-        for axis, where in zip(
+        for axis, batch_axis in zip(
             op.input_batching_dims, op.scatter_indices_batching_dims, strict=True
         ):
-            starts[axis] = batch[where - (where > op.index_vector_dim)]
+            starts[axis] = batch[batch_axis - (batch_axis > op.index_vector_dim)]
 
         if fits is None:
             write(starts)
@@ -115,44 +115,44 @@ def scatter(
             code.branch(fits, lambda: write(starts), lambda: None)
 
     def combine(starts: Sequence[Index], index: Indices) -> None:
-        """One update."""
+        """Combine one element of the updates with the operand."""
         position = [
             code.add(starts[axis], index[window[axis]]) if axis in window else starts[axis]
             for axis in range(y.rank)
         ]
         value = body.at(updates, index)
-        where = code.linear(position, y.shape)
+        offset = code.ravel_index(position, y.shape)
         if op.combiner != "set":
-            old = code.load(memory.pointer, where, y.dtype)
+            old = code.load(memory.pointer, offset, y.dtype)
             value = COMBINERS[op.combiner](code, op, y.dtype, [old, value])
-        code.store(value, memory.pointer, where, y.dtype)
+        code.store(value, memory.pointer, offset, y.dtype)
 
-    def one_window(batch: Indices) -> None:
+    def window_body(batch: Indices) -> None:
         def write(starts: Sequence[Index]) -> None:
-            def one(offset: Indices) -> None:
-                combine(starts, by_axes((*batch_axes, *window_axes), (*batch, *offset)))
+            def element(offset: Indices) -> None:
+                combine(starts, inverse_permute((*batch_axes, *window_axes), (*batch, *offset)))
 
-            code.loops([updates.spec.shape[axis] for axis in window_axes], one)
+            code.loops([updates.spec.shape[axis] for axis in window_axes], element)
 
         at_window(batch, write)
 
-    def one_update(index: Indices) -> None:
+    def update_body(index: Indices) -> None:
         batch = tuple([index[axis] for axis in batch_axes])
         at_window(batch, lambda starts: combine(starts, index))
 
     if [*batch_axes, *window_axes] == [*range(updates.spec.rank)]:
-        code.loops([updates.spec.shape[axis] for axis in batch_axes], one_window)
-    else:  # because windows may overlap
-        code.loops(updates.spec.shape, one_update)
+        code.loops([updates.spec.shape[axis] for axis in batch_axes], window_body)
+    else:  # windows may overlap
+        code.loops(updates.spec.shape, update_body)
     return [body.stored(memory)]
 
 
 def dynamic_slice(
     body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
 ) -> Sequence[Tensor]:
-    """A window, moved to where it fits."""
+    """Write a slice at a start that is clamped so that it fits."""
     (x, *starts), (y,), code = operands, types, body.code
-    firsts = _firsts(body, x.spec, y.shape, starts)
+    firsts = _clamped_starts(body, x.spec, y.shape, starts)
 
     def element(index: Indices) -> Any:
         return body.at(
@@ -165,30 +165,36 @@ def dynamic_slice(
 def dynamic_update_slice(
     body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
 ) -> Sequence[Tensor]:
-    """The operand with a window overwritten."""
+    """Write an update of a slice at a start that is clamped so that it fits."""
     (x, update, *starts), (y,), code = operands, types, body.code
-    firsts = _firsts(body, y, update.spec.shape, starts)
-    memory = body.taken_over(x)
+    firsts = _clamped_starts(body, y, update.spec.shape, starts)
+    memory = body.reuse_or_copy(x)
 
-    def one(index: Indices) -> None:
+    def element(index: Indices) -> None:
         position = [code.add(i, first) for i, first in zip(index, firsts, strict=True)]
-        code.store(body.at(update, index), memory.pointer, code.linear(position, y.shape), y.dtype)
+        code.store(
+            body.at(update, index), memory.pointer, code.ravel_index(position, y.shape), y.dtype
+        )
 
-    code.loops(update.spec.shape, one)
+    code.loops(update.spec.shape, element)
     return [body.stored(memory)]
 
 
-def _firsts(body: Body, x: TensorSpec, sizes: Sequence[int], starts: Sequence[Tensor]) -> list[str]:
+def _clamped_starts(
+    body: Body, x: TensorSpec, sizes: Sequence[int], starts: Sequence[Tensor]
+) -> list[str]:
     return [
-        _clamped(body.code, _number(body.code, body.at(start), start.spec.dtype), extent - size)
+        _clamped(
+            body.code, _index_value(body.code, body.at(start), start.spec.dtype), extent - size
+        )
         for start, extent, size in zip(starts, x.shape, sizes, strict=True)
     ]
 
 
 ROWS: Rows = {
-    ix.Gather: Row(gather, moves=True, settles=True),
+    ix.Gather: Row(gather, moves=True, materialises=True),
     ix.GatherDynamicSliceSizes: not_compiled("sizes that the data decide are not compiled"),
-    ix.Scatter: Row(scatter, moves=True, settles=(1, 2)),
+    ix.Scatter: Row(scatter, moves=True, materialises=(1, 2)),
     ix.DynamicSlice: Row(dynamic_slice, moves=True),
-    ix.DynamicUpdateSlice: Row(dynamic_update_slice, moves=True, settles=(1,)),
+    ix.DynamicUpdateSlice: Row(dynamic_update_slice, moves=True, materialises=(1,)),
 }

@@ -1,7 +1,6 @@
-"""From text to a function: LLVM parses, optimises and links it for this processor.
+"""Compilation and linking of LLVM IR for this processor.
 
-llvmlite lets one thread into LLVM at a time, by a lock of its own. A fork waits for that lock, because nobody would
-release it in the child.
+llvmlite serialises calls of LLVM by a lock. A fork waits for that lock, because nobody would release it in the child.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import ctypes
 import platform
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
@@ -21,41 +20,47 @@ from tenferro.compilations import hold_over_forks, until_compiled
 from tenferro.compile_cache import CompileCache
 from tenferro.exec.attempts import CompileLog, NotCompiledError
 from tenferro.exec.llvm import array_function, blas, gamma, is_installed, python_calls
-from tenferro.exec.llvm.code import LATE, Code
-from tenferro.exec.llvm.first_call import UNOPTIMISED, Work, for_first_call, passes, without_passes
+from tenferro.exec.llvm.baseline import (
+    BASELINE_PENALTY,
+    Work,
+    baseline_text,
+    pass_time,
+    without_vector_sections,
+)
+from tenferro.exec.llvm.code import LATE_MODULE, Code
 from tenferro.forks import call_in_child
 from tenferro.program import BoundedCache
 
 __all__ = [
+    "ArrayConvention",
     "Convention",
-    "Linked",
+    "LinkedFunction",
     "Linker",
-    "OfArrays",
-    "OfPointers",
+    "PointerConvention",
     "Processor",
     "is_installed",
-    "module_of",
+    "optimised_module",
     "processor",
 ]
 
 
-VERSION = 3
-"""Of how texts become machine code: options and passes."""
-UNKNOWN = b"__truncdfhf2", b"__truncsfhf2", b"__extendhfsf2"
-"""Functions of compilers' libraries, which are not there when code is linked in memory."""
-SCIPYS = (blas, gamma)
-"""Modules that call SciPy, which is imported for the first text with their prefix."""
+CACHE_VERSION = 3
+"""Version of the options and passes, in keys of the compilation cache."""
+MISSING_BUILTINS = b"__truncdfhf2", b"__truncsfhf2", b"__extendhfsf2"
+"""Functions of compiler-rt, which is not linked to code in memory."""
+SCIPY_MODULES = (blas, gamma)
+"""Modules with functions of SciPy, which is imported for the first text with their prefix."""
 
 
 class _Setup:
-    """The lock of what is set up once in a process."""
+    """Lock of initialisations that run once in a process."""
 
     def __init__(self) -> None:
         self.renew_lock()
         call_in_child(self.renew_lock)
 
     def renew_lock(self) -> None:
-        """Have a lock that is free."""
+        """Replace the lock by a free one."""
         self.lock = threading.RLock()
 
 
@@ -64,7 +69,7 @@ _setup = _Setup()
 
 @cache
 def _llvm() -> Any:
-    """Import llvmlite's binding, and have forks wait for whoever is inside of LLVM."""
+    """Import llvmlite's binding, and let forks wait for its lock."""
     import llvmlite.binding as llvm  # because loading LLVM takes long, and most programs need none
 
     hold_over_forks(llvm.ffi.lib._lock)  # pyright: ignore[reportPrivateUsage]  # because it has no public name
@@ -73,30 +78,30 @@ def _llvm() -> Any:
 
 @dataclass(frozen=True)
 class Processor:
-    """The processor's features for machine code.
+    """Processor for which code is generated.
 
-    name:                 LLVM's for it
-    features:             what it has beside, in LLVM's words
-    multiplies_and_adds:  whether it does in one instruction
-    converts_halves:      whether it converts float16 to float32 and back
-    lanes:                how many float64 its vectors hold, and the halves of the largest ones; vectors of 512 bits are
-                          those of Ice Lake and later, because processors before lower their clocks for them
+    name:            LLVM's name of the CPU
+    features:        LLVM's feature string
+    has_fma:         whether it has fused multiply-adds
+    converts_halves: whether it converts between float16 and float32
+    lanes:           numbers of float64 in vectors that a function may prefer, the widest first; 512 bits on Ice Lake
+                     and later only, because earlier processors lower their clock for them
     """
 
     name: str
     features: str
-    multiplies_and_adds: bool
+    has_fma: bool
     converts_halves: bool
     lanes: tuple[int, ...]
 
     def code(self) -> Code:
-        """A function to be written for it."""
-        return Code(self.multiplies_and_adds, self.lanes, self.converts_halves)
+        """Return a builder for this processor."""
+        return Code(self.has_fma, self.lanes, self.converts_halves)
 
 
 @cache
 def processor() -> Processor:
-    """This one; LLVM takes half a millisecond to say."""
+    """Return this processor; LLVM detects it in half a millisecond."""
     llvm = _llvm()
     features = llvm.get_host_cpu_features()
     is_arm = platform.machine().lower() in ("aarch64", "arm64")
@@ -112,7 +117,7 @@ def processor() -> Processor:
 
 @cache
 def _target() -> Any:
-    """LLVM's target for code that runs here, once LLVM is ready to write it."""
+    """Return LLVM's target of this machine, initialised."""
     llvm = _llvm()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -123,9 +128,9 @@ def _target() -> Any:
 
 @lru_cache(maxsize=4)
 def _machine(processor: Processor, level: int) -> Any:
-    """LLVM's code generator for a processor; its tables take two milliseconds.
+    """Return LLVM's code generator for a processor, whose construction takes two milliseconds.
 
-    Threads may share it: llvmlite calls LLVM in one at a time.
+    Threads may share it, because llvmlite serialises calls of LLVM.
     """
     return _target().create_target_machine(
         opt=level, cpu=processor.name, features=processor.features
@@ -134,21 +139,16 @@ def _machine(processor: Processor, level: int) -> Any:
 
 @cache
 def _add_symbols(module: Any) -> None:
-    """Let LLVM know the addresses that a module of this package gives for names in texts."""
-    _add(module.addresses())
-
-
-def _add(symbols: Mapping[str, int]) -> None:
-    """Let LLVM know addresses for names in texts."""
+    """Register the symbols of a module of this package with LLVM, once."""
     llvm = _llvm()
-    for name, address in symbols.items():
+    for name, address in module.addresses().items():
         llvm.add_symbol(name, address)
 
 
 def _shared() -> Any:
-    """Return the engine of functions that texts share, for LLVM to know their addresses.
+    """Return the engine of the runtime functions that all texts may call.
 
-    Threads must not make two, of which one would be freed: code is linked to the addresses of either.
+    The lock keeps threads from making two, one of which would be freed while code is linked to it.
     """
     with _setup.lock:
         return _shared_engine()
@@ -162,15 +162,15 @@ def _shared_engine() -> Any:
     module = context.parsed(python_calls.SHARED)
     module.link_in(context.parsed(array_function.SHARED))
     engine = _in_memory(machine.emit_object(module))
-    for name in (python_calls.CHECK, python_calls.CALL):
+    for name in (python_calls.CHECK_SIGNALS, python_calls.CALL_PYTHON):
         llvm.add_symbol(name, engine.get_function_address(name))
     return engine
 
 
 def _in_memory(code: bytes) -> Any:
-    """The engine of a linked object."""
+    """Link an object file in memory and return its engine."""
     llvm = _llvm()
-    # What links an object frees a machine of its own, which need not know the processor.
+    # The engine owns and frees its target machine, which only links and needs no processor.
     engine = llvm.create_mcjit_compiler(
         llvm.parse_assembly(""), _target().create_target_machine(opt=0)
     )
@@ -180,62 +180,58 @@ def _in_memory(code: bytes) -> Any:
 
 
 class Convention(Protocol):
-    """How `@f` of a text is called."""
+    """Calling convention of `@f`."""
 
     def linked(self, engine: Any) -> Callable[..., Any]:
-        """The function of linked code."""
+        """Return `@f` of linked code as a Python callable."""
         ...
 
 
 @dataclass(frozen=True)
-class OfPointers:
-    """`@f` takes pointers, then numbers, and gives a number; it is called without the interpreter's lock."""
+class PointerConvention:
+    """Convention of a function of pointers, then integers, called by ctypes without the interpreter's lock."""
 
     pointers: int
     numbers: int = 0
 
-    def linked(self, engine: Any) -> Linked:
-        """The function of linked code."""
+    def linked(self, engine: Any) -> LinkedFunction:
         kinds = [*[ctypes.c_void_p] * self.pointers, *[ctypes.c_int64] * self.numbers]
         prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *kinds)
-        return Linked(prototype(engine.get_function_address("f")), engine)
+        return LinkedFunction(prototype(engine.get_function_address("f")), engine)
 
 
 @dataclass(frozen=True)
-class OfArrays:
-    """`@f` takes the address of what arrays and integers are; it is called with the interpreter's lock, and what it
-    raises is raised.
-    """
+class ArrayConvention:
+    """Convention of a function of arrays and integers, called with the interpreter's lock; exceptions propagate."""
 
     def linked(self, engine: Any) -> Callable[..., int | None]:
-        """The function of linked code."""
         caller = _shared().get_function_address(array_function.CALLER)
-        return array_function.built_in(engine.get_function_address("f"), caller, engine)
+        return array_function.new_builtin(engine.get_function_address("f"), caller, engine)
 
 
-class Linked:
-    """`@f` of a text, which lives as long as this.
+class LinkedFunction:
+    """Callable `@f` of a text, which keeps its code alive.
 
     Attributes:
-        address: where its code begins.
+        address: address of the code.
     """
 
-    def __init__(self, plain: Callable[..., int], engine: Any) -> None:
-        self._plain, self._engine = plain, engine
+    def __init__(self, function: Callable[..., int], engine: Any) -> None:
+        self._function, self._engine = function, engine
         self.address: int = engine.get_function_address("f")
 
     def __call__(self, *arguments: Any) -> int:
-        """Its number."""
-        return self._plain(*arguments)
+        """Call `@f` and return its status."""
+        return self._function(*arguments)
 
 
 class Linker:
-    """Functions that have been linked, by their texts.
+    """Cache of linked functions, by their texts.
 
     Args:
-        capacity: the maximum number of functions.
-        cache: machine code of earlier processes, on disk.
-        log: the record of attempts.
+        capacity: maximum number of functions.
+        cache: compilation cache on disk.
+        log: record of attempts.
     """
 
     def __init__(
@@ -248,11 +244,11 @@ class Linker:
         self.cache = cache
         self.log = CompileLog() if log is None else log
         self._refusal = ""
-        self._asked_for: BoundedCache[object] = BoundedCache(capacity)
+        self._requested: BoundedCache[object] = BoundedCache(capacity)
 
     @cached_property
     def processor(self) -> Processor:
-        """The processor of the texts.
+        """Processor of the texts.
 
         Raises:
             NotCompiledError: llvmlite cannot be loaded.
@@ -276,8 +272,8 @@ class Linker:
         """Return `@f` of a text.
 
         Args:
-            kind: what the text computes, as the log counts it.
-            is_optimised: whether LLVM's passes are run.
+            kind: name of the attempt in the log.
+            is_optimised: whether to run LLVM's passes.
 
         Raises:
             NotCompiledError: LLVM fails.
@@ -291,17 +287,17 @@ class Linker:
 
         return self.functions.get(text, linked)
 
-    def function_for_one_call(
+    def baseline_function(
         self, kind: str, text: str, work: Work | None, convention: Convention
     ) -> Callable[..., Any] | None:
-        """The same without LLVM's passes: it is linked in a fraction of their time, is slower, and gives the same bits.
+        """Return `@f` of a text without LLVM's passes: compiled sooner, slower, and with the same bits.
 
         Args:
-            work: of the call, by estimate; None where nothing tells, and where the passes decide what the bits are.
+            work: estimated work of the call; None if it is unknown, or if the bits depend on the passes.
 
         Returns:
-            None where the passes pay at once, by an estimate; for a text that has been asked for before; and where a
-            folder keeps optimised code for other processes.
+            None if the passes are estimated to pay in this call, if the text has been requested before, or if optimised
+            code is cached on disk.
 
         Raises:
             NotCompiledError: LLVM fails.
@@ -309,29 +305,29 @@ class Linker:
         if work is None or self.cache is not None:
             return None
         first = object()
-        if self._asked_for.get(text, lambda: first) is not first:
+        if self._requested.get(text, lambda: first) is not first:
             return None
         with self.log.attempt(kind), until_compiled():
-            plain = for_first_call(text, work, max(self.processor.lanes))
-            if plain is None:
+            baseline = baseline_text(text, work, max(self.processor.lanes))
+            if baseline is None:
                 return None
-            function = convention.linked(self._engine(plain, is_optimised=False))
+            function = convention.linked(self._engine(baseline, is_optimised=False))
         self.log.count(kind)
         return function
 
-    def parts(self, text: str) -> int:
-        """After how many parts of a while loop, without LLVM's passes, it has taken longer than these would."""
-        return max(1, round(passes(text) / (UNOPTIMISED * python_calls.PART)))
+    def break_even_chunks(self, text: str) -> int:
+        """Return the number of chunks of a while loop in baseline code that take as long as LLVM's passes."""
+        return max(1, round(pass_time(text) / (BASELINE_PENALTY * python_calls.CHUNK_WORK)))
 
     def cache_clear(self) -> None:
-        """Forget every function that nothing else holds."""
+        """Clear the cache; functions that are referenced elsewhere stay alive."""
         self.functions.clear()
-        self._asked_for.clear()
+        self._requested.clear()
 
     def _engine(self, text: str, is_optimised: bool = True) -> Any:
-        """The engine of a text's machine code."""
+        """Compile and link a text and return its engine."""
         _shared()
-        for module in SCIPYS:
+        for module in SCIPY_MODULES:
             if module.PREFIX in text:
                 _add_symbols(module)
         if is_optimised:
@@ -341,12 +337,12 @@ class Linker:
         return _in_memory(code)
 
     def _machine_code(self, text: str) -> bytes:
-        """Of this text for this processor, by an earlier process or now."""
+        """Return optimised machine code of a text, from the cache on disk if it is there."""
         cache, machine = self.cache, _machine(self.processor, 3)
         if cache is None:
             return _compiled(text, machine)
         processor = f"{self.processor.name} {self.processor.features}"
-        versions = f"{VERSION} {version('llvmlite')} {machine.triple} {processor}"
+        versions = f"{CACHE_VERSION} {version('llvmlite')} {machine.triple} {processor}"
         key = cache.key([b"llvm", versions.encode(), text.encode()])
         code = None
         with suppress(NotCompiledError), self.log.attempt("function from the cache folder"):
@@ -359,10 +355,10 @@ class Linker:
 
 
 def _compiled(text: str, machine: Any, is_optimised: bool = True) -> bytes:
-    """Machine code, as an object file in memory.
+    """Return machine code, as an object file in memory.
 
-    Where the processor converts float16 and does not compute with it, LLVM 22 makes calls of `UNKNOWN` of some basic
-    blocks with vectors of float16: the next module is free of them.
+    On processors that convert float16 without computing with it, LLVM 22 lowers some vectors of float16 to calls of
+    `MISSING_BUILTINS`. The next, less optimised module is free of them.
     """
     context = _Context(machine)
     code = _emitted(text, context, is_optimised)
@@ -374,36 +370,36 @@ def _emitted(text: str, context: _Context, is_optimised: bool) -> bytes:
     code = b""
     for module in _modules(text, context, is_optimised):
         code = context.machine.emit_object(module)
-        if not any([name in code for name in UNKNOWN]):
+        if not any([name in code for name in MISSING_BUILTINS]):
             break
     return code
 
 
-def module_of(text: str, machine: Any) -> Any:
-    """LLVM's module of a text, after its passes, in a context that stays."""
+def optimised_module(text: str, machine: Any) -> Any:
+    """Return LLVM's module of a text after the passes, in a context that stays alive."""
     return next(_modules(text, _Context(machine), is_optimised=True))
 
 
 class _Context:
-    """A context of LLVM for one text, freed with what it keeps of it; the global one keeps constants for ever.
+    """LLVM context of one text, freed after use; the global context would keep constants for ever.
 
-    Modules have to be freed before their context, of which the garbage collector knows nothing: a context stays where
-    an exception's traceback holds a module. Nothing here closes an object of llvmlite, because a signal handler that
-    raises meanwhile would have it freed twice.
+    Modules have to be freed before their context. The garbage collector does not know this order, so a context stays
+    alive if a traceback holds a module. Nothing here closes an object of llvmlite, because a signal handler that raises
+    meanwhile would free it twice.
     """
 
     def __init__(self, machine: Any) -> None:
         self.machine = machine
         self._context = _llvm().create_context()
-        self._context._owned = True  # so that llvmlite frees it in no order of its own
+        self._context._owned = True  # so that llvmlite does not free it
         self._modules: list[weakref.ref[Any]] = []
 
     def free(self) -> None:
-        """Free the context with this object, if no module is left."""
+        """Free the context with this object, if no module is alive."""
         self._context._owned = any([module() is not None for module in self._modules])
 
     def parsed(self, text: str) -> Any:
-        """Return the module of a text."""
+        """Parse and verify a text and return its module."""
         module = _llvm().parse_assembly(text, self._context)
         self._modules.append(weakref.ref(module))
         module.triple = self.machine.triple
@@ -412,29 +408,33 @@ class _Context:
 
 
 def _modules(text: str, context: _Context, is_optimised: bool) -> Iterator[Any]:
-    """Modules of a text, each with less done to it than the one before; the last one is as it was written.
+    """Yield modules of a text, each less optimised than the one before; the last one without passes.
 
-    LLVM 22 vectorises some basic blocks so that a value is read before it is computed, for which its code generator
-    ends the process: what the passes give is verified, and left out.
+    LLVM 22 vectorises some basic blocks so that a use precedes its definition, for which its code generator ends the
+    process. Modules that do not verify after the passes are skipped.
     """
-    for basic_blocks in (True, False) if is_optimised else ():
-        module = _after_passes(text, context, basic_blocks)
+    for slp in (True, False) if is_optimised else ():
+        module = _after_passes(text, context, slp)
         try:
             module.verify()
         except RuntimeError:
             continue
         yield module
-    yield context.parsed(without_passes(text))
+    yield context.parsed(without_vector_sections(text))
 
 
-def _after_passes(text: str, context: _Context, basic_blocks: bool) -> Any:
-    """The module after the passes, which vectorise loops, and basic blocks where that is asked for."""
+def _after_passes(text: str, context: _Context, slp: bool) -> Any:
+    """Return the module after the passes.
+
+    Args:
+        slp: whether to vectorise basic blocks, beside loops.
+    """
     llvm = _llvm()
-    early, _, late = text.partition(LATE)
+    early, _, late = text.partition(LATE_MODULE)
     module = context.parsed(early)
     options = llvm.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization, options.slp_vectorization = True, basic_blocks
-    # Unrolled loops take twice as long to compile and, by the loops of the benchmarks, run no faster.
+    options.loop_vectorization, options.slp_vectorization = True, slp
+    # Unrolling doubles compile time, and the loops of the benchmarks run no faster with it.
     options.loop_unrolling = options.loop_interleaving = False
     builder = llvm.create_pass_builder(context.machine, options)
     _run(builder.getModulePassManager(), module, builder)
@@ -447,7 +447,7 @@ def _after_passes(text: str, context: _Context, basic_blocks: bool) -> Any:
 
 
 def _run(passes: Any, module: Any, builder: Any) -> None:
-    """Run a pass manager and free it, which llvmlite up to 0.50 does not: its class inherits a `close` that frees nothing."""
+    """Run a pass manager and free it; in llvmlite up to 0.50 its inherited `close` frees nothing."""
     llvm = _llvm()
     try:
         passes.run(module, builder)

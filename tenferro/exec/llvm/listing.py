@@ -1,26 +1,23 @@
-"""Listings of compiled steps."""
+"""LLVM text of compiled schedules."""
 
 from __future__ import annotations
 
-from tenferro.exec.llvm.compiled import CompiledFunction
-from tenferro.exec.llvm.group import CompiledGroup
-from tenferro.exec.llvm.strip_loop import StripLoop
+from tenferro.exec.planned import Compiled
 from tenferro.exec.schedule import ExecProgram
 
-__all__ = ["llvm_of"]
+__all__ = ["llvm_text"]
 
 
-def llvm_of(schedule: ExecProgram) -> str:
-    """Return the texts of compiled loops, blocks and groups, in bodies too; of a group the text for row-major arrays."""
+def llvm_text(schedule: ExecProgram) -> str:
+    """Return the texts of compiled loops, blocks and fused groups; of a group the one for row-major arrays."""
     texts: list[str] = []
     schedules = [schedule]
     while schedules:
-        current = schedules.pop()
-        for step in current.instructions:
-            machine = getattr(step.function, "machine", step.function)
-            if isinstance(machine, CompiledFunction | StripLoop | CompiledGroup):
-                line = step.source or "an unknown line"
-                texts.append(f"; {step.op.name} at {line}\n{machine.text}")
+        for step in schedules.pop().instructions:
+            op = step.op
+            if isinstance(op, Compiled):
+                code = getattr(op.code, "machine", None) or op.code
+                texts.append(f"; {op.name} at {step.source or 'an unknown line'}\n{code.text}")
             else:
-                schedules += step.parts
+                schedules += step.bodies
     return "\n".join(texts) or "; nothing is compiled\n"

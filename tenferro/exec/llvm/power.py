@@ -1,9 +1,9 @@
-"""Powers, cube roots, and roots of sums of squares.
+"""Powers, cube roots and hypot.
 
-A power is e^(y ln(x)), with the logarithm in two numbers, because its error is multiplied by up to a thousand.
+A power is e^(y ln(x)). The logarithm is an unevaluated sum of two numbers, because its error is amplified up to 1000 times.
 
 Sources: Muller et al., Handbook of Floating-Point Arithmetic, 2nd ed., chapters 4 and 10; ISO C, annex F.10.4.4, for
-the powers of what is no usual number; Halley's iteration for the root.
+special cases of powers; Halley's iteration for the cube root.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from tenferro.exec.llvm.exponential import (
     ONE,
     SQRT_HALF,
     exponent_and_significand,
-    one_and,
-    reduced,
-    scaled,
+    ldexp,
+    one_plus,
+    reduce_argument,
 )
 from tenferro.exec.llvm.formula import Formula
 
@@ -28,17 +28,17 @@ __all__ = ["cbrt", "cbrt_single", "hypot", "pow_", "pow_single"]
 
 TWO_THIRDS = 2.0 / 3.0
 TWO_THIRDS_LOW = float.fromhex("0x1.5555555555555p-55")
-"""What that lacks of two thirds."""
-USUAL = 800.0
-"""Up to where y ln(x) may be the logarithm of a number; larger ones may have no rounding error."""
-SQUARE_OVERFLOWS = 1e150
-"""Above it the sum of two squares may be infinite."""
-SQUARE_VANISHES = 1e-120
-"""Below it a square may have lost digits."""
+"""2/3 - `TWO_THIRDS`."""
+MAX_EXPONENT = 800.0
+"""Magnitude of y ln(x) above which the power overflows or underflows, and a rounding error may be NaN."""
+SQUARE_OVERFLOW = 1e150
+"""Argument above which the sum of two squares may overflow."""
+SQUARE_UNDERFLOW = 1e-120
+"""Argument below which a square may be subnormal."""
 
 
-def _parts(f: Formula, a: str, offset: int) -> tuple[str, str]:
-    """The same of a positive number that may be subnormal."""
+def _exponent_and_significand(f: Formula, a: str, offset: int) -> tuple[str, str]:
+    """Write `exponent_and_significand` of a positive number that may be subnormal."""
     is_small = f.compare("olt", a, f.number(sys.float_info.min))
     a = f.either(is_small, f.multiply(a, f.number(2.0**54)), a)
     e, m = exponent_and_significand(f, a, offset)
@@ -46,74 +46,74 @@ def _parts(f: Formula, a: str, offset: int) -> tuple[str, str]:
 
 
 def _logarithm(f: Formula, a: str) -> tuple[str, str]:
-    """Ln(a) in two numbers: e ln(2) + 2 s + s^3 (2/3 + ..), with s = (m - 1) / (m + 1)."""
-    e, m = _parts(f, a, ONE - SQRT_HALF)
+    """Write ln(a) = e ln(2) + 2 s + s^3 (2/3 + ..), with s = (m - 1) / (m + 1), as an unevaluated sum."""
+    e, m = _exponent_and_significand(f, a, ONE - SQRT_HALF)
     one = f.number(1.0)
-    below, lost = f.difference(m, f.number(-1.0))
+    below, lost = f.two_difference(m, f.number(-1.0))
     s, s_low = f.quotient(f.subtract(m, one), below, None, lost)
-    z, z_low = f.product(s, s)
+    z, z_low = f.two_product(s, s)
     z_low = f.multiply_add(f.add(s, s), s_low, z_low)
-    factor, factor_low = f.short_sum(
+    factor, factor_low = f.fast_two_sum(
         f.number(TWO_THIRDS), f.multiply(z, f.polynomial(z, coefficients.LOG_TAIL))
     )
     factor_low = f.add(factor_low, f.number(TWO_THIRDS_LOW))
-    cube, cube_low = f.product(s, z)
+    cube, cube_low = f.two_product(s, z)
     cube_low = f.multiply_add(s_low, z, f.multiply_add(s, z_low, cube_low))
-    tail, tail_low = f.product(cube, factor)
+    tail, tail_low = f.two_product(cube, factor)
     tail_low = f.multiply_add(cube_low, factor, f.multiply_add(cube, factor_low, tail_low))
-    near, near_low = f.short_sum(f.add(s, s), tail)
+    near, near_low = f.fast_two_sum(f.add(s, s), tail)
     near_low = f.add(near_low, f.add(f.add(s_low, s_low), tail_low))
-    y, low = f.short_sum(f.multiply(e, f.number(LN2_HIGH)), near)
+    y, low = f.fast_two_sum(f.multiply(e, f.number(LN2_HIGH)), near)
     low = f.add(low, f.multiply_add(e, f.number(LN2_LOW), near_low))
-    return f.short_sum(y, low)
+    return f.fast_two_sum(y, low)
 
 
-def _special(f: Formula, x: str, y: str, power: str) -> str:
-    """The power of x, of which that of |x| is given: signs, NaN, and numbers to the power of 0."""
+def _with_special_cases(f: Formula, x: str, y: str, power: str) -> str:
+    """Write x^y from |x|^y: signs, NaN, and x^0."""
     zero, one = f.number(0.0), f.number(1.0)
     half = f.multiply(f.number(0.5), y)
-    is_whole = f.compare("oeq", f.intrinsic("rint", y), y)
-    is_half = f.compare("one", f.intrinsic("rint", half), half)
-    signed = f.either(is_whole, f.either(is_half, f.with_sign(power, x), power), power)
-    undefined = f.either(is_whole, signed, f.number(math.nan))
-    below = f.select("oeq", x, f.number(-math.inf), signed, undefined)
-    power = f.select("olt", x, zero, below, signed)
+    is_integer = f.compare("oeq", f.intrinsic("rint", y), y)
+    is_odd = f.compare("one", f.intrinsic("rint", half), half)
+    signed = f.either(is_integer, f.either(is_odd, f.with_sign(power, x), power), power)
+    undefined = f.either(is_integer, signed, f.number(math.nan))
+    negative = f.select("oeq", x, f.number(-math.inf), signed, undefined)
+    power = f.select("olt", x, zero, negative, signed)
     power = f.select("uno", x, y, f.add(x, y), power)
     power = f.select("oeq", x, one, one, power)
     return f.select("oeq", y, zero, one, power)
 
 
 def pow_(f: Formula, x: str, y: str) -> str:
-    """e^(y ln|x|)."""
+    """Write x^y = e^(y ln|x|), with special cases."""
     a, zero, one = f.magnitude(x), f.number(0.0), f.number(1.0)
     high, low = _logarithm(f, a)
     high = f.select("olt", a, f.number(math.inf), high, a)
     high = f.select("oeq", a, zero, f.number(-math.inf), high)
-    product, lost = f.product(y, high)
+    product, lost = f.two_product(y, high)
     lost = f.multiply_add(y, low, lost)
-    is_usual = f.compare("olt", f.magnitude(product), f.number(USUAL))
-    part = reduced(f, product, -746.0, 710.0, f.either(is_usual, lost, zero))
-    power = scaled(f, one_and(f, part), part.n)
-    return _special(f, x, y, f.select("oeq", a, one, one, power))
+    is_bounded = f.compare("olt", f.magnitude(product), f.number(MAX_EXPONENT))
+    part = reduce_argument(f, product, -746.0, 710.0, f.either(is_bounded, lost, zero))
+    power = ldexp(f, one_plus(f, part), part.n)
+    return _with_special_cases(f, x, y, f.select("oeq", a, one, one, power))
 
 
 def pow_single(f: Formula, x: str, y: str) -> str:
-    """The same."""
+    """Write x^y of float32, with special cases."""
     a, one = f.magnitude(x), f.number(1.0)
     power = f.select("oeq", a, one, one, single.power(f, a, y))
-    return _special(f, x, y, power)
+    return _with_special_cases(f, x, y, power)
 
 
 def _cbrt(f: Formula, x: str) -> tuple[str, str, str]:
-    """|x| = m 8^n with m between 1/2 and 4, and a root of m within a few units."""
-    e, m = _parts(f, f.magnitude(x), 0)
+    """Write n, m and the cube root of m within a few units, with |x| = m 8^n and 1/2 <= m <= 4."""
+    e, m = _exponent_and_significand(f, f.magnitude(x), 0)
     n = f.nearest(e, 1.0 / 3.0)
-    rest = f.multiply_add(f.number(-3.0), n, e)
+    remainder = f.multiply_add(f.number(-3.0), n, e)
     root = f.polynomial(m, coefficients.CBRT)
     one = f.number(1.0)
     power, factor = one, one
     for step in (-1.0, 1.0):
-        is_step = f.compare("oeq", rest, f.number(step))
+        is_step = f.compare("oeq", remainder, f.number(step))
         power = f.either(is_step, f.number(2.0**step), power)
         factor = f.either(is_step, f.number(2.0 ** (step / 3.0)), factor)
     m, root = f.multiply(m, power), f.multiply(root, factor)
@@ -122,40 +122,40 @@ def _cbrt(f: Formula, x: str) -> tuple[str, str, str]:
     return n, m, f.subtract(root, f.multiply(root, error))
 
 
-def _unusual(f: Formula, x: str, y: str) -> str:
-    """The root with its sign; of zeros, infinities and NaN themselves."""
+def _with_sign(f: Formula, x: str, y: str) -> str:
+    """Write the root with the sign of x; x if it is zero, infinite or NaN."""
     a = f.magnitude(x)
     y = f.select("olt", a, f.number(math.inf), y, x)
     return f.with_sign(f.select("oeq", a, f.number(0.0), a, y), x)
 
 
 def cbrt(f: Formula, x: str) -> str:
-    """2^n times the cube root of m, with a last step of Newton's, of which the cube is in two numbers."""
+    """Write 2^n times the cube root of m, with a last Newton step whose cube is an unevaluated sum."""
     n, m, root = _cbrt(f, x)
-    square, square_low = f.product(root, root)
-    cube, cube_low = f.product(square, root)
+    square, square_low = f.two_product(root, root)
+    cube, cube_low = f.two_product(square, root)
     cube_low = f.multiply_add(square_low, root, cube_low)
-    left = f.subtract(f.subtract(m, cube), cube_low)
-    step = f.divide(left, f.multiply(f.number(3.0), square))
-    return _unusual(f, x, f.multiply(f.add(root, step), f.power_of_two(n)))
+    residual = f.subtract(f.subtract(m, cube), cube_low)
+    step = f.divide(residual, f.multiply(f.number(3.0), square))
+    return _with_sign(f, x, f.multiply(f.add(root, step), f.power_of_two(n)))
 
 
 def cbrt_single(f: Formula, x: str) -> str:
-    """2^n times the cube root of m."""
+    """Write 2^n cbrt(m) of float32."""
     n, _, root = _cbrt(f, x)
-    return _unusual(f, x, f.multiply(root, f.power_of_two(n)))
+    return _with_sign(f, x, f.multiply(root, f.power_of_two(n)))
 
 
 def hypot(f: Formula, x: str, y: str) -> str:
-    """The root of x^2 + y^2, both scaled where squares would overflow or vanish; infinite where one of them is."""
+    """Write sqrt(x^2 + y^2), scaled where squares would overflow or underflow; infinite if x or y is."""
     a, b = f.magnitude(x), f.magnitude(y)
     is_first = f.compare("ogt", a, b)
     larger, smaller = f.either(is_first, a, b), f.either(is_first, b, a)
     one = f.number(1.0)
-    scale = f.select("ogt", larger, f.number(SQUARE_OVERFLOWS), f.number(2.0**-600), one)
-    scale = f.select("olt", larger, f.number(SQUARE_VANISHES), f.number(2.0**600), scale)
-    back = f.select("ogt", larger, f.number(SQUARE_OVERFLOWS), f.number(2.0**600), one)
-    back = f.select("olt", larger, f.number(SQUARE_VANISHES), f.number(2.0**-600), back)
+    scale = f.select("ogt", larger, f.number(SQUARE_OVERFLOW), f.number(2.0**-600), one)
+    scale = f.select("olt", larger, f.number(SQUARE_UNDERFLOW), f.number(2.0**600), scale)
+    back = f.select("ogt", larger, f.number(SQUARE_OVERFLOW), f.number(2.0**600), one)
+    back = f.select("olt", larger, f.number(SQUARE_UNDERFLOW), f.number(2.0**-600), back)
     larger, smaller = f.multiply(larger, scale), f.multiply(smaller, scale)
     square = f.multiply_add(larger, larger, f.multiply(smaller, smaller))
     root, infinity = f.multiply(f.intrinsic("sqrt", square), back), f.number(math.inf)

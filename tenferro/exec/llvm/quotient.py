@@ -1,8 +1,8 @@
-"""Quotients by a number that is known, with the bits of a division, in loops along lanes.
+"""Correctly rounded quotients by a constant divisor, without division instructions in vectorised loops.
 
-A processor divides the lanes of a vector one after the other, or nearly so. With z the nearest number to 1 / c, the
-product q = x z and one correction, q + (x - c q) z by two multiply-adds, give x / c rounded to nearest. Where an x is
-so small or large that the remainder might not be exact, is zero, infinite or NaN, the lanes are divided.
+Vector division has a throughput of about one lane per scalar division. With z = 1 / c rounded to nearest, q = x z and one
+correction, q + (x - c q) z by two multiply-adds, give x / c rounded to nearest. Vectors are divided if any x is zero,
+infinite, NaN, or of a magnitude for which the remainder might not be exact.
 
 Source: Brisebarre, Muller and Raina, "Accelerating correctly rounded floating-point division when the divisor is known
 in advance", IEEE Transactions on Computers 53, 2004, after Markstein, 1990.
@@ -16,52 +16,56 @@ import struct
 from tenferro.exec.llvm.code import Code
 from tenferro.exec.llvm.formula import Formula
 
-__all__ = ["divided_by"]
+__all__ = ["divide_by_constant"]
 
-SMALLEST, LARGEST = 2.0**-900, 2.0**900
-"""Sizes of dividends between which no step overflows, and the remainder is exact."""
-MOST_SCALED = 100
-"""Powers of two up to which divisors are larger or smaller than 1."""
+MIN_DIVIDEND, MAX_DIVIDEND = 2.0**-900, 2.0**900
+"""Bounds of the magnitude of dividends, within which no step overflows and the remainder is exact."""
+MAX_DIVISOR_EXPONENT = 100
+"""Maximum magnitude of the binary exponent of a divisor."""
 PURE = "nounwind willreturn speculatable readnone"
+"""LLVM's attributes of a function without side effects that may be executed speculatively."""
 
 
-def divided_by(code: Code, x: str, divisor: str) -> str:
-    """x / divisor in float64, for a divisor that stands in the text."""
-    number = struct.unpack("<d", struct.pack("<Q", int(divisor, 16)))[0]
-    significand, exponent = math.frexp(number) if math.isfinite(number) else (0.5, 0)
-    # LLVM multiplies by the inverse of a power of two.
-    is_suitable = abs(significand) != 0.5 and significand and abs(exponent) <= MOST_SCALED
+def divide_by_constant(code: Code, x: str, divisor: str) -> str:
+    """Write x / divisor in float64, for a literal divisor."""
+    value = struct.unpack("<d", struct.pack("<Q", int(divisor, 16)))[0]
+    significand, exponent = math.frexp(value) if math.isfinite(value) else (0.5, 0)
+    # LLVM itself replaces the division by a power of two.
+    is_suitable = abs(significand) != 0.5 and significand and abs(exponent) <= MAX_DIVISOR_EXPONENT
     if not (code.contracts and code.lanes and is_suitable):
         return code.value(f"fdiv double {x}, {divisor}")
     symbol = f"tenferro_over_{divisor}"
-    if symbol not in code.late:
+    if symbol not in code.late_functions:
         names = {1: symbol, **{lanes: f"{symbol}_{lanes}" for lanes in code.lanes}}
         for lanes, name in names.items():
             kind = Formula(code, lanes).kind
-            code.along_lanes[name] = f"declare {kind} @{name}({kind}) {PURE}"
-            functions, part = code.late if lanes == 1 else code.late_lanes, Code(contracts=True)
-            functions[name] = _defined(part, name, lanes, number)
+            code.vector_functions[name] = f"declare {kind} @{name}({kind}) {PURE}"
+            functions, part = (
+                code.late_functions if lanes == 1 else code.late_vector_functions,
+                Code(contracts=True),
+            )
+            functions[name] = _defined(part, name, lanes, value)
             functions |= part.declared
-        code.keep([name for lanes, name in names.items() if lanes > 1])
+        code.retain([name for lanes, name in names.items() if lanes > 1])
     variants = [f"_ZGV_LLVM_N{lanes}v_{symbol}({symbol}_{lanes})" for lanes in code.lanes]
     attributes = f'"vector-function-abi-variant"="{",".join(variants)}"'
     return code.value(f"call double @{symbol}(double {x}) {attributes}")
 
 
 def _defined(part: Code, name: str, lanes: int, divisor: float) -> str:
-    """The text of the function, of one number or of several lanes."""
+    """Return the definition of the scalar function, or of that of several lanes."""
     f = Formula(part, lanes)
     c = f.number(divisor)
     if lanes == 1:
-        # One number is divided in less time than the correction takes.
+        # A scalar division is faster than the correction.
         part.line(f"ret {f.kind} {f.divide('%x', c)}")
     else:
         size = f.magnitude("%x")
-        truths = f"<{lanes} x i1>"
-        is_large = f.compare("oge", size, f.number(SMALLEST))
-        is_small = f.compare("ole", size, f.number(LARGEST))
-        both = part.value(f"and {truths} {is_large}, {is_small}")
-        are_all = part.call(f"llvm.vector.reduce.and.v{lanes}i1", "i1", [(truths, both)])
+        mask = f"<{lanes} x i1>"
+        is_large = f.compare("oge", size, f.number(MIN_DIVIDEND))
+        is_small = f.compare("ole", size, f.number(MAX_DIVIDEND))
+        is_inside = part.value(f"and {mask} {is_large}, {is_small}")
+        are_all = part.call(f"llvm.vector.reduce.and.v{lanes}i1", "i1", [(mask, is_inside)])
         part.line(f"br i1 {are_all}, label %corrected, label %plain")
         part.label("%corrected")
         z, minus_c = f.number(1.0 / divisor), f.number(-divisor)

@@ -1,4 +1,4 @@
-"""Rows of the reduction family."""
+"""LLVM code of the reduction ops."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import numpy as np
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import elementwise as el
 from tenferro.exec.llvm import sorting
-from tenferro.exec.llvm.code import Code, Element, Flat, Index, llvm_type
-from tenferro.exec.llvm.folding import Combine, Fold, Indices, cell_of
+from tenferro.exec.llvm.code import Code, Element, FlatIndex, Index, llvm_type
+from tenferro.exec.llvm.folding import Combine, Fold, Indices, alloca_scalar
 from tenferro.exec.llvm.rows import Row, Rows
-from tenferro.exec.llvm.tensor import Body, Tensor, by_axes, in_float32
+from tenferro.exec.llvm.tensor import Body, Tensor, in_float32, inverse_permute
 from tenferro.ops import reduction as re
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["LONG_ROW", "ROWS", "TOTALS", "identity"]
 
 LONG_ROW = 8
-"""Elements of a row that is worth combining with others element by element."""
-FEW_VECTORS = 4
-"""Of a row whose results stay in registers while one row after the other is combined with them."""
+"""Minimum number of elements of a row for reductions that combine rows elementwise."""
+MAX_REGISTER_VECTORS = 4
+"""Maximum number of vectors of a row whose partial results are kept in registers."""
 
 
 def identity(name: str, dtype: DType) -> Any:
-    """The identity of a reduction, where it starts."""
-    kind = dtype.dtype
+    """Return the identity element of a reduction, its initial value."""
+    numpy_dtype = dtype.dtype
     if name == "sum":
         return 0
     if name == "prod":
@@ -37,16 +37,17 @@ def identity(name: str, dtype: DType) -> Any:
     if dtype.is_bool:
         return largest
     if name == "and":
-        return -1 if kind.kind == "i" else np.iinfo(kind).max
+        return -1 if numpy_dtype.kind == "i" else np.iinfo(numpy_dtype).max
     if name == "or":
         return 0
     if not dtype.is_inexact:
-        return np.iinfo(kind).max if largest else np.iinfo(kind).min
+        bounds = np.iinfo(numpy_dtype)
+        return bounds.max if largest else bounds.min
     return np.inf if largest else -np.inf
 
 
 def reduction(name: str, combine: Combine, is_exact: bool = True) -> Row:
-    """Over axes: each element of the result by a loop of its own."""
+    """Return the lowering of a reduction over axes."""
 
     def write(
         body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
@@ -60,72 +61,77 @@ def reduction(name: str, combine: Combine, is_exact: bool = True) -> Row:
         inner = [x.spec.shape[axis] for axis in axes]
         start = identity(name, y.dtype)
         free_axes = [axis for axis in range(x.spec.rank) if axis not in op.axes]
-        # Numbers of elements go on from axis to axis.
+        # Linear indices are contiguous across the reduced axes.
         is_flat = x.is_flat and [*free_axes, *axes] == [*range(x.spec.rank)]
 
         def term(index: Indices, numbers: Indices) -> Element:
-            return body.at(x, by_axes((*free_axes, *axes), (*index, *numbers)))
+            return body.at(x, inverse_permute((*free_axes, *axes), (*index, *numbers)))
 
         def flat_term(index: Indices, number: Index) -> Element:
-            first = code.scaled(code.linear(index, y.shape), prod(inner))
-            return body.at(x, Flat((code.add(first, number),)))
+            first = code.scaled(code.ravel_index(index, y.shape), prod(inner))
+            return body.at(x, FlatIndex((code.add(first, number),)))
 
-        if _is_by_rows(x.spec, op.axes):
+        if _combines_rows(x.spec, op.axes):
             memory = body.result(y)
             body.write(body.filled(y, start), memory)
 
-            def one(number: Index, index: Indices) -> None:
-                at = code.linear(index, y.shape)
-                total = code.load(memory.pointer, at, y.dtype)
-                value = term(index, code.position(number, inner))
+            def element_of_row(number: Index, index: Indices) -> None:
+                offset = code.ravel_index(index, y.shape)
+                total = code.load(memory.pointer, offset, y.dtype)
+                value = term(index, code.unravel_index(number, inner))
                 total = combine(code, op, y.dtype, [total, value])
-                code.store(total, memory.pointer, at, y.dtype)
+                code.store(total, memory.pointer, offset, y.dtype)
 
-            _by_rows(code, prod(inner), y.shape, one, y.dtype.itemsize)
+            _loop_over_rows(code, prod(inner), y.shape, element_of_row, y.dtype.itemsize)
             return [body.stored(memory)]
 
         def element(index: Indices) -> Element:
             fold = Fold(code, op, y.dtype, combine, start)
             if is_flat:
-                return fold.of([prod(inner)], lambda i: flat_term(index, *i))
-            return fold.of(inner, lambda i: term(index, i))
+                return fold.reduce([prod(inner)], lambda i: flat_term(index, *i))
+            return fold.reduce(inner, lambda i: term(index, i))
 
-        return [body.settled(Tensor(y, element, x.reads))]
+        return [body.materialised(Tensor(y, element, x.reads))]
 
     return Row(in_float32(write), moves=True, is_exact=is_exact)
 
 
-def _is_by_rows(x: TensorSpec, axes: Sequence[int]) -> bool:
-    """Whether rows are combined, element by element, because the last axis stays."""
+def _combines_rows(x: TensorSpec, axes: Sequence[int]) -> bool:
+    """Return whether rows are combined elementwise: the last axis is long and not reduced."""
     return bool(x.shape) and x.rank - 1 not in axes and x.shape[-1] >= LONG_ROW
 
 
-def _by_rows(
+def _loop_over_rows(
     code: Code,
     count: int,
     shape: Sequence[int],
-    one: Callable[[Index, Indices], None],
+    body: Callable[[Index, Indices], None],
     itemsize: int,
 ) -> None:
-    """`one` of each term and each element of a result: row after row, and term after term within it.
+    """Write the loops over the rows of the result, the terms of a row, and the elements of a term.
 
-    LLVM writes a row of a few vectors without a loop, and then keeps the results in registers, where each row would
-    wait for what the one before has stored.
+    LLVM unrolls the loop over a row of few vectors and keeps partial results in registers, which avoids a store-to-load
+    dependency between terms.
+
+    Args:
+        body: writes the body, by the number of the term and the index of the element.
     """
     *outer, width = shape
     vectors = width * itemsize // (8 * max(code.lanes, default=1))
-    chains = vectors if 1 < vectors <= FEW_VECTORS else 1
+    chains = vectors if 1 < vectors <= MAX_REGISTER_VECTORS else 1
 
     def row(index: Indices) -> None:
-        code.loop(count, lambda k: code.loop(width, lambda j: one(k, (*index, j)), chains=chains))
+        code.loop(
+            count, lambda k: code.loop(width, lambda j: body(k, (*index, j)), interleave=chains)
+        )
 
     code.loops(outer, row)
 
 
 def arg_reduction(name: str, combine: Combine) -> Row:
-    """The first place of the extreme value, which is NaN where there is one."""
+    """Return the lowering of argmax or argmin: the first index of the extreme value, or of the first NaN."""
     extremes, first = reduction(name, combine), reduction("min", el.minimum)
-    beats = "gt" if name == "max" else "lt"
+    predicate = "gt" if name == "max" else "lt"
 
     def write(
         body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
@@ -136,63 +142,64 @@ def arg_reduction(name: str, combine: Combine) -> Row:
             raise NotCompiledError(f"{op.name}: {dtype.value} is not compiled")
         if not count:
             raise NotCompiledError(f"{op.name}: an empty axis is not compiled")
-        if _is_by_rows(x.spec, (axis,)) and dtype.accumulator is dtype:
-            return [_leaders(body, x, axis, y, beats)]
+        if _combines_rows(x.spec, (axis,)) and dtype.accumulator is dtype:
+            return [_arg_extreme_of_rows(body, x, axis, y, predicate)]
         along = re.ReduceMin((axis,))
         (extreme,) = extremes.write(body, along, [x], [TensorSpec(y.shape, dtype)])
 
-        def place(index: Indices) -> Element:
+        def candidate(index: Indices) -> Element:
             value = body.at(x, index)
-            wins = _is_same(
-                code, dtype, value, body.at(extreme, (*index[:axis], *index[axis + 1 :]))
-            )
-            return code.value(f"select i1 {wins}, i64 {index[axis]}, i64 {count}")
+            other = body.at(extreme, (*index[:axis], *index[axis + 1 :]))
+            is_extreme = _is_extreme(code, dtype, value, other)
+            return code.value(f"select i1 {is_extreme}, i64 {index[axis]}, i64 {count}")
 
-        places = Tensor(TensorSpec(x.spec.shape, y.dtype), place, x.reads | extreme.reads)
-        return first.write(body, along, [places], [y])
+        spec = TensorSpec(x.spec.shape, y.dtype)
+        candidates = Tensor(spec, candidate, x.reads | extreme.reads)
+        return first.write(body, along, [candidates], [y])
 
-    return Row(write, moves=True, settles=True)
+    return Row(write, moves=True, materialises=True)
 
 
-def _leaders(body: Body, x: Tensor, axis: int, y: TensorSpec, beats: str) -> Tensor:
-    """The places of extreme values, by rows: values that lead and their places change together, row after row."""
+def _arg_extreme_of_rows(body: Body, x: Tensor, axis: int, y: TensorSpec, predicate: str) -> Tensor:
+    """Return the indices of extreme values, by running extremes and their indices, row by row."""
     code, dtype = body.code, x.spec.dtype
     spec = TensorSpec(y.shape, dtype)
-    leaders, places = body.memory(spec), body.result(y)
+    extremes, positions = body.memory(spec), body.result(y)
 
     def value_of(row: Index, index: Indices) -> Element:
         return body.at(x, (*index[:axis], row, *index[axis:]))
 
-    body.write(Tensor(spec, lambda index: value_of(0, index), x.reads), leaders)
-    body.write(body.filled(y, 0), places)
+    body.write(Tensor(spec, lambda index: value_of(0, index), x.reads), extremes)
+    body.write(body.filled(y, 0), positions)
 
-    def one(number: Index, index: Indices) -> None:
-        at, row = code.linear(index, y.shape), code.add(number, 1)
-        value, leader = value_of(row, index), code.load(leaders.pointer, at, dtype)
-        wins = _wins(code, dtype, value, leader, beats)
-        type_, place = llvm_type(dtype), code.load(places.pointer, at, y.dtype)
-        value = code.value(f"select i1 {wins}, {type_} {value}, {type_} {leader}")
-        place = code.value(f"select i1 {wins}, i64 {row}, i64 {place}")
-        code.store(value, leaders.pointer, at, dtype)
-        code.store(place, places.pointer, at, y.dtype)
+    def element(number: Index, index: Indices) -> None:
+        offset, row = code.ravel_index(index, y.shape), code.add(number, 1)
+        value, extreme = value_of(row, index), code.load(extremes.pointer, offset, dtype)
+        replaces = _replaces(code, dtype, value, extreme, predicate)
+        type_, position = llvm_type(dtype), code.load(positions.pointer, offset, y.dtype)
+        value = code.value(f"select i1 {replaces}, {type_} {value}, {type_} {extreme}")
+        position = code.value(f"select i1 {replaces}, i64 {row}, i64 {position}")
+        code.store(value, extremes.pointer, offset, dtype)
+        code.store(position, positions.pointer, offset, y.dtype)
 
-    _by_rows(code, x.spec.shape[axis] - 1, y.shape, one, max(dtype.itemsize, y.dtype.itemsize))
-    return body.stored(places)
+    itemsize = max(dtype.itemsize, y.dtype.itemsize)
+    _loop_over_rows(code, x.spec.shape[axis] - 1, y.shape, element, itemsize)
+    return body.stored(positions)
 
 
-def _wins(code: Code, dtype: DType, value: Element, leader: Element, beats: str) -> str:
-    """Whether a value takes the lead: it is farther out, or the first NaN."""
+def _replaces(code: Code, dtype: DType, value: Element, extreme: Element, predicate: str) -> str:
+    """Write whether a value replaces the running extreme: it is more extreme, or the first NaN."""
     kind = llvm_type(dtype)
     if not dtype.is_inexact:
         sign = "s" if dtype.dtype.kind == "i" else "u"
-        return code.value(f"icmp {sign}{beats} {kind} {value}, {leader}")
-    is_farther = code.value(f"fcmp u{beats} {kind} {value}, {leader}")
-    is_number = code.value(f"fcmp ord {kind} {leader}, {leader}")
-    return code.value(f"and i1 {is_farther}, {is_number}")
+        return code.value(f"icmp {sign}{predicate} {kind} {value}, {extreme}")
+    is_beyond = code.value(f"fcmp u{predicate} {kind} {value}, {extreme}")
+    is_number = code.value(f"fcmp ord {kind} {extreme}, {extreme}")
+    return code.value(f"and i1 {is_beyond}, {is_number}")
 
 
-def _is_same(code: Code, dtype: DType, x: Element, extreme: Element) -> str:
-    """Whether an element is the extreme one, or NaN, which is extreme then."""
+def _is_extreme(code: Code, dtype: DType, x: Element, extreme: Element) -> str:
+    """Write whether an element is equal to the extreme, or NaN."""
     kind = llvm_type(dtype)
     if not dtype.is_inexact:
         return code.value(f"icmp eq {kind} {x}, {extreme}")
@@ -202,7 +209,7 @@ def _is_same(code: Code, dtype: DType, x: Element, extreme: Element) -> str:
 
 
 def cumulative(combine: Combine, is_exact: bool = True) -> Row:
-    """The running result along an axis."""
+    """Return the lowering of a cumulative reduction along an axis."""
 
     def write(
         body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
@@ -213,7 +220,7 @@ def cumulative(combine: Combine, is_exact: bool = True) -> Row:
         memory = body.result(y)
         length = y.shape[op.axis]
         others = [n for axis, n in enumerate(y.shape) if axis != op.axis]
-        cell = cell_of(code, y.dtype)
+        cell = alloca_scalar(code, y.dtype)
 
         def line(index: Indices) -> None:
             def at(i: Index) -> Indices:
@@ -222,16 +229,16 @@ def cumulative(combine: Combine, is_exact: bool = True) -> Row:
 
             def put(i: Index, value: Element) -> None:
                 code.store(value, cell, 0, y.dtype)
-                code.store(value, memory.pointer, code.linear(at(i), y.shape), y.dtype)
+                code.store(value, memory.pointer, code.ravel_index(at(i), y.shape), y.dtype)
 
-            def turn(i: Index) -> None:
+            def element(i: Index) -> None:
                 following = code.add(i, 1)
                 total = code.load(cell, 0, y.dtype)
                 put(following, combine(code, op, y.dtype, [total, body.at(x, at(following))]))
 
             if length:
                 put(0, body.at(x, at(0)))
-                code.loop(length - 1, turn)
+                code.loop(length - 1, element)
 
         code.loops(others, line)
         return [body.stored(memory)]
@@ -247,7 +254,7 @@ TOTALS: dict[type, tuple[str, Combine]] = {
     re.ReduceAnd: ("and", el.logical("and")),
     re.ReduceOr: ("or", el.logical("or")),
 }
-"""The name of a reduction over rows, and what combines two parts of it."""
+"""Name and combiner of the reductions whose partial results can be combined."""
 ROWS: Rows = {
     re.ReduceSum: reduction("sum", el.add, is_exact=False),
     re.ReduceProd: reduction("prod", el.multiply, is_exact=False),

@@ -1,11 +1,11 @@
-"""Routines that runtimes of extensions name, as they are compiled: the column of `tenferro.exec.extensions.ROUTINES`."""
+"""LLVM code of the routines that extension runtimes name; see `tenferro.exec.extensions.ROUTINES`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tenferro.exec.llvm import blas, factors, fourier, lapack
+from tenferro.exec.llvm import blas, factorizations, fourier, lapack
 from tenferro.exec.llvm.rows import Row
 from tenferro.exec.llvm.tensor import Body, Tensor
 from tenferro.program.runtimes import ROUTINES, Routine
@@ -13,26 +13,26 @@ from tenferro.types import TensorSpec
 
 __all__ = ["row_of"]
 
-LARGEST = 64
-"""Extent up to which a call from Python costs more than a matrix is worth; kernels call LAPACK in another way from it on."""
+MAX_EXTENT = 64
+"""Break-even extent of matrices against a call of the interpreter's kernel, which calls LAPACK differently above it."""
 Write = Callable[[Body, Routine, Sequence[Tensor], Sequence[TensorSpec]], Sequence[Tensor]]
 RowOf = Callable[[Routine, Sequence[TensorSpec]], Row | None]
 
 
 def row_of(routine: Routine, inputs: Sequence[TensorSpec]) -> Row | None:
-    """How a routine is compiled for inputs of these types; None where the interpreter's kernel is called.
+    """Return the lowering of a routine for inputs of these types; None where the interpreter's kernel is called.
 
     >>> row_of(Routine("lu"), [TensorSpec.parse("f64[65,65]")])
     """
     return None if any([0 in x.shape for x in inputs]) else _ROWS[routine.name](routine, inputs)
 
 
-def of_matrices(write: Write) -> RowOf:
-    """Return the row of a routine on small matrices."""
+def matrix_routine(write: Write) -> RowOf:
+    """Return the lowering of a routine on small matrices."""
 
     def row(routine: Routine, inputs: Sequence[TensorSpec]) -> Row | None:
         matrices = [x for x in inputs if x.dtype in blas.LETTERS]
-        if not matrices or any([n > LARGEST for x in matrices for n in x.shape[-2:]]):
+        if not matrices or any([n > MAX_EXTENT for x in matrices for n in x.shape[-2:]]):
             return None
 
         def written(
@@ -40,7 +40,7 @@ def of_matrices(write: Write) -> RowOf:
         ) -> Sequence[Tensor]:
             return write(body, routine, operands, types)
 
-        return Row(written, moves=True, settles=True, is_exact=False)
+        return Row(written, moves=True, materialises=True, is_exact=False)
 
     return row
 
@@ -49,17 +49,17 @@ _ROWS: Mapping[str, RowOf] = dict(
     zip(
         ROUTINES,
         (
-            of_matrices(lapack.cholesky),
-            of_matrices(lapack.lu),
-            of_matrices(lapack.lu_solve),
-            of_matrices(lapack.solve),
-            of_matrices(lapack.triangular_solve),
-            of_matrices(factors.getrf),
-            of_matrices(factors.geqrf),
-            of_matrices(factors.householder_product),
-            of_matrices(factors.qr),
-            of_matrices(factors.eigh),
-            of_matrices(factors.svd),
+            matrix_routine(lapack.cholesky),
+            matrix_routine(lapack.lu),
+            matrix_routine(lapack.lu_solve),
+            matrix_routine(lapack.solve),
+            matrix_routine(lapack.triangular_solve),
+            matrix_routine(factorizations.getrf),
+            matrix_routine(factorizations.geqrf),
+            matrix_routine(factorizations.householder_product),
+            matrix_routine(factorizations.qr),
+            matrix_routine(factorizations.eigh),
+            matrix_routine(factorizations.svd),
             fourier.row_of,
         ),
         strict=True,

@@ -1,4 +1,4 @@
-"""Rows of the column: the function that writes an op, and the form that it requires of operands."""
+"""Row of an op in the column of compiled forms: its writer, and its requirements on operands."""
 
 from __future__ import annotations
 
@@ -16,40 +16,43 @@ __all__ = ["Row", "Rows", "not_compiled"]
 
 @dataclass(frozen=True)
 class Row:
-    """The cell of an op.
+    """Compiled form of an op.
 
     Attributes:
-        write: `write(body, op, operands, types)` gives the results, whose elements are written when somebody
-            asks for them, or which lie in memory.
-        moves: whether an element of the result is made of elements at other indices.
-        settles: which operands have to lie in memory, because elements are read more than once; all of them,
-            none, or their places.
-        reason: why the op is not compiled, if it is not; a loop calls the interpreter's kernel then.
-        refusal: of an op and its operands' types, why it is not compiled for these, or nothing; the same then.
-        is_exact: whether results are NumPy's bits; of complex numbers, where NumPy contracts products on some
-            processors, `complex_is_exact`.
+        write: function `write(body, op, operands, types)` that returns the results, lazy or in memory.
+        moves: whether an element of the result depends on elements at other indices.
+        materialises: positions of operands that have to be in memory because elements are read more than once, or a
+            bool for all or none.
+        reason: why the op is not compiled, if it is not. A loop then calls the interpreter's kernel.
+        refusal: function of an op and its operand types that returns why it is not compiled for these types, or "".
+        is_exact: whether real results have NumPy's bits.
+        complex_is_exact: whether complex results have NumPy's bits; NumPy contracts products on some processors.
     """
 
     write: Writer
     moves: bool = False
-    settles: bool | tuple[int, ...] = False
+    materialises: bool | tuple[int, ...] = False
     is_exact: bool = True
     complex_is_exact: bool = True
     reason: str = ""
     refusal: Callable[[Any, Sequence[TensorSpec]], str] = lambda op, operands: ""
 
     def reason_for(self, op: Any, operands: Sequence[TensorSpec]) -> str:
-        """Why an op is not compiled for operands of these types, if it is not."""
+        """Return why an op is not compiled for operands of these types, or an empty string."""
         return self.reason or self.refusal(op, operands)
 
-    def must_settle(self, position: int) -> bool:
-        """Whether the operand at a place has to lie in memory."""
-        return self.settles if isinstance(self.settles, bool) else position in self.settles
+    def must_materialise(self, position: int) -> bool:
+        """Return whether the operand at a position has to be in memory."""
+        return (
+            self.materialises
+            if isinstance(self.materialises, bool)
+            else position in self.materialises
+        )
 
-    def settled(self, body: Body, operands: Sequence[Tensor]) -> list[Tensor]:
-        """The operands, in memory where they have to be and are not cheap to compute again."""
+    def materialised(self, body: Body, operands: Sequence[Tensor]) -> list[Tensor]:
+        """Return the operands, materialised where required unless they are cheap."""
         return [
-            body.settled(x) if self.must_settle(position) and not x.is_cheap else x
+            body.materialised(x) if self.must_materialise(position) and not x.is_cheap else x
             for position, x in enumerate(operands)
         ]
 
@@ -58,7 +61,7 @@ Rows = Mapping[type[StdTensorOp], Row]
 
 
 def not_compiled(reason: str) -> Row:
-    """A row that says why an op is not compiled."""
+    """Return the row of an op that is not compiled."""
 
     def write(_: Body, op: Any, *__: Any) -> Any:
         raise NotCompiledError(f"{op.name}: {reason}")

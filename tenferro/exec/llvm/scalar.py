@@ -1,4 +1,4 @@
-"""Functions of single elements, and their requirements on a dtype."""
+"""Scalar functions, which write one element of an elementwise op."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm.code import Code, Element, llvm_type
 from tenferro.types import DType
 
-__all__ = ["Scalar", "is_real", "kind_of", "refused", "suffix_of"]
+__all__ = ["Scalar", "instruction_kind", "intrinsic_suffix", "is_real", "unsupported_dtype"]
 
 Scalar = Callable[[Code, Any, DType, Sequence[Element]], Element]
-"""`scalar(code, op, dtype, elements)`: a result, `dtype` being the first operand's."""
+"""Function `scalar(code, op, dtype, elements)` that returns a result; `dtype` is that of the first operand."""
 
 
-def kind_of(dtype: DType) -> str:
-    """The kind of instructions for a dtype: of floats, or of signed or unsigned integers."""
+def instruction_kind(dtype: DType) -> str:
+    """Return the kind of a dtype's instructions: complex, float, signed or unsigned."""
     if dtype.is_complex:
         return "complex"
     if dtype.is_inexact:
@@ -25,15 +25,15 @@ def kind_of(dtype: DType) -> str:
 
 
 def is_real(dtype: DType) -> bool:
-    """Whether numbers of a dtype are floats, and not complex."""
+    """Return whether a dtype is a real float."""
     return dtype.is_float
 
 
-def refused(op: Any, dtype: DType) -> NotCompiledError:
-    """The error for a dtype that an op is not compiled for."""
+def unsupported_dtype(op: Any, dtype: DType) -> NotCompiledError:
+    """Return the error of an op that is not compiled for a dtype."""
     return NotCompiledError(f"{op.name}: {dtype.value} is not compiled")
 
 
-def suffix_of(dtype: DType) -> str:
-    """Of the names of LLVM's functions of floats."""
+def intrinsic_suffix(dtype: DType) -> str:
+    """Return the suffix of LLVM's intrinsics for floats."""
     return "f64" if llvm_type(dtype) == "double" else "f32"

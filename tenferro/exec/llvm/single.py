@@ -1,8 +1,8 @@
-"""Functions of float32, of the same number as a float64, which whoever calls them rounds once.
+"""Functions of float32, evaluated in float64; the caller rounds the result once.
 
-A float64 has 29 bits more than are kept. So no number here has a second part, polynomials have a few terms, nothing over-
-or underflows on the way, and no argument but 0 is smaller than a normal number. The arrangements are those of the functions
-of float64 beside this module, where that is all that is left out.
+A float64 has 29 more bits than the result. Therefore no intermediate value is an unevaluated sum, polynomials have few
+terms, nothing overflows or underflows, and no argument except 0 is subnormal. Otherwise the formulas are those of the
+float64 functions.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ from tenferro.exec.llvm import coefficients
 from tenferro.exec.llvm.exponential import (
     ONE,
     SQRT_HALF,
+    TANH_SATURATION,
     exponent_and_significand,
+    minimum,
     where_defined,
 )
 from tenferro.exec.llvm.formula import ROUNDER, Formula
+from tenferro.exec.llvm.inverse_trigonometric import TAN_PI_8
 from tenferro.exec.llvm.trigonometric import HALF_PI
 
 __all__ = [
@@ -46,103 +49,94 @@ __all__ = [
     "tanh",
 ]
 
-LARGEST = 104.0
-"""e^x of a float32 above it is infinite, and below its negative it is 0; so is its half."""
-SATURATED = 22.0
-"""The hyperbolic tangent of what is above it is 1."""
+EXP_OVERFLOW = 104.0
+"""Argument above which e^x / 2 is infinite in float32; e^-x is 0 there."""
 LN2 = math.log(2.0)
 PI, PI_LOW = 2.0 * HALF_PI[0], 2.0 * math.fsum(HALF_PI[1:])
-"""In 33 bits, whose products with 19 bits are exact, and the rest."""
-STEEP = math.sqrt(2.0) - 1.0
-"""The tangent of an eighth of pi."""
-LARGEST_ERF, MIDDLE_ERF = 3.925, 7.7
-"""From where on the error function is 1, and what is taken from the square; `tools/polynomials.py` has the same."""
-MIDDLE_W, MIDDLE_ROOT = 2.5, 3.125
-"""What the inverse takes from w, and from its root where w is above 5; `tools/polynomials.py` has the same."""
-LARGEST_ERFC = 10.5
-"""The complement of what is above it is 0."""
-CENTRE = 3.0
-"""k of the quotient (x - k) / (x + k) of `ERFC_SINGLE`; `tools/polynomials.py` has the same."""
+"""pi in 33 bits, whose products with 19 bits are exact, and the remainder."""
+ERF_SATURATION, ERF_CENTRE = 3.925, 7.7
+"""Argument above which erf is 1, and the centre of x^2 in `ERF_SINGLE`, as in `tools/polynomials.py`."""
+W_CENTRE, SQRT_W_CENTRE = 2.5, 3.125
+"""Centres of w and of sqrt(w) in the polynomials of erfinv, as in `tools/polynomials.py`."""
+ERFC_UNDERFLOW = 10.5
+"""Argument above which erfc is 0."""
+ERFC_CENTRE = 3.0
+"""Constant k of the quotient (x - k) / (x + k) in `ERFC_SINGLE`, as in `tools/polynomials.py`."""
 
 
 def _reduced(f: Formula, x: str) -> tuple[str, str]:
-    """x = n ln(2) + r: r, and a number with n in its last bits."""
+    """Write r with x = n ln(2) + r, and a number whose last bits are n."""
     shifted = f.multiply_add(x, f.number(1.0 / LN2), f.number(ROUNDER))
     n = f.subtract(shifted, f.number(ROUNDER))
     return f.multiply_add(n, f.number(-LN2), x), shifted
 
 
 def _times_power(f: Formula, y: str, shifted: str) -> str:
-    """2^n y of a positive number, of which neither is subnormal: n is added to the exponent."""
-    return f.of_bits(f.integer("add", f.bits(y), f.integer("shl", f.bits(shifted), 52)))
+    """Write 2^n y for positive y by an addition to the exponent; y and the result are normal."""
+    return f.from_bits(f.integer("add", f.bits(y), f.integer("shl", f.bits(shifted), 52)))
 
 
 def _exp(f: Formula, x: str) -> str:
-    """2^n e^r of a number between -700 and 700, and of NaN."""
+    """Write e^x = 2^n e^r for -700 <= x <= 700, or NaN."""
     r, shifted = _reduced(f, x)
     return _times_power(f, f.polynomial(r, (1.0, 1.0, *coefficients.EXP_SINGLE)), shifted)
 
 
 def _expm1(f: Formula, x: str) -> str:
-    """2^n (e^r - 1) + (2^n - 1) of a number between -700 and 700, and of NaN; where n is 0 that is e^r - 1."""
+    """Write e^x - 1 = 2^n (e^r - 1) + (2^n - 1) for -700 <= x <= 700, or NaN."""
     r, shifted = _reduced(f, x)
     y = f.multiply(r, f.polynomial(r, (1.0, *coefficients.EXP_SINGLE)))
     scale = _times_power(f, f.number(1.0), shifted)
     return f.multiply_add(scale, y, f.subtract(scale, f.number(1.0)))
 
 
-def _between(f: Formula, x: str) -> str:
-    """The argument within the range of exponentials; NaN stays."""
-    low, high = f.number(-LARGEST), f.number(LARGEST)
-    return f.select("olt", x, low, low, f.select("ogt", x, high, high, x))
-
-
-def _at_most(f: Formula, a: str, largest: float) -> str:
-    bound = f.number(largest)
-    return f.select("ogt", a, bound, bound, a)
+def _clamped(f: Formula, x: str) -> str:
+    """Clamp the argument of an exponential; NaN propagates."""
+    low = f.number(-EXP_OVERFLOW)
+    return f.select("olt", x, low, low, minimum(f, x, EXP_OVERFLOW))
 
 
 def exp(f: Formula, x: str) -> str:
-    """e^x."""
-    return _exp(f, _between(f, x))
+    """Write e^x."""
+    return _exp(f, _clamped(f, x))
 
 
 def expm1(f: Formula, x: str) -> str:
-    """e^x - 1."""
-    return f.with_sign(_expm1(f, _between(f, x)), x)
+    """Write e^x - 1."""
+    return f.with_sign(_expm1(f, _clamped(f, x)), x)
 
 
 def tanh(f: Formula, x: str) -> str:
-    """t / (t + 2), with t = e^(2|x|) - 1."""
-    a = _at_most(f, f.magnitude(x), SATURATED)
+    """Write tanh x = t / (t + 2), with t = e^(2|x|) - 1 and the sign of x."""
+    a = minimum(f, f.magnitude(x), TANH_SATURATION)
     t = _expm1(f, f.add(a, a))
     return f.with_sign(f.divide(t, f.add(t, f.number(2.0))), x)
 
 
 def logistic(f: Formula, x: str) -> str:
-    """1 / (1 + e^-x)."""
+    """Write 1 / (1 + e^-x)."""
     one = f.number(1.0)
     return f.divide(one, f.add(one, exp(f, f.negate(x))))
 
 
 def sinh(f: Formula, x: str) -> str:
-    """(t + t / (t + 1)) / 2, with t = e^|x| - 1."""
-    t = _expm1(f, _at_most(f, f.magnitude(x), LARGEST))
+    """Write sinh x = (t + t / (t + 1)) / 2, with t = e^|x| - 1 and the sign of x."""
+    t = _expm1(f, minimum(f, f.magnitude(x), EXP_OVERFLOW))
     y = f.add(t, f.divide(t, f.add(t, f.number(1.0))))
     return f.with_sign(f.multiply(f.number(0.5), y), x)
 
 
 def cosh(f: Formula, x: str) -> str:
-    """(t + 1 / t) / 2, with t = e^|x|."""
-    half, t = f.number(0.5), _exp(f, _at_most(f, f.magnitude(x), LARGEST))
+    """Write cosh x = (t + 1 / t) / 2, with t = e^|x|."""
+    half, t = f.number(0.5), _exp(f, minimum(f, f.magnitude(x), EXP_OVERFLOW))
     return f.multiply_add(half, t, f.divide(half, t))
 
 
 def _logarithm(f: Formula, u: str, terms: Sequence[float], near_one: str | None = None) -> str:
-    """Ln(u) = e ln(2) + ln(1 + g) of a positive number.
+    """Write ln(u) = e ln(2) + ln(1 + g) for positive u.
 
     Args:
-        near_one: what u is more than 1, if that is known better than u is.
+        near_one: u - 1 without the rounding error of u, if it is available.
     """
     e, m = exponent_and_significand(f, u, ONE - SQRT_HALF)
     g = f.subtract(m, f.number(1.0))
@@ -152,23 +146,23 @@ def _logarithm(f: Formula, u: str, terms: Sequence[float], near_one: str | None 
 
 
 def log(f: Formula, x: str) -> str:
-    """Ln(x)."""
+    """Write ln(x)."""
     return where_defined(f, x, _logarithm(f, x, coefficients.LOG_SINGLE), 0.0)
 
 
 def _log1p(f: Formula, x: str) -> str:
-    """Ln(1 + x), but of no zero, of which the sign is lost."""
+    """Write ln(1 + x); the sign of zero is lost."""
     u = f.add(f.number(1.0), x)
     return where_defined(f, x, _logarithm(f, u, coefficients.LOG_SINGLE, x), -1.0)
 
 
 def log1p(f: Formula, x: str) -> str:
-    """Ln(1 + x)."""
+    """Write ln(1 + x)."""
     return f.select("oeq", x, f.number(0.0), x, _log1p(f, x))
 
 
 def asinh(f: Formula, x: str) -> str:
-    """Ln(1 + t), with t = |x| + x^2 / (1 + sqrt(1 + x^2))."""
+    """Write asinh x = ln(1 + t), with t = |x| + x^2 / (1 + sqrt(1 + x^2)) and the sign of x."""
     a, one, infinity = f.magnitude(x), f.number(1.0), f.number(math.inf)
     square = f.multiply(a, a)
     root = f.intrinsic("sqrt", f.add(square, one))
@@ -177,7 +171,7 @@ def asinh(f: Formula, x: str) -> str:
 
 
 def acosh(f: Formula, x: str) -> str:
-    """Ln(1 + t), with t = d + sqrt(d^2 + 2 d) and d = x - 1."""
+    """Write acosh x = ln(1 + t), with t = d + sqrt(d^2 + 2 d) and d = x - 1."""
     d = f.subtract(x, f.number(1.0))
     root = f.intrinsic("sqrt", f.multiply_add(d, d, f.add(d, d)))
     y = log1p(f, f.add(d, root))
@@ -185,55 +179,56 @@ def acosh(f: Formula, x: str) -> str:
 
 
 def atanh(f: Formula, x: str) -> str:
-    """Ln(1 + t) / 2, with t = 2 |x| / (1 - |x|)."""
+    """Write atanh x = ln(1 + t) / 2, with t = 2 |x| / (1 - |x|) and the sign of x."""
     a = f.magnitude(x)
     t = f.divide(f.add(a, a), f.subtract(f.number(1.0), a))
     return f.with_sign(f.multiply(f.number(0.5), _log1p(f, t)), x)
 
 
 def power(f: Formula, a: str, y: str) -> str:
-    """a^y = e^(y ln(a)) of a number that is not negative; the logarithm has a dozen bits more than others."""
+    """Write a^y = e^(y ln(a)) for a >= 0, with about 12 more bits in the logarithm."""
     logarithm = where_defined(f, a, _logarithm(f, a, coefficients.LOG_POWER), 0.0)
     return exp(f, f.multiply(y, logarithm))
 
 
-def _less_multiple_of_pi(f: Formula, x: str, n: str) -> str:
+def _minus_multiple_of_pi(f: Formula, x: str, n: str) -> str:
+    """Write x - n pi."""
     return f.multiply_add(n, f.number(-PI_LOW), f.multiply_add(n, f.number(-PI), x))
 
 
 def _sine(f: Formula, r: str) -> str:
-    """sin(r) of a number between -pi / 2 and pi / 2."""
+    """Write sin(r) for |r| <= pi / 2."""
     return f.multiply(r, f.polynomial(f.multiply(r, r), (1.0, *coefficients.SIN_SINGLE)))
 
 
 def _negated_if_odd(f: Formula, y: str, n: str) -> str:
-    """y or -y, by the last bit of an integer."""
+    """Write y, or -y if the integer n is odd."""
     sign = f.integer("shl", n, 63)
-    return f.of_bits(f.code.value(f"xor {f.integers} {f.bits(y)}, {sign}"))
+    return f.from_bits(f.code.value(f"xor {f.integers} {f.bits(y)}, {sign}"))
 
 
 def sin(f: Formula, x: str) -> str:
-    """The sine of r, negated for an odd n, with x = n pi + r."""
+    """Write sin x = sin r, negated for odd n, with x = n pi + r."""
     shifted = f.multiply_add(x, f.number(1.0 / math.pi), f.number(ROUNDER))
-    r = _less_multiple_of_pi(f, x, f.subtract(shifted, f.number(ROUNDER)))
+    r = _minus_multiple_of_pi(f, x, f.subtract(shifted, f.number(ROUNDER)))
     return _negated_if_odd(f, _sine(f, r), f.bits(shifted))
 
 
 def cos(f: Formula, x: str) -> str:
-    """The sine of r, negated for an even n, with x = (n + 1/2) pi + r."""
+    """Write cos x = sin(r), negated for even n, with x = (n + 1/2) pi + r."""
     half = f.number(0.5)
     below = f.multiply_add(x, f.number(1.0 / math.pi), f.number(-0.5))
     shifted = f.add(below, f.number(ROUNDER))
     n = f.subtract(shifted, f.number(ROUNDER))
-    r = _less_multiple_of_pi(f, x, f.add(n, half))
+    r = _minus_multiple_of_pi(f, x, f.add(n, half))
     return _negated_if_odd(f, _sine(f, r), f.integer("add", f.bits(shifted), 1))
 
 
 def tan(f: Formula, x: str) -> str:
-    """sin(r) / cos(r) of an even n, -cos(r) / sin(r) of an odd one, with x = n pi / 2 + r."""
+    """Write tan x = sin(r) / cos(r) for even n, -cos(r) / sin(r) for odd n, with x = n pi / 2 + r."""
     shifted = f.multiply_add(x, f.number(2.0 / math.pi), f.number(ROUNDER))
     n = f.subtract(shifted, f.number(ROUNDER))
-    r = _less_multiple_of_pi(f, x, f.multiply(n, f.number(0.5)))
+    r = _minus_multiple_of_pi(f, x, f.multiply(n, f.number(0.5)))
     sine = _sine(f, r)
     cosine = f.polynomial(f.multiply(r, r), (1.0, -0.5, *coefficients.COS_SINGLE))
     is_odd = f.has_bit(f.bits(shifted), 0)
@@ -241,9 +236,9 @@ def tan(f: Formula, x: str) -> str:
     return f.divide(above, f.either(is_odd, sine, cosine))
 
 
-def _slope(f: Formula, above: str, below: str) -> str:
-    """The inverse tangent of a quotient between 0 and 1."""
-    is_steep = f.compare("ogt", above, f.multiply(below, f.number(STEEP)))
+def _atan_of_quotient(f: Formula, above: str, below: str) -> str:
+    """Write atan(above / below) in [0, pi / 4]."""
+    is_steep = f.compare("ogt", above, f.multiply(below, f.number(TAN_PI_8)))
     top = f.either(is_steep, f.subtract(above, below), above)
     bottom = f.either(is_steep, f.add(below, above), below)
     t = f.divide(top, bottom)
@@ -251,37 +246,37 @@ def _slope(f: Formula, above: str, below: str) -> str:
     return f.add(f.either(is_steep, f.number(math.pi / 4), f.number(0.0)), angle)
 
 
-def _taken_away(f: Formula, chosen: str, whole: float, angle: str) -> str:
-    """The angle taken away from another, where a truth says so."""
-    return f.either(chosen, f.subtract(f.number(whole), angle), angle)
+def _reflected(f: Formula, condition: str, total: float, angle: str) -> str:
+    """Write total - angle where the condition holds, else the angle."""
+    return f.either(condition, f.subtract(f.number(total), angle), angle)
 
 
 def atan(f: Formula, x: str) -> str:
-    """Of |x|, or a half of pi less that of 1 / |x|."""
+    """Write the inverse tangent of |x|, or pi / 2 minus that of 1 / |x|, with the sign of x."""
     a, one = f.magnitude(x), f.number(1.0)
-    is_beyond = f.compare("ogt", a, one)
-    angle = _slope(f, f.either(is_beyond, one, a), f.either(is_beyond, a, one))
-    return f.with_sign(_taken_away(f, is_beyond, math.pi / 2, angle), x)
+    is_inverted = f.compare("ogt", a, one)
+    angle = _atan_of_quotient(f, f.either(is_inverted, one, a), f.either(is_inverted, a, one))
+    return f.with_sign(_reflected(f, is_inverted, math.pi / 2, angle), x)
 
 
 def atan2(f: Formula, y: str, x: str) -> str:
-    """The angle of a point with the first axis."""
+    """Write the angle between the point (x, y) and the first axis."""
     a, b = f.magnitude(y), f.magnitude(x)
-    is_beyond = f.compare("ogt", a, b)
-    above, below = f.either(is_beyond, b, a), f.either(is_beyond, a, b)
+    is_inverted = f.compare("ogt", a, b)
+    above, below = f.either(is_inverted, b, a), f.either(is_inverted, a, b)
     zero, one, infinity = f.number(0.0), f.number(1.0), f.number(math.inf)
     is_infinite = f.compare("oeq", below, infinity)
-    both = f.select("oeq", above, infinity, one, zero)
-    above, below = f.either(is_infinite, both, above), f.either(is_infinite, one, below)
+    limit = f.select("oeq", above, infinity, one, zero)
+    above, below = f.either(is_infinite, limit, above), f.either(is_infinite, one, below)
     below = f.select("oeq", below, zero, one, below)
-    angle = _taken_away(f, is_beyond, math.pi / 2, _slope(f, above, below))
-    is_left = f.compare("olt", f.with_sign(one, x), zero)
-    angle = f.with_sign(_taken_away(f, is_left, math.pi, angle), y)
+    angle = _reflected(f, is_inverted, math.pi / 2, _atan_of_quotient(f, above, below))
+    is_negative = f.compare("olt", f.with_sign(one, x), zero)
+    angle = f.with_sign(_reflected(f, is_negative, math.pi, angle), y)
     return f.select("uno", x, y, f.add(x, y), angle)
 
 
-def _chord(f: Formula, x: str) -> tuple[str, str]:
-    """Whether |x| is at most a half, and asin(|x|), else asin(sqrt((1 - |x|) / 2))."""
+def _asin_of_reduced(f: Formula, x: str) -> tuple[str, str]:
+    """Write whether |x| <= 1/2, and asin(|x|), else asin(sqrt((1 - |x|) / 2))."""
     a, half = f.magnitude(x), f.number(0.5)
     is_small = f.compare("ole", a, half)
     z = f.multiply(half, f.subtract(f.number(1.0), a))
@@ -291,34 +286,34 @@ def _chord(f: Formula, x: str) -> tuple[str, str]:
 
 
 def asin(f: Formula, x: str) -> str:
-    """Of |x|, or a half of pi less twice that of sqrt((1 - |x|) / 2)."""
-    is_small, angle = _chord(f, x)
+    """Write the inverse sine of |x|, or pi / 2 minus twice that of sqrt((1 - |x|) / 2), with the sign of x."""
+    is_small, angle = _asin_of_reduced(f, x)
     large = f.multiply_add(f.number(-2.0), angle, f.number(math.pi / 2))
     return f.with_sign(f.either(is_small, angle, large), x)
 
 
 def acos(f: Formula, x: str) -> str:
-    """A half of pi less asin(x), or twice asin(sqrt((1 - |x|) / 2)), or pi less that."""
-    is_small, angle = _chord(f, x)
-    side = f.select("olt", x, f.number(0.0), f.number(math.pi), f.number(0.0))
-    start = f.either(is_small, f.number(math.pi / 2), side)
+    """Write pi / 2 - asin(x), or 2 asin(sqrt((1 - |x|) / 2)), or pi minus the latter."""
+    is_small, angle = _asin_of_reduced(f, x)
+    offset = f.select("olt", x, f.number(0.0), f.number(math.pi), f.number(0.0))
+    start = f.either(is_small, f.number(math.pi / 2), offset)
     near, far = f.with_sign(f.number(1.0), f.negate(x)), f.with_sign(f.number(2.0), x)
     return f.multiply_add(f.either(is_small, near, far), angle, start)
 
 
 def erf(f: Formula, x: str) -> str:
-    """x P(x^2), which is 1 from where on it is rounded to that."""
-    a = _at_most(f, f.magnitude(x), LARGEST_ERF)
-    middle = f.subtract(f.multiply(a, a), f.number(MIDDLE_ERF))
-    return f.with_sign(f.multiply(a, f.polynomial(middle, coefficients.ERF_SINGLE)), x)
+    """Write erf x = x P(x^2), saturated at 1."""
+    a = minimum(f, f.magnitude(x), ERF_SATURATION)
+    centred = f.subtract(f.multiply(a, a), f.number(ERF_CENTRE))
+    return f.with_sign(f.multiply(a, f.polynomial(centred, coefficients.ERF_SINGLE)), x)
 
 
 def _complement(f: Formula, a: str) -> str:
-    """erfc(a) = e^(-a^2) Q(q) / (1 + 2 a), with q = (a - k) / (a + k), of a number between 0 and `LARGEST_ERFC`.
+    """Write erfc(a) = e^(-a^2) Q(q) / (1 + 2 a), with q = (a - k) / (a + k), for 0 <= a <= `ERFC_UNDERFLOW`.
 
-    Both quotients are products with one over both of what they are divided by.
+    Both quotients use the reciprocal of the product of their divisors.
     """
-    k = f.number(CENTRE)
+    k = f.number(ERFC_CENTRE)
     first, second = f.add(a, k), f.multiply_add(f.number(2.0), a, f.number(1.0))
     inverse = f.divide(f.number(1.0), f.multiply(first, second))
     q = f.multiply(f.multiply(f.subtract(a, k), second), inverse)
@@ -327,27 +322,27 @@ def _complement(f: Formula, a: str) -> str:
 
 
 def erfc(f: Formula, x: str) -> str:
-    """The complement of |x|; of negative numbers two less it."""
-    y = _complement(f, _at_most(f, f.magnitude(x), LARGEST_ERFC))
+    """Write erfc x; 2 minus that of |x| for negative x."""
+    y = _complement(f, minimum(f, f.magnitude(x), ERFC_UNDERFLOW))
     return f.select("olt", x, f.number(0.0), f.subtract(f.number(2.0), y), y)
 
 
 def erfinv(f: Formula, x: str) -> str:
-    """x P(w) with w = -ln(1 - x^2), or x Q(sqrt(w)) where that is large."""
+    """Write erfinv x = x P(w), with w = -ln(1 - x^2), or x Q(sqrt(w)) for large w."""
     a, one = f.magnitude(x), f.number(1.0)
     product = f.multiply(f.subtract(one, a), f.add(one, a))
     w = f.negate(_logarithm(f, product, coefficients.LOG_SINGLE))
-    near = f.polynomial(f.subtract(w, f.number(MIDDLE_W)), coefficients.ERFINV_SINGLE)
-    root = f.subtract(f.intrinsic("sqrt", w), f.number(MIDDLE_ROOT))
+    near = f.polynomial(f.subtract(w, f.number(W_CENTRE)), coefficients.ERFINV_SINGLE)
+    root = f.subtract(f.intrinsic("sqrt", w), f.number(SQRT_W_CENTRE))
     far = f.polynomial(root, coefficients.ERFINV_FAR_SINGLE)
-    y = f.multiply(x, f.select("olt", w, f.number(2.0 * MIDDLE_W), near, far))
+    y = f.multiply(x, f.select("olt", w, f.number(2.0 * W_CENTRE), near, far))
     infinity = f.with_sign(f.number(math.inf), x)
     y = f.select("oeq", a, one, infinity, y)
     return f.select("ogt", a, one, f.number(math.nan), y)
 
 
 def hypot(f: Formula, x: str, y: str) -> str:
-    """The root of x^2 + y^2; infinite where one of them is."""
+    """Write sqrt(x^2 + y^2); infinite if x or y is."""
     root = f.intrinsic("sqrt", f.multiply_add(x, x, f.multiply(y, y)))
     infinity = f.number(math.inf)
     for a in (f.magnitude(x), f.magnitude(y)):

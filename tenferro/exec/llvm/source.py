@@ -1,4 +1,4 @@
-"""Rows of the source family: numbers in the text, and counters."""
+"""LLVM code of the source ops: constants and indices."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.exec.llvm.code import LOW, Index, literal, memory_type
-from tenferro.exec.llvm.conversion import number_of
+from tenferro.exec.llvm.code import HALF_DTYPES, Index, literal, memory_type
+from tenferro.exec.llvm.conversion import convert_index
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.ops import source
@@ -16,26 +16,26 @@ from tenferro.types import DType, TensorSpec
 
 __all__ = ["ROWS"]
 
-LARGEST_LITERAL = 4096
-"""Elements of a constant that stands in the text."""
+MAX_INLINE_ELEMENTS = 4096
+"""Maximum number of elements of a constant in the text; larger ones are arguments."""
 Indices = tuple[Index, ...]
 
 
 def constant(
     body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
 ) -> Sequence[Tensor]:
-    """In the text, if it is not large."""
+    """Return a constant: a global of the text if it is small, else an argument of the function."""
     (y,), array, code = types, op.array, body.code
     if array.size <= 1:
-        return [body.filled(y, array.flat[0])] if array.size else [body.filled(y, 0)]
-    if array.size > LARGEST_LITERAL:
-        return [body.stored(body.outside(array))]
+        return [body.filled(y, array.flat[0] if array.size else 0)]
+    if array.size > MAX_INLINE_ELEMENTS:
+        return [body.stored(body.constant_memory(array))]
     kind = memory_type(y.dtype)
-    parts = array.view(array.real.dtype) if y.dtype.is_complex else array
-    plain = y.dtype.real if y.dtype.is_complex else y.dtype
-    if y.dtype in LOW:
-        parts, plain = array.view(np.int16), DType.I16
-    numbers = [literal(x, plain) for x in parts.ravel()]
+    reals = array.view(array.real.dtype) if y.dtype.is_complex else array
+    dtype = y.dtype.real if y.dtype.is_complex else y.dtype
+    if y.dtype in HALF_DTYPES:
+        reals, dtype = array.view(np.int16), DType.I16
+    numbers = [literal(x, dtype) for x in reals.ravel()]
     if y.dtype is DType.Bool:
         numbers = ["1" if x == "true" else "0" for x in numbers]
     name = f"@constant{len(code.globals)}"
@@ -47,14 +47,12 @@ def constant(
 def iota(
     body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
 ) -> Sequence[Tensor]:
-    """The index along an axis."""
+    """Return the index along an axis."""
     (y,), code = types, body.code
 
     def element(index: Indices) -> Any:
         i = index[op.axis]
-        if isinstance(i, int):
-            return literal(i, y.dtype)
-        return number_of(code, i, y.dtype)
+        return literal(i, y.dtype) if isinstance(i, int) else convert_index(code, i, y.dtype)
 
     return [Tensor(y, element, is_cheap=True)]
 

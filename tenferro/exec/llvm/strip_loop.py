@@ -1,7 +1,6 @@
-"""The loop of strips: its text, and its run on the executor's threads.
+"""Strip-mined loops: their text, and their run on the executor's threads.
 
-Indices that fill no strip are not worth a text of their own: the last strip begins earlier, and computes again what
-the one before has computed.
+If the width does not divide the extent, the last strip overlaps the one before, and recomputes its results.
 """
 
 from __future__ import annotations
@@ -13,103 +12,99 @@ from typing import Any
 
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import python_calls
+from tenferro.exec.llvm.baseline import Work
 from tenferro.exec.llvm.code import Index
-from tenferro.exec.llvm.control import Emitter
+from tenferro.exec.llvm.compiled import FunctionText, function_text
+from tenferro.exec.llvm.control import Emitter, Prepare
 from tenferro.exec.llvm.fallback import Fallback, Interpreted
-from tenferro.exec.llvm.first_call import Work
 from tenferro.exec.llvm.host import Kernels
-from tenferro.exec.llvm.link import Linker, OfArrays, Processor
-from tenferro.exec.llvm.loop_text import LoopText
-from tenferro.exec.llvm.parts import repeated_in
-from tenferro.exec.llvm.places import dense, results_in
-from tenferro.exec.llvm.strips import Prepare, Strips, strip_of
+from tenferro.exec.llvm.host_arrays import allocate_results, as_contiguous
+from tenferro.exec.llvm.link import ArrayConvention, Linker, Processor
+from tenferro.exec.llvm.shared_functions import repeated_loops
+from tenferro.exec.llvm.strip_mining import StripMinedScan, strip_spec
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.types import TensorSpec
 
 __all__ = ["StripLoop"]
 
 KIND = "loop of strips"
-"""The name of attempts."""
-MOST_WORK = 10 * python_calls.PART
-"""Instructions of a strip, by estimate: an interrupted caller waits for the strips of the other threads."""
+"""Name of attempts in the log."""
+MAX_STRIP_WORK = 10 * python_calls.CHUNK_WORK
+"""Maximum estimated number of instructions of a strip, because an interrupted caller waits for running strips."""
 
 
 def _written(
-    strips: Strips, inputs: Sequence[TensorSpec], prepare: Prepare, processor: Processor
-) -> LoopText:
-    """The text of a strip.
+    strips: StripMinedScan, inputs: Sequence[TensorSpec], prepare: Prepare, processor: Processor
+) -> FunctionText:
+    """Return the text of a strip.
 
     Raises:
-        NotCompiledError: an op that is not compiled, or more work than others should wait for.
+        NotCompiledError: an op that is not compiled, or too much work in a strip.
     """
     op, code = strips.op, processor.code()
     body = Body(code)
-    emitter = Emitter(body, prepare, repeated_in(op))
+    emitter = Emitter(body, prepare, repeated_loops(op))
     names = [f"%a{number}" for number in range(len(inputs))]
     results = [f"%y{number}" for number in range(len(strips.outputs))]
     operands = list(zip(names, inputs, strips.inputs, strict=True))
 
-    def begin(name: str, spec: TensorSpec, axis: int | None, of_turn: int = 0) -> Memory:
-        """Where the strip begins, in the memory of the whole, or of the first turn's."""
+    def begin(name: str, spec: TensorSpec, axis: int | None, lead: int = 0) -> Memory:
+        """Return the memory of a value from the first element of the strip on.
+
+        `lead` is 1 for values that are stacked along the iterations.
+        """
         if axis is None:
             return Memory(name, spec)
-        step = prod(spec.shape[of_turn + axis + 1 :]) * (2 if spec.dtype.is_complex else 1)
+        step = prod(spec.shape[lead + axis + 1 :]) * (2 if spec.dtype.is_complex else 1)
         return Memory(code.address(name, code.scaled("%start", step), spec.dtype), spec)
 
-    def read(name: str, spec: TensorSpec, axis: int | None, of_turn: int = 0) -> Tensor:
-        memory = begin(name, spec, axis, of_turn)
+    def read(name: str, spec: TensorSpec, axis: int | None, lead: int = 0) -> Tensor:
+        memory = begin(name, spec, axis, lead)
         if axis is None:
-            return body.read(memory) if not of_turn else body.stored(memory)
-        shape = strip_of(spec, strips.width, of_turn + axis)
-        if of_turn + axis == 0:
+            return body.read(memory) if not lead else body.stored(memory)
+        shape = strip_spec(spec, strips.width, lead + axis)
+        if lead + axis == 0:
             return body.stored(Memory(memory.pointer, shape))
 
         def element(index: tuple[Index, ...]) -> Any:
-            return code.load(memory.pointer, code.linear(index, spec.shape), spec.dtype)
+            return code.load(memory.pointer, code.ravel_index(index, spec.shape), spec.dtype)
 
         return Tensor(shape, element, frozenset([memory]), is_cheap=True)
 
     consts = [read(*operand) for operand in operands[: op.num_consts]]
-    held = emitter.carried([read(*operand) for operand in operands[op.num_consts : op.first_xs]])
-    xs = [read(*operand, of_turn=1) for operand in operands[op.first_xs :]]
+    local = emitter.init_carry(
+        [read(*operand) for operand in operands[op.num_consts : op.first_xs]]
+    )
+    xs = [read(*operand, lead=1) for operand in operands[op.first_xs :]]
     ends = [
-        begin(name, spec, axis, of_turn=int(number >= op.num_carry))
+        begin(name, spec, axis, lead=int(number >= op.num_carry))
         for number, (name, spec, axis) in enumerate(
-            zip(results, strips.whole_outputs(inputs), strips.outputs, strict=True)
+            zip(results, strips.output_types(inputs), strips.outputs, strict=True)
         )
     ]
-    is_dense = not any(strips.outputs)  # whose strips are dense along the first axis alone
-
-    def one(i: Any) -> None:
-        t = code.add(code.scaled(i, -1), op.length - 1) if op.reverse else i
-        emitter.turn(op, t, consts, held, xs, ends[op.num_carry :], is_dense)
-
-    python_calls.turns(code, op.length, one)
-    if code.work > MOST_WORK:
+    is_dense = not any(strips.outputs)  # strips are contiguous along the first axis only
+    emitter.iterate(op, consts, local, xs, ends[op.num_carry :], is_dense)
+    if code.work > MAX_STRIP_WORK:
         raise NotCompiledError(f"{op.name}: a strip takes {code.work} instructions")
-    for own, end in zip(held, ends, strict=False):
+    for own, end in zip(local, ends, strict=False):
         body.write_all([(body.stored(own), body.storing(end))], is_dense)
     code.line("ret i64 0")
-    every = [*names, *results, *[name for name, _ in body.constants], "%scratch"]
-    text = code.text("loop", every, ["%start"], is_internal=True)
-    text += python_calls.entry(code, every, ["%start"]) + code.lanes_text()
-    constants = [array for _, array in body.constants]
-    work = Work.of(code).times(strips.count)
-    return LoopText(text, constants, body.scratch_bytes, work, code.largest_call)
+    work = Work.from_code(code).times(strips.count)
+    return function_text(body, "loop", [*names, *results], "%start", work)
 
 
 class StripLoop:
-    """A scan in strips as a function of its operands, which gives results in memory of their own.
+    """Strip-mined scan as a function of its operands, which allocates its results.
 
     Raises:
-        NotCompiledError: an op that is not compiled, or more work than others should wait for.
+        NotCompiledError: an op that is not compiled, or too much work in a strip.
     """
 
-    takes_places = True
+    accepts_buffers = True
 
     def __init__(
         self,
-        strips: Strips,
+        strips: StripMinedScan,
         inputs: Sequence[TensorSpec],
         prepare: Prepare,
         kernels: Kernels,
@@ -118,35 +113,31 @@ class StripLoop:
     ) -> None:
         self.strips, self.linker, self.resources = strips, linker, kernels.resources
         self.written = _written(strips, inputs, prepare, linker.processor)
-        self.outputs = strips.whole_outputs(inputs)
+        self.text = self.written.text
+        self.outputs = strips.output_types(inputs)
         remark = f"compiled in {strips.count} strips of {strips.width}"
         self.fallback = Fallback(interpreted, self.outputs, remark)
         self._function: Callable[..., int | None] | None = None
 
     @property
-    def text(self) -> str:
-        """The text for LLVM."""
-        return self.written.text
-
-    @property
     def remark(self) -> str:
-        """The remark beside the loop."""
+        """Remark beside the loop in the printed schedule."""
         return self.fallback.remark
 
     def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
-        """The last carry, then the stacked outputs of the iterations.
+        """Return the last carry, then the stacked outputs.
 
         Args:
-            into: for each result the bytes that it is written to, or None for memory of its own.
+            into: buffer of each result, or None for a new one.
         """
-        function = self._function or self.fallback.unless_failed(self._first_function)
+        function = self._function or self.fallback.unless_failed(self._next_function)
         if function is None:
             return self.fallback.run(arrays, into)
-        results = results_in(self.outputs, into)
-        operands = [*map(dense, arrays), *results, *self.written.constants]
+        results = allocate_results(self.outputs, into)
+        operands = [*map(as_contiguous, arrays), *results, *self.written.constants]
         memory, strips, stop = self.resources.memory, self.strips, threading.Event()
 
-        def take(first: int, last: int) -> None:
+        def run(first: int, last: int) -> None:
             with memory.scratch([self.written.scratch]) as (scratch,):
                 try:
                     for number in range(first, last):
@@ -158,13 +149,13 @@ class StripLoop:
                     stop.set()
                     raise
 
-        self.resources.workers.share(take, strips.count)
+        self.resources.workers.parallel_for(run, strips.count)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _first_function(self) -> Callable[..., int | None]:
-        """One for this call only, where that pays, or the one that is kept."""
+    def _next_function(self) -> Callable[..., int | None]:
+        """Return baseline code for this call if that saves time, else optimised code."""
         linker, text = self.linker, self.text
-        function = linker.function_for_one_call(KIND, text, self.written.work, OfArrays())
+        function = linker.baseline_function(KIND, text, self.written.work, ArrayConvention())
         if function is None:
-            function = self._function = linker.function(KIND, text, OfArrays())
+            function = self._function = linker.function(KIND, text, ArrayConvention())
         return function

@@ -1,11 +1,12 @@
-"""Rows of the structural family: index arithmetic, and copies only where elements meet."""
+"""LLVM code of the structural ops: index arithmetic, and copies only for concatenation and padding."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tenferro.exec.llvm.code import Code, Index, literal, llvm_type
+from tenferro.exec.llvm.code import Code, Index, literal
+from tenferro.exec.llvm.elementwise import select
 from tenferro.exec.llvm.rows import Row, Rows
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.ops import structural as st
@@ -16,10 +17,10 @@ __all__ = ["ROWS"]
 Indices = tuple[Index, ...]
 
 
-def moved(
-    index_of: Callable[[Code, Any, Indices, TensorSpec, TensorSpec], Indices], **facts: Any
+def reindexed(
+    index_of: Callable[[Code, Any, Indices, TensorSpec, TensorSpec], Indices],
 ) -> Row:
-    """The row of an op that reads its operand at other indices."""
+    """Return the lowering of an op whose elements are those of its operand at other indices."""
 
     def write(
         body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
@@ -31,37 +32,37 @@ def moved(
 
         return [Tensor(y, element, x.reads, is_cheap=x.is_cheap)]
 
-    return Row(write, moves=True, **facts)
+    return Row(write, moves=True)
 
 
 def transpose(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec) -> Indices:
-    """Axes in another order."""
+    """Return the operand index of a transpose."""
     return tuple([index[op.perm.index(axis)] for axis in range(x.rank)])
 
 
 def reshape(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec) -> Indices:
-    """The same number, counted along the first axis fastest."""
-    long_indices = [i for i, n in zip(index, y.shape, strict=True) if n != 1]
+    """Return the operand index of a reshape, by the column-major linear index."""
+    nontrivial = [i for i, n in zip(index, y.shape, strict=True) if n != 1]
     if [n for n in x.shape if n != 1] == [n for n in y.shape if n != 1]:
-        rest = iter(long_indices)
-        return tuple([0 if n == 1 else next(rest) for n in x.shape])
+        remaining = iter(nontrivial)
+        return tuple([0 if n == 1 else next(remaining) for n in x.shape])
     number: Index = 0
     for i, n in zip(reversed(index), reversed(y.shape), strict=True):
         number = code.add(code.scaled(number, n), i)
     indices: list[Index] = []
     for n in x.shape[:-1]:
-        number, rest_ = code.divided(number, n)
-        indices.append(rest_)
+        number, remainder = code.divmod(number, n)
+        indices.append(remainder)
     return (*indices, number) if x.rank else ()
 
 
 def broadcast(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec) -> Indices:
-    """Repeated along axes that are new, or have one element."""
+    """Return the operand index of a broadcast."""
     return tuple([0 if n == 1 else index[axis] for axis, n in zip(op.dims, x.shape, strict=True)])
 
 
 def slice_(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec) -> Indices:
-    """From a start, by steps."""
+    """Return the operand index of a strided slice."""
     starts = op.resolved("starts", (x.shape,))
     return tuple([
         code.add(code.scaled(i, step), start)
@@ -70,7 +71,7 @@ def slice_(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec) ->
 
 
 def reverse(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec) -> Indices:
-    """From the end."""
+    """Return the operand index of a reverse."""
     return tuple([
         code.add(code.scaled(i, -1), n - 1) if axis in op.axes else i
         for axis, (i, n) in enumerate(zip(index, x.shape, strict=True))
@@ -78,7 +79,7 @@ def reverse(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec) -
 
 
 def extract_diag(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSpec) -> Indices:
-    """The same index on both axes."""
+    """Return the operand index of a diagonal."""
     axis = op.axis_a - (op.axis_b < op.axis_a)
     indices = list(index)
     indices.insert(op.axis_b, index[axis])
@@ -88,7 +89,7 @@ def extract_diag(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSp
 def concatenate(
     body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
 ) -> Sequence[Tensor]:
-    """Each operand into its part of the result's memory."""
+    """Copy each operand to its slice of the result."""
     (y,) = types
     memory, start = body.result(y), 0
     for x in operands:
@@ -105,25 +106,25 @@ def _copy_into(
     steps: Sequence[int] | None = None,
     extents: Sequence[tuple[int, int]] | None = None,
 ) -> None:
-    """Elements of x to start + step * index; those of a range of indices along each axis."""
+    """Copy the elements of x in a range of indices along each axis to start + step * index."""
     code, y = body.code, memory.spec
     ranges = extents or [(0, n) for n in x.spec.shape]
 
-    def one(offset: Indices) -> None:
+    def element(offset: Indices) -> None:
         index = tuple([code.add(i, first) for i, (first, _) in zip(offset, ranges, strict=True)])
         position = [
             code.add(code.scaled(i, 1 if steps is None else steps[axis]), starts[axis])
             for axis, i in enumerate(index)
         ]
-        code.store(body.at(x, index), memory.pointer, code.linear(position, y.shape), y.dtype)
+        code.store(body.at(x, index), memory.pointer, code.ravel_index(position, y.shape), y.dtype)
 
-    code.loops([last - first for first, last in ranges], one)
+    code.loops([last - first for first, last in ranges], element)
 
 
 def pad(
     body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
 ) -> Sequence[Tensor]:
-    """The padding value everywhere, then the elements that no negative edge cuts."""
+    """Fill the result with the padding value, then copy the elements that negative padding does not crop."""
     (x, value), (y,) = operands, types
     memory = body.result(y)
     body.write(body.number(y, body.at(value)), memory)
@@ -140,22 +141,22 @@ def pad(
 def embed_diag(
     body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
 ) -> Sequence[Tensor]:
-    """Zeros, but on the diagonal."""
+    """Write zeros, then the diagonal."""
     (x,), (y,), code = operands, types, body.code
     memory = body.result(y)
     body.write(body.filled(y, 0), memory)
 
-    def one(index: Indices) -> None:
+    def element(index: Indices) -> None:
         position = list(index)
         position.insert(op.axis_b, index[op.input_axis])
-        code.store(body.at(x, index), memory.pointer, code.linear(position, y.shape), y.dtype)
+        code.store(body.at(x, index), memory.pointer, code.ravel_index(position, y.shape), y.dtype)
 
-    code.loops(x.spec.shape, one)
+    code.loops(x.spec.shape, element)
     return [body.stored(memory)]
 
 
 def triangle(lower: bool) -> Row:
-    """Zeros selected, not multiplied."""
+    """Return the lowering of tril or triu, which selects zeros."""
 
     def write(
         body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
@@ -165,16 +166,9 @@ def triangle(lower: bool) -> Row:
         def element(index: Indices) -> Any:
             row, column = index[-2:]
             name = "sle" if lower else "sge"
-            is_kept = code.value(f"icmp {name} i64 {column}, {code.add(row, op.k)}")
+            is_inside = code.value(f"icmp {name} i64 {column}, {code.add(row, op.k)}")
             value, zero = body.at(x, index), literal(0, y.dtype)
-            if y.dtype.is_complex:
-                kind = llvm_type(y.dtype)
-                return tuple([
-                    code.value(f"select i1 {is_kept}, {kind} {a}, {kind} {b}")
-                    for a, b in zip(value, zero, strict=True)
-                ])  # fmt: skip
-            kind = llvm_type(y.dtype)
-            return code.value(f"select i1 {is_kept}, {kind} {value}, {kind} {zero}")
+            return select(code, y.dtype, is_inside, value, zero)
 
         return [Tensor(y, element, x.reads)]
 
@@ -184,19 +178,19 @@ def triangle(lower: bool) -> Row:
 def barrier(
     body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
 ) -> Sequence[Tensor]:
-    """The operands."""
+    """Return the operands."""
     return list(operands)
 
 
 ROWS: Rows = {
-    st.Transpose: moved(transpose),
-    st.Reshape: moved(reshape),
-    st.BroadcastInDim: moved(broadcast),
-    st.Slice: moved(slice_),
+    st.Transpose: reindexed(transpose),
+    st.Reshape: reindexed(reshape),
+    st.BroadcastInDim: reindexed(broadcast),
+    st.Slice: reindexed(slice_),
     st.Pad: Row(pad),
     st.Concatenate: Row(concatenate),
-    st.Reverse: moved(reverse),
-    st.ExtractDiag: moved(extract_diag),
+    st.Reverse: reindexed(reverse),
+    st.ExtractDiag: reindexed(extract_diag),
     st.EmbedDiag: Row(embed_diag),
     st.Tril: triangle(lower=True),
     st.Triu: triangle(lower=False),

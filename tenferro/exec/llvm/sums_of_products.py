@@ -1,4 +1,4 @@
-"""Sums of products of two arrays that stay where they lie, in tiles of results that registers hold."""
+"""Compiled sums of products of two strided arrays, with register tiles of results."""
 
 from __future__ import annotations
 
@@ -8,71 +8,69 @@ from typing import Any, NamedTuple
 
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.kernels.sums_of_products import SumOfProducts
+from tenferro.exec.llvm.baseline import Work
 from tenferro.exec.llvm.code import Index, llvm_type
-from tenferro.exec.llvm.first_call import Work
-from tenferro.exec.llvm.link import Linker, OfPointers, Processor
+from tenferro.exec.llvm.link import Linker, PointerConvention, Processor
 from tenferro.program import BoundedCache
 
 __all__ = ["CompiledSums", "text_of"]
 
 KIND = "sum of products"
-"""The name of attempts."""
+"""Name of the attempt in the compile log."""
 REGISTERS = 32, 16
-"""Vectors that a processor holds, with those of 512 bits and without."""
-COLUMNS = 4, 2
-"""Vectors of a row of a tile, at most."""
-TEXTS = 64
-"""Kept for one compiler."""
-LARGEST_BY_HALVES = 1 << 20
-"""Multiplications by vectors that are not the widest, of which BLAS with a copy of the windows is sooner from there on."""
+"""Number of vector registers, with and without vectors of 512 bits."""
+MAX_TILE_COLUMNS = 4, 2
+"""Maximum number of vectors in a row of a tile, with and without vectors of 512 bits."""
+CACHE_ENTRIES = 64
+"""Maximum number of texts cached by one compiler."""
+MAX_NARROW_MULTIPLICATIONS = 1 << 20
+"""Break-even against BLAS with a copy of the windows, for vectors that are not the widest."""
 UNOPTIMISED_WORK = 6
-"""Instructions that a multiplication of vectors counts as without LLVM's passes, which keep sums in registers."""
+"""Estimated instructions per vector multiplication without LLVM's passes, which keep sums in registers."""
 
 
 class CompiledSums:
-    """Functions of sums of products.
+    """Compiled functions of sums of products.
 
     Args:
-        fewest: multiplications that are worth compiling.
+        min_multiplications: minimum number of multiplications that is worth compiling.
     """
 
-    def __init__(self, linker: Linker, fewest: int) -> None:
-        self.linker, self.fewest = linker, fewest
-        self._texts: BoundedCache[_Text | None] = BoundedCache(TEXTS)
+    def __init__(self, linker: Linker, min_multiplications: int) -> None:
+        self.linker, self.min_multiplications = linker, min_multiplications
+        self._texts: BoundedCache[_Text | None] = BoundedCache(CACHE_ENTRIES)
 
     def function(
         self, sums: SumOfProducts, multiplications: int
     ) -> tuple[Callable[..., Any], int] | None:
-        """The function of pointers to a, b and y, and of tasks from where to where; the number of tasks of a row. None
-        where it does not pay, or vectors do not fit.
+        """Return a function of pointers to a, b and y and a range of tasks, and the number of tasks of a row.
+
+        None if it is not worth compiling, or if the outputs do not fill vectors.
         """
-        if multiplications < self.fewest:
+        if multiplications < self.min_multiplications:
             return None
         linker = self.linker
         with suppress(NotCompiledError):
             text = self._texts.get(sums, lambda: self._written(sums))
-            if text is None or (text.is_narrow and multiplications >= LARGEST_BY_HALVES):
+            if text is None or (text.is_narrow and multiplications >= MAX_NARROW_MULTIPLICATIONS):
                 return None
             work = Work(multiplications // text.lanes * UNOPTIMISED_WORK)
-            convention = OfPointers(3, 2)
-            function = linker.function_for_one_call(KIND, text.text, work, convention)
+            convention = PointerConvention(3, 2)
+            function = linker.baseline_function(KIND, text.text, work, convention)
             return function or linker.function(KIND, text.text, convention), text.tasks
         return None
 
     def _written(self, sums: SumOfProducts) -> _Text | None:
         with suppress(NotCompiledError), self.linker.log.attempt(KIND):
-            return self._text_of(sums)
+            processor = self.linker.processor
+            height, _, lanes = tile_of(sums, processor)
+            is_narrow = lanes < max(processor.lanes) * 8 // sums.dtype.itemsize
+            return _Text(text_of(sums, processor), lanes, is_narrow, -(-sums.places[0] // height))
         return None
-
-    def _text_of(self, sums: SumOfProducts) -> _Text:
-        processor = self.linker.processor
-        height, _, lanes = tile_of(sums, processor)
-        is_narrow = lanes < max(processor.lanes) * 8 // sums.dtype.itemsize
-        return _Text(text_of(sums, processor), lanes, is_narrow, -(-sums.places[0] // height))
 
 
 class _Text(NamedTuple):
-    """LLVM's, the elements of its vectors, whether the processor has wider ones, and the tasks of a row."""
+    """LLVM text, elements per vector, whether the processor has wider vectors, and the number of tasks of a row."""
 
     text: str
     lanes: int
@@ -81,88 +79,88 @@ class _Text(NamedTuple):
 
 
 def tile_of(sums: SumOfProducts, processor: Processor) -> tuple[int, int, int]:
-    """Places and vectors of a tile, and elements of a vector.
+    """Return the positions and vectors of a tile, and the elements per vector.
 
     Raises:
-        NotCompiledError: a processor or outputs that vectors do not fit.
+        NotCompiledError: the processor has no multiply-adds, or the outputs do not fill vectors.
     """
     widest = max(processor.lanes)
     outputs, _ = sums.outputs
     all_lanes = [size * 8 // sums.dtype.itemsize for size in (widest, widest // 2, 2) if size > 1]
     lanes = next((each for each in all_lanes if outputs % each == 0), 0)
-    if not processor.multiplies_and_adds or not lanes:
+    if not processor.has_fma or not lanes:
         raise NotCompiledError(f"{outputs} outputs are no whole vectors of multiply-adds")
     is_narrow, vectors = widest < 8, outputs // lanes
-    columns = next(n for n in range(COLUMNS[is_narrow], 0, -1) if vectors % n == 0)
-    places = sums.places[0]
-    most = min(places, (REGISTERS[is_narrow] - columns) // columns)
+    columns = next(n for n in range(MAX_TILE_COLUMNS[is_narrow], 0, -1) if vectors % n == 0)
+    positions = sums.places[0]
+    most = min(positions, (REGISTERS[is_narrow] - columns) // columns)
 
     def loads(height: int) -> tuple[int, int]:
-        # The last tile begins earlier where they do not fit.
-        return -(-places // height) * (height + columns), -height
+        # The last tile overlaps the one before if the positions are no multiple of the height.
+        return -(-positions // height) * (height + columns), -height
 
     return min(range(max(1, most // 2), most + 1), key=loads), columns, lanes
 
 
 def text_of(sums: SumOfProducts, processor: Processor) -> str:
-    """The function of pointers to a, b and y, and of tasks from where to where, which are tiles of a row."""
+    """Return the LLVM text of a function of pointers to a, b and y and a range of tasks, which are tiles of a row."""
     height, columns, lanes = tile_of(sums, processor)
-    places, place_of_a, place_of_y = sums.places
-    outputs, output_of_y = sums.outputs
-    tiles = -(-places // height)
+    positions, position_stride_a, position_stride_y = sums.places
+    outputs, output_stride_y = sums.outputs
+    tiles = -(-positions // height)
     code = processor.code()
     element = llvm_type(sums.dtype)
     vector = f"<{lanes} x {element}>"
     fma = f"llvm.fma.v{lanes}f{8 * sums.dtype.itemsize}"
     code.declared[fma] = f"declare {vector} @{fma}({vector}, {vector}, {vector})"
 
-    cell = code.cell(element, height * columns * lanes) if output_of_y != 1 else ""
+    cell = code.alloca(element, height * columns * lanes) if output_stride_y != 1 else ""
 
     def task(number: Index) -> None:
-        row, tile = code.divided(code.add(number, "%start"), tiles)
+        row, tile = code.divmod(code.add(number, "%start"), tiles)
         first = code.scaled(tile, height)
-        if places % height:
+        if positions % height:
             first = code.call(
-                "llvm.smin.i64", "i64", [("i64", str(first)), ("i64", str(places - height))]
+                "llvm.smin.i64", "i64", [("i64", str(first)), ("i64", str(positions - height))]
             )
-        a = code.add(code.scaled(row, sums.rows[0]), code.scaled(first, place_of_a))
-        y = code.add(code.scaled(row, sums.rows[1]), code.scaled(first, place_of_y))
-        code.loop(outputs // (columns * lanes), lambda block: results(a, y, block))
+        a = code.add(code.scaled(row, sums.rows[0]), code.scaled(first, position_stride_a))
+        y = code.add(code.scaled(row, sums.rows[1]), code.scaled(first, position_stride_y))
+        code.loop(outputs // (columns * lanes), lambda block: write_tile(a, y, block))
 
-    def results(a: Index, y: Index, block: Index) -> None:
+    def write_tile(a: Index, y: Index, block: Index) -> None:
         o = code.scaled(block, columns * lanes)
-        totals = [["zeroinitializer"] * columns for _ in range(height)]
-        totals = nested(0, a, o, totals)
-        y = code.add(y, code.scaled(o, output_of_y))
-        pointer, step = ("%y", place_of_y) if output_of_y == 1 else (cell, columns * lanes)
+        zeros = [["zeroinitializer"] * columns for _ in range(height)]
+        totals = sum_along(0, a, o, zeros)
+        y = code.add(y, code.scaled(o, output_stride_y))
+        pointer, step = (
+            ("%y", position_stride_y) if output_stride_y == 1 else (cell, columns * lanes)
+        )
         for m, row in enumerate(totals):
             for v, total in enumerate(row):
-                at = code.add(y if output_of_y == 1 else 0, m * step + v * lanes)
-                address = code.address(pointer, at, sums.dtype)
+                offset = code.add(y if output_stride_y == 1 else 0, m * step + v * lanes)
+                address = code.address(pointer, offset, sums.dtype)
                 code.line(f"store {vector} {total}, ptr {address}, align {sums.dtype.itemsize}")
-        if output_of_y != 1:
-            code.forget()
+        if output_stride_y != 1:
+            code.invalidate()
             code.loop(
-                columns * lanes, lambda i: turned(code.add(y, code.scaled(i, output_of_y)), i)
+                columns * lanes,
+                lambda i: write_output(code.add(y, code.scaled(i, output_stride_y)), i),
             )
 
-    def turned(y: Index, output: Index) -> None:
-        """Write one output of each place, which are neighbours in memory or lie near each other."""
+    def write_output(y: Index, output: Index) -> None:
+        """Write one output of each position, in the order of memory."""
         for m in range(height):
             value = code.load(cell, code.add(output, m * columns * lanes), sums.dtype)
-            code.store(value, "%y", code.add(y, m * place_of_y), sums.dtype)
+            code.store(value, "%y", code.add(y, m * position_stride_y), sums.dtype)
 
-    def nested(axis: int, a: Index, b: Index, totals: list[list[str]]) -> list[list[str]]:
+    def sum_along(axis: int, a: Index, b: Index, totals: list[list[str]]) -> list[list[str]]:
+        """Write the loops over the terms of an axis and those after it."""
         if axis == len(sums.terms):
-            return added(a, b, totals)
+            return multiply_add(a, b, totals)
         count, step_a, step_b = sums.terms[axis]
         head, inside, end = (code.name(each) for each in ("head", "body", "end"))
-        before, i, more, following = (
-            code.block,
-            code.name("i"),
-            code.name("more"),
-            code.name("next"),
-        )
+        before = code.block
+        i, more, following = (code.name(each) for each in ("i", "more", "next"))
         code.line(f"br label {head}")
         code.label(head)
         line = len(code.lines)
@@ -172,17 +170,14 @@ def text_of(sums: SumOfProducts, processor: Processor) -> str:
         code.line(f"br i1 {more}, label {inside}, label {end}")
         code.label(inside)
         with code.scope(), code.times(count):
-            sums_ = nested(
-                axis + 1,
-                code.add(a, code.scaled(i, step_a)),
-                code.add(b, code.scaled(i, step_b)),
-                phis,
-            )
+            next_a = code.add(a, code.scaled(i, step_a))
+            next_b = code.add(b, code.scaled(i, step_b))
+            updated = sum_along(axis + 1, next_a, next_b, phis)
         code.line(f"{following} = add nsw i64 {i}, 1")
         back = code.block
         code.line(f"br label {head}")
         lines = [f"  {i} = phi i64 [0, %{before}], [{following}, %{back}]"]
-        for old, new, phi in zip(totals, sums_, phis, strict=True):
+        for old, new, phi in zip(totals, updated, phis, strict=True):
             lines += [
                 f"  {p} = phi {vector} [{x}, %{before}], [{z}, %{back}]"
                 for x, z, p in zip(old, new, phi, strict=True)
@@ -191,30 +186,24 @@ def text_of(sums: SumOfProducts, processor: Processor) -> str:
         code.label(end)
         return phis
 
-    def added(a: Index, b: Index, totals: list[list[str]]) -> list[list[str]]:
-        columns_of_b = [
-            code.value(
-                f"load {vector}, ptr {code.address('%b', code.add(b, v * lanes), sums.dtype)}, align {sums.dtype.itemsize}"
-            )
-            for v in range(columns)
-        ]
+    def multiply_add(a: Index, b: Index, totals: list[list[str]]) -> list[list[str]]:
+        """Write the outer product of a column of a and a row of b, added to the totals."""
+        row_of_b, align = list[str](), sums.dtype.itemsize
+        for v in range(columns):
+            address = code.address("%b", code.add(b, v * lanes), sums.dtype)
+            row_of_b.append(code.value(f"load {vector}, ptr {address}, align {align}"))
         result: list[list[str]] = []
         for m, row in enumerate(totals):
+            address = code.address("%a", code.add(a, m * position_stride_a), sums.dtype)
+            x = code.value(f"load {element}, ptr {address}")
+            x = code.value(f"insertelement {vector} poison, {element} {x}, i32 0")
             x = code.value(
-                f"load {element}, ptr {code.address('%a', code.add(a, m * place_of_a), sums.dtype)}"
+                f"shufflevector {vector} {x}, {vector} poison, <{lanes} x i32> zeroinitializer"
             )
-            one = code.value(f"insertelement {vector} poison, {element} {x}, i32 0")
-            x = code.value(
-                f"shufflevector {vector} {one}, {vector} poison, <{lanes} x i32> zeroinitializer"
-            )
-            result.append(
-                [
-                    code.value(
-                        f"call {vector} @{fma}({vector} {x}, {vector} {c}, {vector} {total})"
-                    )
-                    for c, total in zip(columns_of_b, row, strict=True)
-                ]
-            )
+            result.append([
+                code.value(f"call {vector} @{fma}({vector} {x}, {vector} {y}, {vector} {total})")
+                for y, total in zip(row_of_b, row, strict=True)
+            ])  # fmt: skip
         return result
 
     count = code.value("sub i64 %stop, %start")

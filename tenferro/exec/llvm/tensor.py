@@ -1,4 +1,4 @@
-"""Values of a body while it is compiled: how to compute an element, or where all of them lie."""
+"""Values of programs during compilation: lazy ones, which compute elements on demand, and materialised ones."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm.code import (
-    LOW,
+    HALF_DTYPES,
     Code,
     Element,
-    Flat,
+    FlatIndex,
     Index,
     literal,
     memory_type,
@@ -25,35 +25,35 @@ if TYPE_CHECKING:
     from tenferro.exec.llvm.host import HostCalls
 
 __all__ = [
-    "SMALL",
+    "MAX_ALLOCA_ELEMENTS",
     "Body",
     "Memory",
     "Store",
     "Tensor",
     "Writer",
-    "by_axes",
+    "elementwise_tensor",
     "in_float32",
-    "moved_axes",
-    "same_place",
-    "with_axes",
+    "inverse_permute",
+    "transposed",
+    "transposed_spec",
 ]
 
-SMALL = 32
-"""Elements of a value that lies in memory of the function's own, which becomes registers."""
-LARGEST_SCRATCH = 1 << 26
-"""Bytes of all other values in the middle."""
+MAX_ALLOCA_ELEMENTS = 32
+"""Maximum number of real elements of a value on the stack, which LLVM promotes to registers."""
+MAX_SCRATCH_BYTES = 1 << 26
+"""Maximum size of scratch memory, in bytes."""
 _NUMBERS = count()
 Writer: TypeAlias = (
     "Callable[[Body, Any, Sequence[Tensor], Sequence[TensorSpec]], Sequence[Tensor]]"
 )
-"""`write(body, op, operands, types)` gives the results of an op."""
+"""Function `write(body, op, operands, types)` that writes an op and returns its results."""
 Store: TypeAlias = Callable[[tuple[Index, ...], Element], None]
-"""`store(index, value)` writes an element."""
+"""Function `store(index, value)` that writes an element."""
 
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """Dense elements, the last axis fastest."""
+    """Row-major contiguous memory of a value."""
 
     pointer: str
     spec: TensorSpec
@@ -61,16 +61,15 @@ class Memory:
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """A value.
+    """Value of a program.
 
     Attributes:
-        element: its element at an index, as code is written.
-        reads: the memory that the elements are read from, until they lie in memory of their own.
-        aligned: those of it of which an element reads the one at its own place alone, so that the value may be
-            written over it.
-        memory: where they lie.
-        is_cheap: whether an element costs no more than to read it.
-        is_flat: whether elements are known by their numbers too.
+        element: writes the element at an index and returns it.
+        reads: memory that elements are read from.
+        aligned: subset of `reads` that each element reads at its own index only, so that it may be updated in place.
+        memory: memory of a materialised value.
+        is_cheap: whether an element costs no more than a load.
+        is_flat: whether `element` accepts linear indices.
     """
 
     spec: TensorSpec
@@ -83,59 +82,61 @@ class Tensor:
     number: int = field(default_factory=lambda: next(_NUMBERS))
 
 
-def same_place(
+def elementwise_tensor(
     spec: TensorSpec, element: Callable[[tuple[Index, ...]], Element], operands: Sequence[Tensor]
 ) -> Tensor:
-    """A value of which each element is computed of the operands' at the same index."""
+    """Return a value whose elements are functions of the operands' elements at the same index."""
     reads = frozenset[Memory]().union(*[x.reads for x in operands])
-    elsewhere = frozenset[Memory]().union(*[x.reads - x.aligned for x in operands])
+    unaligned = frozenset[Memory]().union(*[x.reads - x.aligned for x in operands])
     is_flat = all([x.is_flat and x.spec.shape == spec.shape for x in operands])
-    return Tensor(spec, element, reads, reads - elsewhere, is_flat=is_flat)
+    return Tensor(spec, element, reads, reads - unaligned, is_flat=is_flat)
 
 
-def by_axes(axes: Iterable[int], indices: Iterable[Index]) -> tuple[Index, ...]:
-    """The index that has each of these along its axis; all axes are named, each once.
+def inverse_permute(axes: Iterable[int], indices: Iterable[Index]) -> tuple[Index, ...]:
+    """Return the index into the operand of a transposition, from the index into its result.
 
-    >>> by_axes((2, 0, 1), (5, 6, 7))
+    >>> inverse_permute((2, 0, 1), (5, 6, 7))
     (6, 7, 5)
     """
-    along = dict(zip(axes, indices, strict=True))
-    return tuple([along[axis] for axis in range(len(along))])
+    index = dict(zip(axes, indices, strict=True))
+    return tuple([index[axis] for axis in range(len(index))])
 
 
-def moved_axes(spec: TensorSpec, order: Sequence[int]) -> TensorSpec:
-    """The type with its axes in an order."""
+def transposed_spec(spec: TensorSpec, order: Sequence[int]) -> TensorSpec:
+    """Return the type of a transposed value."""
     return TensorSpec.of(tuple([spec.shape[axis] for axis in order]), spec.dtype)
 
 
-def with_axes(body: Body, x: Tensor, order: Sequence[int]) -> Tensor:
-    """The value with its axes in an order."""
+def transposed(body: Body, x: Tensor, order: Sequence[int]) -> Tensor:
+    """Return the transposed value."""
     return Tensor(
-        moved_axes(x.spec, order), lambda index: body.at(x, by_axes(order, index)), x.reads
+        transposed_spec(x.spec, order),
+        lambda index: body.at(x, inverse_permute(order, index)),
+        x.reads,
     )
 
 
 def in_float32(write: Writer) -> Writer:
-    """`write` with float16 and bfloat16 computed in float32, and results rounded once."""
+    """Return a writer that computes float16 and bfloat16 in float32 and rounds results once."""
 
     def widened(
         body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
     ) -> Sequence[Tensor]:
-        if not any([spec.dtype in LOW for spec in [*types, *[x.spec for x in operands]]]):
+        if not any([spec.dtype in HALF_DTYPES for spec in [*types, *[x.spec for x in operands]]]):
             return write(body, op, operands, types)
         # Registers hold float32 already.
         wide = [
-            Tensor(_single(x.spec), x.element, x.reads, x.aligned, is_flat=x.is_flat)
+            Tensor(_as_float32(x.spec), x.element, x.reads, x.aligned, is_flat=x.is_flat)
             for x in operands
         ]
-        results = write(body, op, wide, [_single(spec) for spec in types])
+        results = write(body, op, wide, [_as_float32(spec) for spec in types])
         return [_rounded(body, x, spec) for x, spec in zip(results, types, strict=True)]
 
     return widened
 
 
-def _single(spec: TensorSpec) -> TensorSpec:
-    return TensorSpec(spec.shape, DType.F32) if spec.dtype in LOW else spec
+def _as_float32(spec: TensorSpec) -> TensorSpec:
+    return TensorSpec(spec.shape, DType.F32) if spec.dtype in HALF_DTYPES else spec
 
 
 def _rounded(body: Body, x: Tensor, spec: TensorSpec) -> Tensor:
@@ -146,10 +147,15 @@ def _rounded(body: Body, x: Tensor, spec: TensorSpec) -> Tensor:
 
 
 class Body:
-    """The code under construction, and memory for intermediate values.
+    """Code under construction, and memory of intermediate values.
+
+    Attributes:
+        writable: memory that the code may update in place.
+        reusable: memory of the current op's first operand, if the op may update it in place.
+        target: destination of the current op's result, if it may write there.
 
     Args:
-        host: what calls the interpreter's kernels; without it every op has to be compiled.
+        host: calls of the interpreter's kernels; without it every op has to be compiled.
     """
 
     def __init__(self, code: Code, host: HostCalls | None = None) -> None:
@@ -157,130 +163,129 @@ class Body:
         self.scratch_bytes = 0
         self.constants: list[tuple[str, Any]] = []
         self.writable: set[Memory] = set()
-        self.taken: Memory | None = None
+        self.reusable: Memory | None = None
         self.target: Memory | None = None
 
     @contextmanager
-    def apart(self) -> Generator[None]:
-        """Write a function of its own, with scratch of its own and nothing to overwrite from around it."""
-        around = self.scratch_bytes, self.writable, self.taken, self.target
-        self.scratch_bytes, self.writable, self.taken, self.target = 0, set[Memory](), None, None
+    def new_function(self) -> Generator[None]:
+        """Write another function inside the context, with its own scratch memory."""
+        saved = self.scratch_bytes, self.writable, self.reusable, self.target
+        self.scratch_bytes, self.writable, self.reusable, self.target = 0, set[Memory](), None, None
         try:
             yield
         finally:
-            self.scratch_bytes, self.writable, self.taken, self.target = around
+            self.scratch_bytes, self.writable, self.reusable, self.target = saved
 
     # ---- values ----------------------------------------------------------------------------------
 
     def at(self, x: Tensor, index: tuple[Index, ...] = ()) -> Element:
-        """An element, computed once for an index."""
+        """Return an element of a value, computed once for each index."""
         return self.code.once((x.number, index), lambda: x.element(index))
 
     def stored(self, memory: Memory) -> Tensor:
-        """Dense memory of a tensor."""
+        """Return the value in memory."""
         code, spec = self.code, memory.spec
 
         def element(index: tuple[Index, ...]) -> Element:
-            return code.load(memory.pointer, code.linear(index, spec.shape), spec.dtype)
+            return code.load(memory.pointer, code.ravel_index(index, spec.shape), spec.dtype)
 
-        its = frozenset([memory])
-        return Tensor(spec, element, its, its, memory, is_cheap=True, is_flat=True)
+        reads = frozenset([memory])
+        return Tensor(spec, element, reads, reads, memory, is_cheap=True, is_flat=True)
 
     def read(self, memory: Memory) -> Tensor:
-        """What lies there now: a number at once, because the memory may be written later."""
+        """Return the current value of memory; scalars are loaded at once, because the memory may be written later."""
         x = self.stored(memory)
         return x if x.spec.shape else self.number(x.spec, self.at(x))
 
     def number(self, spec: TensorSpec, value: Element) -> Tensor:
-        """One value for every element."""
+        """Return a value with equal elements."""
         return Tensor(spec, lambda _: value, is_cheap=True, is_flat=True)
 
     def filled(self, spec: TensorSpec, value: Any) -> Tensor:
-        """A number that is known."""
+        """Return a value with a constant in all elements."""
         return self.number(spec, literal(value, spec.dtype))
 
     # ---- memory ----------------------------------------------------------------------------------
 
     def memory(self, spec: TensorSpec) -> Memory:
-        """Memory for a value in the middle.
+        """Allocate memory of an intermediate value, on the stack or in scratch memory.
 
         Raises:
-            NotCompiledError: more than scratch may hold.
+            NotCompiledError: scratch memory exceeds its maximum.
         """
         size = max(1, prod(spec.shape)) * (2 if spec.dtype.is_complex else 1)
         kind = memory_type(spec.dtype)
-        if size <= SMALL:
-            memory = Memory(self.code.cell(kind, size), spec)
-            self.writable.add(memory)
-            return memory
-        offset = self.scratch_bytes
-        self.scratch_bytes += -(-spec.nbytes // 64) * 64
-        if self.scratch_bytes > LARGEST_SCRATCH:
-            raise NotCompiledError(f"values in the middle take more than {LARGEST_SCRATCH} bytes")
-        name = self.code.name("at")
-        self.code.areas[name] = offset
-        memory = Memory(name, spec)
+        if size <= MAX_ALLOCA_ELEMENTS:
+            pointer = self.code.alloca(kind, size)
+        else:
+            pointer = self.code.name("at")
+            self.code.areas[pointer] = self.scratch_bytes
+            self.scratch_bytes += -(-spec.nbytes // 64) * 64
+            if self.scratch_bytes > MAX_SCRATCH_BYTES:
+                raise NotCompiledError(
+                    f"intermediate values take more than {MAX_SCRATCH_BYTES} bytes"
+                )
+        memory = Memory(pointer, spec)
         self.writable.add(memory)
         return memory
 
     def result(self, spec: TensorSpec) -> Memory:
-        """Memory for an op's elements, one after the other: their place in the end, or some in the middle."""
+        """Return memory for an op's result: its destination if the type fits, else intermediate memory."""
         target, self.target = self.target, None
         return target if target is not None and target.spec == spec else self.memory(spec)
 
-    def outside(self, array: Any) -> Memory:
-        """Memory of a constant, which the function is given."""
+    def constant_memory(self, array: Any) -> Memory:
+        """Return the memory of a constant that is an argument of the function."""
         name = f"%constant{len(self.constants)}"
         self.constants.append((name, array))
         return Memory(name, TensorSpec.of(array.shape, DType.of(array.dtype)))
 
-    def taken_over(self, x: Tensor) -> Memory:
-        """Memory that holds x and may be written: its own where nobody needs that any more, else a copy."""
-        memory, self.taken = self.taken, None
+    def reuse_or_copy(self, x: Tensor) -> Memory:
+        """Return writable memory that holds a value: its own if it may be updated in place, else a copy."""
+        memory, self.reusable = self.reusable, None
         if memory is not None and x.memory is memory:
             return memory
         return self.copy(x)
 
     def write(self, x: Tensor, memory: Memory) -> None:
-        """All elements into memory, from which they are not read."""
+        """Write all elements to memory that they are not read from."""
         self.write_all([(x, self.storing(memory))])
 
     def storing(self, memory: Memory) -> Store:
-        """The writer of an element into memory."""
+        """Return the writer of an element to memory."""
         code, spec = self.code, memory.spec
 
         def store(index: tuple[Index, ...], value: Element) -> None:
-            code.store(value, memory.pointer, code.linear(index, spec.shape), spec.dtype)
+            code.store(value, memory.pointer, code.ravel_index(index, spec.shape), spec.dtype)
 
         return store
 
     def write_all(self, writes: Sequence[tuple[Tensor, Store]], is_dense: bool = True) -> None:
-        """All elements of each value, each stored by its function; those of one shape go along together.
+        """Write all elements of several values, in one fused loop for each shape.
 
-        What several values are made of is computed once, and all elements at an index are computed before any is
-        stored, so that values may be written over what they read at their own places.
+        All elements at an index are computed before any is stored, so that values may update aligned memory in place.
 
         Args:
-            is_dense: whether they may be stored by the numbers of their elements.
+            is_dense: whether the writers accept linear indices.
         """
         code = self.code
-        together: dict[tuple[Any, ...], list[tuple[Tensor, Store]]] = {}
+        groups: dict[tuple[Any, ...], list[tuple[Tensor, Store]]] = {}
         for x, store in writes:
-            together.setdefault(x.spec.shape, []).append((x, store))
-        for shape, group in together.items():
+            groups.setdefault(x.spec.shape, []).append((x, store))
+        for shape, group in groups.items():
 
-            def one(index: tuple[Index, ...], group: Any = group) -> None:
+            def write(index: tuple[Index, ...], group: Any = group) -> None:
                 elements = [self.at(x, index) for x, _ in group]
                 for (_, store), element in zip(group, elements, strict=True):
                     store(index, element)
 
             if is_dense and len(shape) > 1 and all([x.is_flat for x, _ in group]):
-                code.loop(prod(shape), lambda i, one=one: one(Flat((i,))), unroll=True)
+                code.loop(prod(shape), lambda i, write=write: write(FlatIndex((i,))), unroll=True)
             else:
-                code.loops(shape, one)
+                code.loops(shape, write)
 
-    def settled(self, x: Tensor) -> Tensor:
-        """The value in memory, or a number."""
+    def materialised(self, x: Tensor) -> Tensor:
+        """Return the value in memory, or a scalar in a register."""
         if x.memory is not None:
             return x
         if not x.spec.shape:
@@ -288,15 +293,15 @@ class Body:
         return self.copied(x)
 
     def dense(self, x: Tensor) -> Memory:
-        """Memory that holds a value."""
+        """Return memory that holds a value."""
         return x.memory or self.copy(x)
 
     def copied(self, x: Tensor) -> Tensor:
-        """The value in memory of its own."""
+        """Return a copy of the value in new memory."""
         return self.stored(self.copy(x))
 
     def copy(self, x: Tensor) -> Memory:
-        """New memory with all elements."""
+        """Copy all elements to new memory and return it."""
         memory = self.memory(x.spec)
         self.write(x, memory)
         return memory

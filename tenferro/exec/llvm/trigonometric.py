@@ -1,10 +1,10 @@
-"""Sine, cosine and tangent: the argument less a multiple of half pi, in two numbers, and two polynomials.
+"""Sine, cosine and tangent: Cody-Waite reduction by multiples of pi / 2, and two polynomials.
 
-Multiples of half pi are exact products: it is cut in parts of 33 bits, and multiples of up to 2^19 have 20. Larger
-arguments are the C library's.
+pi / 2 is split into parts of 33 bits, whose products with factors of up to 20 bits are exact. Larger arguments are passed
+to the C library.
 
-Sources: the arrangement of both polynomials is that of Ng's in fdlibm; Cody and Waite, Software Manual for the
-Elementary Functions, 1980; two-sum is Knuth's.
+Sources: both polynomials are evaluated as Ng's in fdlibm; Cody and Waite, Software Manual for the Elementary Functions,
+1980; two-sum is Knuth's.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from tenferro.exec.llvm import coefficients
 from tenferro.exec.llvm.formula import ROUNDER, Formula
 
-__all__ = ["HALF_PI", "LARGEST", "cos", "sin", "tan"]
+__all__ = ["HALF_PI", "MAX_ARGUMENT", "cos", "sin", "tan"]
 
-LARGEST = 2.0**19
-"""Arguments that are reduced here are smaller."""
+MAX_ARGUMENT = 2.0**19
+"""Exclusive bound of the magnitude of the arguments that are reduced here."""
 HALF_PI = [
     float.fromhex(part)
     for part in (
@@ -28,16 +28,12 @@ HALF_PI = [
         "0x1.b839a252049c1p-104",
     )
 ]
-"""In parts of 33 bits, and the rest."""
+"""pi / 2 in parts of 33 bits, and the remainder."""
 
 
 @dataclass
 class Reduced:
-    """x = n pi / 2 + r + low, with |r| <= pi / 4.
-
-    Attributes:
-        n: the bits of an integer.
-    """
+    """Reduced argument: x = n pi / 2 + r + low, with |r| <= pi / 4; n is an i64."""
 
     n: str
     r: str
@@ -48,15 +44,15 @@ def _reduced(f: Formula, x: str) -> Reduced:
     shifted = f.multiply_add(x, f.number(2 / math.pi), f.number(ROUNDER))
     n = f.subtract(shifted, f.number(ROUNDER))
     first, second, third, fourth = [f.multiply(n, f.number(part)) for part in HALF_PI]
-    near, low = f.difference(f.subtract(x, first), second)
-    near, lost = f.difference(near, third)
+    near, low = f.two_difference(f.subtract(x, first), second)
+    near, lost = f.two_difference(near, third)
     low = f.subtract(f.add(low, lost), fourth)
     r = f.add(near, low)
     return Reduced(f.bits(shifted), r, f.subtract(low, f.subtract(r, near)))
 
 
 def _sine(f: Formula, part: Reduced) -> str:
-    """r + r^3 p(r^2), and low times the cosine."""
+    """Write r + r^3 p(r^2) + low cos(r)."""
     terms, z = coefficients.SIN, f.multiply(part.r, part.r)
     cube = f.multiply(z, part.r)
     tail = f.polynomial(z, terms[1:])
@@ -66,7 +62,7 @@ def _sine(f: Formula, part: Reduced) -> str:
 
 
 def _cosine(f: Formula, part: Reduced) -> str:
-    """1 - r^2 / 2 + r^4 q(r^2) - r low; the rounding error of 1 - r^2 / 2 is added at the end."""
+    """Write 1 - r^2 / 2 + r^4 q(r^2) - r low, with the rounding error of 1 - r^2 / 2 compensated."""
     z = f.multiply(part.r, part.r)
     half, one = f.multiply(f.number(0.5), z), f.number(1.0)
     tail = f.multiply(f.multiply(z, z), f.polynomial(z, coefficients.COS))
@@ -77,7 +73,7 @@ def _cosine(f: Formula, part: Reduced) -> str:
 
 @dataclass
 class Pair:
-    """Sine and cosine of r + low, and how often half pi was taken away."""
+    """Sine and cosine of the reduced argument, and its multiple of pi / 2."""
 
     n: str
     sine: str
@@ -89,27 +85,27 @@ def _pair(f: Formula, x: str) -> Pair:
     return Pair(part.n, _sine(f, part), _cosine(f, part))
 
 
-def _turned(f: Formula, n: str, even: str, odd: str) -> str:
-    """One of two by the last bit of n, negative by the bit before it."""
+def _by_quadrant(f: Formula, n: str, even: str, odd: str) -> str:
+    """Write `even` or `odd` by bit 0 of n, negated by bit 1."""
     y = f.either(f.has_bit(n, 0), odd, even)
     return f.either(f.has_bit(n, 1), f.negate(y), y)
 
 
 def sin(f: Formula, x: str) -> str:
-    """The sine."""
+    """Write sin x."""
     pair = _pair(f, x)
-    y = _turned(f, pair.n, pair.sine, pair.cosine)
+    y = _by_quadrant(f, pair.n, pair.sine, pair.cosine)
     return f.select("oeq", x, f.number(0.0), x, y)
 
 
 def cos(f: Formula, x: str) -> str:
-    """The cosine: a sine, a quarter turn on."""
+    """Write cos x = sin(x + pi / 2)."""
     pair = _pair(f, x)
-    return _turned(f, f.integer("add", pair.n, 1), pair.sine, pair.cosine)
+    return _by_quadrant(f, f.integer("add", pair.n, 1), pair.sine, pair.cosine)
 
 
 def tan(f: Formula, x: str) -> str:
-    """The quotient of sine and cosine."""
+    """Write tan x = sin(x) / cos(x)."""
     pair = _pair(f, x)
     is_odd = f.has_bit(pair.n, 0)
     above = f.either(is_odd, f.negate(pair.cosine), pair.sine)

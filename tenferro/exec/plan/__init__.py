@@ -2,12 +2,13 @@
 
 | step | decides |
 | --- | --- |
-| `bind` | the kernel of each instruction, bound to its types |
+| `bind` | the kernel of each instruction |
+| `compile_loops` | which loops are compiled |
 | `fold` | what constants decide, computed once |
 | `group` | what runs together, tile by tile |
 | `block` | consecutive steps on small values that are one compiled step |
 | `keep_numbers` | which values are NumPy's scalars |
-| `machine` | which groups are compiled, and which loop is while another runs |
+| `compile_groups` | which fused groups are compiled |
 | `place` | where results go, and what dies with each step |
 | `finish` | the order of results, and copies that keep them apart |
 """
@@ -22,8 +23,8 @@ from tenferro.exec.compiler import LoopCompiler
 from tenferro.exec.extensions import ExtensionRegistry
 from tenferro.exec.plan import block, finish, fold, group, place
 from tenferro.exec.plan.bind import Binder, Pass, PlanStep
-from tenferro.exec.plan.machine import compile_groups
-from tenferro.exec.runtime.resources import CALLER, Resources
+from tenferro.exec.plan.compile import compile_groups, compile_loops
+from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
 from tenferro.exec.schedule import ExecProgram
 from tenferro.program import GraphProgram
 
@@ -37,15 +38,17 @@ def planning(compiler: LoopCompiler | None) -> tuple[PlanStep, ...]:
     """Return the steps of planning, with compiled blocks and groups if there is a compiler."""
     if compiler is None:
         return NATIVE
-    blocks, groups = (partial(step, compiler=compiler) for step in (block.block, compile_groups))
-    return (fold.fold, group.group, blocks, fold.keep_numbers, groups, place.place)
+    loops, blocks, groups = (
+        partial(step, compiler=compiler) for step in (compile_loops, block.block, compile_groups)
+    )
+    return (loops, fold.fold, group.group, blocks, fold.keep_numbers, groups, place.place)
 
 
 def compile_std_to_exec(
     program: GraphProgram,
     passes: Sequence[Pass] = (),
     extensions: ExtensionRegistry | None = None,
-    resources: Resources = CALLER,
+    resources: Resources = SERIAL_RESOURCES,
     order: Literal["F", "C", "K"] = "K",
     plan: Sequence[PlanStep] = NATIVE,
 ) -> ExecProgram:

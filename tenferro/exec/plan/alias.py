@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tenferro.exec.kernels import Kernel
+from tenferro.exec.planned import PlannedOp
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
-from tenferro.ops import StdTensorOp
 
 __all__ = ["Aliases", "aliases", "may_view"]
 
@@ -43,10 +43,7 @@ def aliases(program: ExecProgram) -> Aliases:
 
 def may_view(step: ExecInstruction) -> bool:
     """Whether a result may be a view of an operand, or memory that is not to be written."""
-    kernel, op = step.kernel, step.op
-    return (
-        isinstance(kernel, Kernel)
-        and isinstance(op, StdTensorOp)
-        and not step.is_ufunc
-        and kernel.may_view(op)
-    )
+    if isinstance(step.op, PlannedOp):
+        return step.op.is_view
+    kernel = step.kernel
+    return isinstance(kernel, Kernel) and not step.is_ufunc and kernel.may_view(step.op)

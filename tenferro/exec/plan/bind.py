@@ -9,22 +9,26 @@ from itertools import compress
 from typing import Any, Literal
 
 from tenferro.errors import TenferroError
-from tenferro.exec.attempts import NotCompiledError, user_code
+from tenferro.exec.attempts import user_code
 from tenferro.exec.backend import NUMPY, Backend
 from tenferro.exec.compiler import LoopCompiler
+from tenferro.exec.copying import Dense
 from tenferro.exec.extensions import ExtensionRegistry
-from tenferro.exec.kernels import bound
-from tenferro.exec.plan.machine import FEWEST_IN_LOOPS, with_compiled_sums
+from tenferro.exec.fused import FusedFunction
+from tenferro.exec.kernels import bind_kernel
+from tenferro.exec.plan.compile import FEWEST, FEWEST_IN_LOOPS, with_compiled_sums
+from tenferro.exec.plan.finish import copied
 from tenferro.exec.plan.verify import verified
+from tenferro.exec.planned import Axes, Control, Copies, Fused
 from tenferro.exec.runner import Runner
-from tenferro.exec.runtime.resources import CALLER, Resources
-from tenferro.exec.schedule import Axes, Deferred, ExecInstruction, ExecProgram
+from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
+from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.graph import Instruction
 from tenferro.ops import StdTensorOp
 from tenferro.ops.control import Alternatives, ControlOp, Scan, While
 from tenferro.ops.extension import Extension
 from tenferro.passes import choose_alternatives
-from tenferro.program import GraphProgram, Routine, expansion_of
+from tenferro.program import GraphProgram, expansion_of
 from tenferro.types import TensorSpec
 
 __all__ = ["Binder", "Pass", "PlanStep"]
@@ -52,7 +56,7 @@ class Binder:
     extensions: ExtensionRegistry = field(default_factory=ExtensionRegistry)
     passes: tuple[Pass, ...] = ()
     plan: tuple[PlanStep, ...] = ()
-    resources: Resources = CALLER
+    resources: Resources = SERIAL_RESOURCES
     prints: bool = True
     compiler: LoopCompiler | None = None
 
@@ -62,7 +66,7 @@ class Binder:
         axes: Sequence[Axes | None] = (),
         order: Literal["F", "C", "K"] = "K",
     ) -> ExecProgram:
-        """The schedule of a static program, or of a body.
+        """Return the schedule of a static program.
 
         Args:
             axes: for each input the order of its axes in memory, or None for row-major ones; all are without any.
@@ -72,15 +76,18 @@ class Binder:
             UnsupportedError: an op without a kernel, an extension without a runtime; with your line.
         """
         schedule = self.bind(self.prepared(program))
-        known = zip(schedule.input_slots, axes, strict=False)
-        layout = {slot: each for slot, each in known if each is not None}
-        schedule = replace(schedule, axes=layout, order=order)
+        layouts = zip(schedule.input_slots, axes, strict=False)
+        layout = {slot: each for slot, each in layouts if each is not None}
+        return self.planned(replace(schedule, axes=layout, order=order))
+
+    def planned(self, schedule: ExecProgram) -> ExecProgram:
+        """Return a bound schedule after all steps of planning."""
         for step in self.plan:
-            schedule = verified(step(schedule))
+            schedule = verified(_applied(step, schedule))
         return schedule
 
     def bind(self, program: GraphProgram) -> ExecProgram:
-        """The program's own instructions, in order, each with its kernel."""
+        """Return the program's own instructions, in order, those of loops and conditionals with bound bodies."""
         types = program.types
         return ExecProgram(
             instructions=tuple([
@@ -90,92 +97,83 @@ class Binder:
             input_slots=program.input_slots,
             output_slots=program.output_slots,
             types=tuple(types),
-            resources=self.resources,
             kernels=self,
+            program=program,
         )  # fmt: skip
 
     def _instruction(self, number: int, instruction: Instruction, types: Any) -> ExecInstruction:
         op, inputs, outputs, last_use, source = instruction
         try:
-            operands = tuple([types[slot] for slot in inputs])
-            results = tuple([types[slot] for slot in outputs])
-            kernel = self._kernel(op, operands, results)
-            function, parts, remark = self._function(op, kernel, operands)
+            step = ExecInstruction(
+                op=self._control(op) if isinstance(op, ControlOp) else op,
+                input_slots=inputs,
+                output_slots=outputs,
+                input_types=tuple([types[slot] for slot in inputs]),
+                output_types=tuple([types[slot] for slot in outputs]),
+                kernels=self,
+                source=source,
+                frees=tuple(dict.fromkeys(compress(inputs, last_use))),
+                origin=(number,),
+            )
+            # An op without a kernel is refused here, with its line.
+            self.cell(op, step.input_types, step.output_types)
+            _ = isinstance(op, ControlOp) or step.function
         except TenferroError as error:
             error.at(str(source or ""))
             raise
-        frees = tuple(dict.fromkeys(compress(inputs, last_use)))
-        return ExecInstruction(
-            op,
-            kernel,
-            function,
-            inputs,
-            outputs,
-            results,
-            source,
-            (),
-            frees,
-            (number,),
-            parts,
-            remark,
-            self._routine(op),
-        )
+        return step
 
-    def _routine(self, op: StdTensorOp) -> Routine | None:
-        """What an extension is, if its runtime says so."""
-        if type(op) is not Extension or self.backend is not NUMPY:
-            return None
-        return self.extensions.runtime_of(op).compiled_routine(op.op)
+    def _control(self, op: ControlOp) -> Control:
+        return Control(op, tuple([self.bind(self.prepared(part.program)) for part in op.parts]))
 
-    def _kernel(
-        self, op: StdTensorOp, operands: Sequence[TensorSpec], results: Sequence[TensorSpec]
+    # ---- the table of kernels ----------------------------------------------------------------------
+
+    def cell(
+        self, op: Any, operands: Sequence[TensorSpec] = (), results: Sequence[TensorSpec] = ()
     ) -> Any:
+        """Return the cell of an op: a function of the op and arrays.
+
+        Raises:
+            UnsupportedError: an op without a kernel, an extension without a runtime.
+        """
         backend = self.backend
         if backend is not NUMPY:
             dtypes = tuple([spec.dtype for spec in (*operands, *results)])
             name = f"extension: {op.family_id}" if isinstance(op, Extension) else None
             return backend.kernel(type(op), dtypes, name)
-        return self.extensions.kernel(op) if type(op) is Extension else backend.kernels[type(op)]
+        if type(op) is not Extension:
+            return backend.kernels[type(op)]
+        kernel: Any = self.extensions.kernel(op)
+        routine = self.extensions.runtime_of(op).compiled_routine(op.op)
+        kernel.may_call_back = routine is None or not routine.is_exact
+        return kernel
 
-    def _parts(self, op: ControlOp) -> tuple[ExecProgram, ...]:
-        """The schedules of the bodies."""
-        return tuple([self.schedule(part.program) for part in op.parts])
-
-    def _function(
-        self, op: Any, kernel: Any, inputs: tuple[TensorSpec, ...]
-    ) -> tuple[Callable[..., Any], Sequence[ExecProgram], str]:
-        """The kernel bound to types, the schedules of the bodies, and the remark that is printed beside it."""
-        if not isinstance(op, ControlOp):
-            return bound(kernel, op, inputs, self.resources), (), ""
-        remark = ""
-        if self.compiler is not None and isinstance(op, Scan | While):
-            try:
-                parts = Deferred(partial(self._parts, op))
-                interpreted = partial(self._interpreted, op, kernel, parts)
-                return self.compiler.loop(op, inputs, self.prepared, self, interpreted), parts, ""
-            except NotCompiledError as error:
-                remark = f"interpreted: {str(error).partition(chr(10))[0]}"
-        parts = self._parts(op)
-        return self._interpreted(op, kernel, parts), parts, remark
-
-    def _interpreted(
-        self, op: ControlOp, kernel: Any, parts: Sequence[ExecProgram]
-    ) -> Callable[..., Any]:
-        """The interpreter's loop or conditional, as a function of its operands."""
-        return partial(kernel.over(self._runs(parts)), op)
-
-    def _runs(self, parts: Sequence[ExecProgram]) -> list[Runner]:
-        """The bodies as functions."""
-        return [Runner(part, self.prints) for part in parts]
+    def function(self, op: Any, operands: tuple[TensorSpec, ...]) -> Callable[..., Any]:
+        """Return the kernel of an op as a function of arrays of these types."""
+        return self._bound(op, operands, FEWEST)
 
     def bound(self, op: StdTensorOp, inputs: tuple[TensorSpec, ...]) -> Callable[..., Any]:
-        """The kernel of an op without bodies, bound to types, as a compiled loop calls it."""
+        """Return the kernel of an op without bodies, bound to types, as a compiled loop calls it."""
         with user_code():
-            kernel = self._kernel(op, (), ())
-        function = bound(kernel, op, inputs, self.resources)
+            return self._bound(op, inputs, FEWEST_IN_LOOPS)
+
+    def _bound(self, op: Any, operands: tuple[TensorSpec, ...], fewest: int) -> Callable[..., Any]:
+        function = bind_kernel(self.cell(op, operands, ()), op, operands, self.resources)
         if self.compiler is None:
             return function
-        return with_compiled_sums(function, self.compiler, FEWEST_IN_LOOPS)
+        return with_compiled_sums(function, self.compiler, fewest)
+
+    def runner(self, body: ExecProgram) -> Runner:
+        """Return a body as a function from a sequence of arrays to a list of them."""
+        return Runner(body, self.prints)
+
+    def fused(self, op: Fused) -> FusedFunction:
+        """Return a fused group as a function of arrays, by NumPy's functions tile by tile."""
+        return FusedFunction(op, self.resources)
+
+    def copies(self, op: Copies) -> Callable[..., Any]:
+        """Return copies of results as a function of arrays."""
+        return partial(copied, op, None if op.order == "K" else Dense(op.order, self.resources))
 
     def row(self, op: StdTensorOp, inputs: tuple[TensorSpec, ...]) -> Any:
         """How an extension's runtime has its op compiled, if it does."""
@@ -220,7 +218,7 @@ class Binder:
         operands: Sequence[TensorSpec] = (),
         results: Sequence[TensorSpec] = (),
     ) -> Callable[..., Any]:
-        """The function that runs one op, its first argument, on arrays outside of any program.
+        """Return the function that runs one op, its first argument, on arrays outside of any program.
 
         Args:
             operands, results: types that the backend is asked about.
@@ -228,7 +226,23 @@ class Binder:
         Raises:
             UnsupportedError: an op without a kernel, an extension without a runtime.
         """
-        kernel = self._kernel(op, operands, results)
+        kernel = self.cell(op, operands, results)
         if isinstance(op, Alternatives):
-            return kernel.over(self._runs([self.schedule(self.alternative(op).program)]))
-        return kernel.over(self._runs(self._parts(op))) if isinstance(op, ControlOp) else kernel
+            return kernel.bind_programs([self.runner(self.schedule(self.alternative(op).program))])
+        if not isinstance(op, ControlOp):
+            return kernel
+        return kernel.bind_programs([self.runner(self.schedule(part.program)) for part in op.parts])
+
+
+def _applied(step: PlanStep, schedule: ExecProgram) -> ExecProgram:
+    """Return a schedule after a step of planning, and so the bodies of loops and conditionals that are interpreted."""
+    schedule = step(schedule)
+    if not any([isinstance(each.op, Control) for each in schedule.instructions]):
+        return schedule
+    instructions: list[ExecInstruction] = []
+    for each in schedule.instructions:
+        if isinstance(each.op, Control):
+            bodies = tuple([_applied(step, body) for body in each.op.schedules])
+            each = each.replaced(op=replace(each.op, schedules=bodies))
+        instructions.append(each)
+    return replace(schedule, instructions=tuple(instructions))

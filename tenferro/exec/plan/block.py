@@ -9,22 +9,19 @@ from functools import partial
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.compiler import LoopCompiler
 from tenferro.exec.periods import cuts
 from tenferro.exec.plan.place import free
-from tenferro.exec.runner import Runner
-from tenferro.exec.schedule import Axes, Block, ExecInstruction, ExecProgram
-from tenferro.graph import Graph
+from tenferro.exec.plan.unbind import program_of
+from tenferro.exec.planned import Axes, Block, Compiled, Control
+from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.ops import StdTensorOp
 from tenferro.ops.contraction import Convolution, DotGeneral
 from tenferro.ops.control import Cond, ControlOp, Scan
 from tenferro.ops.extension import Extension
 from tenferro.ops.indexing import DynamicSlice, DynamicUpdateSlice, Gather, Scatter
 from tenferro.ops.reduction import Reduction, Sort, TopK
-from tenferro.ops.source import Constant
 from tenferro.ops.structural import (
     BroadcastInDim,
     EmbedDiag,
@@ -35,7 +32,6 @@ from tenferro.ops.structural import (
     Slice,
     Transpose,
 )
-from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
 
 __all__ = ["block"]
@@ -105,7 +101,7 @@ def _with_blocks(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
 
 def _cost(step: ExecInstruction) -> float:
     """Return the estimated microseconds of a step's calls."""
-    op = step.op
+    op = step.op.op if isinstance(step.op, Control) else step.op
     if isinstance(op, Extension):
         return CALLS[Extension] * prod(step.output_types[0].shape[:-2] or (1,))
     if not isinstance(op, Scan | Cond):
@@ -127,16 +123,17 @@ def _fits(step: ExecInstruction, program: ExecProgram) -> bool:
     """Return whether a step may be part of a block."""
     from tenferro.exec.llvm.control import COMPILED  # because only what compiles asks
 
-    if not isinstance(step.op, StdTensorOp):
+    outer = step.op.op if isinstance(step.op, Control) else step.op
+    if not isinstance(outer, StdTensorOp):
         return False
     left: list[tuple[Any, Sequence[TensorSpec], Sequence[TensorSpec]]]
-    left = [(step.op, [program.types[slot] for slot in step.input_slots], step.output_types)]
+    left = [(outer, step.input_types, step.output_types)]
     while left:
         op, operands, results = left.pop()
         if not all(map(_is_small, (*operands, *results))) or getattr(op, "has_effects", False):
             return False
         if isinstance(op, ControlOp):
-            if not isinstance(op, Cond | Scan) or (op is step.op and step.is_compiled):
+            if not isinstance(op, Cond | Scan):
                 return False
             for part in op.parts:
                 types = part.program.types
@@ -233,10 +230,8 @@ class _Run:
         try:
             with self.compiler.log.attempt("compiled block"):
                 yield self._step(steps, outputs)
-        except NotCompiledError as error:
-            remark = f"interpreted: {str(error).partition(chr(10))[0]}"
-            yield steps[0]._replace(note=remark)
-            yield from steps[1:]
+        except NotCompiledError:
+            yield from steps
 
     def _step(self, steps: Sequence[ExecInstruction], outputs: Sequence[int]) -> ExecInstruction:
         from tenferro.exec.llvm.block import CompiledBlock  # because most programs have none
@@ -251,22 +246,22 @@ class _Run:
                 input_slots=tuple(inputs),
                 output_slots=tuple(outputs),
                 types=program.types,
-                resources=program.resources,
                 kernels=program.kernels,
                 constants={s: x for s, x in program.constants.items() if s in read},
             )
         )
-        op = Block(body, *_program_of(body, _axes(program, inputs, outputs)))
-        function = CompiledBlock(
-            op, program.kernels, self.compiler.linker, partial(_interpreted, body)
+        op = Block(body, _axes(program, inputs, outputs))
+        interpreted = partial(op.function, program.kernels)
+        code = CompiledBlock(
+            op, program_of(body), program.kernels, self.compiler.linker, interpreted
         )
         return ExecInstruction(
-            op=op,
-            kernel=function,
-            function=function,
+            op=Compiled(op, code),
             input_slots=tuple(inputs),
             output_slots=tuple(outputs),
+            input_types=tuple([program.types[slot] for slot in inputs]),
             output_types=tuple([program.types[slot] for slot in outputs]),
+            kernels=program.kernels,
             source=steps[0].source,
             origin=tuple([number for step in steps for number in step.origin]),
         )
@@ -279,48 +274,3 @@ def _axes(program: ExecProgram, inputs: Sequence[int], outputs: Sequence[int]) -
         rank = {slot: program.types[slot].rank for slot in outputs if slot in program.output_slots}
         axes |= {slot: tuple(reversed(range(n))) for slot, n in rank.items() if n > 1}
     return axes
-
-
-def _program_of(
-    body: ExecProgram, axes: Mapping[int, Axes]
-) -> tuple[GraphProgram, dict[int, Axes]]:
-    """Return the program that a schedule of standard ops came from, and the order of axes by its slots."""
-    graph, values = Graph(), dict[int, int]()
-    for slot in body.input_slots:
-        values[slot] = graph.add_input(body.types[slot])
-    for slot, value in body.constants.items():
-        values[slot] = _constant(graph, np.asarray(value))
-    for step in body.instructions:
-        operands = tuple([values[slot] for slot in step.input_slots])
-        op: Any = step.op
-        values.update(zip(step.output_slots, graph.add(op, operands, step.source), strict=True))
-    program = GraphProgram.from_graph(
-        graph, [values[slot] for slot in body.output_slots], name="block"
-    )
-    slots = zip(
-        (*body.input_slots, *body.output_slots),
-        (*program.input_slots, *program.output_slots),
-        strict=True,
-    )
-    return program, {own: axes[slot] for slot, own in slots if slot in axes}
-
-
-def _constant(graph: Graph, value: Any) -> int:
-    """Return a constant of the graph; one that repeats a number is broadcast from it."""
-    if value.size > 1 and not any(value.strides):
-        (number,) = graph.add(Constant.of(value[(0,) * value.ndim]), ())
-        (repeated,) = graph.add(BroadcastInDim(value.shape, ()), (number,))
-        return repeated
-    (constant,) = graph.add(Constant.of(np.ascontiguousarray(value).reshape(value.shape)), ())
-    return constant
-
-
-def _interpreted(body: ExecProgram) -> Any:
-    """Return the steps as a function of arrays, one after the other."""
-    run = Runner(body)
-
-    def function(*arrays: Any) -> Any:
-        results = run(arrays)
-        return results[0] if len(results) == 1 else results
-
-    return function

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal
 
 from tenferro.errors import BackendFailureError
-from tenferro.exec.claims import own
+from tenferro.exec.aliasing import copy_aliases
 from tenferro.exec.copying import Dense
 from tenferro.exec.interpreter import located
 from tenferro.exec.plan.alias import aliases, may_view
 from tenferro.exec.plan.place import free, slots_read
-from tenferro.exec.schedule import Block, Copies, ExecInstruction, ExecProgram
+from tenferro.exec.planned import Block, Compiled, Copies, InOrder, PlannedOp
+from tenferro.exec.schedule import ExecInstruction, ExecProgram
 
-__all__ = ["finish"]
+__all__ = ["copied", "finish"]
 
 
 def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
@@ -31,7 +31,7 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
     times = Counter([root for several in roots for root in several])
     viewed = {slot for step in program.instructions if may_view(step) for slot in step.output_slots}
     # Compiled blocks write results in the order that the schedule was planned for.
-    blocks = [step for step in program.instructions if isinstance(step.op, Block)]
+    blocks = [step for step in program.instructions if isinstance(step.inner_op, Block)]
     ordered = {s for step in blocks for s in step.output_slots if order == program.order}
     shared: list[int] = []
     alone: dict[int, int] = {}
@@ -54,27 +54,24 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
 
     def copies(positions: Sequence[int], *others: int) -> ExecInstruction:
         slots = tuple([program.output_slots[position] for position in positions])
-        op = Copies(order, len(slots))
-        dense = None if order == "K" else Dense(order, program.resources)
-        function = partial(_copied, len(slots), dense, [makers.get(slot) for slot in slots])
+        inputs = (*slots, *others)
         return ExecInstruction(
-            op=op,
-            kernel=function,
-            function=function,
-            input_slots=(*slots, *others),
+            op=Copies(order, len(slots), tuple([makers.get(slot) for slot in slots])),
+            input_slots=inputs,
             output_slots=tuple([new[position] for position in positions]),
+            input_types=tuple([program.types[slot] for slot in inputs]),
             output_types=tuple([program.types[slot] for slot in slots]),
+            kernels=program.kernels,
         )
 
     steps: list[ExecInstruction] = []
     read = {slot for step in program.instructions for slot in slots_read(step)}
     for step, ending in zip(program.instructions, _ending(program, alone), strict=True):
-        in_order = getattr(step.function, "in_order", None)
-        numbers = [
+        numbers = tuple([
             n for n, slot in enumerate(step.output_slots) if slot in alone and slot not in read
-        ]
-        if in_order is not None and numbers:
-            step = step._replace(function=in_order(order, numbers))
+        ])  # fmt: skip
+        if numbers and order != "K":
+            step = _in_order(step, order, numbers)
         steps += [step, *[copies([alone[slot]]) for slot in ending]]
     if shared:
         steps.append(copies(shared, *beside))
@@ -85,6 +82,22 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
         types=(*program.types, *[program.types[program.output_slots[n]] for n in copied]),
     )
     return free(finished)
+
+
+def _in_order(
+    step: ExecInstruction, order: Literal["F", "C"], numbers: tuple[int, ...]
+) -> ExecInstruction:
+    """Return the step with results of these numbers in an order, if its kernel can write them so."""
+    op: Any = step.op
+    if not hasattr(step.function, "in_order"):
+        return step
+    if isinstance(op, Compiled):
+        return step.replaced(op=replace(op, code=op.code.in_order(order, numbers)))
+    return (
+        step
+        if isinstance(op, PlannedOp)
+        else step.replaced(op=InOrder(op, step.input_types, order))
+    )
 
 
 def _ending(program: ExecProgram, slots: Container[int]) -> list[list[int]]:
@@ -102,19 +115,20 @@ def _ending(program: ExecProgram, slots: Container[int]) -> list[list[int]]:
     return ending
 
 
-def _copied(
-    count: int, dense: Dense | None, makers: Sequence[ExecInstruction | None], *arrays: Any
-) -> Any:
-    """The kernel of the copies: the first arrays, in memory of their own; a single one by itself.
+def copied(op: Copies, dense: Dense | None, *arrays: Any) -> Any:
+    """Return the first arrays, in memory of their own; a single one by itself.
+
+    Args:
+        dense: copies into the order; None leaves arrays in theirs.
 
     Raises:
         BackendFailureError: a view that memory does not hold once it is copied, with its op and line.
     """
     try:
-        copies = own(arrays[:count], arrays[count:], dense)
+        copies = copy_aliases(arrays[: op.count], arrays[op.count :], dense)
     except MemoryError as error:
         number, text = error.args
-        maker = makers[number]
+        maker = op.makers[number]
         if maker is None:
             raise BackendFailureError(f"result {number}, a copy of an input: {text}") from error
         raise located(maker, MemoryError(text)) from error

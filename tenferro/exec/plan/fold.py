@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from tenferro.exec.plan.place import free
+from tenferro.exec.planned import PlannedOp
 from tenferro.exec.runtime.numpy_state import numpy_state
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
-from tenferro.ops.control import ControlOp
 from tenferro.ops.extension import Extension
 from tenferro.ops.source import Constant
 from tenferro.ops.structural import BroadcastInDim
@@ -50,7 +50,7 @@ def fold(program: ExecProgram) -> ExecProgram:
 
 def _values(step: ExecInstruction, constants: Mapping[int, Any]) -> list[Any] | None:
     """The outputs of a step that is to be computed now; None for any other."""
-    if isinstance(step.op, Extension | ControlOp):
+    if isinstance(step.op, Extension | PlannedOp):
         return None
     empty = [x for x in map(_empty, step.output_types) if x is not None]
     if len(empty) == len(step.output_types):

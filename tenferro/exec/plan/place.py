@@ -14,15 +14,14 @@ from typing import Any, NamedTuple, TypeAlias
 
 from tenferro.exec.plan.alias import Aliases, aliases, may_view
 from tenferro.exec.plan.memory import plan_memory
+from tenferro.exec.planned import Fused, Write
 from tenferro.exec.schedule import (
     Arena,
     ExecInstruction,
     ExecProgram,
-    Lent,
-    Over,
+    InPlace,
     Place,
-    Tiles,
-    Write,
+    Pooled,
 )
 from tenferro.ops.extension import Extension
 from tenferro.program import last_uses
@@ -41,7 +40,7 @@ def free(program: ExecProgram) -> ExecProgram:
     steps: list[ExecInstruction] = []
     for step, slots, is_last in zip(program.instructions, touched, last, strict=True):
         dying = tuple(dict.fromkeys(compress(slots, is_last))) if True in is_last else ()
-        steps.append(step if dying == step.frees else step._replace(frees=dying))
+        steps.append(step if dying == step.frees else step.replaced(frees=dying))
     return replace(program, instructions=tuple(steps))
 
 
@@ -49,7 +48,7 @@ def slots_read(step: ExecInstruction) -> Sequence[int]:
     """Slots that a step reads, or writes over."""
     if not step.places:
         return step.input_slots
-    return [*step.input_slots, *[p.slot for p in step.places if isinstance(p, Over)]]
+    return [*step.input_slots, *[p.slot for p in step.places if isinstance(p, InPlace)]]
 
 
 def place(program: ExecProgram) -> ExecProgram:
@@ -67,17 +66,17 @@ def place(program: ExecProgram) -> ExecProgram:
     watch = _Watch(aliasing, blocks)
     for step in program.instructions:
         slot = watch.buffer(step, program.types)
-        places: tuple[Place | None, ...] = () if slot is None else (Over(slot),)
+        places: tuple[Place | None, ...] = () if slot is None else (InPlace(slot),)
         if spans and not places:
             places = tuple([
-                Over(over[slot].operand) if slot in over
+                InPlace(over[slot].operand) if slot in over
                 else Arena(blocks[slot].offset, blocks[slot].size) if slot in blocks
-                else Lent(program.types[slot].nbytes) if slot in leaving
+                else Pooled(program.types[slot].nbytes) if slot in leaving
                 else None
                 for slot in _placeable(step)
             ])  # fmt: skip
         watch.step(step)
-        steps.append(step._replace(places=places) if any(places) else step)
+        steps.append(step.replaced(places=places) if any(places) else step)
     return replace(program, instructions=tuple(steps), memory=memory)
 
 
@@ -89,11 +88,18 @@ def _has_large(program: ExecProgram) -> bool:
     ])  # fmt: skip
 
 
+def fused_of(step: ExecInstruction) -> Fused | None:
+    """Return the fused group that a step is, compiled or not."""
+    op = step.inner_op
+    return op if isinstance(op, Fused) else None
+
+
 def _placeable(step: ExecInstruction) -> tuple[int, ...]:
     """Slots that the kernel writes into bytes that it is given."""
-    if isinstance(step.op, Tiles):
-        return step.output_slots[: len(step.op.results)]
-    return step.output_slots if getattr(step.function, "takes_places", False) else ()
+    fused = fused_of(step)
+    if fused is not None:
+        return step.output_slots[: len(fused.results)]
+    return step.output_slots if step.accepts_buffers else ()
 
 
 class _Overwritten(NamedTuple):
@@ -129,7 +135,7 @@ def _spans(program: ExecProgram, aliasing: Aliases) -> _Spans:
         # Operands of groups that nobody else looks at, and that a runtime has not seen.
         dying = [
             slot
-            for slot in (step.frees if isinstance(step.op, Tiles) else ())
+            for slot in (step.frees if fused_of(step) is not None else ())
             if watch.is_alone(slot) and roots_of(slot) - leaving
         ]
         for slot in _placeable(step):
@@ -152,14 +158,14 @@ def _operand_under(
     step: ExecInstruction, slot: int, dying: Iterable[int], types: Sequence[Any]
 ) -> int | None:
     """The dying operand of a group that a result may be written over, tile by tile; None where there is none."""
-    op = step.op
-    if not isinstance(op, Tiles) or op.lead < len(op.shape):
+    op = fused_of(step)
+    if op is None or op.lead < len(op.shape):
         return None
     for operand in dying:
         if operand in step.input_slots and types[operand] == types[slot]:
             target = len(op.results) + len(op.totals) - step.output_slots.index(slot)
-            bodies = op.bodies.values()
-            if all([_is_read_before(body, operand, body.input_slots[-target]) for body in bodies]):
+            tiles = op.tiles.values()
+            if all([_is_read_before(tile, operand, tile.input_slots[-target]) for tile in tiles]):
                 return operand
     return None
 
@@ -171,7 +177,7 @@ def _is_read_before(body: ExecProgram, operand: int, target: int) -> bool:
         if operand in step.input_slots and (is_written or may_view(step)):
             return False
         is_target = isinstance(step.op, Write) and step.input_slots[0] == target
-        if is_target or Over(target) in step.places:
+        if is_target or InPlace(target) in step.places:
             # A ufunc reads an element before it writes it.
             if operand in step.input_slots and not (is_target or step.is_ufunc):
                 return False

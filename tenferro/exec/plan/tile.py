@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from tenferro.exec.kernels import bound
-from tenferro.exec.kernels.row_sums import has_row_sums, is_of_ones, sum_of_products
+from tenferro.exec.kernels import bind_kernel
+from tenferro.exec.kernels.row_sums import sum_of_products, sums_single_elements, supports_row_sums
 from tenferro.exec.plan.alias import may_view
 from tenferro.exec.plan.place import free
-from tenferro.exec.schedule import ExecInstruction, ExecProgram, Over, Tiles, Write
-from tenferro.exec.tiles import TilesFunction
+from tenferro.exec.planned import Fused, OnTile, Write
+from tenferro.exec.schedule import ExecInstruction, ExecProgram, InPlace
 from tenferro.ops import reduction as re
 from tenferro.ops.elementwise import Multiply
 from tenferro.ops.structural import BroadcastInDim, Reshape
@@ -70,23 +70,22 @@ def tiles(program: ExecProgram, group: Group) -> ExecInstruction:
     bodies = {lead: _Body(program, group, results, totals, lead) for lead in {1, group.lead}}
     body = bodies[group.lead]
     types = program.types
-    op = Tiles(
+    op = Fused(
         shape=group.shape,
         lead=group.lead,
-        bodies={lead: body.schedule() for lead, body in bodies.items()},
+        tiles={lead: body.schedule() for lead, body in bodies.items()},
         scratch=tuple(body.scratch.values()),
         results=tuple([types[slot] for slot in results]),
         totals=tuple([types[slot] for slot in totals]),
         folds=tuple([_fold(makers[slot]) for slot in totals]),
         members=group.steps,
     )
-    function = TilesFunction(op, program.resources)
     return ExecInstruction(
         op=op,
-        kernel=function,
-        function=function,
         input_slots=tuple(body.takes),
         output_slots=(*results, *totals),
+        input_types=tuple([types[slot] for slot in body.takes]),
+        kernels=program.kernels,
         output_types=(*op.results, *op.totals),
         source=group.steps[0].source,
         origin=tuple([number for step in group.steps for number in step.origin]),
@@ -97,7 +96,7 @@ def _fold(step: ExecInstruction) -> Callable[[Any], Any]:
     """The function that combines the partials of a total: the reduction itself, over the first axis."""
     (y,) = step.output_types
     op: Any = replace(step.op, axes=(0,))
-    fold = bound(step.kernel, op, (TensorSpec((1, *y.shape), y.dtype),))
+    fold = bind_kernel(step.kernel, op, (TensorSpec((1, *y.shape), y.dtype),))
     return lambda shares: np.asarray(fold(shares))
 
 
@@ -120,7 +119,7 @@ class _Body:
         totals: list[int],
         lead: int,
     ) -> None:
-        self.group, self.lead, self.resources = group, lead, program.resources
+        self.group, self.lead, self.kernels = group, lead, program.kernels
         self.types: list[TensorSpec] = [*program.types, ROWS]
         self.rows = program.n_slots
         constants = program.constants
@@ -155,7 +154,7 @@ class _Body:
                 input_slots=(self.rows, *self.scratch, *self.takes, *self.targets.values()),
                 output_slots=(),
                 types=tuple(self.types),
-                resources=self.resources,
+                kernels=self.kernels,
                 constants=self.constants,
                 numbers=frozenset(self.constants),
             )
@@ -184,29 +183,32 @@ class _Body:
     def _step(
         self,
         step: ExecInstruction,
-        function: Callable[..., Any],
+        op: Any,
         operands: list[int],
         into: int | None = None,
     ) -> None:
-        """The step in the tile, and the copy to where its result leaves, if it is not written there."""
+        """Add the step in the tile, and the copy to where its result leaves, if it is not written there."""
         (slot,) = step.output_slots
-        places = () if into is None else (Over(into),)
-        self.steps.append(
-            step._replace(function=function, input_slots=tuple(operands), places=places)
-        )
+        places = () if into is None else (InPlace(into),)
+        types = step.input_types if op is step.op else self._types_of(operands)
+        inside = step.replaced(op=op, input_slots=tuple(operands), input_types=types, places=places)
+        self.steps.append(inside)
         target = self.targets.get(slot)
         if target is not None and target != into:
             self.steps.append(
-                step._replace(
+                ExecInstruction(
                     op=Write(),
-                    function=np.copyto,
                     input_slots=(target, slot),
                     output_slots=(),
+                    input_types=self._types_of((target, slot)),
                     output_types=(),
-                    places=(),
-                    origin=(),
+                    kernels=self.kernels,
+                    source=step.source,
                 )
             )
+
+    def _types_of(self, slots: Sequence[int]) -> tuple[TensorSpec, ...]:
+        return tuple([self.types[slot] for slot in slots])
 
     def _elementwise(self, number: int, step: ExecInstruction) -> None:
         """Into a result or scratch where the function can."""
@@ -216,7 +218,7 @@ class _Body:
         if function is None:
             operands = [self._whole(s) for s in step.input_slots]
             self._release(step.input_slots, number)
-            self._step(step, step.function, operands)
+            self._step(step, step.op, operands)
             return
         if isinstance(function, np.ufunc):  # which reads an element before it writes it
             self._release(step.input_slots, number)
@@ -225,7 +227,8 @@ class _Body:
             into = self.held[slot] = self._buffer(slot)
         if not isinstance(function, np.ufunc):
             self._release(step.input_slots, number)
-        self._step(step, function, list(step.input_slots), into)
+        op = step.op if function is step.function else OnTile(step.op, function)
+        self._step(step, op, list(step.input_slots), into)
 
     def _sum_of_products(self, number: int, step: ExecInstruction, total: ExecInstruction) -> None:
         """The sum where its product would be; scratch holds the product if that is needed."""
@@ -235,7 +238,7 @@ class _Body:
         x = self._tile_type(step.output_slots[0])
         function = sum_of_products(self._axes(total.op), x.rank, x.dtype)
         self._release(step.input_slots, number)
-        self._step(total, function, operands)
+        self._step(total, OnTile(total.op, function), operands)
 
     def _sums_of_products(self) -> dict[int, ExecInstruction]:
         """For each product that nothing but a sum reads, the sum."""
@@ -249,8 +252,8 @@ class _Body:
                 type(step.op) is re.ReduceSum
                 and product is not None
                 and type(product.op) is Multiply
-                and has_row_sums(self.types[slot].dtype)
-                and not is_of_ones(self.types[slot], step.op.axes)
+                and supports_row_sums(self.types[slot].dtype)
+                and not sums_single_elements(self.types[slot], step.op.axes)
                 and readers[slot] == 1
                 and slot not in self.targets
                 and self.constants.keys().isdisjoint(product.input_slots)
@@ -285,9 +288,12 @@ class _Body:
         tail = self._tail(slot)
         maker = next(step for step in self.group.steps if slot in step.output_slots)
         self.steps.append(
-            maker._replace(
-                function=lambda x, rows: np.broadcast_to(x, (rows, *tail)),
+            maker.replaced(
+                op=OnTile(
+                    maker.op, lambda x, rows: np.broadcast_to(x, (rows, *tail)), is_view=True
+                ),
                 input_slots=(slot, self.rows),
+                input_types=self._types_of((slot, self.rows)),
                 output_slots=(whole,),
                 origin=(),
             )
@@ -310,22 +316,28 @@ class _Body:
         first = range(self.lead) if 0 in op.axes else ()
         return (*first, *[axis - all_lead + self.lead for axis in op.axes if axis >= all_lead])
 
-    def _of_tile(self, step: ExecInstruction) -> Callable[..., Any]:
-        """The function of a reduction or a view."""
+    def _of_tile(self, step: ExecInstruction) -> OnTile:
+        """Return a reduction or a view on a tile."""
         op: Any = step.op
         (slot,) = step.input_slots
         lead, all_lead = self.lead, self.group.lead
         y = step.output_types[0]
         if isinstance(op, REDUCTIONS):
             op = replace(op, axes=self._axes(op))
-            return bound(step.kernel, op, (self._tile_type(slot),))
+            return OnTile(
+                step.op, bind_kernel(step.kernel, op, (self._tile_type(slot),)), may_view(step)
+            )
         if isinstance(op, Reshape):
             tail = y.shape[all_lead:]
-            return lambda x: x.reshape((*x.shape[:lead], *tail), order="F")
+            return OnTile(
+                step.op, lambda x: x.reshape((*x.shape[:lead], *tail), order="F"), is_view=True
+            )
         assert isinstance(op, BroadcastInDim)
         rank = self.types[slot].rank
         order = sorted(range(all_lead, rank), key=op.dims.__getitem__)
         perm = (*range(lead), *[axis - all_lead + lead for axis in order])
         extents = {op.dims[axis]: self.types[slot].shape[axis] for axis in order}
         aligned = tuple([extents.get(axis, 1) for axis in range(all_lead, y.rank)])
-        return lambda x: x.transpose(perm).reshape((*x.shape[:lead], *aligned))
+        return OnTile(
+            step.op, lambda x: x.transpose(perm).reshape((*x.shape[:lead], *aligned)), is_view=True
+        )

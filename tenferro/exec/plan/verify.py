@@ -11,7 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from tenferro.dims import GuardLog
 from tenferro.errors import InvalidScheduleError
 from tenferro.exec.plan.alias import aliases
-from tenferro.exec.schedule import Arena, Block, ExecInstruction, ExecProgram, Over, Tiles
+from tenferro.exec.planned import Control, Fused, PlannedOp
+from tenferro.exec.schedule import Arena, ExecInstruction, ExecProgram, InPlace
 from tenferro.ops import StdTensorOp
 from tenferro.types import TensorSpec
 
@@ -50,15 +51,10 @@ def verify(program: ExecProgram) -> ExecProgram:
         schedule, is_whole = pending.pop()
         _Rules(schedule, is_whole).require()
         for step in schedule.instructions:
-            if isinstance(step.op, Tiles):
-                # A tile has fewer rows than the types say.
-                pending += [(body, False) for body in step.op.bodies.values()]
-            elif isinstance(step.op, Block):
-                pending.append((step.op.body, is_whole))
-            elif (
-                not step.is_compiled
-            ):  # because bodies of compiled loops are for those who read them
-                pending += [(body, is_whole) for body in step.parts]
+            op = step.inner_op
+            # A tile has fewer rows than the types say.
+            bodies = op.tiles.values() if isinstance(op, Fused) else step.bodies
+            pending += [(body, is_whole and not isinstance(op, Fused)) for body in bodies]
     return program
 
 
@@ -101,7 +97,7 @@ class _Rules:
             raise InvalidScheduleError(f"%{slot} is used after it was freed")
 
     def _operands(self, step: ExecInstruction) -> None:
-        targets = [place.slot for place in step.places if isinstance(place, Over)]
+        targets = [place.slot for place in step.places if isinstance(place, InPlace)]
         for slot in (*step.input_slots, *targets):
             self._is_there(slot)
 
@@ -116,15 +112,25 @@ class _Rules:
         counts = len(step.output_slots), len(step.places) or len(step.output_slots)
         if len(step.output_types) != counts[0]:
             raise InvalidScheduleError(f"{len(step.output_types)} types for {counts[0]} results")
+        if len(step.input_types) != len(step.input_slots):
+            raise InvalidScheduleError(
+                f"{len(step.input_types)} types for {len(step.input_slots)} operands"
+            )
         if counts[1] > counts[0]:
             raise InvalidScheduleError(f"{counts[1]} places for {counts[0]} results")
         if not self.is_whole:
             return
-        for slot, spec in zip(step.output_slots, step.output_types, strict=True):
+        said = zip(
+            (*step.input_slots, *step.output_slots),
+            (*step.input_types, *step.output_types),
+            strict=True,
+        )
+        for slot, spec in said:
             if types[slot] != spec:
                 raise InvalidScheduleError(f"%{slot} is {types[slot]}, the step says {spec}")
-        if isinstance(step.op, StdTensorOp):
-            _require_types(step.op, [types[slot] for slot in step.input_slots], step.output_types)
+        op = step.op.op if isinstance(step.op, Control) else step.op
+        if not isinstance(op, PlannedOp):
+            _require_types(op, step.input_types, step.output_types)
 
     def _frees(self, step: ExecInstruction, kept: Collection[int]) -> None:
         for slot in step.frees:
@@ -166,7 +172,7 @@ def _require_apart(program: ExecProgram) -> None:
             if isinstance(place, Arena):
                 _require_room(slot, place, living, program.memory.size)
                 living[slot] = place
-            elif isinstance(place, Over):
+            elif isinstance(place, InPlace):
                 _require_last_use(program, step, slot, place.slot, aliasing.roots, last, number)
                 if place.slot in living:
                     living[slot] = living.pop(place.slot)

@@ -1,1 +1,1 @@
-"""The resources of a run: threads, memory, and the state of NumPy."""
+"""Resources of a run: threads, memory, and the state of NumPy."""

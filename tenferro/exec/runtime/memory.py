@@ -1,8 +1,7 @@
-"""Memory that is used again: of values in the middle of programs, of results that died, and scratch.
+"""Pool of memory for intermediate values, results and scratch.
 
-What is allocated and freed in each run goes back to the operating system, and its pages are mapped again: a fault for
-every few thousand bytes takes longer than to write them. So large pieces are kept, up to a bound, and all who
-need some take them from one pool.
+Memory that is freed after each run is returned to the operating system and mapped again, and page faults cost more
+than the writes. So the pool caches large blocks, up to a capacity.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from tenferro.aligned import aligned_bytes, rounded
 from tenferro.errors import InvalidConfigError
 from tenferro.forks import call_in_child
 
-__all__ = ["Pool", "PoolStats", "is_lent"]
+__all__ = ["Pool", "PoolStats", "is_pooled"]
 
 
 @dataclass(frozen=True, slots=True)
 class PoolStats:
-    """Counts of a pool since it was created or cleared.
+    """Statistics of a pool since it was created or cleared.
 
     Attributes:
-        reused, new: pieces that were handed out again, and for the first time.
-        held: bytes that wait.
-        capacity: the most that may wait.
+        reused, new: allocations from the cache, and of new memory.
+        held: bytes in the cache.
+        capacity: maximum bytes in the cache.
     """
 
     reused: int
@@ -42,18 +41,18 @@ class PoolStats:
 
 
 class Pool:
-    """Pieces of memory that wait to be used again.
+    """Cache of memory blocks.
 
     Args:
-        capacity: the most bytes that wait; the oldest go first. Who needs more gets it for that once.
+        capacity: maximum bytes that are cached; the oldest are freed first. Allocations may exceed it.
 
     Raises:
-        InvalidConfigError: fewer than none.
+        InvalidConfigError: a negative capacity.
 
     >>> pool = Pool(1 << 20)
-    >>> piece = pool.take(1000)
-    >>> pool.give(piece)
-    >>> pool.take(600) is piece, pool.stats()
+    >>> block = pool.acquire(1000)
+    >>> pool.release(block)
+    >>> pool.acquire(600) is block, pool.stats()
     (True, PoolStats(reused=1, new=1, held=0, capacity=1048576))
     """
 
@@ -63,97 +62,96 @@ class Pool:
         self.capacity = capacity
         self._renew_lock()
         call_in_child(self._renew_lock)
-        self._free: list[Any] = []
-        self._back: deque[Any] = deque()
-        self._lent: dict[int, _Lent] = {}
+        self._cached: list[Any] = []
+        self._returned: deque[Any] = deque()
+        self._allocations: dict[int, _Allocation] = {}
         self._reused = self._new = 0
 
     def _renew_lock(self) -> None:
         self._lock = threading.Lock()
 
-    def take(self, size: int) -> Any:
-        """An array of at least `size` bytes, and less than twice that, aligned to a line of the cache."""
+    def acquire(self, size: int) -> Any:
+        """Return a block of at least `size` bytes, and less than twice that, aligned to a cache line."""
         size = rounded(size)
         with self._lock:
-            self._settle()
-            fitting = [i for i, piece in enumerate(self._free) if size <= piece.size <= 2 * size]
+            self._reclaim()
+            fitting = [i for i, block in enumerate(self._cached) if size <= block.size <= 2 * size]
             if fitting:
                 self._reused += 1
-                return self._free.pop(min(fitting, key=lambda i: (self._free[i].size, -i)))
+                return self._cached.pop(min(fitting, key=lambda i: (self._cached[i].size, -i)))
             self._new += 1
         return aligned_bytes(size)
 
-    def give(self, piece: Any) -> None:
-        """Back, once nothing looks at it any more."""
+    def release(self, block: Any) -> None:
+        """Return a block without other references to the cache."""
         with self._lock:
-            self._back.append(piece)
-            self._settle()
+            self._returned.append(block)
+            self._reclaim()
 
-    def lend(self, size: int) -> Any:
-        """So many bytes, as an array; they come back when it and all arrays that are made over it have died."""
-        piece = self.take(size)
-        # Over what is no array itself: NumPy names the last array on the way to the memory as the base of what
-        # is made over it, and keeps that one alive.
-        lent = np.frombuffer(memoryview(piece)[:size], np.uint8)
-        note = _Lent(lent, self._come_back)
-        note.piece = piece
-        self._lent[id(note)] = note
-        return lent
+    def allocate(self, size: int) -> Any:
+        """Return an array of `size` bytes, which are released when it and all of its views are deleted."""
+        block = self.acquire(size)
+        # Through a memoryview, because NumPy makes the last array before the memory the base of all views.
+        array = np.frombuffer(memoryview(block)[:size], np.uint8)
+        allocation = _Allocation(array, self._on_free)
+        allocation.block = block
+        self._allocations[id(allocation)] = allocation
+        return array
 
     @contextmanager
     def scratch(self, sizes: Sequence[int]) -> Generator[list[Any]]:
-        """Arrays of these sizes in bytes, for the length of the context."""
+        """Yield arrays of these sizes in bytes, which are released at the end of the context."""
         ends = list(accumulate(map(rounded, sizes), initial=0))
-        piece = self.take(ends[-1])
+        block = self.acquire(ends[-1])
         try:
-            yield [piece[start : start + size] for start, size in zip(ends, sizes, strict=False)]
+            yield [block[start : start + size] for start, size in zip(ends, sizes, strict=False)]
         finally:
-            self.give(piece)
+            self.release(block)
 
     def clear(self) -> None:
-        """Free the idle pieces."""
+        """Free the cached blocks."""
         with self._lock:
-            self._settle()
-            self._free.clear()
+            self._reclaim()
+            self._cached.clear()
             self._reused = self._new = 0
 
     def stats(self) -> PoolStats:
-        """Counts of pieces and bytes."""
+        """Return the statistics."""
         with self._lock:
-            self._settle()
+            self._reclaim()
             return PoolStats(self._reused, self._new, self._held(), self.capacity)
 
-    def _come_back(self, note: _Lent) -> None:
-        """Anything may be under way when an array dies, in this thread too."""
-        del self._lent[id(note)]
-        self._back.append(note.piece)
+    def _on_free(self, allocation: _Allocation) -> None:
+        """Take back the block of a deleted array; the lock may be held, by this thread too."""
+        del self._allocations[id(allocation)]
+        self._returned.append(allocation.block)
         if self._lock.acquire(blocking=False):
-            self._settle()
+            self._reclaim()
             self._lock.release()
 
-    def _settle(self) -> None:
-        """Keep the pieces that came back, as far as the capacity allows."""
-        while self._back:
-            self._free.append(self._back.popleft())
+    def _reclaim(self) -> None:
+        """Cache released blocks, up to the capacity."""
+        while self._returned:
+            self._cached.append(self._returned.popleft())
         while self._held() > self.capacity:
-            del self._free[0]
+            del self._cached[0]
 
     def _held(self) -> int:
-        return sum([piece.size for piece in self._free])
+        return sum([block.size for block in self._cached])
 
 
-def is_lent(array: Any) -> bool:
-    """Whether a pool has lent this array: whoever holds it alone, holds its memory alone.
+def is_pooled(array: Any) -> bool:
+    """Return whether `Pool.allocate` returned this array, so that it owns its memory.
 
-    >>> is_lent(Pool(0).lend(64)), is_lent(np.zeros(64, np.uint8))
+    >>> is_pooled(Pool(0).allocate(64)), is_pooled(np.zeros(64, np.uint8))
     (True, False)
     """
-    return any([type(reference) is _Lent for reference in weakref.getweakrefs(array)])
+    return any([type(reference) is _Allocation for reference in weakref.getweakrefs(array)])
 
 
-class _Lent(weakref.ref[Any]):
-    """Notes which piece of memory an array looks at."""
+class _Allocation(weakref.ref[Any]):
+    """Weak reference to an array, with the block that it views."""
 
-    __slots__ = ("piece",)
+    __slots__ = ("block",)
 
-    piece: Any
+    block: Any

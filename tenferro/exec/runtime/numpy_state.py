@@ -1,7 +1,7 @@
-"""The state of NumPy that kernels run in: no warnings about floating point, and buffers as long as rows.
+"""NumPy's state in kernels: no floating-point warnings, and ufunc buffers of the length of rows.
 
-Where an operand repeats itself along an axis, NumPy's loops copy their operands through buffers, which takes as
-long as the work, unless a row is as long as a buffer. Both are the thread's own, and as before afterwards.
+NumPy copies broadcast operands through buffers, which costs as much as the computation unless a row is as long as a
+buffer. The state is per thread, and restored afterwards.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["BUFFER", "buffer_for", "numpy_state", "quietly"]
+__all__ = ["BUFFER_ELEMENTS", "buffer_size", "call_in_numpy_state", "numpy_state"]
 
-BUFFER = 1024
-"""Elements of a buffer. NumPy has 8192 unless told otherwise, and is no faster with them."""
+BUFFER_ELEMENTS = 1024
+"""Elements per ufunc buffer. NumPy's default of 8192 is no faster."""
 
 
-def buffer_for(row: int) -> int:
-    """Elements of a buffer for arrays with such rows.
+def buffer_size(row: int) -> int:
+    """Return the elements per buffer for arrays with rows of this length.
 
-    >>> buffer_for(100), buffer_for(700), buffer_for(5000)
+    >>> buffer_size(100), buffer_size(700), buffer_size(5000)
     (1024, 688, 1024)
     """
-    return row // 16 * 16 if BUFFER // 4 <= row < BUFFER else BUFFER
+    return row // 16 * 16 if BUFFER_ELEMENTS // 4 <= row < BUFFER_ELEMENTS else BUFFER_ELEMENTS
 
 
 @contextmanager
-def numpy_state(buffer: int = BUFFER) -> Generator[None]:
-    """A context in which NumPy is silent, and has buffers of the given number of elements.
+def numpy_state(buffer: int = BUFFER_ELEMENTS) -> Generator[None]:
+    """Suppress warnings and set the buffer size in a context.
 
     >>> with numpy_state():
     ...     np.log(0.0), np.getbufsize()
@@ -45,41 +45,42 @@ def numpy_state(buffer: int = BUFFER) -> Generator[None]:
             np.setbufsize(before)
 
 
-class _Prepared(threading.local):
-    """Prepared contexts of each thread: to enter one costs a tenth of creating one.
+class _Contexts(threading.local):
+    """Prepared contexts of each thread, which cost a tenth of a new one to enter.
 
-    A context is entered once at a time; what comes back here from within takes another.
+    A context cannot be entered twice; a nested call uses another.
     """
 
     def __init__(self) -> None:
         self.contexts: list[contextvars.Context] = []
 
     def new(self) -> contextvars.Context:
-        """One more."""
+        """Return a new context with the state."""
         context = contextvars.copy_context()
         context.run(np.seterr, all="ignore")
-        context.run(np.setbufsize, BUFFER)
+        context.run(np.setbufsize, BUFFER_ELEMENTS)
         return context
 
 
-_PREPARED = _Prepared()
+_CONTEXTS = _Contexts()
 
 
-def quietly(function: Callable[..., Any], arguments: Sequence[Any], calls_back: bool) -> Any:
-    """The result of a function that is run in that state.
+def call_in_numpy_state(
+    function: Callable[..., Any], arguments: Sequence[Any], calls_back: bool
+) -> Any:
+    """Return the result of a function that is called in this state.
 
     Args:
-        calls_back: whether the function may read or set context variables of the caller, as an extension's
-            kernel may.
+        calls_back: the function may access context variables of the caller, as an extension's kernel may.
 
-    >>> quietly(np.log, [np.zeros(1)], calls_back=False)
+    >>> call_in_numpy_state(np.log, [np.zeros(1)], calls_back=False)
     array([-inf])
     """
     if calls_back:
         with numpy_state():
             return function(*arguments)
-    contexts = _PREPARED.contexts
-    context = contexts.pop() if contexts else _PREPARED.new()
+    contexts = _CONTEXTS.contexts
+    context = contexts.pop() if contexts else _CONTEXTS.new()
     try:
         return context.run(function, *arguments)
     finally:

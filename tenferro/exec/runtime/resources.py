@@ -1,4 +1,4 @@
-"""The resources that an executor lends to its programs."""
+"""Resources that an executor gives to its programs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 
 from tenferro.exec.attempts import CompileLog
 from tenferro.exec.runtime.memory import Pool
-from tenferro.exec.runtime.threads import ALONE, Workers
-from tenferro.exec.runtime.turn import Turner
+from tenferro.exec.runtime.threads import SERIAL, Workers
+from tenferro.exec.runtime.transposition import Transposer
 
-__all__ = ["CALLER", "Resources"]
+__all__ = ["SERIAL_RESOURCES", "Resources"]
 
 
 @dataclass(frozen=True)
@@ -22,18 +22,18 @@ class Resources:
 
     Attributes:
         workers: threads for large arrays.
-        memory: of values in the middle, results and scratch.
-        as_array: what a kernel gave as an array: a number as one of rank 0.
-        turner: compiled code for transposing copies, if there is a compiler.
-        log: the record of attempts to compile.
+        memory: pool for intermediate values, results and scratch.
+        as_array: converts a kernel's result to an array; a scalar to one of rank 0.
+        transposer: compiled code for transposing copies, if there is a compiler.
+        log: record of compilation attempts.
     """
 
-    workers: Workers = ALONE
+    workers: Workers = SERIAL
     memory: Pool = field(default_factory=lambda: Pool(0))
     as_array: Callable[[Any], Any] = np.asarray
-    turner: Turner | None = None
+    transposer: Transposer | None = None
     log: CompileLog = field(default_factory=CompileLog)
 
 
-CALLER = Resources()
-"""One thread, and no memory that stays."""
+SERIAL_RESOURCES = Resources()
+"""One thread, and a pool that caches nothing."""

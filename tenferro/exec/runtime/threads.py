@@ -1,4 +1,4 @@
-"""The threads that an executor works with."""
+"""Threads of an executor."""
 
 from __future__ import annotations
 
@@ -17,148 +17,157 @@ from tenferro.exec.runtime.numpy_state import numpy_state
 from tenferro.forks import call_in_child
 from tenferro.interruption import is_interruption
 
-__all__ = ["ALONE", "WORTH", "Ahead", "Workers"]
+__all__ = ["MIN_PARALLEL_MICROSECONDS", "SERIAL", "Future", "Workers", "even_ranges"]
 
 T = TypeVar("T")
 Task: TypeAlias = tuple[
     Callable[[int, int], None], int, int, "list[BaseException | None]", "SimpleQueue[None]"
 ]
-"""A function, the part of the work it is called on, where its error goes, and who is told that it has ended."""
-WORTH = 300.0
-"""Microseconds of one thread that are worth sharing: another wakes, and is waited for, in 60 to 100."""
+"""A function, the start and stop of its range, a list for errors, and a queue that is notified at the end."""
+MIN_PARALLEL_MICROSECONDS = 300.0
+"""Minimum serial time that is worth sharing, in microseconds; waking and joining a thread takes 60 to 100."""
+
+
+def even_ranges(extent: int, count: int) -> list[tuple[int, int]]:
+    """Split 0..extent into ranges with lengths that differ by at most one.
+
+    >>> even_ranges(8, 3)
+    [(0, 2), (2, 5), (5, 8)]
+    """
+    return [*pairwise([extent * i // count for i in range(count + 1)])]
 
 
 class Workers:
-    """Threads that are made when first needed, and wait at a queue: waking one costs as much as a small
-    kernel, and futures would cost it twice. The caller works with them.
+    """Thread pool that is started on first use. The caller works with its threads, which wait at a queue.
+
+    Waking a thread costs as much as a small kernel, and a future would double that.
 
     Args:
-        threads: how many work at once; None takes the cores that the process may use. `count` has that number, and
-            a smaller one once the system has refused to start a thread: the caller does the rest.
+        threads: number of threads, the caller included; None for the cores that the process may use. `count` is
+            lower once the system has refused to start a thread.
     """
 
     def __init__(self, threads: int | None) -> None:
-        self.count = _cores() if threads is None else threads
-        self.abandon()
-        call_in_child(self.abandon)
-        self._members: list[threading.Thread] = []
-        self._avoided: int | None = None
+        self.count = _core_count() if threads is None else threads
+        self.reset()
+        call_in_child(self.reset)
+        self._threads: list[threading.Thread] = []
+        self._excluded_core: int | None = None
 
-    def share(self, work: Callable[[int, int], None], rows: int, step: int = 1) -> None:
-        """Call work(start, stop) on parts of `rows` that are multiples of `step`, all at once."""
-        self._share(work, rows, step, takes_back=False)
+    def parallel_for(self, work: Callable[[int, int], None], rows: int, step: int = 1) -> None:
+        """Call work(start, stop) concurrently on ranges of `rows` that are multiples of `step`."""
+        self._run(work, rows, step, runs_pending=False)
 
-    def _share(
-        self, work: Callable[[int, int], None], rows: int, step: int, takes_back: bool
+    def _run(
+        self, work: Callable[[int, int], None], rows: int, step: int, runs_pending: bool
     ) -> None:
         tiles = -(-rows // step)
-        tasks = self._at_work() if min(self.count, tiles) > 1 else None
-        count = min(self.count, tiles)  # of the threads that there are
+        tasks = self._start_threads() if min(self.count, tiles) > 1 else None
+        count = min(self.count, tiles)  # because fewer threads may have started
         if tasks is None or count <= 1:
             work(0, rows)
             return
-        cuts = [min(rows, step * (tiles * i // count)) for i in range(count + 1)]
-        self._avoid_caller()
+        self._set_affinity()
         ended, done = list[BaseException | None](), SimpleQueue[None]()
-        first, *parts = [(work, start, stop, ended, done) for start, stop in pairwise(cuts)]
+        first, *parts = [
+            (work, step * start, min(rows, step * stop), ended, done)
+            for start, stop in even_ranges(tiles, count)
+        ]
         sent, sending = list[None](), map(tasks.put, parts)
         try:
             sent.extend(sending)  # by one call, so that a signal finds them all sent, or none
             work(*first[1:3])
         finally:
-            if takes_back:
-                _take_back(tasks, ended)
-            # All have ended before this returns, so that nothing writes to a result afterwards.
-            _await(lambda: len(ended) < len(sent), done)
+            if runs_pending:
+                _run_pending(tasks, ended)
+            # Wait, because no task may write to a result after the return.
+            _wait(lambda: len(ended) < len(sent), done)
         for error in ended:
             if error is not None:
                 raise error
 
-    def deal(self, work: Callable[[int], object], count: int) -> None:
-        """Call work(number) for each number below `count`; threads take the next one when they are ready."""
+    def for_each(self, work: Callable[[int], object], count: int) -> None:
+        """Call work(number) for each number below `count`; each thread takes the next number when it is idle."""
         numbers = iter(range(count))
 
-        def some(first: int, last: int) -> None:
+        def run_numbers(first: int, last: int) -> None:
             for number in numbers:
                 work(number)
 
-        self._share(some, min(count, self.count), 1, takes_back=True)
+        self._run(run_numbers, min(count, self.count), 1, runs_pending=True)
 
-    def _at_work(self) -> SimpleQueue[Task | None]:
-        """Where the threads wait for tasks."""
+    def _start_threads(self) -> SimpleQueue[Task | None]:
+        """Return the queue of tasks, with threads that serve it."""
         with self._lock:
-            if self._team is None:
+            if self._tasks is None:
                 tasks = SimpleQueue[Task | None]()
-                self._avoided = None
-                self._members = []
+                self._excluded_core = None
+                self._threads = []
                 for number in range(1, self.count):
-                    member = threading.Thread(
+                    thread = threading.Thread(
                         target=_serve, args=(tasks,), name=f"tenferro_{number}", daemon=True
                     )
-                    if not _is_started(member):
+                    if not _is_started(thread):
                         break
-                    self._members.append(member)
-                self.count = 1 + len(self._members)
-                self._team = tasks
-                # Not at exit: whatever runs then may need them still, and nothing waits for them.
-                weakref.finalize(self, _dismiss, tasks, len(self._members)).atexit = False
-            return self._team
+                    self._threads.append(thread)
+                self.count = 1 + len(self._threads)
+                self._tasks = tasks
+                # Not at exit, because other exit handlers may still need the threads.
+                weakref.finalize(self, _stop, tasks, len(self._threads)).atexit = False
+            return self._tasks
 
-    def _avoid_caller(self) -> None:
-        """Let the threads run on all cores that the caller may use but on the one that it runs on.
+    def _set_affinity(self) -> None:
+        """Exclude the caller's core from those that the threads may use.
 
-        Virtual machines take a core that idled for some milliseconds for one that is busy elsewhere, and wake a thread
-        on the core that it is woken from, where it waits until the caller has ended. Nothing of the caller's changes.
+        Virtual machines may take an idle core for a busy one, and wake a thread on the core of its waker, where it waits
+        for the caller to finish. The caller's affinity does not change.
         """
-        core = _core()
-        if core is None or core == self._avoided:
+        core = _current_core()
+        if core is None or core == self._excluded_core:
             return
-        self._avoided = core
+        self._excluded_core = core
         if others := os.sched_getaffinity(0) - {core}:
-            for number in [member.native_id for member in self._members]:
+            for number in [thread.native_id for thread in self._threads]:
                 if number:  # because 0 is the caller
-                    with suppress(
-                        OSError
-                    ):  # because the system may forbid it, which costs time alone
+                    with suppress(OSError):  # because the system may forbid it
                         os.sched_setaffinity(number, others)
 
-    def abandon(self) -> None:
-        """Have no threads yet, as in a process that was forked."""
+    def reset(self) -> None:
+        """Discard all threads, which a forked process does not have."""
         self._lock = threading.Lock()
-        self._team: SimpleQueue[Task | None] | None = None
+        self._tasks: SimpleQueue[Task | None] | None = None
 
 
-class Ahead(Generic[T]):
-    """The value of a function that a thread of its own computes meanwhile.
+class Future(Generic[T]):
+    """Result of a function that runs in a thread of its own, or in the caller if no thread can be started.
 
-    It is none of a team, whose members wait for parts of the work that the caller does. To fork waits for it: what it
-    holds, as LLVM's lock, nobody would give back in the child. Where no thread can be started, the caller computes it
-    at once.
+    Forking waits for it, because the child could not release a lock that it holds, such as LLVM's. It is no task of
+    `Workers`, whose threads wait for ranges of the caller's work.
 
-    >>> Ahead(lambda: 6 * 7).value()
+    >>> Future(lambda: 6 * 7).result()
     42
     """
 
-    _all: ClassVar[weakref.WeakSet[Ahead[Any]]] = weakref.WeakSet()
+    _running: ClassVar[weakref.WeakSet[Future[Any]]] = weakref.WeakSet()
 
     def __init__(self, function: Callable[[], T]) -> None:
         self._function = function
         self._values: list[T] = []
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._compute, name="tenferro_ahead")
-        self._all.add(self)
+        self._running.add(self)
         if not _is_started(self._thread):
             self._compute()
             error: Any = self._error
             if error is not None and (not isinstance(error, Exception) or is_interruption(error)):
                 raise error
 
-    def is_there(self) -> bool:
-        """Whether nobody would wait for the value."""
+    def done(self) -> bool:
+        """Return whether the result is available."""
         return not self._thread.is_alive()
 
-    def value(self) -> T:
-        """The value, once it is there; the function's error is raised here."""
+    def result(self) -> T:
+        """Wait for the result; raise the function's error."""
         if self._thread.ident is not None:
             self._thread.join()
         if self._error is not None:
@@ -167,9 +176,9 @@ class Ahead(Generic[T]):
 
     @classmethod
     def wait_for_all(cls) -> None:
-        """Return once none is under way."""
-        for each in list(cls._all):
-            thread = each._thread
+        """Wait for all futures."""
+        for future in list(cls._running):
+            thread = future._thread
             if thread.ident is not None and thread is not threading.current_thread():
                 thread.join()
 
@@ -181,11 +190,11 @@ class Ahead(Generic[T]):
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=Ahead.wait_for_all)
+    os.register_at_fork(before=Future.wait_for_all)
 
 
 def _is_started(thread: threading.Thread) -> bool:
-    """Start a thread; return whether the system had one to give."""
+    """Start a thread; return whether the system allowed it."""
     try:
         thread.start()
     except RuntimeError:  # as limits, sandboxes and browsers refuse one
@@ -194,15 +203,15 @@ def _is_started(thread: threading.Thread) -> bool:
 
 
 def _serve(tasks: SimpleQueue[Task | None]) -> None:
-    """Serve as a thread: run one task after the other, until there is none."""
+    """Run tasks until None is received."""
     with numpy_state():
         while (task := tasks.get()) is not None:
-            _do(task)
+            _run_task(task)
             del task  # because arrays must not live until the next task
 
 
-def _do(task: Task) -> None:
-    """Do one task and say so."""
+def _run_task(task: Task) -> None:
+    """Run a task, record its error, and notify its caller."""
     work, start, stop, ended, done = task
     error = None
     try:
@@ -213,8 +222,8 @@ def _do(task: Task) -> None:
     done.put(None)
 
 
-def _take_back(tasks: SimpleQueue[Task | None], ended: list[BaseException | None]) -> None:
-    """Do those tasks of a caller that no thread has begun yet: waking may take longer than the work."""
+def _run_pending(tasks: SimpleQueue[Task | None], ended: list[BaseException | None]) -> None:
+    """Run the tasks of a caller that no thread has started: waking may take longer than the work."""
     while True:
         try:
             task = tasks.get_nowait()
@@ -223,11 +232,11 @@ def _take_back(tasks: SimpleQueue[Task | None], ended: list[BaseException | None
         if task is None or task[3] is not ended:
             tasks.put(task)  # because it is another caller's
             return
-        _do(task)
+        _run_task(task)
 
 
-def _await(is_pending: Callable[[], bool], done: SimpleQueue[None]) -> None:
-    """Wait for all, whatever a handler of signals raises meanwhile; that is raised afterwards."""
+def _wait(is_pending: Callable[[], bool], done: SimpleQueue[None]) -> None:
+    """Wait for all tasks; raise an exception of a signal handler afterwards."""
     interrupt = None
     while is_pending():
         try:
@@ -238,33 +247,31 @@ def _await(is_pending: Callable[[], bool], done: SimpleQueue[None]) -> None:
         raise interrupt
 
 
-def _dismiss(tasks: SimpleQueue[Task | None], count: int) -> None:
+def _stop(tasks: SimpleQueue[Task | None], count: int) -> None:
     for _ in range(count):
         tasks.put(None)
 
 
-def _core_number() -> Callable[[], int] | None:
-    """The C function that gives the number of the caller's core; None where there is none."""
+def _find_sched_getcpu() -> Callable[[], int] | None:
+    """Return C's sched_getcpu; None if there is none."""
     if sys.platform != "linux" or not hasattr(os, "sched_setaffinity"):
         return None
     return getattr(ctypes.PyDLL(None), "sched_getcpu", None)
 
 
-_CORE_NUMBER = _core_number()
+_SCHED_GETCPU = _find_sched_getcpu()
 
 
-def _core() -> int | None:
-    """The number of the core that the caller runs on, as far as the system tells."""
-    core = None if _CORE_NUMBER is None else _CORE_NUMBER()
+def _current_core() -> int | None:
+    core = None if _SCHED_GETCPU is None else _SCHED_GETCPU()
     return core if core is not None and core >= 0 else None
 
 
-def _cores() -> int:
-    """Those that this process may use."""
+def _core_count() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-ALONE = Workers(1)
-"""The caller."""
+SERIAL = Workers(1)
+"""The calling thread alone."""

@@ -1,1 +1,1 @@
-"""The laws by which `join_pieces` puts slices, pads, windows and sums of pieces together."""
+"""Rewrite rules of `join_pieces`: slices, pads, windows and sums of pads."""

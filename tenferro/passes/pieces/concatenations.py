@@ -1,4 +1,4 @@
-"""Pads of nothing, pads of pads, and concatenations of neighbours."""
+"""Rules for pads and concatenations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["concatenate", "pad"]
 
 
 def pad(producers: Producers, op: Pad, inputs: Values, source: SourceLine | None) -> Values | None:
-    """No edge is none, cut edges alone are a slice; a pad of a pad is one, and one of its own value repeats that."""
+    """Drop an empty pad; rewrite a negative one as a slice and one of its own value as a broadcast; merge pads."""
     x, fill = inputs
     shape = shape_of(producers, x)
     if shape is None or not are_static(op.low, op.high):
@@ -57,7 +57,7 @@ def pad(producers: Producers, op: Pad, inputs: Values, source: SourceLine | None
 def concatenate(
     producers: Producers, op: Concatenate, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Parts of parts are parts, empty ones are none, neighbours in one operand are one slice of it."""
+    """Flatten nested concatenations, drop empty operands, and merge adjacent slices of one operand."""
     if any([shape_of(producers, x) is None for x in inputs]):
         return None
     parts: list[int] = []
@@ -84,7 +84,7 @@ def concatenate(
 def _neighbours(
     producers: Producers, axis: int, first: int, second: int, source: SourceLine | None
 ) -> int | None:
-    """Two parts as one: slices that follow each other, or one scalar repeated."""
+    """Merge two operands: adjacent slices, or broadcasts of one scalar; None if they are neither."""
     shapes = [producers.types[x].shape for x in (first, second)]
     scalar = scalar_of(producers, first)
     if scalar is not None and scalar == scalar_of(producers, second):

@@ -1,4 +1,4 @@
-"""Facts that several laws read: extents, spans of slices, repeated scalars and zeros."""
+"""Properties of values that several rules read: extents, spans of slices, broadcast scalars and zeros."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ Shape = tuple[int, ...]
 
 
 def shape_of(producers: Producers, value: int) -> Shape | None:
-    """The extents of a value; None where one is not a number."""
+    """Return the extents of a value; None if one is symbolic."""
     spec = producers.types[value]
     return spec.shape if spec.is_static else None
 
 
 def are_static(*bounds: Sequence[Any]) -> bool:
-    """Whether bounds are numbers."""
+    """Return whether all bounds are numbers."""
     return all([is_static(bound) for side in bounds for bound in side])
 
 
@@ -60,13 +60,13 @@ class Span(NamedTuple):
         return self.last + 1 if self.length else self.start
 
     def through(self, inner: Span) -> Span:
-        """These positions of those of `inner`."""
+        """Compose two spans: the positions of `inner` at these positions."""
         start = inner.start + self.start * inner.stride if self.length else inner.start
         return Span(start, self.length, self.stride * inner.stride)
 
 
 def spans_of(producers: Producers, op: Slice, x: int) -> list[Span] | None:
-    """The span of a slice along each axis; None where an extent is unknown."""
+    """Return the span of a slice along each axis; None if an extent is symbolic."""
     if shape_of(producers, x) is None or not are_static(op.starts, op.limits):
         return None
     return [
@@ -76,22 +76,22 @@ def spans_of(producers: Producers, op: Slice, x: int) -> list[Span] | None:
 
 
 def slice_of(producers: Producers, x: int, spans: Sequence[Span], source: SourceLine | None) -> int:
-    """The slice of x; x itself where it is all of it."""
+    """Emit a slice of x; return x itself if it is all of it."""
     if producers.types[x].shape == tuple([s.length for s in spans]):
         return x
-    # The stride of a single element is free: 1 is the name of it.
+    # The stride of a single element is arbitrary; 1 makes equal slices equal ops.
     strides = tuple([s.stride if s.length > 1 else 1 for s in spans])
     op = Slice(tuple([s.start for s in spans]), tuple([s.limit for s in spans]), strides)
     return producers.apply(op, (x,), source)[0]
 
 
 def repeated(producers: Producers, scalar: int, shape: Shape, source: SourceLine | None) -> int:
-    """A scalar in every place of a shape."""
+    """Emit a scalar broadcast to a shape."""
     return producers.apply(BroadcastInDim(shape, ()), (scalar,), source)[0] if shape else scalar
 
 
 def scalar_of(producers: Producers, value: int) -> int | None:
-    """The scalar that `value` repeats."""
+    """Return the scalar that `value` broadcasts; None if it is no broadcast of one."""
     node = producers.of(value, BroadcastInDim)
     if node is None or producers.types[node.inputs[0]].rank:
         return None
@@ -99,7 +99,7 @@ def scalar_of(producers: Producers, value: int) -> int | None:
 
 
 def number_in(producers: Producers, value: int, source: SourceLine | None) -> int | None:
-    """The scalar that every element of `value` is, as a value; None where they may differ."""
+    """Return a scalar equal to every element of `value`; None where they may differ."""
     scalar, number = scalar_of(producers, value), splat(producers, value)
     if scalar is not None or number is None:
         return scalar
@@ -107,10 +107,10 @@ def number_in(producers: Producers, value: int, source: SourceLine | None) -> in
 
 
 def is_zero(producers: Producers, value: int) -> bool:
-    """Whether a value is +0 everywhere."""
+    """Return whether a value is +0 everywhere."""
     return is_splat_of(producers, value, 0)
 
 
 def zero_beside(producers: Producers, x: int, source: SourceLine | None) -> int:
-    """The scalar zero of x's dtype."""
+    """Emit the scalar zero of x's dtype."""
     return producers.apply(Constant.of(np.zeros((), producers.types[x].dtype.dtype)), (), source)[0]

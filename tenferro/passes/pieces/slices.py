@@ -1,4 +1,4 @@
-"""Slices of slices, pads, concatenations, repeated scalars and updates."""
+"""Rules for slices of slices, pads, concatenations, broadcasts and updates."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 def slice_of_slice(
     producers: Producers, op: Slice, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Positions of positions."""
+    """Compose two slices."""
     inner = producers.of(inputs[0], Slice)
     outer_spans = spans_of(producers, op, inputs[0])
     if inner is None or outer_spans is None:
@@ -46,7 +46,7 @@ def slice_of_slice(
 def slice_of_pad(
     producers: Producers, op: Slice, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """The part inside of the operand is a slice of it, the part outside repeats the padding value."""
+    """Rewrite as a slice of the operand, or, outside of it, as a broadcast of the padding value."""
     node, spans = producers.of(inputs[0], Pad), spans_of(producers, op, inputs[0])
     if node is None or spans is None:
         return None
@@ -76,7 +76,7 @@ def slice_of_pad(
 def slice_of_concatenation(
     producers: Producers, op: Slice, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """A window inside of one part is a slice of that part."""
+    """Rewrite a slice within one operand as a slice of that operand."""
     node, spans = producers.of(inputs[0], Concatenate), spans_of(producers, op, inputs[0])
     if node is None or spans is None:
         return None
@@ -94,7 +94,7 @@ def slice_of_concatenation(
 def slice_of_repeated(
     producers: Producers, op: Slice, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Along axes that repeat the operand, it is repeated less often."""
+    """Rewrite a slice of broadcast axes as a smaller broadcast."""
     node, spans = producers.of(inputs[0], BroadcastInDim), spans_of(producers, op, inputs[0])
     if node is None or spans is None:
         return None
@@ -111,7 +111,7 @@ def slice_of_repeated(
 def slice_of_update(
     producers: Producers, op: Slice, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """The part inside of the window is a slice of the update, the part outside one of the operand."""
+    """Rewrite as a slice of the update, if it is in the window, or of the operand, if it is outside."""
     node, spans = producers.of(inputs[0], DynamicUpdateSlice), spans_of(producers, op, inputs[0])
     if node is None or spans is None or not all([s.length for s in spans]):
         return None

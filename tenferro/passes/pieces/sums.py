@@ -1,8 +1,8 @@
-"""Sums of tensors that are zero but for some boxes: concatenations of the boxes.
+"""Rules for sums of tensors that are zero outside of boxes, which are rewritten as concatenations of the boxes.
 
-A sum of pads has +0.0 where only one of them lies, and x + 0.0 is x but for -0.0, which it turns into 0.0.
-So the sum of pieces is their concatenation plus 0.0, which is one operation by elements for any number of pieces:
-(x + 0.0) + y is (x + y) + 0.0, because a sum is -0.0 only where all of its terms are.
+A sum of pads adds +0.0 to each box, and x + 0.0 is x but for x = -0.0, where it is 0.0. So a sum of pads without
+overlap is the concatenation of the boxes plus 0.0, one elementwise operation for any number of them. (x + 0.0) + y is
+(x + y) + 0.0, because a sum is -0.0 only where all of its terms are.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ __all__ = ["SUM", "plus_zero", "sum_with_zero"]
 
 @dataclass(frozen=True)
 class Pieces:
-    """A tensor that is zero but for some boxes along an axis.
+    """A tensor that is zero outside of some boxes along an axis.
 
     Attributes:
-        boxes: values and where they start, in order.
+        boxes: values and their first positions, in order.
     """
 
     axis: int
@@ -38,7 +38,7 @@ class Pieces:
 
 
 def pieces_of(producers: Producers, value: int) -> Pieces | None:
-    """The pieces of a pad with +0 along one axis, or of a concatenation with zeros."""
+    """Return the boxes of a pad with +0 along one axis, or of a concatenation with zeros; None for others."""
     shape = shape_of(producers, value)
     if shape is None:
         return None
@@ -69,7 +69,7 @@ def pieces_of(producers: Producers, value: int) -> Pieces | None:
 def sum_of_pieces(
     producers: Producers, op: Add, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Boxes that do not overlap are a concatenation, plus 0.0."""
+    """Rewrite a sum of boxes that do not overlap as a concatenation plus 0.0."""
     first, second = (pieces_of(producers, value) for value in inputs)
     if first is None or second is None or first.axis != second.axis:
         return None
@@ -101,10 +101,10 @@ def sum_of_pieces(
     return (plus_zero(producers, joined[0], source),)
 
 
-def sum_of_pieces_in_turn(
+def nested_sum_of_pieces(
     producers: Producers, op: Add, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """(x + a) + b with boxes that do not overlap is x and their concatenation, plus 0.0."""
+    """Rewrite (x + a) + b with boxes a, b that do not overlap as x plus their concatenation, plus 0.0."""
     for total, second in (inputs, inputs[::-1]):
         node = producers.of(total, Add)
         if node is None:
@@ -122,7 +122,7 @@ def sum_of_pieces_in_turn(
 def sum_of_equal_pads(
     producers: Producers, op: Add, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Pads with +0 by the same edges are the pad of the sum."""
+    """Rewrite a sum of equal pads with +0 as the pad of the sum."""
     first, second = (producers.of(value, Pad) for value in inputs)
     if first is None or second is None or first.op != second.op:
         return None
@@ -136,7 +136,7 @@ def sum_of_equal_pads(
 
 
 def plus_zero(producers: Producers, x: int, source: SourceLine | None) -> int:
-    """x + 0.0, which is x where it is an integer, or a sum with zero already."""
+    """Emit x + 0.0; return x itself if it is an integer, or a sum with zero already."""
     spec = producers.types[x]
     if not spec.dtype.is_inexact or without_zero(producers, x) is not None:
         return x
@@ -145,7 +145,7 @@ def plus_zero(producers: Producers, x: int, source: SourceLine | None) -> int:
 
 
 def without_zero(producers: Producers, value: int) -> int | None:
-    """The x of x + 0.0."""
+    """Return the x of x + 0.0; None if `value` has another form."""
     node = producers.of(value, Add)
     if node is None or not producers.types[value].dtype.is_inexact:
         return None
@@ -154,13 +154,13 @@ def without_zero(producers: Producers, value: int) -> int | None:
     )
 
 
-SUM = first_of(sum_of_equal_pads, sum_of_pieces, sum_of_pieces_in_turn)
+SUM = first_of(sum_of_equal_pads, sum_of_pieces, nested_sum_of_pieces)
 
 
 def sum_with_zero(
     producers: Producers, op: Add, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """(x + 0.0) + y is (x + y) + 0.0, and x + 0.0 + 0.0 is x + 0.0."""
+    """Rewrite (x + 0.0) + y as (x + y) + 0.0, and x + 0.0 + 0.0 as x + 0.0."""
     bare = [without_zero(producers, value) for value in inputs]
     if bare == [None, None]:
         return None

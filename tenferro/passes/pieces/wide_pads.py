@@ -1,4 +1,4 @@
-"""Pads of one operand as slices of the widest of them."""
+"""Rewrite pads of one operand as slices of one wide pad."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["widen_pads"]
 
 
 def widen_pads(program: GraphProgram) -> GraphProgram:
-    """The program with pads of one operand as slices of one that is as wide as the widest of them.
+    """Return the program with pads of one operand rewritten as slices of one wide pad.
 
-    Only where that has fewer elements than they have together.
+    They are rewritten only if the wide pad has fewer elements than all of them together.
     """
     groups: defaultdict[Values, list[Pad]] = defaultdict(list)
     for op, inputs, _, _, _ in program.instructions:
@@ -50,7 +50,7 @@ def _only_grows(op: Pad) -> bool:
 
 
 def _widest(pads: Sequence[Pad], shape: Shape) -> Pad | None:
-    """The pad that all of these are slices of; None where they are smaller together."""
+    """Return the pad of which all of these are slices; None if it has as many elements as they have together."""
     low = tuple([max(edges) for edges in zip(*[op.low for op in pads], strict=True)])
     high = tuple([max(edges) for edges in zip(*[op.high for op in pads], strict=True)])
 
@@ -69,7 +69,7 @@ def _narrowed(
     inputs: Values,
     source: SourceLine | None,
 ) -> Values | None:
-    """The pad as a slice of the wide one."""
+    """Emit the pad as a slice of the wide one."""
     wide = next(wides)
     if wide is None or not isinstance(op, Pad):
         return None

@@ -1,4 +1,4 @@
-"""Windows at constant places: dynamic slices and updates, gathers and scatters of a window or of rows."""
+"""Rules for constant indices: dynamic slices and updates, gathers and scatters of a window or of rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tenferro.graph import SourceLine
 from tenferro.ops.indexing import DynamicSlice, DynamicUpdateSlice, Gather, Scatter
 from tenferro.ops.source import Constant
 from tenferro.ops.structural import BroadcastInDim, Pad, Reshape, Reverse, Transpose
-from tenferro.passes.clean_up import elements_of, splat
+from tenferro.passes.clean_up import constant_elements, splat
 from tenferro.passes.pieces.facts import (
     Shape,
     Span,
@@ -37,14 +37,14 @@ __all__ = [
     "window_of",
 ]
 
-MOST_INDICES = 1 << 12
-"""Constant indices that are looked at."""
+MAX_INDICES = 1 << 12
+"""Maximum number of constant indices of a gather or scatter that is rewritten."""
 
 
 def window_of(
     producers: Producers, x: int, starts: Sequence[int], sizes: Sequence[Any]
 ) -> list[Span] | None:
-    """The position of a window with constant starts, clamped to where it fits."""
+    """Return the spans of a window with constant starts, clamped into x; None if a start is not constant."""
     numbers = [splat(producers, start) for start in starts]
     if any([number is None for number in numbers]):
         return None
@@ -54,7 +54,7 @@ def window_of(
 def fitted(
     producers: Producers, x: int, starts: Sequence[int], sizes: Sequence[Any]
 ) -> list[Span] | None:
-    """A window of x, moved to where it fits."""
+    """Return the spans of a window, clamped into x."""
     shape = shape_of(producers, x)
     if shape is None or not are_static(sizes):
         return None
@@ -67,7 +67,7 @@ def fitted(
 def dynamic_slice(
     producers: Producers, op: DynamicSlice, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """At a constant place it is a slice."""
+    """Rewrite a dynamic slice with constant starts as a slice."""
     x, *starts = inputs
     spans = window_of(producers, x, starts, op.sizes)
     return None if spans is None else (slice_of(producers, x, spans, source),)
@@ -76,8 +76,10 @@ def dynamic_slice(
 def dynamic_update_slice(
     producers: Producers, op: DynamicUpdateSlice, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Over all of the operand it is the update; over a repeated scalar, a pad of the update; over an update of
-    the same window, that is not needed.
+    """Simplify an update with constant starts.
+
+    One of the whole operand is the update, one of a broadcast scalar a pad of the update. An earlier update of the same
+    window is dropped.
     """
     x, update, *starts = inputs
     spans = window_of(producers, x, starts, producers.types[update].shape)
@@ -102,12 +104,12 @@ def dynamic_update_slice(
 def gather_of_window(
     producers: Producers, op: Gather, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """One window at a constant place is a slice."""
+    """Rewrite a gather of one window at constant indices as a slice."""
     x, indices = inputs
     spec = producers.types[indices]
     if op.index_vector_dim or spec.rank > 1 or op.operand_batching_dims:
         return None
-    numbers = elements_of(producers, indices, MOST_INDICES)
+    numbers = constant_elements(producers, indices, MAX_INDICES)
     if numbers is None:
         return None
     starts = dict(zip(op.start_index_map, numbers.ravel().tolist(), strict=True))
@@ -123,28 +125,28 @@ def gather_of_window(
 
 
 class Rows(NamedTuple):
-    """Slices along one axis of a tensor, taken or written in the order of a constant vector.
+    """Slices along one axis of a tensor, gathered or scattered by a constant vector of indices.
 
     Attributes:
-        axis: of the tensor.
-        place: of the axis of the taken slices.
-        numbers: which slices, as many as `places`.
+        axis: the axis of the tensor.
+        position: the position of that axis in the gathered slices.
+        indices: the indices along the axis.
     """
 
     axis: int
-    place: int
-    numbers: list[int]
+    position: int
+    indices: list[int]
 
     @property
     def step(self) -> int | None:
-        """The difference of all neighbours; None where there is none."""
-        steps = {b - a for a, b in pairwise(self.numbers)}
+        """The constant difference of adjacent indices; None if it is not constant."""
+        steps = {b - a for a, b in pairwise(self.indices)}
         return steps.pop() if len(steps) == 1 else None
 
     def perm(self, rank: int, inverse: bool = False) -> tuple[int, ...]:
-        """From the tensor's order of axes to that of the taken slices."""
-        axes = [axis for axis in range(rank) if axis != (self.place if inverse else self.axis)]
-        axes.insert(*(self.axis, self.place) if inverse else (self.place, self.axis))
+        """Return the permutation from the tensor's axes to those of the gathered slices."""
+        axes = [axis for axis in range(rank) if axis != (self.position if inverse else self.axis)]
+        axes.insert(*(self.axis, self.position) if inverse else (self.position, self.axis))
         return tuple(axes)
 
 
@@ -158,21 +160,23 @@ def rows_of(
     windows: Shape,
     rank: int,
 ) -> Rows | None:
-    """The slices that a gather or a scatter of whole ones names by a constant vector."""
+    """Return the rows of a gather or a scatter of whole slices by a constant vector; None for others."""
     spec = producers.types[indices]
     if len(axes) != 1 or dropped != axes or batching or len(windows) != rank - 1:
         return None
     if spec.rank - (vector_axis < spec.rank) != 1:
         return None
-    numbers = elements_of(producers, indices, MOST_INDICES)
+    numbers = constant_elements(producers, indices, MAX_INDICES)
     if numbers is None or numbers.size < 2:
         return None
     (position,) = set(range(rank)) - set(windows)
     return Rows(axes[0], position, numbers.ravel().tolist())
 
 
-def turned(producers: Producers, x: int, perm: tuple[int, ...], source: SourceLine | None) -> int:
-    """The transpose, x itself where axes stay in order."""
+def transposed(
+    producers: Producers, x: int, perm: tuple[int, ...], source: SourceLine | None
+) -> int:
+    """Emit the transpose; return x itself if the permutation is the identity."""
     if perm == tuple(range(len(perm))):
         return x
     return producers.apply(Transpose(perm), (x,), source)[0]
@@ -181,7 +185,7 @@ def turned(producers: Producers, x: int, perm: tuple[int, ...], source: SourceLi
 def gather_of_rows(
     producers: Producers, op: Gather, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Slices at constant distances are one slice with a stride, or reversed, or repeated."""
+    """Rewrite a gather of equidistant rows as a strided slice, reversed or broadcast."""
     x, indices = inputs
     shape = shape_of(producers, x)
     if shape is None or not are_static(op.slice_sizes):
@@ -195,11 +199,11 @@ def gather_of_rows(
     if rows is None or not all(whole):
         return None
     last = shape[rows.axis] - 1
-    rows = rows._replace(numbers=[min(max(number, 0), last) for number in rows.numbers])
+    rows = rows._replace(indices=[min(max(index, 0), last) for index in rows.indices])
     if rows.step is None:
         return None
     spans = [Span(0, extent) for extent in shape]
-    count, first, step = len(rows.numbers), min(rows.numbers), abs(rows.step)
+    count, first, step = len(rows.indices), min(rows.indices), abs(rows.step)
     spans[rows.axis] = Span(first, count, step) if step else Span(first, 1)
     part = slice_of(producers, x, spans, source)
     if rows.step < 0:
@@ -207,13 +211,13 @@ def gather_of_rows(
     if not step:
         repeat = tuple([count if axis == rows.axis else n for axis, n in enumerate(shape)])
         (part,) = producers.apply(BroadcastInDim(repeat, tuple(range(len(shape)))), (part,), source)
-    return (turned(producers, part, rows.perm(len(shape)), source),)
+    return (transposed(producers, part, rows.perm(len(shape)), source),)
 
 
 def scatter_of_rows(
     producers: Producers, op: Scatter, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Added into zeros at constant distances, slices are a pad with an interior, or a reversed one."""
+    """Rewrite an addition of equidistant rows to zeros as a pad with an interior, reversed if needed."""
     x, indices, updates = inputs
     shape, written = shape_of(producers, x), shape_of(producers, updates)
     if op.combiner != "add" or shape is None or written is None or not is_zero(producers, x):
@@ -224,17 +228,17 @@ def scatter_of_rows(
     )  # fmt: skip
     if rows is None or not rows.step or not prod(written):
         return None
-    if min(rows.numbers) < 0 or max(rows.numbers) >= shape[rows.axis]:
+    if min(rows.indices) < 0 or max(rows.indices) >= shape[rows.axis]:
         return None
     whole = [extent for axis, extent in enumerate(shape) if axis != rows.axis]
     if [written[axis] for axis in sorted(op.update_window_dims)] != whole:
         return None
-    part = turned(producers, updates, rows.perm(len(shape), inverse=True), source)
+    part = transposed(producers, updates, rows.perm(len(shape), inverse=True), source)
     if rows.step < 0:
         (part,) = producers.apply(Reverse((rows.axis,)), (part,), source)
     low, high, interior = ([0] * len(shape) for _ in range(3))
-    low[rows.axis] = min(rows.numbers)
-    high[rows.axis] = shape[rows.axis] - 1 - max(rows.numbers)
+    low[rows.axis] = min(rows.indices)
+    high[rows.axis] = shape[rows.axis] - 1 - max(rows.indices)
     interior[rows.axis] = abs(rows.step) - 1
     fill = zero_beside(producers, x, source)
     (y,) = producers.apply(Pad(tuple(low), tuple(high), tuple(interior)), (part, fill), source)
@@ -244,7 +248,7 @@ def scatter_of_rows(
 def scatter_of_window(
     producers: Producers, op: Scatter, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """One window that is set at a constant place is a dynamic update of a slice; one that does not fit is none."""
+    """Rewrite a scatter that sets one window at constant indices as a dynamic update; drop one out of bounds."""
     x, indices, updates = inputs
     spec, shape, written = (
         producers.types[indices],
@@ -253,7 +257,7 @@ def scatter_of_window(
     )
     if op.combiner != "set" or op.index_vector_dim or spec.rank > 1 or op.input_batching_dims:
         return None
-    numbers = elements_of(producers, indices, MOST_INDICES)
+    numbers = constant_elements(producers, indices, MAX_INDICES)
     if numbers is None or shape is None or written is None:
         return None
     starts = dict(zip(op.scatter_dims_to_operand_dims, numbers.ravel().tolist(), strict=True))

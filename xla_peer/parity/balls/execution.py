@@ -80,9 +80,9 @@ def run_on_balls(
 
 
 def _step(step: ExecInstruction, remarks: Remarks, tape: Tape, balls: Sequence[Ball]) -> list[Ball]:
-    op: Any = step.op
+    op: Any = step.source_op
     if isinstance(op, ControlOp):
-        parts = [partial(run_on_balls, part, remarks, tape) for part in step.parts]
+        parts = [partial(run_on_balls, part, remarks, tape) for part in step.bodies]
         return LOOPS[type(op)](op, parts, balls, tape)
     values = [ball.value for ball in balls]
     results = results_of(op, step.kernel(op, *values), len(step.output_slots))

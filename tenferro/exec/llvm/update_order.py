@@ -1,4 +1,4 @@
-"""The order of a body's instructions: updates of memory after its readers."""
+"""Instruction order that lets updates run in place: after other readers of the updated operand."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from tenferro.graph import Instruction
 from tenferro.ops.indexing import DynamicUpdateSlice, Scatter
 from tenferro.program import GraphProgram, last_uses
 
-__all__ = ["WRITERS", "updates_late"]
+__all__ = ["UPDATE_OPS", "delay_updates"]
 
-WRITERS = (Scatter, DynamicUpdateSlice)
-"""Ops that write into their first operand's memory, where it dies."""
+UPDATE_OPS = (Scatter, DynamicUpdateSlice)
+"""Ops that update their first operand in place at its last use."""
 
 
-def updates_late(program: GraphProgram) -> Sequence[Instruction]:
-    """The instructions, with updates behind other readers of that memory, as far as these do not need them.
+def delay_updates(program: GraphProgram) -> Sequence[Instruction]:
+    """Return the instructions with updates after other readers of their operands, as far as dependences allow.
 
-    An update is in place where its operand dies: in the derivative of one, a slice of the cotangent is taken, and set
-    to zero, in either order.
+    An update is in place at the last use of its operand. The derivative of an update reads a slice of the cotangent and
+    sets it to zero, and programs may have these in either order.
     """
-    if not any([isinstance(step.op, WRITERS) for step in program.instructions]):
+    if not any([isinstance(step.op, UPDATE_OPS) for step in program.instructions]):
         return program.instructions
     unread = Counter(slot for step in program.instructions for slot in set(step.inputs))
     order: list[Instruction] = []
-    waiting: dict[int, dict[int, Instruction]] = {}  # by what they update, and by their results
+    waiting: dict[int, dict[int, Instruction]] = {}  # by updated operand, then by result
     memory_of: dict[int, int] = {}
 
     def emit(step: Instruction) -> None:
@@ -40,7 +40,7 @@ def updates_late(program: GraphProgram) -> Sequence[Instruction]:
                     emit(update)
 
     def must_wait(step: Instruction) -> bool:
-        if not isinstance(step.op, WRITERS):
+        if not isinstance(step.op, UPDATE_OPS):
             return False
         memory = step.inputs[0]
         others = unread[memory] - 1 - len(waiting.get(memory, ()))

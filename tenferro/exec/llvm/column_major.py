@@ -1,4 +1,4 @@
-"""Matrices of small extents as LAPACK has them in memory: a batch, each column after column."""
+"""Batches of small column-major matrices, as LAPACK reads and writes them."""
 
 from __future__ import annotations
 
@@ -13,24 +13,23 @@ from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.types import DType, TensorSpec
 
 __all__ = [
+    "call_getrf",
     "conjugate",
-    "either",
-    "factored",
-    "failed",
-    "hermitian",
-    "in_columns",
+    "fill_nan",
+    "from_column_major",
+    "has_failed",
+    "hermitian_part",
     "is_finite",
-    "of_columns",
+    "matrix_pointer",
     "or_nan",
-    "part",
-    "spoil",
-    "unraveled",
-    "vector",
+    "to_column_major",
+    "unravel",
+    "vector_pointer",
 ]
 
 
-def in_columns(body: Body, x: Tensor, transpose: str = "N") -> Memory:
-    """A copy of op(X) for every matrix, column after column."""
+def to_column_major(body: Body, x: Tensor, transpose: str = "N") -> Memory:
+    """Copy op(X) of every matrix X to column-major memory; op is "N", "T" or "C"."""
     *batch, m, n = x.spec.shape
     if transpose != "N":
         m, n = n, m
@@ -38,42 +37,43 @@ def in_columns(body: Body, x: Tensor, transpose: str = "N") -> Memory:
 
     def element(index: tuple[Index, ...]) -> Element:
         number, j, i = index
-        outer = unraveled(body.code, number, batch)
+        outer = unravel(body.code, number, batch)
         value = body.at(x, (*outer, i, j) if transpose == "N" else (*outer, j, i))
         return conjugate(body.code, spec.dtype, value) if transpose == "C" else value
 
     return body.copy(Tensor(spec, element, x.reads))
 
 
-def part(code: Code, memory: Memory, number: Index) -> str:
-    """Where a matrix of a batch begins."""
-    return vector(code, memory, number, prod(memory.spec.shape[-2:]))
+def matrix_pointer(code: Code, memory: Memory, number: Index) -> str:
+    """Return the pointer to a matrix of a batch."""
+    return vector_pointer(code, memory, number, prod(memory.spec.shape[-2:]))
 
 
-def vector(code: Code, memory: Memory, number: Index, size: int) -> str:
-    """Where the elements of one member of a batch begin, of which there are `size`."""
+def vector_pointer(code: Code, memory: Memory, number: Index, size: int) -> str:
+    """Return the pointer to a member of a batch, each of which has `size` elements."""
     dtype = memory.spec.dtype
-    parts = 2 if dtype.is_complex else 1
-    return code.address(memory.pointer, code.scaled(number, size * parts), dtype)
+    reals = 2 if dtype.is_complex else 1
+    return code.address(memory.pointer, code.scaled(number, size * reals), dtype)
 
 
-def factored(code: Code, matrices: Memory, number: Index, pivots: str, info: str) -> None:
-    """Write L and U over a matrix of a batch, by getrf.
+def call_getrf(code: Code, matrices: Memory, number: Index, pivots: str, info: str) -> None:
+    """Write a call of getrf, which overwrites a matrix of a batch with L and U.
 
     Args:
-        pivots, info: where the pivots go, and what became of it.
+        pivots: pointer to the pivots.
+        info: pointer to the status.
     """
     dtype = matrices.spec.dtype
     _, n, m = matrices.spec.shape
     arguments = [
-        blas.integer(code, m), blas.integer(code, n), part(code, matrices, number), blas.integer(code, m),
-        pivots, info,
+        blas.integer(code, m), blas.integer(code, n), matrix_pointer(code, matrices, number),
+        blas.integer(code, m), pivots, info,
     ]  # fmt: skip
     blas.call(code, f"{blas.LETTERS[dtype]}getrf", arguments, m * n * n)
 
 
-def hermitian(body: Body, a: Tensor, index: tuple[Index, ...]) -> Element:
-    """An element of (A + A^H) / 2."""
+def hermitian_part(body: Body, a: Tensor, index: tuple[Index, ...]) -> Element:
+    """Write an element of (A + A^H) / 2."""
     *batch, i, j = index
     code, dtype = body.code, a.spec.dtype
     kind, half = llvm_type(dtype), literal(0.5, dtype.real)
@@ -87,78 +87,69 @@ def hermitian(body: Body, a: Tensor, index: tuple[Index, ...]) -> Element:
 
 
 def conjugate(code: Code, dtype: DType, value: Element) -> Element:
-    """A complex number's; a real number is its own."""
+    """Write the complex conjugate; real numbers are unchanged."""
     if not dtype.is_complex:
         return value
     return value[0], code.value(f"fneg {llvm_type(dtype)} {value[1]}")
 
 
-def failed(code: Code, info: str) -> str:
-    """Whether a routine says so."""
+def has_failed(code: Code, info: str) -> str:
+    """Write whether the status of a routine is not 0."""
     return code.value(f"icmp ne i32 {code.value(f'load i32, ptr {info}')}, 0")
 
 
 def or_nan(code: Code, dtype: DType, is_missing: str, value: Element) -> Element:
-    """A value, or NaN in its place."""
+    """Write the value, or NaN if it is missing."""
     missing = complex(nan, nan) if dtype.is_complex else nan
-    return either(code, dtype, is_missing, literal(missing, dtype), value)
+    return el.select(code, dtype, is_missing, literal(missing, dtype), value)
 
 
-def either(code: Code, dtype: DType, condition: str, x: Element, y: Element) -> Element:
-    """One of two elements."""
-    kind = llvm_type(dtype)
-    if not dtype.is_complex:
-        return code.value(f"select i1 {condition}, {kind} {x}, {kind} {y}")
-    return tuple([
-        code.value(f"select i1 {condition}, {kind} {a}, {kind} {b}")
-        for a, b in zip(x, y, strict=True)
-    ])  # fmt: skip
-
-
-def of_columns(body: Body, memory: Memory, y: TensorSpec) -> Tensor:
-    """Matrices from columns in memory, or as many of their rows and columns as the result has."""
+def from_column_major(body: Body, memory: Memory, y: TensorSpec) -> Tensor:
+    """Return column-major matrices as a tensor, cropped to the extents of the result."""
     *batch, _, _ = y.shape
 
     def element(index: tuple[Index, ...]) -> Element:
         *outer, i, j = index
-        offset = body.code.linear((body.code.linear(outer, batch), j, i), memory.spec.shape)
+        offset = body.code.ravel_index(
+            (body.code.ravel_index(outer, batch), j, i), memory.spec.shape
+        )
         return body.code.load(memory.pointer, offset, y.dtype)
 
     return Tensor(y, element, frozenset([memory]))
 
 
-def unraveled(code: Code, number: Index, batch: Sequence[int]) -> tuple[Index, ...]:
-    """The index of a matrix in its batch."""
+def unravel(code: Code, number: Index, batch: Sequence[int]) -> tuple[Index, ...]:
+    """Return the index in the batch of the matrix with this number."""
     index: list[Index] = []
     for extent in reversed(batch):
-        number, remainder = code.divided(number, extent)
+        number, remainder = code.divmod(number, extent)
         index.insert(0, remainder)
     return tuple(index)
 
 
 def is_finite(code: Code, matrices: Memory, number: Index) -> str:
-    """Whether all elements of a matrix are: zero times each is zero then, and NaN otherwise."""
+    """Write whether all elements of a matrix are finite: the sum of 0 x is 0 then, else NaN."""
     dtype = matrices.spec.dtype
     kind, zero = llvm_type(dtype.real), literal(0, dtype.real)
-    matrix = part(code, matrices, number)
+    matrix = matrix_pointer(code, matrices, number)
     size = prod(matrices.spec.shape[-2:]) * (2 if dtype.is_complex else 1)
 
     def term(index: tuple[Index, ...]) -> Element:
         return code.value(f"fmul {kind} {code.load(matrix, index[0], dtype.real)}, {zero}")
 
-    total = Fold(code, None, dtype.real, el.add, 0).of([size], term)
+    total = Fold(code, None, dtype.real, el.add, 0).reduce([size], term)
     return code.value(f"fcmp oeq {kind} {total}, {zero}")
 
 
-def spoil(code: Code, memories: Sequence[Memory], number: Index, count: int) -> None:
-    """NaN in the results for one of so many matrices."""
+def fill_nan(code: Code, memories: Sequence[Memory], number: Index, count: int) -> None:
+    """Write NaN to the results of one of `count` matrices."""
     for memory in memories:
         dtype, size = memory.spec.dtype, memory.spec.size // count
         missing, start = or_nan(code, dtype, "true", literal(0, dtype)), code.scaled(number, size)
 
-        def one(
+        def element(
             i: Index, memory: Memory = memory, missing: Element = missing, start: Index = start
         ) -> None:
             code.store(missing, memory.pointer, code.add(start, i), memory.spec.dtype)
 
-        code.loop(size, one)
+        code.loop(size, element)

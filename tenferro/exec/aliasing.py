@@ -1,4 +1,4 @@
-"""Sets of address ranges, by which results that share memory are detected."""
+"""Detection of results that alias other arrays, by sorted address ranges."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ import numpy as np
 
 from tenferro.exec.copying import Dense
 
-__all__ = ["Claims", "own"]
+__all__ = ["AddressRanges", "copy_aliases"]
 
-FEW = 16
-"""Arrays that are compared one by one, which is cheaper than to look up where they lie."""
+MAX_SCANNED = 16
+"""Maximum number of arrays that are compared one by one, which is faster than a lookup."""
 
 
-class Claims:
-    """Memory that arrays take.
+class AddressRanges:
+    """Set of the memory of arrays.
 
     >>> x = np.zeros(4)
-    >>> claims = Claims([x])
-    >>> claims.has(x[1:]), claims.has(np.zeros(4))
+    >>> ranges = AddressRanges([x])
+    >>> ranges.overlaps(x[1:]), ranges.overlaps(np.zeros(4))
     (True, False)
     """
 
     def __init__(self, arrays: Iterable[Any]) -> None:
-        self._few: list[Any] = list(arrays)
-        # Disjoint stretches of addresses, in order.
+        self._unsorted: list[Any] = list(arrays)
+        # Disjoint ranges of addresses, in order.
         self._starts: list[int] = []
         self._ends: list[int] = []
-        if len(self._few) > FEW:
+        if len(self._unsorted) > MAX_SCANNED:
             self._sort()
 
-    def has(self, array: Any) -> bool:
-        """Whether the array lies, in part at least, in memory that is taken."""
-        if any([np.may_share_memory(array, member) for member in self._few]):
+    def overlaps(self, array: Any) -> bool:
+        """Return whether the array overlaps memory of the set."""
+        if any([np.may_share_memory(array, member) for member in self._unsorted]):
             return True
         if not self._starts or not array.size:
             return False
@@ -44,16 +44,16 @@ class Claims:
         return before >= 0 and self._ends[before] > start
 
     def add(self, array: Any) -> None:
-        """Take the memory of an array."""
-        self._few.append(array)
-        if len(self._few) > FEW:
+        """Add the memory of an array."""
+        self._unsorted.append(array)
+        if len(self._unsorted) > MAX_SCANNED:
             self._sort()
 
     def _sort(self) -> None:
-        few, self._few = self._few, []
-        ranges = [np.lib.array_utils.byte_bounds(x) for x in few if x.size]
+        unsorted, self._unsorted = self._unsorted, []
+        ranges = [np.lib.array_utils.byte_bounds(x) for x in unsorted if x.size]
         for start, end in ranges if self._starts else sorted(ranges):
-            # What it touches becomes one stretch with it.
+            # Merge it with the ranges that it touches.
             first = bisect_left(self._ends, start)
             last = bisect_right(self._starts, end)
             if first < last:
@@ -62,30 +62,30 @@ class Claims:
             self._ends[first:last] = [end]
 
 
-def own(outputs: Sequence[Any], beside: Sequence[Any], dense: Dense | None = None) -> list[Any]:
-    """Arrays as a caller wants them: each in memory that is not another's or of those beside.
-
-    What is so already is given as it is; what is read-only, as constants are, is copied.
+def copy_aliases(
+    outputs: Sequence[Any], inputs: Sequence[Any], dense: Dense | None = None
+) -> list[Any]:
+    """Return the outputs, with a copy of each that overlaps an input or another output, or is read-only.
 
     Args:
-        dense: makes arrays dense in an order; None leaves them in theirs.
+        dense: converts arrays to its order; None leaves them in theirs.
 
     Raises:
         MemoryError: with the number of the output that does not fit.
     """
-    owned: list[Any] = []
-    claims = Claims(beside)
+    results: list[Any] = []
+    ranges = AddressRanges(inputs)
     for number, output in enumerate(outputs):
         array = np.asarray(output)
         flags = array.flags
         try:
             if dense is not None and not flags[dense.order]:
                 array = dense(array)
-            elif not flags.writeable or claims.has(array):
+            elif not flags.writeable or ranges.overlaps(array):
                 array = np.array(array, order="K" if dense is None else dense.order, copy=True)
             else:
-                claims.add(array)  # no other output lies in a copy
+                ranges.add(array)  # no other output overlaps a copy
         except MemoryError as error:
             raise MemoryError(number, str(error)) from error
-        owned.append(array)
-    return owned
+        results.append(array)
+    return results

@@ -1,7 +1,7 @@
-"""Sub-programs linearised, transposed and batched, for the rules of control flow.
+"""Linearize, transpose and batch sub-programs, for the rules of control flow.
 
-A linearised sub-program comes in two: one that computes what it did and what its tangent needs, and one
-that is linear, and takes that. Nothing linear is computed twice.
+A sub-program is linearized into two: one computes its outputs and the residuals, the other is linear and reads them.
+Nothing linear is computed twice.
 """
 
 from __future__ import annotations
@@ -23,26 +23,25 @@ from tenferro.types import TensorSpec
 __all__ = [
     "Batched",
     "Linearized",
-    "TransposedTurn",
+    "TransposedBody",
     "batched",
-    "cheapest",
+    "cheapest_residuals",
     "linearized",
     "residuals",
     "transposed",
-    "transposed_turn",
+    "transposed_body",
 ]
 
 
 def residuals(
     graph: Graph, computed: Iterable[int], linear: Iterable[int], results: Iterable[int]
 ) -> list[int]:
-    """The values that a linear part takes from the rest, in the order in which it takes them.
+    """Return the residuals: the values that a linear part reads from the rest, in order of their first use.
 
     Args:
-        computed: where what is worth keeping begins; what depends on none of it, such as a constant, is
-            made again.
-        linear: where the linear part begins.
-        results: what is made of it.
+        computed: the values that residuals depend on; others, such as constants, are recomputed.
+        linear: the inputs of the linear part.
+        results: the outputs of the linear part.
     """
     rest = dependents(graph.instructions, computed) - dependents(graph.instructions, linear)
     results = list(results)
@@ -51,36 +50,36 @@ def residuals(
     return [value for value in dict.fromkeys([*operands, *results]) if value in rest]
 
 
-REMADE = frozenset(
+REMATERIALIZED_OPS = frozenset(
     [
         *[op for op in ALL_OPS if op.__module__ in (elementwise.__name__, structural.__name__)],
         Gather,
         DynamicSlice,
     ]
 ) - {structural.OptimizationBarrier}
-"""Ops that cost no more than to write what they give and to read it again.
+"""Ops that are recomputed at no more than the cost of writing and reading their results.
 
-A barrier is none of them: it may hold several values, and what it holds is not to be moved.
+An optimization barrier is not one: it may have several outputs, and must not be moved.
 """
 
 
-def cheapest(
+def cheapest_residuals(
     graph: Graph, saved: Sequence[int], varying: Iterable[int], free: Iterable[int]
 ) -> list[int]:
-    """Values of which saved ones can be made again, where that takes fewer bytes.
+    """Return the values to save, so that the residuals can be recomputed from fewer bytes.
 
-    From the last to the first, a value gives way to the operands of its op, if the op is one of `REMADE` and they
-    take fewer bytes than it does. A mask made of a counter, or a row that is repeated, is not kept then.
+    From the last to the first, a residual is replaced by the operands of its op, if the op is one of
+    `REMATERIALIZED_OPS` and they take fewer bytes. A mask of a counter, or a broadcast row, is not saved then.
 
     Args:
-        varying: where what is worth keeping begins, as `computed` of `residuals`.
-        free: values that are there anyway.
+        varying: the values that residuals depend on, as `computed` of `residuals`.
+        free: the values that are stored anyway.
     """
     varies = dependents(graph.instructions, varying)
     at_hand = set(free)
     chosen = dict.fromkeys(saved)
     for node in reversed(graph.instructions):
-        if type(node.op) not in REMADE:
+        if type(node.op) not in REMATERIALIZED_OPS:
             continue
         (value,) = node.outputs
         if value not in chosen or value in at_hand:
@@ -102,8 +101,8 @@ class Linearized:
     """A sub-program and its tangent in one graph.
 
     Attributes:
-        inputs, outputs: of the sub-program.
-        dots: tangents of inputs, None of those that are not active.
+        inputs, outputs: the values of the sub-program.
+        dots: tangents of inputs, None for those that are not active.
         y_dots: tangents of outputs, None where zero.
     """
 
@@ -115,17 +114,17 @@ class Linearized:
 
     @property
     def graph(self) -> Graph:
-        """Where both are."""
+        """The graph of both."""
         return self.emitter.graph
 
     def filled(self, index: int) -> int:
-        """The tangent of an output, zeros where there is none."""
+        """Return the tangent of an output, zeros where there is none."""
         y_dot = self.y_dots[index]
         return zeros(Value(self.emitter, self.outputs[index])).handle if y_dot is None else y_dot
 
 
 def linearized(part: Subprogram, active: Sequence[bool], surroundings: GraphEmitter) -> Linearized:
-    """The sub-program with the tangents that active inputs bring.
+    """Return the sub-program with the tangents of its outputs, for tangents of the active inputs.
 
     Raises:
         ADRuleUnsupportedError: an active op without a rule.
@@ -146,7 +145,7 @@ def linearized(part: Subprogram, active: Sequence[bool], surroundings: GraphEmit
 def transposed(
     part: Subprogram, linear: Sequence[bool], asked: Sequence[bool], surroundings: GraphEmitter
 ) -> tuple[GraphEmitter, list[int], list[int], list[int | None]]:
-    """A linear sub-program backward: emitter, known inputs, cotangents in, cotangents of linear inputs.
+    """Transpose a linear sub-program; return emitter, nonlinear inputs, cotangents in, cotangents of linear inputs.
 
     Args:
         linear: which inputs it is linear in.
@@ -174,17 +173,17 @@ def transposed(
 
 
 @dataclass(frozen=True)
-class TransposedTurn:
-    """The body of a linear loop backward.
+class TransposedBody:
+    """The transposed body of a linear loop.
 
     Attributes:
-        moving: the numbers of the carry with a cotangent in some turn: those that were asked for, and those behind
-            them. Zeros for the others would be NaN where a slope is infinite.
-        summed: the numbers of the constants with a cotangent.
-        nonlinear, bars, sums: known inputs, cotangents of the moving carry and the other outputs that were asked for, and
+        moving: the positions of carries with a cotangent in some iteration: the asked ones and those they depend on.
+            Zeros for the others would give NaN where a slope is infinite.
+        summed: the positions of the constants with a cotangent.
+        nonlinear, bars, sums: nonlinear inputs, cotangents of the moving carries and of the other asked outputs, and
             the sums of the constants' cotangents so far.
-        carry, totals: the cotangents of the moving carry before the turn, and the sums with the turn's.
-        x_bars: by number of an input its cotangent, where it has one.
+        carry, totals: the cotangents of the moving carries before the iteration, and the sums after it.
+        x_bars: the cotangents of inputs, by position.
     """
 
     emitter: GraphEmitter
@@ -198,15 +197,15 @@ class TransposedTurn:
     x_bars: dict[int, int]
 
 
-def transposed_turn(
+def transposed_body(
     body: Subprogram,
     num_consts: int,
     num_carry: int,
     linear: Sequence[bool],
     asked: Sequence[bool],
     surroundings: GraphEmitter,
-) -> TransposedTurn:
-    """The body backward for the asked outputs, at the fixed point over the carry.
+) -> TransposedBody:
+    """Transpose the body for the asked outputs, at the fixed point over the carry.
 
     Raises:
         ADRuleUnsupportedError: an op in it without a transpose.
@@ -229,7 +228,7 @@ def transposed_turn(
         (Value(emitter, total) + Value(emitter, x_bars[i])).handle
         for total, i in zip(sums, summed, strict=True)
     ]
-    return TransposedTurn(emitter, moving, summed, nonlinear, bars, sums, carry, totals, x_bars)
+    return TransposedBody(emitter, moving, summed, nonlinear, bars, sums, carry, totals, x_bars)
 
 
 @dataclass(frozen=True)
@@ -247,10 +246,10 @@ def batched(
     wanted: Sequence[bool],
     surroundings: GraphEmitter,
 ) -> Batched:
-    """The sub-program of `size` slices at once, for inputs of which some have a leading axis.
+    """Batch a sub-program over `size` slices, for inputs of which some have a leading axis.
 
     Args:
-        wanted: the outputs that must have it, whether they depend on such an input or not.
+        wanted: the outputs that must have the leading axis.
 
     Raises:
         ADRuleUnsupportedError, UnsupportedError: an op without a batch rule for such operands.

@@ -1,4 +1,4 @@
-"""Compiled copies into another order: the same elements, by blocks of any extents, and only where whole lines fit."""
+"""Compiled transposing copies: equal elements, blocks of any extents, and whole cache lines only."""
 
 from __future__ import annotations
 
@@ -15,40 +15,45 @@ from tenferro.exec.copying import Copy, Dense
 from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import Workers
-from tenferro.exec.runtime.turn import Turn, TurnedResult, TurnedRows, turn_of
+from tenferro.exec.runtime.transposition import (
+    TransposedResult,
+    TransposedRows,
+    Transposition,
+    transposition_of,
+)
 
 pytest.importorskip("llvmlite.binding")
 from tenferro.exec.llvm.link import Linker, Processor
-from tenferro.exec.llvm.turned_copy import TurnedCopies, lanes_of, tasks_of, text_of
+from tenferro.exec.llvm.transposing_copy import TransposingCopies, lanes_of, tasks_of, text_of
 
 LINKER = Linker()
 DTYPES = ("int8", "float16", "float32", "float64", "complex128")
 
 
-class Counted(TurnedCopies):
-    """Turns, and how many were asked for."""
+class Recording(TransposingCopies):
+    """Transposing copies that record the requested transpositions."""
 
-    turns: tuple[Turn, ...] = ()
+    requests: tuple[Transposition, ...] = ()
 
-    def function(self, turn: Turn) -> Any:
-        self.turns = (*self.turns, turn)
-        return super().function(turn)
+    def function(self, transposition: Transposition) -> Any:
+        self.requests = (*self.requests, transposition)
+        return super().function(transposition)
 
 
 @pytest.fixture(autouse=True)
 def small_results(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that small results are turned too."""
-    monkeypatch.setattr(copying, "TURNED", 0)
+    monkeypatch.setattr(copying, "MIN_TILED_BYTES", 0)
 
 
 def short_vectors(lanes: int) -> Linker:
-    """A linker for this processor, with vectors of no more than so many float64."""
+    """Return a linker for this processor, with vectors of at most `lanes` float64."""
     linker = Linker()
     own = linker.processor
     linker.__dict__["processor"] = Processor(
         own.name,
         own.features,
-        own.multiplies_and_adds,
+        own.has_fma,
         own.converts_halves,
         tuple([n for n in own.lanes if n <= lanes]) or own.lanes,
     )
@@ -75,7 +80,7 @@ def short_vectors(lanes: int) -> Linker:
     ],
     ids=str,
 )
-def test_blocks_of_any_extents_are_turned(
+def test_blocks_of_any_extents_are_transposed(
     shape: tuple[int, ...],
     perm: tuple[int, ...],
     lanes: int,
@@ -84,93 +89,99 @@ def test_blocks_of_any_extents_are_turned(
 ) -> None:
     if lanes > max(LINKER.processor.lanes) >= 4:
         pytest.skip("the widest vectors are those of the other case")
-    monkeypatch.setattr(copying, "STREAMED", streamed)
-    turner = Counted(short_vectors(lanes), worth=1)
-    resources = Resources(Workers(2), Pool(1 << 22), turner=turner)
+    monkeypatch.setattr(copying, "MIN_STREAMED_BYTES", streamed)
+    transposer = Recording(short_vectors(lanes), min_bytes=1)
+    resources = Resources(Workers(2), Pool(1 << 22), transposer=transposer)
     rng = np.random.default_rng(0)
     for dtype in DTYPES:
         x = rng.integers(-100, 100, shape).astype(dtype)
         for view in (x.transpose(perm), np.flip(x.transpose(perm), 0), x[1:].transpose(perm)):
             assert np.array_equal(Dense("C", resources)(view), view)
             assert np.array_equal(Dense("F", resources)(view.T), view.T)
-    assert turner.turns
-    assert {turn.is_streamed for turn in turner.turns} == {not streamed}
+    assert transposer.requests
+    assert {each.is_streamed for each in transposer.requests} == {not streamed}
 
 
 @pytest.mark.parametrize(
-    ("shape", "is_turned"),
+    ("shape", "is_transposed"),
     [
         ((40, 64), True),
-        ((40, 63), False),  # lines of the result would be broken
+        ((40, 63), False),  # partial cache lines of the result
         ((3, 64), False),  # few neighbours in the source
         ((4, 64), True),
         ((1, 64), False),
     ],
 )
-def test_turns_are_of_whole_lines(shape: tuple[int, int], is_turned: bool) -> None:
+def test_transpositions_write_whole_cache_lines(
+    shape: tuple[int, int], is_transposed: bool
+) -> None:
     x = np.zeros(shape[::-1]).T
-    assert (turn_of(np.zeros(shape), x) is not None) is is_turned
+    assert (transposition_of(np.zeros(shape), x) is not None) is is_transposed
 
 
-@pytest.mark.parametrize(("between", "is_turned"), [(96, True), (104, True), (100, False)])
-def test_turns_into_a_part_begin_each_run_with_a_line(between: int, is_turned: bool) -> None:
-    """Where runs of 96 numbers lie so many apart."""
+@pytest.mark.parametrize(("between", "is_transposed"), [(96, True), (104, True), (100, False)])
+def test_transpositions_into_a_view_start_runs_at_cache_lines(
+    between: int, is_transposed: bool
+) -> None:
+    """Copy to rows of 96 elements with this stride."""
     part = np.zeros((40, between))[:, :96]
-    assert (turn_of(part, np.zeros((96, 40)).T) is not None) == is_turned
+    assert (transposition_of(part, np.zeros((96, 40)).T) is not None) == is_transposed
 
 
-def test_a_source_with_gaps_has_the_same_turn_as_its_steps() -> None:
+def test_a_source_with_gaps_is_transposed_by_its_strides() -> None:
     x = np.zeros((64, 80))[:, ::2].T
-    assert turn_of(np.zeros(x.shape), x) is None  # no neighbours
+    assert transposition_of(np.zeros(x.shape), x) is None  # no neighbours
     x = np.zeros((128, 40))[::2].T
-    turn = turn_of(np.zeros(x.shape), x)
-    assert turn == Turn(8, (), ((64, 80),), ((40, 64),), is_streamed=True)
+    transposition = transposition_of(np.zeros(x.shape), x)
+    assert transposition == Transposition(8, (), ((64, 80),), ((40, 64),), is_streamed=True)
 
 
-def test_columns_fill_registers_or_are_taken_twice_in_part() -> None:
+def test_columns_fill_vectors_or_overlap() -> None:
     processor = LINKER.processor
     widest = max(processor.lanes)
     for n, most in ((8, 8), (12, 4), (13, 8), (6, 4), (20, 4), (24, 8)):
-        assert lanes_of(Turn(8, (), ((64, n),), ((n, 64),), True), processor) == min(most, widest)
+        assert lanes_of(Transposition(8, (), ((64, n),), ((n, 64),), True), processor) == min(
+            most, widest
+        )
 
 
-def test_a_result_that_begins_within_a_line_is_copied_by_numpy() -> None:
-    turner = Counted(LINKER, worth=1)
-    resources = Resources(Workers(1), Pool(0), turner=turner)
+def test_a_misaligned_result_is_copied_by_numpy() -> None:
+    transposer = Recording(LINKER, min_bytes=1)
+    resources = Resources(Workers(1), Pool(0), transposer=transposer)
     x = np.arange(64 * 40.0).reshape(64, 40).T
     memory = np.zeros(64 * 40 + 16)
     start = -memory.ctypes.data % 64 // 8
-    for shift, turns in ((1, 0), (0, 1)):
+    for shift, requests in ((1, 0), (0, 1)):
         out = memory[start + shift :][: x.size].reshape(x.shape)
         Copy(out, x)(out, x, resources)
         assert np.array_equal(out, x)
-        assert len(turner.turns) == turns
+        assert len(transposer.requests) == requests
 
 
-def test_what_is_seldom_copied_is_not_compiled() -> None:
+def test_rare_copies_are_not_compiled() -> None:
     x = np.arange(64 * 40.0).reshape(64, 40).T
-    turner = Counted(LINKER, worth=3 * x.nbytes)
-    dense = Dense("C", Resources(Workers(1), Pool(0), turner=turner))
-    for turns in (0, 0, 1, 2):
+    transposer = Recording(LINKER, min_bytes=3 * x.nbytes)
+    dense = Dense("C", Resources(Workers(1), Pool(0), transposer=transposer))
+    for requests in (0, 0, 1, 2):
         assert np.array_equal(dense(x), x)
-        assert len(turner.turns) == turns
+        assert len(transposer.requests) == requests
 
 
 def test_processors_with_short_vectors_copy_by_numpy() -> None:
     linker = short_vectors(8)
     linker.__dict__["processor"] = Processor("generic", "", False, False, (2,))
     x = np.arange(64 * 40.0).reshape(64, 40).T
-    turn = turn_of(np.zeros(x.shape), x)
-    assert turn is not None
-    turner = TurnedCopies(linker, worth=1)
-    assert turner.function(turn) is None
+    transposition = transposition_of(np.zeros(x.shape), x)
+    assert transposition is not None
+    transposer = TransposingCopies(linker, min_bytes=1)
+    assert transposer.function(transposition) is None
     linker.__dict__["processor"] = replace(LINKER.processor, lanes=(4,))
-    assert TurnedCopies(linker).function(turn) is not None
+    assert TransposingCopies(linker).function(transposition) is not None
     linker.__dict__["processor"] = Processor("generic", "", False, False, (2,))
-    assert np.array_equal(Dense("C", Resources(turner=turner))(x), x)
+    assert np.array_equal(Dense("C", Resources(transposer=transposer))(x), x)
 
 
-def test_results_of_programs_are_turned() -> None:
+def test_results_of_programs_are_transposed() -> None:
     executor = tnf.GraphExecutor(compiled=True)
     program = tnf.compile(lambda x: x + 1.0, np.zeros((96, 64)))
     rng = np.random.default_rng(1)
@@ -180,13 +191,13 @@ def test_results_of_programs_are_turned() -> None:
         assert y.flags.f_contiguous
         assert np.array_equal(y, x + 1.0)
     assert executor.compiler is not None
-    assert executor.compiler.turner.stats().entries == 1
+    assert executor.compiler.transposer.stats().entries == 1
     executor.cache_clear()
-    assert executor.compiler.turner.stats().entries == 0
+    assert executor.compiler.transposer.stats().entries == 0
 
 
-def of_columns(itemsize: int, *columns: int) -> Turn:
-    return Turn(itemsize, (), ((64, 64),), tuple([(n, 64) for n in columns]), False)
+def with_columns(itemsize: int, *columns: int) -> Transposition:
+    return Transposition(itemsize, (), ((64, 64),), tuple([(n, 64) for n in columns]), False)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +205,7 @@ def of_columns(itemsize: int, *columns: int) -> Turn:
     [
         *[(8, itemsize, (64,), lanes) for itemsize, lanes in ((1, 16), (2, 16), (4, 16), (8, 8), (16, 4), (32, 2), (64, 1))],
         *[(4, itemsize, (64,), lanes) for itemsize, lanes in ((1, 16), (2, 16), (4, 8), (8, 4), (16, 2), (32, 1), (64, 1))],
-        # Not more than there are, and halves where these leave nothing over.
+        # No more than there are columns, and half as many where these divide the columns.
         (8, 8, (3,), 2),
         (8, 8, (1,), 1),
         (8, 8, (6,), 4),
@@ -208,11 +219,9 @@ def of_columns(itemsize: int, *columns: int) -> Turn:
         (4, 1, (15,), 8),
     ],
 )  # fmt: skip
-def test_elements_of_registers(
-    widest: int, itemsize: int, columns: tuple[int, ...], lanes: int
-) -> None:
+def test_lanes_of_vectors(widest: int, itemsize: int, columns: tuple[int, ...], lanes: int) -> None:
     processor = Processor("", "", False, False, (widest, widest // 2))
-    assert lanes_of(of_columns(itemsize, *columns), processor) == lanes
+    assert lanes_of(with_columns(itemsize, *columns), processor) == lanes
 
 
 @pytest.mark.parametrize(
@@ -232,50 +241,56 @@ def test_elements_of_registers(
         (8, (63, 3), (6400,), [63, 3, 25], 2),
     ],
 )  # fmt: skip
-def test_tasks_are_many_where_there_is_much_to_do(
+def test_large_results_have_many_tasks(
     itemsize: int, outer: tuple[int, ...], rows: tuple[int, ...], counts: list[int], own: int
 ) -> None:
-    turn = Turn(
+    transposition = Transposition(
         itemsize, tuple([(n, 1, 1) for n in outer]), tuple([(n, 1) for n in rows]), ((8, 64),), True
     )
-    assert tasks_of(turn) == (counts, own)
+    assert tasks_of(transposition) == (counts, own)
 
 
 @pytest.mark.parametrize(("itemsize", "kind"), [(1, "<16 x i8>"), (4, "<8 x i32>"), (8, "<4 x i64>"), (16, "<4 x i64>")])  # fmt: skip
 @pytest.mark.parametrize("is_streamed", [False, True])
-def test_lines_go_to_memory_by_whole_registers(itemsize: int, kind: str, is_streamed: bool) -> None:
+def test_cache_lines_are_written_by_whole_vectors(
+    itemsize: int, kind: str, is_streamed: bool
+) -> None:
     processor = Processor("", "", False, False, (4,))
     height = 64 // itemsize
-    turn = Turn(itemsize, (), ((height, 16),), ((16, height),), is_streamed)
-    lanes = lanes_of(turn, processor)
-    text = text_of(turn, processor)
+    transposition = Transposition(itemsize, (), ((height, 16),), ((16, height),), is_streamed)
+    lanes = lanes_of(transposition, processor)
+    text = text_of(transposition, processor)
     loads = re.findall(r"load (<.*?>), ptr %v\d+, align (\d+)\n", text)
     assert loads == [(kind, str(min(8, itemsize)))] * height
     stores = re.findall(r"store (<.*?>) %v\d+, ptr %v\d+, align (\d+)(.*)\n", text)
     around = ", !nontemporal !0" if is_streamed else ""
-    # A line of each column of the block, of which nothing is written twice.
+    # One cache line of each column of the block, written once.
     assert stores == [(kind, str(lanes * itemsize), around)] * height
     assert ("!0 = !{i32 1}" in text, "fence seq_cst" in text) == (is_streamed, is_streamed)
 
 
 @pytest.mark.skipif(max(LINKER.processor.lanes) < 4, reason="vectors are short")
-def test_rows_are_turned_by_linked_functions_alone() -> None:
-    turn = Turn(8, (), ((64, 16),), ((16, 64),), False)
-    rows = TurnedRows(64, (TurnedResult(0, turn, 128),), 64 * 128)
-    turner = TurnedCopies(LINKER, worth=1)
-    assert turner.by_rows(rows, lambda *_: 0, 1, 1) is None
+def test_rows_are_transposed_by_linked_functions_only() -> None:
+    transposition = Transposition(8, (), ((64, 16),), ((16, 64),), False)
+    rows = TransposedRows(64, (TransposedResult(0, transposition, 128),), 64 * 128)
+    transposer = TransposingCopies(LINKER, min_bytes=1)
+    assert transposer.row_function(rows, lambda *_: 0, 1, 1) is None
     short = short_vectors(8)
     short.__dict__["processor"] = Processor("generic", "", False, False, (2,))
-    (code, _) = turner.function(turn) or (None, 0)
+    (code, _) = transposer.function(transposition) or (None, 0)
     assert code is not None
-    assert TurnedCopies(short).by_rows(rows, code, 1, 1) is None
-    assert turner.by_rows(rows, code, 1, 1) is not None
-    # Asked for twice before, and kept; the processor with short vectors has none of its own.
-    assert (turner.stats().hits, turner.stats().misses, turner.stats().entries) == (2, 1, 1)
+    assert TransposingCopies(short).row_function(rows, code, 1, 1) is None
+    assert transposer.row_function(rows, code, 1, 1) is not None
+    # Requested twice and cached; the processor with short vectors caches nothing.
+    assert (transposer.stats().hits, transposer.stats().misses, transposer.stats().entries) == (
+        2,
+        1,
+        1,
+    )
 
 
-class Noted(Linker):
-    """A linker that notes what functions take."""
+class RecordingLinker(Linker):
+    """Linker that records the signatures of functions."""
 
     def function(self, kind: str, text: str, convention: Any, *options: Any) -> Any:
         (head,) = [line for line in text.splitlines() if line.startswith("define i64 @f(")]
@@ -285,16 +300,16 @@ class Noted(Linker):
 
 
 @pytest.mark.skipif(max(LINKER.processor.lanes) < 4, reason="vectors are short")
-def test_rows_that_are_turned_take_functions_and_memory() -> None:
-    """The code's and the turn's; operands, results, scratch, and a piece of what is turned; rows from where to where."""
-    linker = Noted()
-    turn = Turn(8, (), ((64, 16),), ((16, 64),), False)
-    rows = TurnedRows(64, (TurnedResult(0, turn, 128),), 64 * 128)
-    turner = TurnedCopies(linker, worth=1)
-    (code, tasks) = turner.function(turn) or (None, 0)
+def test_arguments_of_functions_that_transpose_rows() -> None:
+    """Pass two functions, operands, results, scratch and a block of rows, then the range of rows."""
+    linker = RecordingLinker()
+    transposition = Transposition(8, (), ((64, 16),), ((16, 64),), False)
+    rows = TransposedRows(64, (TransposedResult(0, transposition, 128),), 64 * 128)
+    transposer = TransposingCopies(linker, min_bytes=1)
+    (code, tasks) = transposer.function(transposition) or (None, 0)
     assert code is not None
     assert (linker.signature, tasks) == ((2, 2), 1)
     for operands, results, pointers in ((2, 1, 7), (1, 3, 8)):
-        function: Any = turner.by_rows(rows, code, operands, results)
+        function: Any = transposer.row_function(rows, code, operands, results)
         assert linker.signature == (pointers, 2)
         assert function.code == [code, code]

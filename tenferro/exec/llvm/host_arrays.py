@@ -1,4 +1,4 @@
-"""Memory of the operands and results of compiled loops."""
+"""NumPy arrays of operands and results of compiled functions."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import numpy as np
 
 from tenferro.types import TensorSpec
 
-__all__ = ["dense", "results_in"]
+__all__ = ["allocate_results", "as_contiguous"]
 
 
-def dense(x: Any) -> Any:
-    """The array itself, if compiled code can read it, or a copy: row-major, without gaps, aligned, and of no subclass."""
+def as_contiguous(x: Any) -> Any:
+    """Return an array as a row-major, aligned array of no subclass, copied if necessary."""
     return np.require(x, requirements=("C", "A", "E"))
 
 
-def results_in(
-    specs: Sequence[TensorSpec], places: Sequence[Any] | None, inits: Sequence[Any] = ()
+def allocate_results(
+    specs: Sequence[TensorSpec], buffers: Sequence[Any] | None, inits: Sequence[Any] = ()
 ) -> list[Any]:
-    """Row-major arrays of these types.
+    """Return row-major arrays of these types.
 
     Args:
-        places: for each the bytes that it lies in, or None for memory of its own.
-        inits: the values of the first ones.
+        buffers: buffer of each array, or None for a new one.
+        inits: initial values of the first arrays.
     """
-    if not places:
+    if not buffers:
         results = [
             x.copy() if type(x) is np.ndarray else np.array(x, spec.dtype.dtype)
             for x, spec in zip(inits, specs, strict=False)
@@ -35,9 +35,9 @@ def results_in(
         return results
     results = [
         np.empty(spec.shape, spec.dtype.dtype)
-        if memory is None
-        else np.ndarray(spec.shape, spec.dtype.dtype, memory)
-        for spec, memory in zip(specs, places, strict=True)
+        if buffer is None
+        else np.ndarray(spec.shape, spec.dtype.dtype, buffer)
+        for spec, buffer in zip(specs, buffers, strict=True)
     ]
     for y, x in zip(results, inits, strict=False):
         np.copyto(y, x)

@@ -1,22 +1,23 @@
-"""Strips: scans that act on each index of an axis by itself take all turns on a few indices after the other.
+"""Strip-mining of scans whose iterations are independent along an axis.
 
-A scan over long arrays reads and writes its carry in every turn. Where what becomes of an index of one axis does not
-depend on the others, all turns on a strip of indices go before the next strip: its carry stays in the first-level
-cache, and the executor's threads have strips of their own. The bits are those of the whole scan.
+A scan over long arrays reads and writes its carry in each iteration. If indices of one axis are independent, the scan
+is interchanged with a loop over strips of that axis: the carry of a strip stays in the first-level cache, and threads
+run strips in parallel. Results have the same bits.
 
-`tenferro.exec.llvm.strip_loop` runs them.
+`tenferro.exec.llvm.strip_loop` compiles and runs them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from tenferro.dims import GuardLog
+from tenferro.exec.llvm.control import Prepare
 from tenferro.exec.llvm.reduction import TOTALS
 from tenferro.graph import Graph, Instruction
 from tenferro.ops import StdTensorOp, analytic, elementwise
@@ -26,34 +27,35 @@ from tenferro.ops.source import Constant
 from tenferro.program import GraphProgram, Subprogram
 from tenferro.types import TensorSpec
 
-__all__ = ["Axes", "Prepare", "Strips", "strip_of", "strips_of"]
+__all__ = ["Axes", "StripMinedScan", "strip_mine", "strip_spec"]
 
-Prepare = Callable[[GraphProgram], GraphProgram]
-Axes = tuple[int | None, ...]
-SAME_PLACE = frozenset((*elementwise.CARDS, *analytic.CARDS))
+Axes: TypeAlias = "tuple[int | None, ...]"
+"""Strip-mined axis of each value, or None."""
+ELEMENTWISE = frozenset((*elementwise.CARDS, *analytic.CARDS))
 STRIP_BYTES = 1 << 14
-"""Of a strip's carry and constants, which every turn reads: half of a small first-level cache."""
-LEAST_BYTES = 1 << 16
-"""Of the carry and constants of a loop from which strips pay: more than the first-level cache holds."""
-LEAST_WIDTH = 64
-"""Elements of a strip in a row of memory, so that loops along it fill vectors."""
-FEWEST_TURNS = 4
+"""Size of a strip's carry and constants, half of a small first-level cache."""
+MIN_CARRY_BYTES = 1 << 16
+"""Minimum size of the carry and constants of a strip-mined loop, more than the first-level cache."""
+MIN_STRIP_WIDTH = 64
+"""Minimum number of contiguous elements of a strip, which fill vectors."""
+MIN_ITERATIONS = 4
+"""Minimum number of iterations of a strip-mined scan."""
 
 
 @dataclass(frozen=True)
-class Strips:
-    """A scan as one of strips.
+class StripMinedScan:
+    """Strip-mined scan.
 
     Attributes:
-        whole: the scan.
-        op: the same on one strip.
-        extent: indices in all.
-        width: indices of a strip.
-        inputs: for each operand the axis that is cut, of xs that of a turn's; None where it is whole.
-        outputs: the same for results.
+        original: the original scan.
+        op: the scan on one strip.
+        extent: extent of the strip-mined axis.
+        width: extent of a strip.
+        inputs: strip-mined axis of each operand, or None; for xs the axis of a slice.
+        outputs: strip-mined axis of each result, or None.
     """
 
-    whole: Scan
+    original: Scan
     op: Scan
     extent: int
     width: int
@@ -62,72 +64,69 @@ class Strips:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of strips."""
         return -(-self.extent // self.width)
 
     def start(self, number: int) -> int:
-        """The first index of a strip."""
+        """Return the first index of a strip."""
         return min(number * self.width, self.extent - self.width)
 
-    def whole_outputs(self, inputs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
-        """The types of the results of the whole scan."""
-        return self.whole.output_types(tuple(inputs), GuardLog())
+    def output_types(self, inputs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
+        """Return the types of the results of the original scan."""
+        return self.original.output_types(tuple(inputs), GuardLog())
 
 
-def strips_of(op: Scan, inputs: Sequence[TensorSpec], prepare: Prepare) -> Strips | None:
-    """The scan in strips; None where indices depend on each other, or where it would not pay."""
-    if not isinstance(op.length, int) or op.length < FEWEST_TURNS or op.has_effects:
+def strip_mine(op: Scan, inputs: Sequence[TensorSpec], prepare: Prepare) -> StripMinedScan | None:
+    """Return the strip-mined scan, or None if indices depend on each other or strips are not worth it."""
+    if not isinstance(op.length, int) or op.length < MIN_ITERATIONS or op.has_effects:
         return None
     carry = [spec for spec in inputs[op.num_consts : op.first_xs] if spec.rank]
     if not carry:
         return None
-    slices = [*inputs[: op.first_xs], *[_sliced(spec) for spec in inputs[op.first_xs :]]]
+    slices = [TensorSpec.of(spec.shape[1:], spec.dtype) for spec in inputs[op.first_xs :]]
+    slices = [*inputs[: op.first_xs], *slices]
     largest = max(carry, key=lambda spec: spec.size)
     program = prepare(op.body.program)
     for axis, extent in enumerate(largest.shape):
-        axes = tuple([_axis_of(spec, axis, extent) for spec in slices])
-        in_every_turn = zip(slices[: op.first_xs], axes, strict=False)
-        size = sum([spec.nbytes for spec, cut in in_every_turn if cut is not None])
-        if size < LEAST_BYTES:
+        axes = tuple([_strip_axis(spec, axis, extent) for spec in slices])
+        invariant = zip(slices[: op.first_xs], axes, strict=False)
+        size = sum([spec.nbytes for spec, cut in invariant if cut is not None])
+        if size < MIN_CARRY_BYTES:
             continue
-        # Loops along the last axis fill vectors, whether that is cut or not.
-        unit = max(1, LEAST_WIDTH // max(1, prod(largest.shape[axis + 1 :])))
+        # Contiguous elements of a strip fill vectors.
+        unit = max(1, MIN_STRIP_WIDTH // max(1, prod(largest.shape[axis + 1 :])))
         width = STRIP_BYTES * extent // size // unit * unit
         if width < unit or 2 * width > extent:
             continue
-        body = _Cut(program, extent, width).body(axes)
+        body = _StripWriter(program, extent, width).body(axes)
         if body is None:
             continue
-        part, outputs = body
+        subprogram, outputs = body
         if outputs[: op.num_carry] == axes[op.num_consts : op.first_xs]:
-            return Strips(op, op.with_parts(part), extent, width, axes, outputs)
+            return StripMinedScan(op, op.with_parts(subprogram), extent, width, axes, outputs)
     return None
 
 
-def _sliced(spec: TensorSpec) -> TensorSpec:
-    return TensorSpec.of(spec.shape[1:], spec.dtype)
-
-
-def _axis_of(spec: TensorSpec, axis: int, extent: int) -> int | None:
-    """The axis of an operand that may be cut with that axis of the carry: the same one, where it has the extent."""
+def _strip_axis(spec: TensorSpec, axis: int, extent: int) -> int | None:
+    """Return the axis of an operand that may be strip-mined with an axis of the carry, preferably the same one."""
     if spec.rank > axis and spec.shape[axis] == extent:
         return axis
     return spec.shape.index(extent) if extent in spec.shape else None
 
 
-def strip_of(spec: TensorSpec, width: int, axis: int | None) -> TensorSpec:
-    """The type of a strip of a tensor; the whole's without an axis."""
+def strip_spec(spec: TensorSpec, width: int, axis: int | None) -> TensorSpec:
+    """Return the type of a strip along an axis; for None that of the tensor."""
     if axis is None:
         return spec
     return TensorSpec.of((*spec.shape[:axis], width, *spec.shape[axis + 1 :]), spec.dtype)
 
 
-class _Cut:
-    """A body as it is written for strips.
+class _StripWriter:
+    """Writer of a scan's body for strips.
 
     Attributes:
-        axes: of the values that are strips.
-        fills: what repeats numbers in values that are whole, from which strips can be made too.
+        axes: strip-mined axis of each value that is a strip.
+        fills: constants and broadcasts, which can be written for strips too.
     """
 
     def __init__(self, program: GraphProgram, extent: int, width: int) -> None:
@@ -137,10 +136,10 @@ class _Cut:
         self.fills = dict[int, Instruction]()
 
     def body(self, inputs: Axes) -> tuple[Subprogram, Axes] | None:
-        """The body on a strip, and the axes of its outputs; None where an op reaches across."""
-        program, again = self.program, 0
+        """Return the body on a strip and the axes of its outputs, or None if an op mixes strips."""
+        program, recomputed = self.program, 0
         for slot, axis in zip(program.input_slots, inputs, strict=True):
-            spec = strip_of(program.types[slot], self.width, axis)
+            spec = strip_spec(program.types[slot], self.width, axis)
             self.values[slot] = self.graph.add_input(spec)
             if axis is not None:
                 self.axes[slot] = axis
@@ -159,25 +158,24 @@ class _Cut:
             if isinstance(step.op, Constant | st.BroadcastInDim) and self.extent in specs[-1].shape:
                 self.fills[step.outputs[0]] = step
             else:
-                again += specs[-1].size
-        if again > self.width:  # elements that each strip would compute again
+                recomputed += specs[-1].size
+        if recomputed > self.width:  # elements that each strip would compute
             return None
-        part = Subprogram.of(
-            self.graph, arguments, [self.values[slot] for slot in program.output_slots]
-        )
-        return part, tuple([self.axes.get(slot) for slot in program.output_slots])
+        results = [self.values[slot] for slot in program.output_slots]
+        subprogram = Subprogram.of(self.graph, arguments, results)
+        return subprogram, tuple([self.axes.get(slot) for slot in program.output_slots])
 
     def _write_strip(self, step: Instruction) -> bool:
-        """Write the op on strips; False where it reaches across."""
+        """Write an op on strips and return whether it does not mix them."""
         axis = next(self.axes[slot] for slot in step.inputs if slot in self.axes)
         types = [self.program.types[slot] for slot in (*step.inputs, *step.outputs)]
-        on_strip = _op_of_strip(step.op, types, axis, self.width)
+        on_strip = _strip_op(step.op, types, axis, self.width)
         if on_strip is None:
             return False
         op, result_axis = on_strip
         operands: list[int] = []
         for slot, spec in zip(step.inputs, types, strict=False):
-            operand = self._strip_of(slot, axis) if spec.rank else self.values[slot]
+            operand = self._strip(slot, axis) if spec.rank else self.values[slot]
             if operand is None:
                 return False
             operands.append(operand)
@@ -185,14 +183,14 @@ class _Cut:
         self.axes[step.outputs[0]] = result_axis
         return not others
 
-    def _strip_of(self, slot: int, axis: int) -> int | None:
-        """The value as a strip along the axis."""
+    def _strip(self, slot: int, axis: int) -> int | None:
+        """Return the value as a strip along an axis, or None."""
         if slot in self.axes:
             return self.values[slot] if self.axes[slot] == axis else None
         step, spec = self.fills.get(slot), self.program.types[slot]
         if step is None or spec.rank <= axis or spec.shape[axis] != self.extent:
             return None
-        shape = strip_of(spec, self.width, axis).shape
+        shape = strip_spec(spec, self.width, axis).shape
         op: Any = step.op
         if isinstance(op, st.BroadcastInDim):
             if axis in op.dims:
@@ -204,28 +202,28 @@ class _Cut:
             if not (elements == elements[:1]).all():
                 return None
             filled = Constant.of(np.broadcast_to(array.flat[0], shape))
-        operands = tuple([self.values[each] for each in step.inputs])
+        operands = tuple([self.values[operand] for operand in step.inputs])
         return self.graph.add(filled, operands, step.source)[0]
 
 
-def _op_of_strip(
+def _strip_op(
     op: StdTensorOp, types: Sequence[TensorSpec], axis: int, width: int
 ) -> tuple[StdTensorOp, int] | None:
-    """The op on strips along an axis, and the axis of the result; None where it reaches across."""
+    """Return the op on strips along an axis and the axis of the result, or None if it mixes strips."""
     *operands, y = types
     extent = next(x.shape[axis] for x in operands if x.rank > axis)
-    if type(op) in SAME_PLACE:
+    if type(op) in ELEMENTWISE:
         same = all([x.shape == y.shape for x in operands if x.rank])
         return (op, axis) if same else None
     if isinstance(op, st.BroadcastInDim):
         end = op.dims[axis]
-        return st.BroadcastInDim(strip_of(y, width, end).shape, op.dims), end
+        return st.BroadcastInDim(strip_spec(y, width, end).shape, op.dims), end
     if isinstance(op, st.Reshape):
-        # Elements are numbered with the first axis fastest.
+        # Reshapes are column-major.
         before = prod(operands[0].shape[:axis])
         for end, n in enumerate(y.shape):
             if n == extent and prod(y.shape[:end]) == before:
-                return st.Reshape(strip_of(y, width, end).shape), end
+                return st.Reshape(strip_spec(y, width, end).shape), end
         return None
     if isinstance(op, st.Transpose):
         return op, op.perm.index(axis)
@@ -233,7 +231,7 @@ def _op_of_strip(
         return (op, axis) if op.axis != axis else None
     if type(op) in TOTALS:
         axes: tuple[int, ...] = op.axes  # pyright: ignore[reportAttributeAccessIssue]
-        end = axis - len([each for each in axes if each < axis])
+        end = axis - len([reduced for reduced in axes if reduced < axis])
         return (op, end) if axis not in axes else None
     if isinstance(op, st.Reverse):
         return (op, axis) if axis not in op.axes else None

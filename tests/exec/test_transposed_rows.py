@@ -1,4 +1,4 @@
-"""Column-major results of compiled rows: the bits of row-major ones, whichever rows come last and whoever computes them."""
+"""Column-major results of compiled rows: the bits of row-major results, for any remainder of rows and any number of threads."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro.exec.runtime.turn import ROWS, turned_rows
+from tenferro.exec.runtime.transposition import ROW_BLOCK_BYTES, transposed_rows
 from tenferro.types import TensorSpec
 
 pytest.importorskip("llvmlite.binding")
 from tenferro.exec.llvm import link
-from tenferro.exec.llvm.turned_copy import NARROWEST, TurnedCopies
+from tenferro.exec.llvm.transposing_copy import MIN_LANES, TransposingCopies
 
 RNG = np.random.default_rng(3)
 OTHERS = tuple(RNG.normal(size=(2, 2064, 300)).astype(np.float32))
-wide = pytest.mark.skipif(max(link.processor().lanes) < NARROWEST, reason="vectors are short")
+wide = pytest.mark.skipif(max(link.processor().lanes) < MIN_LANES, reason="vectors are short")
 
 
 @pytest.fixture
-def turned(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The rows that were turned by code."""
+def transposed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Record the blocks of rows that compiled code transposes."""
     seen: list[Any] = []
-    original = TurnedCopies.by_rows
+    original = TransposingCopies.row_function
 
-    def by_rows(self: Any, rows: Any, *others: Any) -> Any:
+    def row_function(self: Any, rows: Any, *others: Any) -> Any:
         seen.append(rows)
         return original(self, rows, *others)
 
-    monkeypatch.setattr(TurnedCopies, "by_rows", by_rows)
+    monkeypatch.setattr(TransposingCopies, "row_function", row_function)
     return seen
 
 
@@ -44,13 +44,13 @@ def over_two_axes(x: Any) -> Any:
 
 
 def several(x: Any) -> Any:
-    """Two results by columns, and one of rank 1."""
+    """Return two column-major results, and one of rank 1."""
     y = x - tnf.max(x, axis=1, keepdims=True)
     return y, tnf.sum(y, axis=1), tnf.exp(y) * 2
 
 
 def of_three(x: Any) -> Any:
-    """The last of three results, of three operands."""
+    """Return three results of three operands."""
     y = x * tnf.sum(x, axis=1, keepdims=True) - tnf.cos(x * OTHERS[0]) * OTHERS[1]
     return y, tnf.max(y, axis=1), tnf.exp(y)
 
@@ -69,8 +69,8 @@ def of_three(x: Any) -> Any:
         (of_three, (2064, 300), np.float32),
     ],
 )
-def test_bits_of_results_by_rows(
-    fn: Any, shape: tuple[int, ...], dtype: Any, threads: int, turned: list[Any]
+def test_column_major_results_have_the_bits_of_row_major_ones(
+    fn: Any, shape: tuple[int, ...], dtype: Any, threads: int, transposed: list[Any]
 ) -> None:
     x = RNG.normal(size=shape).astype(dtype)
     program = tnf.compile(fn, x)
@@ -83,23 +83,25 @@ def test_bits_of_results_by_rows(
             assert y.flags.f_contiguous
             assert y.flags.writeable
             np.testing.assert_array_equal(y, z)
-    assert turned
+    assert transposed
 
 
 @wide
 @pytest.mark.parametrize("shape", [(1041, 600), (8, 100_000)])
-def test_what_breaks_lines_is_copied(shape: tuple[int, ...], turned: list[Any]) -> None:
-    """Columns that are no whole lines, and fewer rows than a line holds."""
+def test_results_with_partial_cache_lines_are_copied(
+    shape: tuple[int, ...], transposed: list[Any]
+) -> None:
+    """Copy columns of partial cache lines, and fewer rows than a cache line holds."""
     x = RNG.normal(size=shape).astype(np.float32)
     program = tnf.compile(softmax, x)
     y = tnf.GraphExecutor("F", compiled=True).run(program, x)
     assert y.flags.f_contiguous
     np.testing.assert_array_equal(y, tnf.GraphExecutor("C", compiled=True).run(program, x))
-    assert not turned
+    assert not transposed
 
 
-def test_results_stay_apart() -> None:
-    """A later run writes to none of the results that somebody holds."""
+def test_results_do_not_overlap() -> None:
+    """Check that a later run does not overwrite live results."""
     x = RNG.normal(size=(1040, 600)).astype(np.float32)
     program = tnf.compile(softmax, x)
     executor = tnf.GraphExecutor("F", compiled=True)
@@ -113,27 +115,27 @@ def test_results_stay_apart() -> None:
 F16, F32 = tnf.types.DType.F16, tnf.types.DType.F32
 
 
-def test_rows_fill_lines() -> None:
-    """As many rows as fill lines of the narrowest dtype, of all results together within the scratch."""
+def test_blocks_of_rows_fill_cache_lines() -> None:
+    """Check that blocks fill cache lines of the narrowest dtype, and that all results fit in scratch."""
     specs = [TensorSpec((4096, 64), F32), TensorSpec((4096, 100), F16)]
-    rows = turned_rows(specs, [0, 1])
+    rows = transposed_rows(specs, [0, 1])
     assert rows is not None
     row_bytes = 64 * 4 + 100 * 2
-    assert rows.height == max(n for n in range(0, 4096, 32) if n * row_bytes <= ROWS)
+    assert rows.height == max(n for n in range(0, 4096, 32) if n * row_bytes <= ROW_BLOCK_BYTES)
     assert rows.sizes == [rows.height * 256, rows.height * 200]
     assert rows.numbers == (0, 1)
     assert rows.nbytes == 4096 * row_bytes
-    assert turned_rows(specs, []) is None
-    assert turned_rows([TensorSpec((4096,), F32)], [0]) is None
-    assert turned_rows([TensorSpec((4096,), F32), *specs], [0, 1]) == turned_rows(
+    assert transposed_rows(specs, []) is None
+    assert transposed_rows([TensorSpec((4096,), F32)], [0]) is None
+    assert transposed_rows([TensorSpec((4096,), F32), *specs], [0, 1]) == transposed_rows(
         [TensorSpec((4096,), F32), *specs], [1]
     )
 
 
-def test_long_rows_fill_one_line_each() -> None:
-    """However long they are, if there are as many; and rows without elements are no reason to divide by zero."""
-    rows = turned_rows([TensorSpec((16, 40_000), F32)], [0])
+def test_blocks_of_long_rows_fill_one_cache_line() -> None:
+    """Check blocks of very long rows, of too few rows, and of rows without elements."""
+    rows = transposed_rows([TensorSpec((16, 40_000), F32)], [0])
     assert rows is not None
     assert rows.height == 16
-    assert turned_rows([TensorSpec((15, 40_000), F32)], [0]) is None
-    assert turned_rows([TensorSpec((4096, 0), F32)], [0]) is None
+    assert transposed_rows([TensorSpec((15, 40_000), F32)], [0]) is None
+    assert transposed_rows([TensorSpec((4096, 0), F32)], [0]) is None

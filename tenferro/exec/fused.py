@@ -18,17 +18,17 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from tenferro.exec.attempts import NotCompiledError
-from tenferro.exec.copying import STREAMED, Dense
+from tenferro.exec.copying import MIN_STREAMED_BYTES, Dense
+from tenferro.exec.planned import Fused
 from tenferro.exec.runner import Runner
-from tenferro.exec.runtime.numpy_state import BUFFER, buffer_for, numpy_state
+from tenferro.exec.runtime.numpy_state import BUFFER_ELEMENTS, buffer_size, numpy_state
 from tenferro.exec.runtime.resources import Resources
-from tenferro.exec.runtime.threads import ALONE, WORTH
-from tenferro.exec.runtime.turn import TurnedRows, turned_rows
-from tenferro.exec.schedule import Tiles
+from tenferro.exec.runtime.threads import MIN_PARALLEL_MICROSECONDS, SERIAL
+from tenferro.exec.runtime.transposition import TransposedRows, transposed_rows
 from tenferro.ops.analytic import CARDS as FUNCTIONS
 from tenferro.ops.reduction import Reduction
 
-__all__ = ["TilesFunction", "cost_of"]
+__all__ = ["FusedFunction", "cost_of"]
 
 TILE_BYTES = 1 << 20
 """Of one array's tile, at most: below, the calls cost more than the work, the more so on threads, which wait
@@ -58,18 +58,18 @@ class Machine(Protocol):
     """Compiled code for groups."""
 
     def function(
-        self, arrays: Sequence[Any], lead: int, over: tuple[tuple[int, int], ...]
+        self, arrays: Sequence[Any], lead: int, aliases: tuple[tuple[int, int], ...]
     ) -> tuple[Callable[..., Any], int, bool]:
         """The function of pointers to arrays, shares and scratch, and of rows from where to where, for arrays that
         lie in memory as these do; bytes of scratch; and whether it is for one run.
 
         Args:
-            over: numbers of results that are written over operands, and of these.
+            aliases: results that update operands in place, with these operands.
         """
         ...
 
 
-def cost_of(op: Tiles) -> float:
+def cost_of(op: Fused) -> float:
     """Microseconds that the interpreter needs for a group, by one thread and by estimate."""
     cost = 0.0
     for member in op.members:
@@ -80,7 +80,7 @@ def cost_of(op: Tiles) -> float:
     return cost
 
 
-class TilesFunction:
+class FusedFunction:
     """A group as a function of whole arrays.
 
     Args:
@@ -88,28 +88,32 @@ class TilesFunction:
         columns: how it gives results by columns, once they are worth the code that turns them.
     """
 
+    accepts_buffers = True
+
     def __init__(
         self,
-        op: Tiles,
+        op: Fused,
         resources: Resources,
         machine: Machine | None = None,
-        columns: TurnedRows | None = None,
+        columns: TransposedRows | None = None,
     ) -> None:
         self.op, self.resources, self.machine, self.columns = op, resources, machine, columns
         self.remark = "compiled" if machine else ""
         self._moved = 0
-        self._bodies = {lead: Runner(body) for lead, body in op.bodies.items()}
+        self._bodies = {lead: Runner(body) for lead, body in op.tiles.items()}
         self._walks: dict[Strides, Callable[..., Any]] = {}
         self._rows = Dense("C", resources)
 
-    def in_order(self, order: Literal["F", "C"], numbers: Sequence[int]) -> TilesFunction:
+    def with_order(self, order: Literal["F", "C"], numbers: Sequence[int]) -> FusedFunction:
         """The same with some results in an order, as far as it costs less than a copy."""
         op = self.op
-        is_turned = order == "F" and self.machine is not None and self.resources.turner is not None
-        columns = turned_rows(op.results, numbers) if is_turned and not op.totals else None
-        if columns is None or columns.nbytes < STREAMED:
+        is_turned = (
+            order == "F" and self.machine is not None and self.resources.transposer is not None
+        )
+        columns = transposed_rows(op.results, numbers) if is_turned and not op.totals else None
+        if columns is None or columns.nbytes < MIN_STREAMED_BYTES:
             return self
-        return TilesFunction(op, self.resources, self.machine, columns)
+        return FusedFunction(op, self.resources, self.machine, columns)
 
     def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
         """The results, then the totals.
@@ -137,7 +141,7 @@ class TilesFunction:
         shares = [((-(-rows // step), *spec.shape), spec.dtype.dtype) for spec in op.totals]
         buffers = [((step, *layout.shape(spec.shape)[1:]), spec.dtype.dtype) for spec in op.scratch]
         sizes = [prod(shape) * dtype.itemsize for shape, dtype in buffers]
-        elements = buffer_for(extents[-1])
+        elements = buffer_size(extents[-1])
         body, folds = self._bodies[layout.lead], op.folds
         workers, scratch = self.resources.workers, self.resources.memory.scratch
         code: Callable[..., Any] | None = None
@@ -174,7 +178,7 @@ class TilesFunction:
             sizes = [max(1, scratch_bytes)]
 
         cost = cost_of(op) * op.widest / 8 * (COMPILED if code else 1.0)
-        is_alone = cost < WORTH
+        is_alone = cost < MIN_PARALLEL_MICROSECONDS
         has_columns = code is not None and layout.merged == 1 and not layout.perm
         columns = self.columns if has_columns else None
         turning: Callable[..., Any] | None = None
@@ -191,7 +195,7 @@ class TilesFunction:
                     written.append(memory)
                     continue
                 if n in under:
-                    memory = self.resources.memory.lend(prod(shape) * dtype.itemsize)
+                    memory = self.resources.memory.allocate(prod(shape) * dtype.itemsize)
                 empty = self._column_major if n in turned else layout.empty
                 written.append(empty(shape, dtype, memory))
             totals = [np.empty(shape, dtype) for shape, dtype in shares]
@@ -232,12 +236,12 @@ class TilesFunction:
                     work(start, stop)
 
             # Whoever runs the program has seen to all of NumPy's state but the buffers.
-            is_quiet = is_alone and elements == BUFFER
+            is_quiet = is_alone and elements == BUFFER_ELEMENTS
             task = partial(run, code) if code else work if is_quiet else quiet
             height = step
             if columns and turning:
                 task, height = partial(turn, turning, [*sizes, *columns.sizes]), columns.height
-            (ALONE if is_alone else workers).share(task, rows, height)
+            (SERIAL if is_alone else workers).parallel_for(task, rows, height)
             combined = [fold(share) for fold, share in zip(folds, totals, strict=True)]
             results = [*written, *combined]
             return results[0] if len(results) == 1 else results
@@ -251,21 +255,21 @@ class TilesFunction:
         view = layout.view(x)
         if layout.order != "C" or view.ndim < 2 or not all(view.strides):
             return False
-        return self._rows.is_worth(view)
+        return self._rows.has_planned_order(view)
 
     def _turning(
-        self, columns: TurnedRows, code: Any, operands: int, results: int
+        self, columns: TransposedRows, code: Any, operands: int, results: int
     ) -> Callable[..., Any] | None:
         """The function that turns rows, once as much has been copied as is worth compiling it."""
-        turner = self.resources.turner
+        transposer = self.resources.transposer
         self._moved += columns.nbytes
-        if turner is None or self._moved < turner.worth:
+        if transposer is None or self._moved < transposer.min_bytes:
             return None
-        return turner.by_rows(columns, code, operands, results)
+        return transposer.row_function(columns, code, operands, results)
 
     def _column_major(self, shape: tuple[int, ...], dtype: Any, memory: Any) -> Any:
         if memory is None:
-            memory = self.resources.memory.lend(prod(shape) * dtype.itemsize)
+            memory = self.resources.memory.allocate(prod(shape) * dtype.itemsize)
         return np.ndarray(shape, dtype, memory, order="F")
 
     def _tile_rows(self, arrays: Sequence[Any], extents: tuple[int, ...], is_alone: bool) -> int:

@@ -1,0 +1,235 @@
+"""Factorizations of small matrices by calls of LAPACK, with the conventions of NumPy and SciPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from tenferro.exec.llvm import blas
+from tenferro.exec.llvm.code import Element, Index, literal
+from tenferro.exec.llvm.column_major import (
+    call_getrf,
+    fill_nan,
+    from_column_major,
+    has_failed,
+    hermitian_part,
+    is_finite,
+    matrix_pointer,
+    to_column_major,
+    vector_pointer,
+)
+from tenferro.exec.llvm.elementwise import select
+from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.program import Routine
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["eigh", "geqrf", "getrf", "householder_product", "qr", "svd"]
+
+BLOCK = 32
+"""Block size of LAPACK's Householder routines, in columns."""
+
+
+def getrf(
+    body: Body, op: Routine, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+) -> Sequence[Tensor]:
+    """Return L and U in one matrix, one-based pivots, and the status, which tells of a zero pivot."""
+    (a,), (y, *others), code = operands, types, body.code
+    *batch, m, n = y.shape
+    packed = to_column_major(body, a)
+    pivots, info = (body.memory(spec) for spec in others)
+
+    def factorize(number: Index) -> None:
+        own_pivots = vector_pointer(code, pivots, number, min(m, n))
+        call_getrf(code, packed, number, own_pivots, vector_pointer(code, info, number, 1))
+
+    code.loop(prod(batch), factorize)
+    return [body.copied(from_column_major(body, packed, y)), body.stored(pivots), body.stored(info)]
+
+
+def geqrf(
+    body: Body, op: Routine, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+) -> Sequence[Tensor]:
+    """Return R with the Householder vectors below it, and their factors."""
+    (a,), (y, spec) = operands, types
+    packed, factors = _householder_qr(body, a, spec)
+    return [body.copied(from_column_major(body, packed, y)), body.stored(factors)]
+
+
+def householder_product(
+    body: Body, op: Routine, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+) -> Sequence[Tensor]:
+    """Return the product of Householder reflections, by orgqr or ungqr."""
+    (packed, factors), (y,) = operands, types
+    q = to_column_major(body, packed)
+    _form_q(body, q, body.dense(factors))
+    return [body.copied(from_column_major(body, q, y))]
+
+
+def qr(
+    body: Body, op: Routine, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+) -> Sequence[Tensor]:
+    """Return Q and R, by geqrf and orgqr or ungqr."""
+    (a,), code = operands, body.code
+    *batch, m, n = a.spec.shape
+    packed, factors = _householder_qr(body, a, TensorSpec.of((*batch, min(m, n)), a.spec.dtype))
+    row_major = from_column_major(body, packed, a.spec)
+
+    def upper(index: tuple[Index, ...]) -> Element:
+        *_, i, j = index
+        is_above = code.value(f"icmp uge i64 {j}, {i}")
+        zero = literal(0, a.spec.dtype)
+        return select(code, a.spec.dtype, is_above, body.at(row_major, index), zero)
+
+    r = body.copied(Tensor(types[-1], upper, frozenset([packed])))
+    if not op.vectors:
+        return [r]
+    y = types[0]
+    columns = y.shape[-1]
+
+    def householder_vectors(index: tuple[Index, ...]) -> Element:
+        number, j, i = index
+        is_packed = code.value(f"icmp ult i64 {j}, {n}")
+        column = code.call("llvm.umin.i64", "i64", [("i64", str(j)), ("i64", str(n - 1))])
+        offset = code.ravel_index((number, column, i), packed.spec.shape)
+        value = code.load(packed.pointer, offset, y.dtype)
+        return select(code, y.dtype, is_packed, value, literal(0, y.dtype))
+
+    spec = TensorSpec.of((prod(batch), columns, m), y.dtype)
+    q = body.copy(Tensor(spec, householder_vectors, frozenset([packed])))
+    _form_q(body, q, factors)
+    return [body.copied(from_column_major(body, q, y)), r]
+
+
+def eigh(
+    body: Body, op: Routine, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+) -> Sequence[Tensor]:
+    """Return eigenvalues and eigenvectors of the Hermitian part, by syevd or heevd; NaN where they fail."""
+    (a,), code, dtype = operands, body.code, operands[0].spec.dtype
+    n = a.spec.shape[-1]
+    matrices = to_column_major(
+        body, Tensor(a.spec, lambda index: hermitian_part(body, a, index), a.reads)
+    )
+    values, info = body.memory(types[0]), code.alloca("i32")
+    jobz = blas.letter(code, "V" if op.vectors else "N")
+    work = _workspace(body, dtype, 1 + 6 * n + 2 * n * n)
+    rwork = _workspace(body, dtype.real, 1 + 5 * n + 2 * n * n) if dtype.is_complex else []
+    iwork = _workspace(body, DType.I32, 3 + 5 * n)
+
+    def evd(number: Index) -> None:
+        arguments = [
+            jobz, blas.letter(code, "L"), blas.integer(code, n), matrix_pointer(code, matrices, number),
+            blas.integer(code, n), vector_pointer(code, values, number, n), *work, *rwork, *iwork, info,
+        ]  # fmt: skip
+        name = "heevd" if dtype.is_complex else "syevd"
+        blas.call(code, f"{blas.LETTERS[dtype]}{name}", arguments, 10 * n**3)
+
+    _for_each_finite(body, matrices, evd, info, [values, matrices][: len(types)])
+    vectors = [body.copied(from_column_major(body, matrices, y)) for y in types[1:]]
+    return [body.stored(values), *vectors]
+
+
+def svd(
+    body: Body, op: Routine, operands: Sequence[Tensor], types: Sequence[TensorSpec]
+) -> Sequence[Tensor]:
+    """Return the singular value decomposition, by gesdd; NaN where it fails."""
+    (a,), code, dtype = operands, body.code, operands[0].spec.dtype
+    *batch, m, n = a.spec.shape
+    small, large = sorted((m, n))
+    matrices, info = to_column_major(body, a), code.alloca("i32")
+    values = body.memory(types[1] if op.vectors else types[0])
+    u_columns, v_rows = (m, n) if op.full else (small, small)
+    count = prod(batch)
+    u, v = (
+        body.memory(TensorSpec.of((count, *shape) if op.vectors else (1, 1, 1), dtype))
+        for shape in ((u_columns, m), (n, v_rows))
+    )
+    jobz = blas.letter(code, "N" if not op.vectors else "A" if op.full else "S")
+    work = _workspace(body, dtype, 4 * small * small + 8 * small + large)
+    rwork = _workspace(
+        body,
+        dtype.real,
+        max(5 * small * small + 5 * small, 2 * large * small + 2 * small * small + small),
+    )
+    iwork = _workspace(body, DType.I32, 8 * small)
+
+    def gesdd(number: Index) -> None:
+        own = number if op.vectors else 0
+        arguments = [
+            jobz, blas.integer(code, m), blas.integer(code, n), matrix_pointer(code, matrices, number),
+            blas.integer(code, m), vector_pointer(code, values, number, small), matrix_pointer(code, u, own),
+            blas.integer(code, m), matrix_pointer(code, v, own), blas.integer(code, v_rows), *work,
+            *(rwork[:1] if dtype.is_complex else []), iwork[0], info,
+        ]  # fmt: skip
+        blas.call(code, f"{blas.LETTERS[dtype]}gesdd", arguments, 20 * small * small * large)
+
+    _for_each_finite(body, matrices, gesdd, info, [values, u, v][: len(types)])
+    if not op.vectors:
+        return [body.stored(values)]
+    factors = [
+        body.copied(from_column_major(body, x, y)) for x, y in ((u, types[0]), (v, types[2]))
+    ]
+    return [factors[0], body.stored(values), factors[1]]
+
+
+def _householder_qr(body: Body, a: Tensor, spec: TensorSpec) -> tuple[Memory, Memory]:
+    """Return the column-major matrices that geqrf has factorized, and the factors of the reflections."""
+    code, dtype = body.code, a.spec.dtype
+    *batch, m, n = a.spec.shape
+    packed, factors, info = to_column_major(body, a), body.memory(spec), code.alloca("i32")
+    work = _workspace(body, dtype, BLOCK * n)
+
+    def geqrf_call(number: Index) -> None:
+        arguments = [
+            blas.integer(code, m), blas.integer(code, n), matrix_pointer(code, packed, number),
+            blas.integer(code, m), vector_pointer(code, factors, number, min(m, n)), *work, info,
+        ]  # fmt: skip
+        blas.call(code, f"{blas.LETTERS[dtype]}geqrf", arguments, 2 * m * n * n)
+
+    code.loop(prod(batch), geqrf_call)
+    return packed, factors
+
+
+def _form_q(body: Body, q: Memory, factors: Memory) -> None:
+    """Overwrite the Householder vectors in the columns of q with the product of the reflections."""
+    code, dtype = body.code, q.spec.dtype
+    count, columns, m = q.spec.shape
+    k = factors.spec.shape[-1]
+    info, work = code.alloca("i32"), _workspace(body, dtype, BLOCK * columns)
+    name = "ungqr" if dtype.is_complex else "orgqr"
+
+    def gqr_call(number: Index) -> None:
+        arguments = [
+            blas.integer(code, m), blas.integer(code, columns), blas.integer(code, k),
+            matrix_pointer(code, q, number), blas.integer(code, m),
+            vector_pointer(code, factors, number, k), *work, info,
+        ]  # fmt: skip
+        blas.call(code, f"{blas.LETTERS[dtype]}{name}", arguments, 4 * m * columns * k)
+
+    code.loop(count, gqr_call)
+
+
+def _workspace(body: Body, dtype: DType, size: int) -> list[str]:
+    """Return the pointers to a workspace and to its size."""
+    return [body.memory(TensorSpec.of((size,), dtype)).pointer, blas.integer(body.code, size)]
+
+
+def _for_each_finite(
+    body: Body,
+    matrices: Memory,
+    routine: Callable[[Index], None],
+    info: str,
+    memories: Sequence[Memory],
+) -> None:
+    """Call a routine for each finite matrix of a batch; results are NaN for the others and where the routine fails.
+
+    LAPACK may not terminate on matrices that are not finite.
+    """
+    code, count = body.code, matrices.spec.shape[0]
+
+    def member(number: Index) -> None:
+        code.line(f"store i32 1, ptr {info}")
+        code.branch(is_finite(code, matrices, number), lambda: routine(number), lambda: None)
+        is_missing = has_failed(code, info)
+        code.branch(is_missing, lambda: fill_nan(code, memories, number, count), lambda: None)
+
+    code.loop(count, member)

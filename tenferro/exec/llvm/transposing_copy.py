@@ -1,0 +1,292 @@
+"""Compiled transposing copies: blocks are transposed in vector registers, and large results written by non-temporal stores.
+
+A cache line that is written partially has to be read first. In a result whose columns are a power of two apart, such
+lines also evict each other. A non-temporal store of a whole line neither reads it nor occupies the caches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from math import prod
+from typing import Any
+
+from tenferro.exec.attempts import NotCompiledError
+from tenferro.exec.llvm.code import Code, Index
+from tenferro.exec.llvm.link import LinkedFunction, Linker, PointerConvention, Processor
+from tenferro.exec.runtime.transposition import (
+    LINE,
+    MIN_COMPILED_BYTES,
+    TransposedRows,
+    Transposition,
+)
+from tenferro.program import BoundedCache, CacheStats
+
+__all__ = ["TransposingCopies", "text_of"]
+
+KIND = "transposing copy"
+"""Name of the attempt in the compile log."""
+MAX_LANES = 16
+"""Maximum number of elements per vector; a block is transposed in as many registers."""
+TILE_ROWS = 256
+"""Number of rows that are read column by column, bounded by the entries of the TLB."""
+MIN_TASKS = 64
+"""Minimum number of tasks shared among threads, where the result is large enough."""
+CACHE_ENTRIES = 64
+"""Maximum number of functions cached by one compiler."""
+MIN_LANES = 4
+"""Minimum vector width of the processor, in float64, for compiling transposing copies."""
+
+
+class TransposingCopies:
+    """Compiled functions of transpositions.
+
+    Attributes:
+        min_bytes: number of bytes that a transposition has to have copied before it is compiled.
+    """
+
+    def __init__(self, linker: Linker, min_bytes: int = MIN_COMPILED_BYTES) -> None:
+        self.linker, self.min_bytes = linker, min_bytes
+        self._functions: BoundedCache[tuple[Callable[..., Any], int] | None] = BoundedCache(
+            CACHE_ENTRIES
+        )
+
+    def function(self, transposition: Transposition) -> tuple[Callable[..., Any], int] | None:
+        """Return a function of pointers to x and y and a range of tasks, and the number of tasks.
+
+        None on processors with short vectors, and if LLVM fails.
+        """
+        return self._functions.get(transposition, lambda: self._compiled(transposition))
+
+    def row_function(
+        self, rows: TransposedRows, code: Callable[..., Any], operands: int, results: int
+    ) -> Callable[..., Any] | None:
+        """Return a function that computes a range of rows and transposes them; see `Transposer.row_function`.
+
+        It is one call into machine code, because threads would contend for Python's lock between calls.
+        """
+        copies = [self.function(result.transposition) for result in rows.results]
+        if None in copies or not isinstance(code, LinkedFunction):
+            return None
+        linked = [
+            (copy, tasks)
+            for copy, tasks in filter(None, copies)
+            if isinstance(copy, LinkedFunction)
+        ]
+        functions = [code, *[copy for copy, _ in linked]]
+        pointers = len(functions) + operands + results + 1 + len(linked)
+        try:
+            with self.linker.log.attempt(KIND):
+                text = rows_text(rows, operands, results, [tasks for _, tasks in linked])
+                driver = self.linker.function(KIND, text, PointerConvention(pointers, 2))
+        except NotCompiledError:
+            return None
+        addresses = [function.address for function in functions]
+
+        def function(*arguments: int) -> int:
+            return driver(*addresses, *arguments)
+
+        function.code = functions  # pyright: ignore[reportFunctionMemberAccess]  # keeps them alive
+        return function
+
+    def stats(self) -> CacheStats:
+        """Return hits, misses and the number of cached functions."""
+        return self._functions.stats()
+
+    def cache_clear(self) -> None:
+        """Drop every cached function."""
+        self._functions.clear()
+
+    def _compiled(self, transposition: Transposition) -> tuple[Callable[..., Any], int] | None:
+        with suppress(NotCompiledError), self.linker.log.attempt(KIND):
+            processor = self.linker.processor
+            if max(processor.lanes) < MIN_LANES:
+                return None
+            counts, task_axes = tasks_of(transposition)
+            text = text_of(transposition, processor)
+            return self.linker.function(KIND, text, PointerConvention(2, 2)), prod(
+                counts[:task_axes]
+            )
+        return None
+
+
+def tasks_of(transposition: Transposition) -> tuple[list[int], int]:
+    """Return the extents of the outer loops and of the loop over tiles of rows, and how many of these loops are tasks."""
+    blocks = prod([n for n, _ in transposition.rows]) * transposition.itemsize // LINE
+    tiles = -(-blocks // _tile_blocks(transposition, blocks))
+    counts = [*[n for n, _, _ in transposition.outer], tiles]
+    task_axes = 1
+    while task_axes < len(counts) and prod(counts[:task_axes]) < MIN_TASKS:
+        task_axes += 1
+    return counts, task_axes
+
+
+def _tile_blocks(transposition: Transposition, blocks: int) -> int:
+    """Return the number of blocks of rows in a tile."""
+    return min(blocks, max(1, TILE_ROWS * transposition.itemsize // LINE))
+
+
+def lanes_of(transposition: Transposition, processor: Processor) -> int:
+    """Return the number of elements per vector; the last vector of a column overlaps the one before if it does not fit."""
+    width = prod([n for n, _ in transposition.columns])
+    lanes = min(MAX_LANES, max(1, 8 * max(processor.lanes) // transposition.itemsize))
+    while lanes > width or (width % lanes and width % (lanes // 2) == 0 and lanes > MIN_LANES):
+        lanes //= 2
+    return lanes
+
+
+def text_of(transposition: Transposition, processor: Processor) -> str:
+    """Return the LLVM text of a function of pointers to x and y and a range of tasks."""
+    code, itemsize = processor.code(), transposition.itemsize
+    lanes = lanes_of(transposition, processor)
+    height = LINE // itemsize
+    # Elements of more than 8 bytes are copied as several words.
+    words = max(1, itemsize // 8)
+    word = f"i{8 * itemsize // words}"
+    vector = f"<{lanes * words} x {word}>"
+    rows, columns = (
+        prod([n for n, _ in axes]) for axes in (transposition.rows, transposition.columns)
+    )
+    blocks = rows // height
+    tile = _tile_blocks(transposition, blocks)
+    counts, task_axes = tasks_of(transposition)
+    row_offset = _offsets(code, "rows", transposition.rows)
+    column_offset = _offsets(code, "columns", transposition.columns)
+
+    def pointer(name: str, offset: Index) -> str:
+        return code.value(f"getelementptr {word}, ptr {name}, i64 {code.scaled(offset, words)}")
+
+    def task(number: Index) -> None:
+        index = code.unravel_index(code.add(number, "%start"), counts[:task_axes])
+        code.loops(counts[task_axes:], lambda inner: copy_tile((*index, *inner)))
+
+    def copy_tile(index: Sequence[Index]) -> None:
+        x: Index = 0
+        y: Index = 0
+        for i, (_, x_stride, y_stride) in zip(index[:-1], transposition.outer, strict=True):
+            x, y = code.add(x, code.scaled(i, x_stride)), code.add(y, code.scaled(i, y_stride))
+        first = _start(code, index[-1], tile, blocks)
+
+        def column(j: Index) -> None:
+            start = _start(code, j, lanes, columns)
+            code.loop(
+                tile, lambda i: copy_block(x, y, code.scaled(code.add(first, i), height), start)
+            )
+
+        code.loop(-(-columns // lanes), column)
+
+    def copy_block(x: Index, y: Index, row: Index, column: Index) -> None:
+        x, y = code.add(x, column), code.add(y, row)
+        squares: list[list[str]] = []
+        for start in range(0, height, lanes):
+            loaded: list[str] = []
+            for k in range(start, start + lanes):
+                at = pointer("%x", code.add(x, row_offset(row, k)))
+                loaded.append(code.value(f"load {vector}, ptr {at}, align {min(8, itemsize)}"))
+            squares.append(_transposed(code, vector, loaded, words))
+        for k in range(lanes):
+            at = pointer("%y", code.add(y, column_offset(column, k)))
+            for n, square in enumerate(squares):
+                to = pointer(at, n * lanes)
+                code.line(f"store {vector} {square[k]}, ptr {to}, align {lanes * itemsize}{hint}")
+
+    hint = ", !nontemporal !0" if transposition.is_streamed else ""
+    code.loop(code.value("sub i64 %stop, %start"), task)
+    if transposition.is_streamed:
+        code.globals.append("!0 = !{i32 1}")
+        # Make the non-temporal stores visible to other threads.
+        code.line("fence seq_cst")
+    code.line("ret i64 0")
+    return code.text("f", ("%x", "%y"), ("%start", "%stop"))
+
+
+def rows_text(rows: TransposedRows, operands: int, results: int, tasks: Sequence[int]) -> str:
+    """Return the LLVM text of a function of functions and pointers that computes rows by blocks and transposes each block.
+
+    The last block overlaps the one before if it does not fit.
+    """
+    code = Code()
+    copies = [f"%turn{k}" for k in range(len(tasks))]
+    pieces = [f"%piece{k}" for k in range(len(tasks))]
+    pointers = [f"%a{k}" for k in range(operands + results)]
+    height = rows.height
+
+    def block(number: Index) -> None:
+        begin = code.value(f"add i64 %start, {code.scaled(number, height)}")
+        last = code.value(f"sub i64 %stop, {height}")
+        i = code.call("llvm.smin.i64", "i64", [("i64", begin), ("i64", last)])
+        arguments_of_rows = list(pointers)
+        for result, piece in zip(rows.results, pieces, strict=True):
+            before = code.scaled(i, -result.row_bytes)
+            at = code.value(f"getelementptr i8, ptr {piece}, i64 {before}")
+            arguments_of_rows[operands + result.number] = at
+        arguments = ", ".join([f"ptr {each}" for each in (*arguments_of_rows, "%rest")])
+        code.value(f"call i64 %rows({arguments}, i64 {i}, i64 {code.add(i, height)})")
+        for copy, piece, count, result in zip(copies, pieces, tasks, rows.results, strict=True):
+            offset = code.scaled(i, result.transposition.itemsize)
+            out = pointers[operands + result.number]
+            at = code.value(f"getelementptr i8, ptr {out}, i64 {offset}")
+            code.value(f"call i64 {copy}(ptr {piece}, ptr {at}, i64 0, i64 {count})")
+
+    left = code.value("sub i64 %stop, %start")
+    more = code.value(f"add i64 {left}, {height - 1}")
+    code.loop(code.value(f"udiv i64 {more}, {height}"), block)
+    code.line("ret i64 0")
+    names = ("%rows", *copies, *pointers, "%rest", *pieces)
+    return code.text("f", names, ("%start", "%stop"))
+
+
+def _start(code: Code, number: Index, length: int, total: int) -> Index:
+    """Return the start of the block with this number; the last one is moved back to end at `total`."""
+    start = code.scaled(number, length)
+    if total % length == 0 or isinstance(start, int):
+        return start if isinstance(start, str) else min(start, total - length)
+    return code.call("llvm.smin.i64", "i64", [("i64", start), ("i64", str(total - length))])
+
+
+def _offsets(
+    code: Code, name: str, axes: Sequence[tuple[int, int]]
+) -> Callable[[Index, int], Index]:
+    """Return the function from a position in a run and k to the offset of the k-th element after it.
+
+    A run of several axes reads its offsets from a table.
+    """
+    if len(axes) == 1:
+        ((_, stride),) = axes
+        return lambda start, k: code.add(code.scaled(start, stride), k * stride)
+    offsets = [0]
+    for n, stride in axes:
+        offsets = [offset + i * stride for offset in offsets for i in range(n)]
+    table = f"@{name}"
+    numbers = ", ".join([f"i64 {offset}" for offset in offsets])
+    code.globals.append(f"{table} = private constant [{len(offsets)} x i64] [{numbers}]")
+
+    def offset(start: Index, k: int) -> Index:
+        number = code.add(start, k)
+        at = code.value(f"getelementptr i64, ptr {table}, i64 {number}")
+        return code.value(f"load i64, ptr {at}")
+
+    return offset
+
+
+def _transposed(code: Code, vector: str, rows: Sequence[str], words: int) -> list[str]:
+    """Return the columns of a square block of vectors, by interleaving the halves of its rows log2(n) times."""
+    n = len(rows)
+    half = n // 2
+    for _ in range(n.bit_length() - 1):
+        pairs = [(rows[i], rows[i + half]) for i in range(half)]
+        rows = [
+            code.value(
+                f"shufflevector {vector} {upper}, {vector} {lower}, {_mask(start, half, n, words)}"
+            )
+            for upper, lower in pairs
+            for start in (0, half)
+        ]
+    return list(rows)
+
+
+def _mask(start: int, count: int, n: int, words: int) -> str:
+    """Return the shuffle mask that interleaves `count` elements of two vectors, from `start` on."""
+    elements = [element for i in range(start, start + count) for element in (i, n + i)]
+    numbers = [words * element + word for element in elements for word in range(words)]
+    return f"<{len(numbers)} x i32> <{', '.join([f'i32 {each}' for each in numbers])}>"

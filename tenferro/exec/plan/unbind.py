@@ -1,0 +1,73 @@
+"""Unbind: a schedule of standard ops as a program again, which is compiled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tenferro.exec.planned import Control
+from tenferro.exec.schedule import ExecProgram
+from tenferro.graph import Graph
+from tenferro.ops.source import Constant
+from tenferro.ops.structural import BroadcastInDim
+from tenferro.program import GraphProgram, Subprogram
+
+__all__ = ["program_of"]
+
+
+def program_of(schedule: ExecProgram) -> GraphProgram:
+    """Return the program that a schedule computes, which has standard ops, and loops and conditionals of such.
+
+    A schedule as it was bound is the program that it was bound from, with the bodies after their passes.
+    """
+    ops = [_op_of(step.op) for step in schedule.instructions]
+    program = schedule.program
+    if program is not None and _is_as_bound(schedule, program):
+        if all([op is step.op for op, step in zip(ops, program.instructions, strict=True)]):
+            return program
+        instructions = [
+            step._replace(op=op) for op, step in zip(ops, program.instructions, strict=True)
+        ]
+        return replace(program, instructions=tuple(instructions))
+    graph, values = Graph(), dict[int, int]()
+    for slot in schedule.input_slots:
+        values[slot] = graph.add_input(schedule.types[slot])
+    for slot, value in schedule.constants.items():
+        values[slot] = _constant(graph, np.asarray(value))
+    for op, step in zip(ops, schedule.instructions, strict=True):
+        operands = tuple([values[slot] for slot in step.input_slots])
+        values.update(zip(step.output_slots, graph.add(op, operands, step.source), strict=True))
+    outputs = [values[slot] for slot in schedule.output_slots]
+    return GraphProgram.from_graph(graph, outputs, name="block")
+
+
+def _op_of(op: Any) -> Any:
+    """Return the op of a step as a program has it."""
+    if not isinstance(op, Control):
+        return op
+    parts = [program_of(body) for body in op.schedules]
+    if all([part is old.program for part, old in zip(parts, op.op.parts, strict=True)]):
+        return op.op
+    return op.op.with_parts(*map(Subprogram.of_program, parts))
+
+
+def _is_as_bound(schedule: ExecProgram, program: GraphProgram) -> bool:
+    """Return whether a schedule has the instructions of the program that it was bound from."""
+    steps = schedule.instructions
+    return not schedule.constants and len(steps) == len(program.instructions) and all([
+        step.input_slots == old.inputs and step.output_slots == old.outputs
+        and (step.op.op if isinstance(step.op, Control) else step.op) is old.op
+        for step, old in zip(steps, program.instructions, strict=True)
+    ])  # fmt: skip
+
+
+def _constant(graph: Graph, value: Any) -> int:
+    """Return a constant of the graph; one that repeats a number is broadcast from it."""
+    if value.size > 1 and not any(value.strides):
+        (number,) = graph.add(Constant.of(value[(0,) * value.ndim]), ())
+        (repeated,) = graph.add(BroadcastInDim(value.shape, ()), (number,))
+        return repeated
+    (constant,) = graph.add(Constant.of(np.ascontiguousarray(value).reshape(value.shape)), ())
+    return constant

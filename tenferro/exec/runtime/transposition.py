@@ -1,0 +1,205 @@
+"""Descriptions of transposing copies: a result that is contiguous along another axis than its source is written in whole
+cache lines.
+
+Rows can be transposed right after they are computed, while caches hold them. A row-major result that is copied afterwards
+is written to memory twice and read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from tenferro.types import TensorSpec
+
+__all__ = [
+    "LINE",
+    "MIN_COMPILED_BYTES",
+    "TransposedResult",
+    "TransposedRows",
+    "Transposer",
+    "Transposition",
+    "transposed_rows",
+    "transposition_of",
+]
+
+LINE = 64
+"""Size of a cache line, in bytes."""
+MIN_COMPILED_BYTES = 1 << 25
+"""Number of bytes that NumPy copies in the time that compiling one transposing copy takes."""
+ITEMSIZES = (1, 2, 4, 8, 16, 32, 64)
+"""Supported element sizes in bytes: divisors of a cache line."""
+MIN_COLUMNS = 4
+"""Minimum number of contiguous source elements per vector load, for elements of at most a quarter of a cache line."""
+MAX_TABLE_ELEMENTS = 4096
+"""Maximum length of a run of several axes, whose offsets are stored in a table."""
+ROW_BLOCK_BYTES = 1 << 18
+"""Number of bytes of rows that are computed and then transposed, so that the inner caches hold them with their inputs."""
+
+
+@dataclass(frozen=True)
+class Transposition:
+    """Copy from x to y[.., columns, .., rows]; strides are in elements.
+
+    Attributes:
+        itemsize: element size in bytes.
+        outer: extents, and strides in x and in y, of the axes that are neither rows nor columns; slowest in y first.
+        rows: extents and strides in x of the axes that are one contiguous run of y, a multiple of a cache line; slowest
+            first.
+        columns: extents and strides in y of the axes that are one contiguous run of x; slowest first.
+        is_streamed: whether y is written by non-temporal stores.
+    """
+
+    itemsize: int
+    outer: tuple[tuple[int, int, int], ...]
+    rows: tuple[tuple[int, int], ...]
+    columns: tuple[tuple[int, int], ...]
+    is_streamed: bool
+
+
+class TransposedResult(NamedTuple):
+    """Column-major result of a function that computes rows.
+
+    Attributes:
+        number: index among the results.
+        transposition: copy of one block of rows.
+        row_bytes: size of a row in bytes.
+    """
+
+    number: int
+    transposition: Transposition
+    row_bytes: int
+
+
+@dataclass(frozen=True)
+class TransposedRows:
+    """Column-major results of a function that computes rows, transposed in blocks.
+
+    Attributes:
+        height: number of rows in a block.
+        results: the column-major results.
+        nbytes: total size of these results.
+    """
+
+    height: int
+    results: tuple[TransposedResult, ...]
+    nbytes: int
+
+    @property
+    def sizes(self) -> list[int]:
+        """Scratch size of each result, in bytes."""
+        return [self.height * result.row_bytes for result in self.results]
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Indices of the column-major results."""
+        return tuple([result.number for result in self.results])
+
+
+class Transposer(Protocol):
+    """Compiled transposing copies.
+
+    Attributes:
+        min_bytes: number of bytes that a transposition has to have copied before it is compiled.
+    """
+
+    min_bytes: int
+
+    def function(self, transposition: Transposition) -> tuple[Callable[..., Any], int] | None:
+        """Return a function of pointers to x and y and a range of tasks, and the number of tasks; None if not compiled."""
+        ...
+
+    def row_function(
+        self, rows: TransposedRows, code: Callable[..., Any], operands: int, results: int
+    ) -> Callable[..., Any] | None:
+        """Return a function that computes a range of rows and transposes them; None if not compiled.
+
+        Its arguments are pointers to operands, results, the scratch of `code` and that of each transposed result, then
+        the range of rows, which contains at least one block.
+
+        Args:
+            code: compiled function of pointers to operands, results and scratch, and a range of rows.
+        """
+        ...
+
+
+def transposition_of(target: Any, source: Any, is_streamed: bool = True) -> Transposition | None:
+    """Return the transposition that copies `source` to `target`; None if it would write partial cache lines.
+
+    The axes of `target` are sorted by stride, slowest first.
+
+    >>> import numpy as np
+    >>> x = np.zeros((1000, 64, 16), np.float32)
+    >>> transposition_of(np.zeros((16, 64, 1000), np.float32), x.T)
+    >>> transposition_of(np.zeros((16, 1000, 64), np.float32), x.transpose(2, 0, 1))
+    Transposition(itemsize=4, outer=((1000, 1024, 64),), rows=((64, 16),), columns=((16, 64000),), is_streamed=True)
+    """
+    itemsize, shape = source.itemsize, source.shape
+    strides = (*source.strides, *target.strides)
+    if itemsize not in ITEMSIZES or len(shape) < 2 or any([step % itemsize for step in strides]):
+        return None
+    x_strides = [step // itemsize for step in source.strides]
+    y_strides = [step // itemsize for step in target.strides]
+    line = LINE // itemsize
+    fastest, _ = _contiguous_run(x_strides, shape, (), 1)
+    rows, length = _contiguous_run(y_strides, shape, fastest, line, is_multiple=True)
+    columns, width = _contiguous_run(x_strides, shape, rows, line)
+    longest = max([n for axes, n in ((rows, length), (columns, width)) if len(axes) > 1], default=0)
+    if length % line or width < min(MIN_COLUMNS, line) or longest > MAX_TABLE_ELEMENTS:
+        return None
+    if any([y_strides[axis] % line for axis in range(len(shape)) if axis not in rows]):
+        return None
+    outer = [axis for axis in range(len(shape)) if axis not in (*rows, *columns)]
+    return Transposition(
+        itemsize,
+        tuple([(shape[axis], x_strides[axis], y_strides[axis]) for axis in outer]),
+        tuple([(shape[axis], x_strides[axis]) for axis in reversed(rows)]),
+        tuple([(shape[axis], y_strides[axis]) for axis in reversed(columns)]),
+        is_streamed,
+    )
+
+
+def _contiguous_run(
+    strides: Sequence[int],
+    shape: Sequence[int],
+    excluded: Sequence[int],
+    unit: int,
+    is_multiple: bool = False,
+) -> tuple[list[int], int]:
+    """Return the fastest axes that form one contiguous run, and its length.
+
+    The run ends before an excluded axis, or once its length reaches `unit`, or a multiple of it.
+    """
+    axes: list[int] = []
+    length = 1
+    for axis in sorted(range(len(shape)), key=lambda axis: abs(strides[axis])):
+        is_long = length % unit == 0 if is_multiple else length >= unit
+        if (axes and is_long) or axis in excluded or strides[axis] != length:
+            break
+        axes.append(axis)
+        length *= shape[axis]
+    return axes, length
+
+
+def transposed_rows(specs: Sequence[TensorSpec], numbers: Sequence[int]) -> TransposedRows | None:
+    """Return how the results with these indices are transposed in blocks of rows; None if cache lines would be partial."""
+    selected = {n: specs[n] for n in numbers if specs[n].rank > 1}
+    if not selected:
+        return None
+    row_bytes = {n: prod(spec.shape[1:]) * spec.dtype.itemsize for n, spec in selected.items()}
+    line = LINE // min([spec.dtype.itemsize for spec in selected.values()])
+    height = max(1, ROW_BLOCK_BYTES // max(1, sum(row_bytes.values())) // line) * line
+    results: list[TransposedResult] = []
+    for n, spec in selected.items():
+        target = np.empty(spec.shape, spec.dtype.dtype, order="F")
+        block = np.empty((height, *spec.shape[1:]), spec.dtype.dtype)
+        is_block = height <= len(target)
+        transposition = transposition_of(target[:height].T, block.T) if is_block else None
+        if transposition is None:
+            return None
+        results.append(TransposedResult(n, transposition, row_bytes[n]))
+    return TransposedRows(height, tuple(results), sum([spec.nbytes for spec in selected.values()]))
