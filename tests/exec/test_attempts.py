@@ -92,13 +92,13 @@ class Place(NamedTuple):
 ADDS_PRODUCTS = link.is_installed() and link.processor().has_fma
 """Whether convolutions are compiled for this processor."""
 PLACES = [
-    Place(loop, "written", looped, X),
-    Place(loop, "written", unbounded, X),
-    Place(loop, "cost_of", looped, X, (("compiled", "auto"),)),
+    Place(loop, "loop_text", looped, X),
+    Place(loop, "loop_text", unbounded, X),
+    Place(loop, "estimated_cost", looped, X, (("compiled", "auto"),)),
     Place(loop, "strip_mine", in_strips, LARGE[0]),
     Place(strip_loop, "_written", in_strips, LARGE[0]),
     Place(plan_compile, "cost_of", fused, LARGE),
-    Place(group, "_rows", fused, LARGE),
+    Place(group, "_row_program", fused, LARGE),
     Place(plan_block, "_cost", stepwise, A),
     Place(plan_block, "_fits", stepwise, A),
     Place(plan_block, "program_of", stepwise, A),
@@ -213,7 +213,7 @@ def test_the_optimised_code_of_a_while_loop(monkeypatch: Any) -> None:
         return broken() if is_optimised else compiled(text, machine, is_optimised)
 
     monkeypatch.setattr(link, "_compiled", unoptimised)
-    monkeypatch.setattr(link.Linker, "parts", lambda *_: 1)
+    monkeypatch.setattr(link.Linker, "break_even_chunks", lambda *_: 1)
     monkeypatch.setattr("tenferro.exec.llvm.python_calls.CHUNK_WORK", 10)
     y = executor.run(program, X)
     np.testing.assert_allclose(y, by_interpreter(Place(loop, "", unbounded, X)), rtol=1e-12)

@@ -25,7 +25,7 @@ from tenferro.exec.fused import (
     common_order,
     cost_of,
 )
-from tenferro.exec.llvm.folding import BLOCK
+from tenferro.exec.llvm.folding import BLOCK_TERMS
 from tenferro.exec.llvm.link import is_installed
 from tenferro.exec.plan import group
 from tenferro.exec.planned import Fused
@@ -346,7 +346,7 @@ def test_which_reductions_go_by_themselves() -> None:
 @pytest.mark.parametrize(
     "dtype", ["float32", "float64", "complex64", "complex128", "int32", "uint8"]
 )
-@pytest.mark.parametrize("rows", [1, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 5])
+@pytest.mark.parametrize("rows", [1, BLOCK_TERMS - 1, BLOCK_TERMS, BLOCK_TERMS + 1, 2 * BLOCK_TERMS + 5])
 def test_totals_of_blocks_of_rows(dtype: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of integers, whose sums are exact in any order."""
     monkeypatch.setattr(group, "SMALLEST", 1)
@@ -735,7 +735,7 @@ class Parts(Workers):
         super().__init__(1)
         self.parts: list[tuple[int, int]] = []
 
-    def share(self, work: Callable[[int, int], None], rows: int, step: int = 1) -> None:
+    def parallel_for(self, work: Callable[[int, int], None], rows: int, step: int = 1) -> None:
         self.parts.append((rows, step))
         super().parallel_for(work, rows, step)
 

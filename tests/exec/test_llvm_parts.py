@@ -130,6 +130,6 @@ def test_long_texts_are_optimised_during_later_calls(monkeypatch: pytest.MonkeyP
             for y, wanted in zip(executor.run(program, x, ys), expected, strict=True):
                 assert y.tobytes() == wanted.tobytes()
             if run == 1 and threads == 2:
-                function._optimised.value()
+                function._optimised.result()
             is_optimised = function._function is not None
             assert is_optimised == (run > (1 if threads == 2 else 0))

@@ -145,15 +145,15 @@ def test_runs_at_the_same_time_have_pieces_of_their_own() -> None:
     assert not wrong
 
 
-def test_an_arena_keeps_what_fits() -> None:
-    arena = Pool(5000)
-    pieces = [arena.take(size) for size in (1000, 2000, 4000)]
+def test_a_pool_keeps_what_fits() -> None:
+    pool = Pool(5000)
+    pieces = [pool.acquire(size) for size in (1000, 2000, 4000)]
     assert all(piece.ctypes.data % 64 == 0 for piece in pieces)
     for piece in pieces:
-        arena.give(piece)
-    assert arena.stats().held == 4032
-    assert arena.take(3000) is pieces[2]
-    assert arena.take(100) is not pieces[2]
+        pool.release(piece)
+    assert pool.stats().held == 4032
+    assert pool.acquire(3000) is pieces[2]
+    assert pool.acquire(100) is not pieces[2]
 
 
 def test_what_does_not_fit_is_freed_at_once() -> None:

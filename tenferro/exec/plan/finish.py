@@ -89,10 +89,10 @@ def _in_order(
 ) -> ExecInstruction:
     """Return the step with results of these numbers in an order, if its kernel can write them so."""
     op: Any = step.op
-    if not hasattr(step.function, "in_order"):
+    if not hasattr(step.function, "with_order"):
         return step
     if isinstance(op, Compiled):
-        return step.replaced(op=replace(op, code=op.code.in_order(order, numbers)))
+        return step.replaced(op=replace(op, code=op.code.with_order(order, numbers)))
     return (
         step
         if isinstance(op, PlannedOp)
