@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from interleaved import medians, show
 
-from tenferro.exec.copying import Dense
+from tenferro.exec.kernels.copying import Dense
 from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import Workers

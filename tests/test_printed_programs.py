@@ -17,10 +17,10 @@ import pytest
 
 import tenferro as tnf
 from tenferro import errors
-from tenferro.exec import fused, printer
+from tenferro.exec import printer
 from tenferro.exec.kernels import KERNELS
 from tenferro.exec.periods import exact_period
-from tenferro.exec.plan import group
+from tenferro.exec.plan import group, tiling
 from tenferro.extension import ExtensionOp, HostReferenceRuntime, apply, extension_family
 from tenferro.types import flatten
 from tests.exec.unplanned import run_unplanned
@@ -224,20 +224,12 @@ def test_scalars_stay_arrays_where_people_see_them() -> None:
 # ---- groups, tile by tile ----------------------------------------------------------------------------
 
 
-def test_what_is_repeated_along_rows_does_not_decide_how_a_group_walks() -> None:
-    x, row = np.ones((4, 6)), np.broadcast_to(np.ones(6), (4, 6))
-    column = np.broadcast_to(np.ones((4, 1)), (4, 6))
-    assert fused.common_order([x, row, row, column], 2) == (0, 1)
-    assert fused.common_order([x.T, row.T, row.T, row.T], 2) == (1, 0)
-    assert fused.common_order([row, row.T.reshape(4, 6)], 2) == (0, 1)
-
-
 @pytest.fixture
 def tiny_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group, "SMALLEST", 1)
-    monkeypatch.setattr(fused, "TILE_BYTES", 48)
-    monkeypatch.setattr(fused, "LARGE", 0)
-    monkeypatch.setattr(fused, "MIN_PARALLEL_MICROSECONDS", 0.0)
+    monkeypatch.setattr(tiling, "TILE_BYTES", 48)
+    monkeypatch.setattr(tiling, "MIN_SHARED_ELEMENTS", 0)
+    monkeypatch.setattr(tiling, "MIN_PARALLEL_MICROSECONDS", 0.0)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -314,8 +306,7 @@ def test_errors_in_threads_name_the_line(monkeypatch: pytest.MonkeyPatch) -> Non
     def broken(*arrays: Any, **out: Any) -> Any:
         raise MemoryError("no room")
 
-    body = next(body for body in group.function._bodies.values() if body._code)
-    names = body._code.functions[0].__globals__
+    names = group.function.body._code.functions[0].__globals__
     monkeypatch.setitem(
         names, next(name for name in names if name.lower().startswith("erf")), broken
     )

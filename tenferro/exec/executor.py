@@ -16,15 +16,15 @@ from tenferro.compile_cache import CompileCacheStats, cache_in
 from tenferro.dims import GuardLog
 from tenferro.door import is_traced
 from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
-from tenferro.exec.aliasing import copy_aliases
 from tenferro.exec.attempts import CompileLog, CompileStats
 from tenferro.exec.backend import NUMPY, Backend
 from tenferro.exec.compiler import LazyTransposer, LoopCompiler
-from tenferro.exec.copying import Dense
 from tenferro.exec.expansion_runtime import ExpansionRuntime
 from tenferro.exec.extensions import ExtensionRegistry, ExtensionRuntime
 from tenferro.exec.finite import finite_or_raise
 from tenferro.exec.interpreter import failure, interpret, results_of
+from tenferro.exec.kernels.aliasing import copy_aliases
+from tenferro.exec.kernels.copying import Dense
 from tenferro.exec.latest import Compiled, Latest, axes_of
 from tenferro.exec.llvm import OLDEST, is_installed
 from tenferro.exec.plan import Binder, Pass, planning
@@ -179,7 +179,7 @@ class GraphExecutor:
             prints=segmented and backend is NUMPY,
             compiler=self.compiler,
         )
-        self._has_layouts = self.compiler is not None and self.compiler.block_gain is not None
+        self._has_layouts = backend is NUMPY
         self._layouts: BoundedCache[set[tuple[Axes | None, ...]]] = BoundedCache(cache_size)
         self._compiled: BoundedCache[Compiled] = BoundedCache(
             cache_size, cache_bytes, attrgetter("schedule.constant_bytes")

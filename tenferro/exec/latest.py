@@ -7,26 +7,29 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tenferro.exec.schedule import Axes, ExecProgram
+from tenferro.exec.layout import Axes
+from tenferro.exec.schedule import ExecProgram
 from tenferro.program import GraphProgram
 
 __all__ = ["Compiled", "Latest", "axes_of"]
 
 
 def axes_of(arrays: Sequence[Any]) -> tuple[Axes | None, ...]:
-    """Return the layout of each array: the order of its axes in memory if it is column-major, else None.
+    """Return the layout of each array: the order of its axes in memory, or None if it is row-major or has gaps.
 
-    An array with gaps, or of another order, counts as row-major: a block that reads it copies it.
-
-    >>> axes_of([np.zeros((2, 3)), np.zeros((2, 3), order="F"), np.zeros(3)])
-    (None, (1, 0), None)
+    >>> axes_of([np.zeros((2, 3)), np.zeros((2, 3), order="F"), np.zeros((2, 3, 4)).transpose(1, 0, 2)])
+    (None, (1, 0), (1, 0, 2))
     """
     return tuple([
-        tuple(reversed(range(x.ndim)))
-        if isinstance(x, np.ndarray) and x.flags.f_contiguous and not x.flags.c_contiguous
-        else None
-        for x in arrays
+        None if not isinstance(x, np.ndarray) or x.flags.c_contiguous else _axes(x) for x in arrays
     ])  # fmt: skip
+
+
+def _axes(x: np.ndarray[Any, Any]) -> Axes | None:
+    if x.flags.f_contiguous:
+        return tuple(reversed(range(x.ndim)))
+    axes = tuple(sorted(range(x.ndim), key=lambda axis: -abs(x.strides[axis])))
+    return axes if x.transpose(axes).flags.c_contiguous else None
 
 
 class Compiled(NamedTuple):

@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
+from tenferro.errors import InvalidScheduleError
+from tenferro.exec.layout import Axes, Layout
 from tenferro.ops import StdTensorOp
 from tenferro.ops.control import ControlOp
 from tenferro.types import TensorSpec
@@ -20,7 +23,6 @@ if TYPE_CHECKING:
     from tenferro.exec.schedule import ExecInstruction, ExecProgram, KernelTable
 
 __all__ = [
-    "Axes",
     "Block",
     "Compiled",
     "Control",
@@ -29,11 +31,10 @@ __all__ = [
     "InOrder",
     "OnTile",
     "PlannedOp",
+    "Tiling",
     "Write",
 ]
 
-Axes: TypeAlias = tuple[int, ...]
-"""Axes of an array, the one with the largest stride first."""
 Function: TypeAlias = Callable[..., Any]
 
 
@@ -111,6 +112,57 @@ class Control(PlannedOp):
         return str(self.op)
 
 
+@dataclass(frozen=True)
+class Tiling:
+    """Tiles of a fused group, for arrays of certain layouts.
+
+    Tiles are cut along the first axis of views of the arrays.
+
+    Attributes:
+        operands: the layout of each operand; one that arrives in another layout is copied.
+        lead: the number of leading axes that all views share.
+        perm: the order of axes of the views, if it differs from the arrays'.
+        merged: the number of leading axes of the arrays, in that order, that are the first axis of the views.
+        order: the order of results and scratch in memory.
+        rows: the extent of the first axis of the views.
+        height: the number of rows of a tile.
+        is_parallel: whether threads share the tiles.
+    """
+
+    operands: tuple[Layout, ...]
+    lead: int
+    perm: Axes
+    merged: int
+    order: Literal["C", "F"]
+    rows: int
+    height: int
+    is_parallel: bool
+
+    def view_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of the view of an array of this shape."""
+        shape = tuple([shape[axis] for axis in self.perm]) or shape
+        return (prod(shape[: self.merged]), *shape[self.merged :])
+
+    def view(self, x: Any) -> Any:
+        """Return the view of an array, whose tiles are cut along the first axis."""
+        x = x.transpose(self.perm) if self.perm else x
+        return x.reshape((-1, *x.shape[self.merged :]), copy=False) if self.merged != 1 else x
+
+    def view_layout(self, layout: Layout) -> Layout:
+        """Return the layout of the view of an array of a layout."""
+        layout = layout.transposed(self.perm) if self.perm else layout
+        if self.merged == 1:
+            return layout
+        inner = [step for step in layout.strides[: self.merged] if step]
+        shape = self.view_shape(layout.shape)
+        return Layout(shape, (inner[-1] if inner else 0, *layout.strides[self.merged :]))
+
+    def axes(self, rank: int) -> Axes:
+        """Return the order of the axes of a result in memory."""
+        rows = tuple(range(rank))
+        return rows[::-1] if self.order == "F" else self.perm or rows
+
+
 @dataclass(frozen=True, eq=False)
 class Fused(PlannedOp):
     """Elementwise steps and reductions that run tile by tile, as rows of arrays with equal leading axes.
@@ -119,36 +171,44 @@ class Fused(PlannedOp):
         shape: the shape of the largest values.
         lead: the number of leading axes that all values share.
         tiles: the steps on one tile, by the number of leading axes of its arrays: `lead`, or 1 where they are
-            merged. They take the number of rows, scratch, operands, results and shares of the totals.
+            merged. They take the number of rows, scratch, operands, results and partial totals.
+        operands: the type of each operand.
         scratch: types of whole values that are kept tile by tile only.
         results: types of the results that are written tile by tile.
-        totals: types of the reductions over rows, which are combined of the shares of all tiles.
-        folds: functions that combine the shares of each total.
+        totals: types of the reductions over rows, which combine those of all tiles.
+        folds: functions that combine the partial totals of each total.
         members: the steps, on whole arrays.
-        column_major: numbers of results that are written in column-major order, where that costs less than a copy.
+        tiling: how arrays are cut into tiles, once that is planned.
         reason: why it is not compiled, if that was asked.
     """
 
     shape: tuple[int, ...]
     lead: int
     tiles: Mapping[int, ExecProgram]
+    operands: tuple[TensorSpec, ...]
     scratch: tuple[TensorSpec, ...]
     results: tuple[TensorSpec, ...]
     totals: tuple[TensorSpec, ...]
     folds: tuple[Callable[[Any], Any], ...]
     members: tuple[ExecInstruction, ...]
+    tiling: Tiling | None = None
     reason: str = ""
 
     @property
     def name(self) -> str:
         """The ops, in order."""
-        names = [step.op.name for step in self.tiles[self.lead].instructions if step.origin]
+        names = [step.op.name for step in self.body.instructions if step.origin]
         return f"Fused({', '.join(names)})"
+
+    @property
+    def body(self) -> ExecProgram:
+        """The steps on one tile."""
+        return self.tiles[self.lead if self.tiling is None else self.tiling.lead]
 
     @property
     def bodies(self) -> Sequence[ExecProgram]:
         """The steps on one tile."""
-        return (self.tiles[self.lead],)
+        return (self.body,)
 
     @property
     def remark(self) -> str:
@@ -158,15 +218,26 @@ class Fused(PlannedOp):
     @cached_property
     def widest(self) -> int:
         """Bytes of an element of the widest values."""
-        types = self.tiles[self.lead].types
+        types = self.body.types
         return max([spec.dtype.itemsize for spec in types], default=1)
+
+    def require_tiling(self) -> Tiling:
+        """Return the tiling.
+
+        Raises:
+            InvalidScheduleError: it is not planned.
+        """
+        if self.tiling is None:
+            raise InvalidScheduleError("a fused group without a tiling: plan it by tile_groups")
+        return self.tiling
 
     def function(self, kernels: KernelTable) -> Function:
         """Return the group as a function of arrays, by NumPy's functions tile by tile."""
         return kernels.fused(self)
 
     def __str__(self) -> str:
-        return f"Fused over {list(self.shape)} by {self.lead} axes"
+        tiles = f" in tiles of {self.tiling.height} rows" if self.tiling else ""
+        return f"Fused over {list(self.shape)} by {self.lead} axes{tiles}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -192,6 +192,8 @@ class ExecInstruction:
     @property
     def is_ufunc(self) -> bool:
         """Whether the kernel is a ufunc of elements, which takes numbers and a buffer; np.matmul is one of matrices."""
+        if isinstance(self.op, PlannedOp) and not isinstance(self.op, OnTile):
+            return False
         return isinstance(self.function, np.ufunc) and self.function.signature is None
 
     @property

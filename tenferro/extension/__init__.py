@@ -33,8 +33,8 @@ from tenferro.rules.requirements import require
 
 if TYPE_CHECKING:
     from tenferro.blas import one_blas_thread
-    from tenferro.exec.copying import Dense
     from tenferro.exec.expansion_runtime import ExpansionRuntime
+    from tenferro.exec.kernels.copying import Dense
     from tenferro.extension.check import ExtensionReport, check_extension
 
 __all__ = [
@@ -69,7 +69,7 @@ __all__ = [
 
 # The kit, and what loads the executor, is imported when it is first used.
 _LATER = {
-    "Dense": "tenferro.exec.copying",
+    "Dense": "tenferro.exec.kernels.copying",
     "ExpansionRuntime": "tenferro.exec.expansion_runtime",
     "ExtensionReport": "tenferro.extension.check",
     "check_extension": "tenferro.extension.check",

@@ -5,18 +5,17 @@ python -m pytest -p tests.exec.everything_large tests/ad tests/ops
 
 import pytest
 
-from tenferro.exec import fused
 from tenferro.exec.kernels import dot_general, matrix_product, row_sums
-from tenferro.exec.plan import group, place
+from tenferro.exec.plan import group, place, tiling
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure() -> None:
     """Before anything runs."""
     group.SMALLEST = 1
-    fused.LARGE = 0
-    fused.MIN_PARALLEL_MICROSECONDS = 0.0
-    fused.TILE_BYTES = fused.ROW_TILE_BYTES = 256
+    tiling.MIN_SHARED_ELEMENTS = 0
+    tiling.MIN_PARALLEL_MICROSECONDS = 0.0
+    tiling.TILE_BYTES = tiling.ROW_TILE_BYTES = 256
     place.SMALLEST_BLOCK = 1
     matrix_product.MIN_PARALLEL_WORK = 1
     matrix_product.MIN_BLOCK_EXTENT = 2

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro.exec import aliasing
-from tenferro.exec.aliasing import AddressRanges
+from tenferro.exec.kernels import aliasing
+from tenferro.exec.kernels.aliasing import AddressRanges
 
 
 @pytest.mark.parametrize("few", [0, 3, 1000])

@@ -12,8 +12,9 @@ import pytest
 import tenferro as tnf
 from tenferro.compile_cache import CompileCache
 from tenferro.errors import CompileWarning
-from tenferro.exec import attempts, copying
+from tenferro.exec import attempts
 from tenferro.exec.attempts import FAILED_ATTEMPTS_VARIABLE, CompileLog, NotCompiledError
+from tenferro.exec.kernels import copying
 from tenferro.exec.llvm import (
     block,
     group,
@@ -97,7 +98,7 @@ PLACES = [
     Place(loop, "estimated_cost", looped, X, (("compiled", "auto"),)),
     Place(loop, "strip_mine", in_strips, LARGE[0]),
     Place(strip_loop, "_written", in_strips, LARGE[0]),
-    Place(plan_compile, "cost_of", fused, LARGE),
+    Place(plan_compile, "estimated_cost", fused, LARGE, (("compiled", "auto"),)),
     Place(group, "_row_program", fused, LARGE),
     Place(plan_block, "_cost", stepwise, A),
     Place(plan_block, "_fits", stepwise, A),
@@ -136,7 +137,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> None:
 def small_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small results are transposed by compiled code, too."""
     monkeypatch.setattr(copying, "MIN_TILED_BYTES", 0)
-    monkeypatch.setattr("tenferro.exec.fused.MIN_STREAMED_BYTES", 0)
+    monkeypatch.setattr("tenferro.exec.llvm.group.MIN_STREAMED_BYTES", 0)
 
 
 def broken(*_: Any, **__: Any) -> Any:
@@ -178,17 +179,6 @@ def test_in_this_suite_it_raises(place: Place, monkeypatch: Any) -> None:
 
     with pytest.raises(RuntimeError, match="broken by this test"):
         run()
-
-
-@pytest.mark.usefixtures("counting")
-def test_another_layout_at_run_time(monkeypatch: Any) -> None:
-    """A group that was compiled for row-major arrays is interpreted for others, if their code fails."""
-    executor, program = tnf.GraphExecutor("K", compiled=True), tnf.compile(fused, LARGE)
-    expected = executor.run(program, LARGE)
-    monkeypatch.setattr(group.CompiledGroup, "_written", broken)
-    every_other = np.repeat(LARGE, 2, axis=1)[:, ::2]
-    np.testing.assert_allclose(executor.run(program, every_other), expected, rtol=1e-12)
-    assert executor.compile_stats().failures[0].attempt == "fused group"
 
 
 @pytest.mark.usefixtures("counting")

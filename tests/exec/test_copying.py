@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tenferro.exec import copying
-from tenferro.exec.copying import (
+from tenferro.exec.kernels import copying
+from tenferro.exec.kernels.copying import (
     ALIASING_STRIDE,
     MAX_CACHED_LINES,
     MIN_BLOCKED_BYTES,
@@ -400,12 +400,12 @@ def test_streamed_transpositions_are_shared_among_threads(
     x, out = turned(16, 64), whole_lines(16, 64)
     monkeypatch.setattr(copying, "MIN_TILED_BYTES", x.nbytes)
     monkeypatch.setattr(copying, "MIN_STREAMED_BYTES", x.nbytes + (not is_streamed))
-    workers, transposer = Parts(), RecordingTransposer(x.nbytes + 1)
+    workers, transposer = Parts(), RecordingTransposer(x.nbytes)
     resources = Resources(workers, Pool(0), transposer=transposer)
     copy = Copy(out, x)
-    assert copy.turn is not None
-    assert copy.turn.is_streamed is is_streamed
-    for requests in (0, 1, 2):
+    assert copy.transposition is not None
+    assert copy.transposition.is_streamed is is_streamed
+    for requests in (1, 2):
         copy(out, x, resources)
         assert transposer.requests == requests
     assert transposer.done == [(0, 6)] * 2
@@ -414,7 +414,7 @@ def test_streamed_transpositions_are_shared_among_threads(
         copy(whole_lines(16, 64, shift=shift), x, resources)
     assert transposer.requests == 2
     monkeypatch.setattr(copying, "MIN_TILED_BYTES", x.nbytes + 1)
-    assert Copy(out, x).turn is None
+    assert Copy(out, x).transposition is None
 
 
 def in_lines(

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro.exec import copying, fused
 from tenferro.exec.interpreter import interpret
+from tenferro.exec.kernels import copying
 from tenferro.exec.llvm.link import is_installed
-from tenferro.exec.plan import compile_std_to_exec, fold, group, place
+from tenferro.exec.plan import compile_std_to_exec, fold, group, place, tiling
+from tenferro.exec.plan.tiling import tile_groups
 from tenferro.exec.planned import Fused
 from tenferro.exec.schedule import ExecProgram, InPlace
 
@@ -173,11 +174,11 @@ def test_transposed_results_are_not_in_place() -> None:
     program = tnf.compile(fn, x, row)
     executor = tnf.GraphExecutor("F", compiled=True)
     schedule = executor.compile(program)
-    assert len(overwritten(schedule)) == 1
-    (step,) = [
-        step for step in schedule.instructions if InPlace(step.input_slots[0]) in step.places
+    assert not overwritten(schedule)
+    columns = [
+        step.function.columns for step in schedule.instructions if isinstance(step.inner_op, Fused)
     ]
-    assert step.function.columns.numbers == (0,)
+    assert [each.numbers for each in columns if each] == [(0,)]
     w = x * x + x
     results = [executor.run(program, x, row) for _ in range(16)]
     for y in results:
@@ -202,7 +203,7 @@ def test_no_result_is_in_place_if_another_is_transposed(
     program = tnf.compile(lambda x, row: fn(tnf, x, row), x, row)
     executor = tnf.GraphExecutor("F", compiled=compiled)
     if compiled is True:
-        assert overwritten(executor.compile(program))
+        assert not overwritten(executor.compile(program))
     for _ in range(24):
         for y, expected in zip(executor.run(program, x, row), fn(np, x, row), strict=True):
             np.testing.assert_allclose(y, expected, rtol=1e-12)
@@ -217,8 +218,8 @@ def test_no_result_is_in_place_of_a_copied_operand(
     monkeypatch.setattr(place, "SMALLEST_BLOCK", 64)
     for module, name, size in (
         (copying, "MIN_TILED_BYTES", 1), (copying, "ALIASING_STRIDE", 8), (copying, "MIN_RUN_ELEMENTS", 2), (copying, "TILE_ELEMENTS", 4),
-        (copying, "MIN_STREAMED_BYTES", 64), (fused, "LARGE", 0), (fused, "MIN_PARALLEL_MICROSECONDS", 0.0), (fused, "TILE_BYTES", 256),
-        (fused, "ROW_TILE_BYTES", 256), (fused, "ALONE_TILE_BYTES", 256),
+        (copying, "MIN_STREAMED_BYTES", 64), (tiling, "MIN_SHARED_ELEMENTS", 0), (tiling, "MIN_PARALLEL_MICROSECONDS", 0.0), (tiling, "TILE_BYTES", 256),
+        (tiling, "ROW_TILE_BYTES", 256), (tiling, "SERIAL_TILE_BYTES", 256),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, size)
     x, y = np.asfortranarray(uniform(3, 64)), uniform(3, 64)
@@ -246,6 +247,7 @@ def test_operands_of_another_layout_are_not_overwritten(
     program = tnf.compile(fn, x, y, z)
     executor = tnf.GraphExecutor("K", compiled=compiled)
     assert len(overwritten(executor.compile(program))) == 1
+    assert not overwritten(executor.compile(program, x, y, z))
     w = x * x + x
     for _ in range(3):
         result = executor.run(program, x, y, z)
@@ -256,17 +258,15 @@ def test_operands_of_another_layout_are_not_overwritten(
 @needs_llvmlite
 def test_each_buffer_has_one_pointer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check that one buffer has one pointer, because LLVM's pointers are declared not to alias."""
-    from tenferro.exec.llvm.group import CompiledGroup, Layout  # because it needs llvmlite
+    from tenferro.exec.llvm.group import CompiledGroup  # because it needs llvmlite
+    from tenferro.exec.llvm.link import Linker
 
     monkeypatch.setattr(group, "SMALLEST", 1)
     x = uniform(200, 200)
     executor = tnf.GraphExecutor("K", compiled=True)
-    steps = executor.compile(tnf.compile(normalised, x)).instructions
-    machines = [getattr(step.function, "machine", None) for step in steps]
-    *_, machine = [machine for machine in machines if isinstance(machine, CompiledGroup)]
-    w, total, y = Layout((40_000,), (1,)), Layout((40_000,), (0,)), Layout((40_000,), (1,))
-    apart, _, _ = machine.text_of((w, total, y), 1)
-    over, _, _ = machine.text_of((w, total, y), 1, ((0, 0),))
+    *_, step = executor.compile(tnf.compile(normalised, x)).instructions
+    over = step.function.text
+    apart = CompiledGroup(step.replaced(op=step.inner_op, places=()), lambda _: [], Linker()).text
     assert apart.count("%a2") > 1
     assert over.count("%a2") == 1
     assert over.replace("%a0", "%a2").count("%a2") == apart.replace("%a0", "%a2").count("%a2")
@@ -301,7 +301,7 @@ def test_a_ufunc_does_not_overwrite_the_buffer_of_another_value(
         assert isinstance(last.inner_op, Fused)
         return replace(program, instructions=(*steps, *last.op.members))
 
-    plan = (fold.fold, fold.keep_numbers, group.group, last_group_alone, place.place)
+    plan = (fold.fold, fold.keep_numbers, group.group, last_group_alone, tile_groups, place.place)
     schedule = compile_std_to_exec(tnf.compile(fn, x), plan=plan)
     *_, second, _, root = schedule.instructions
     assert isinstance(second.places[0], InPlace)

@@ -11,10 +11,9 @@ import pytest
 
 import tenferro as tnf
 from tenferro.door import apply_one
-from tenferro.exec import copying, fused
-from tenferro.exec.kernels import matrix_product
+from tenferro.exec.kernels import copying, matrix_product
 from tenferro.exec.llvm.link import is_installed
-from tenferro.exec.plan import group, place
+from tenferro.exec.plan import group, place, tiling
 from tenferro.ops.contraction import Convolution
 from tenferro.program import GraphProgram
 from tenferro.types import flatten
@@ -29,8 +28,8 @@ SEEDS = [0, *[pytest.param(seed, marks=pytest.mark.sweep) for seed in range(1, 2
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups, tiles, places and turned copies of few elements."""
     for module, name, size in (
-        (group, "SMALLEST", 1), (place, "SMALLEST_BLOCK", 64), (fused, "LARGE", 0), (fused, "MIN_PARALLEL_MICROSECONDS", 0.0),
-        (fused, "TILE_BYTES", 256), (fused, "ROW_TILE_BYTES", 256), (fused, "ALONE_TILE_BYTES", 256),
+        (group, "SMALLEST", 1), (place, "SMALLEST_BLOCK", 64), (tiling, "MIN_SHARED_ELEMENTS", 0), (tiling, "MIN_PARALLEL_MICROSECONDS", 0.0),
+        (tiling, "TILE_BYTES", 256), (tiling, "ROW_TILE_BYTES", 256), (tiling, "SERIAL_TILE_BYTES", 256),
         (copying, "MIN_TILED_BYTES", 64), (copying, "ALIASING_STRIDE", 8), (copying, "MIN_RUN_ELEMENTS", 2), (copying, "TILE_ELEMENTS", 8),
         (matrix_product, "MIN_PARALLEL_WORK", 1), (matrix_product, "MIN_POOLED_BYTES", 1),
     ):  # fmt: skip

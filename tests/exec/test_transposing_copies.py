@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro.exec import copying
-from tenferro.exec.copying import Copy, Dense
+from tenferro.exec.kernels import copying
+from tenferro.exec.kernels.copying import Copy, Dense
 from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import Workers
@@ -158,13 +158,14 @@ def test_a_misaligned_result_is_copied_by_numpy() -> None:
         assert len(transposer.requests) == requests
 
 
-def test_rare_copies_are_not_compiled() -> None:
+@pytest.mark.parametrize("is_small", [False, True])
+def test_small_copies_are_not_compiled(is_small: bool) -> None:
     x = np.arange(64 * 40.0).reshape(64, 40).T
-    transposer = Recording(LINKER, min_bytes=3 * x.nbytes)
+    transposer = Recording(LINKER, min_bytes=x.nbytes + is_small)
     dense = Dense("C", Resources(Workers(1), Pool(0), transposer=transposer))
-    for requests in (0, 0, 1, 2):
+    for requests in (1, 2):
         assert np.array_equal(dense(x), x)
-        assert len(transposer.requests) == requests
+        assert len(transposer.requests) == (0 if is_small else requests)
 
 
 def test_processors_with_short_vectors_copy_by_numpy() -> None:

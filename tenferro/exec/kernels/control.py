@@ -13,7 +13,7 @@ import numpy as np
 
 from tenferro.dims import is_exact
 from tenferro.errors import ShapeError
-from tenferro.exec.aliasing import copy_aliases
+from tenferro.exec.kernels.aliasing import copy_aliases
 from tenferro.exec.kernels.kernel import Array, Kernel, KernelRows
 from tenferro.ops.control import Alternatives, Cond, Scan, While
 from tenferro.program.native import native_executor

@@ -16,7 +16,7 @@ import numpy as np
 
 from tenferro.blas import NUMPYS
 from tenferro.dims import is_static
-from tenferro.exec.copying import fastest_axis
+from tenferro.exec.kernels.copying import fastest_axis
 from tenferro.exec.kernels.kernel import Array, Function, Kernel, Specs
 from tenferro.exec.kernels.matrix_product import (
     MIN_POOLED_BYTES,

@@ -13,6 +13,7 @@ import numpy as np
 
 from tenferro.exec.kernels.buffered import extreme_zeros, maximum, minimum
 from tenferro.exec.kernels.kernel import Array, Function, KernelRows, OpKernel
+from tenferro.exec.layout import strided
 from tenferro.ops import indexing as ops
 from tenferro.types import DType, TensorSpec
 
@@ -302,6 +303,8 @@ ROWS: KernelRows = {
     ops.Gather: OpKernel(gather, plan_take, view=True),
     ops.GatherDynamicSliceSizes: OpKernel(gather, view=True),
     ops.Scatter: OpKernel(scatter),
-    ops.DynamicSlice: OpKernel(dynamic_slice, view=True),
+    ops.DynamicSlice: OpKernel(
+        dynamic_slice, view=True, layout=lambda op, x, *_: strided(op.sizes, x.strides)
+    ),
     ops.DynamicUpdateSlice: OpKernel(dynamic_update_slice),
 }

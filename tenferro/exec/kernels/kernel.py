@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from tenferro.exec.layout import Layout, dense, row_major
 from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
 from tenferro.ops import StdTensorOp
 from tenferro.types import DType, TensorSpec
@@ -35,9 +36,11 @@ class Kernel:
             decides. All other results own their memory.
         into: maps a function that `bind` returns, and that is no ufunc, to one that writes the same result to
             `out`, which overlaps no operand.
+        layout: maps an op and the layouts of its operands to that of its result, if this is neither row-major nor
+            that of all operands of an elementwise op.
     """
 
-    __slots__ = ("elementwise", "into", "view")
+    __slots__ = ("_layout", "elementwise", "into", "view")
 
     def __init__(
         self,
@@ -45,7 +48,9 @@ class Kernel:
         elementwise: bool = False,
         view: bool | Callable[[Any], bool] = False,
         into: Mapping[Any, Function] | None = None,
+        layout: Callable[..., Layout] | None = None,
     ) -> None:
+        self._layout = layout
         self.elementwise = elementwise
         self.view = view
         self.into: Mapping[Any, Function] = into or {}
@@ -60,6 +65,15 @@ class Kernel:
             resources: threads and memory for large arrays.
         """
         return partial(self, op)
+
+    def layout(self, op: Any, operands: Sequence[Layout], shape: tuple[int, ...]) -> Layout:
+        """Return the layout of a single result; row-major where the kernel does not say otherwise."""
+        if self._layout is not None:
+            return self._layout(op, *operands)
+        if not self.elementwise:
+            return row_major(shape)
+        axes = {each.axes for each in operands if each.shape == shape and not each.repeats}
+        return dense(shape, *axes) if len(axes) == 1 else row_major(shape)
 
     def may_view(self, op: StdTensorOp) -> bool:
         """Return whether results of this op may be views or read-only."""

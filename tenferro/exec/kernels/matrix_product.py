@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.exec.copying import Copy
+from tenferro.exec.kernels.copying import Copy
 from tenferro.exec.kernels.kernel import Array
 from tenferro.exec.kernels.matrix_view import Axes, MatrixView
 from tenferro.exec.runtime.resources import Resources

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.exec.copying import Copy, fastest_axis
+from tenferro.exec.kernels.copying import Copy, fastest_axis
 from tenferro.exec.kernels.kernel import Array
 from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from tenferro.dims import is_static
 from tenferro.exec.kernels.kernel import Array, Function, KernelRows, OpKernel, SpecializedKernel
+from tenferro.exec.layout import Layout, dense, strided
 from tenferro.ops import structural as ops
 from tenferro.types import DType, TensorSpec
 
@@ -214,18 +215,48 @@ def zeros(shape: Sequence[int], dtype: Any, into: Any) -> Array:
     return y
 
 
+def sliced(op: ops.Slice, x: Layout) -> Layout:
+    """Return the layout of a slice."""
+    shape = tuple([
+        len(range(*each)) for each in zip(op.starts, op.limits, op.strides, strict=True)
+    ])  # fmt: skip
+    return strided(shape, [a * b for a, b in zip(x.strides, op.strides, strict=True)])
+
+
+def triangular(op: ops.Tril | ops.Triu, x: Layout) -> Layout:
+    """Return the layout of a triangle: row-major or column-major matrices, as those of the operand."""
+    *batch, row, column = range(len(x.shape))
+    is_column_major = abs(x.strides[row]) < abs(x.strides[column])
+    return dense(x.shape, (*batch, column, row) if is_column_major else (*batch, row, column))
+
+
 ROWS: KernelRows = {
-    ops.Transpose: SpecializedKernel(lambda op, _: methodcaller("transpose", op.perm), view=True),
-    ops.Reshape: SpecializedKernel(reshape, view=True),
-    ops.BroadcastInDim: OpKernel(broadcast_in_dim, plan_broadcast, view=True),
-    ops.Slice: SpecializedKernel(slice_, view=True),
+    ops.Transpose: SpecializedKernel(
+        lambda op, _: methodcaller("transpose", op.perm),
+        view=True,
+        layout=lambda op, x: x.transposed(op.perm),
+    ),
+    ops.Reshape: SpecializedKernel(reshape, view=True, layout=lambda op, x: x.reshaped(op.shape)),
+    ops.BroadcastInDim: OpKernel(
+        broadcast_in_dim,
+        plan_broadcast,
+        view=True,
+        layout=lambda op, x: x.broadcast(op.shape, op.dims),
+    ),
+    ops.Slice: SpecializedKernel(slice_, view=True, layout=sliced),
     ops.Pad: OpKernel(lambda op, x, value: pad(x, value, op.low, op.high, op.interior), plan_pad),
     ops.Concatenate: OpKernel(lambda op, *arrays: np.concatenate(arrays, op.axis)),
-    ops.Reverse: OpKernel(lambda op, x: np.flip(x, op.axes), view=True),
+    ops.Reverse: OpKernel(
+        lambda op, x: np.flip(x, op.axes),
+        view=True,
+        layout=lambda op, x: strided(
+            x.shape, [-s if axis in op.axes else s for axis, s in enumerate(x.strides)]
+        ),
+    ),
     ops.ExtractDiag: OpKernel(extract_diag),
     ops.EmbedDiag: SpecializedKernel(lambda op, _: EmbedDiagonal(op)),
-    ops.Tril: SpecializedKernel(lambda op, _: Triangle(op.k, lower=True)),
-    ops.Triu: SpecializedKernel(lambda op, _: Triangle(op.k, lower=False)),
+    ops.Tril: SpecializedKernel(lambda op, _: Triangle(op.k, lower=True), layout=triangular),
+    ops.Triu: SpecializedKernel(lambda op, _: Triangle(op.k, lower=False), layout=triangular),
     ops.OptimizationBarrier: OpKernel(
         lambda op, *arrays: arrays if op.count > 1 else arrays[0], view=True
     ),

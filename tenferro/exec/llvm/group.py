@@ -6,9 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
 
 from tenferro.exec.attempts import NotCompiledError
+from tenferro.exec.fused import FusedFunction
+from tenferro.exec.kernels.copying import MIN_STREAMED_BYTES
+from tenferro.exec.layout import Layout, dense
 from tenferro.exec.llvm.baseline import Work
 from tenferro.exec.llvm.code import (
     Code,
@@ -24,34 +29,23 @@ from tenferro.exec.llvm.link import Linker, PointerConvention
 from tenferro.exec.llvm.reduction import TOTALS, identity
 from tenferro.exec.llvm.tensor import Body, Memory, Store, Tensor
 from tenferro.exec.planned import Fused
-from tenferro.exec.schedule import ExecInstruction
+from tenferro.exec.runtime.transposition import TransposedRows, transposed_rows
+from tenferro.exec.schedule import ExecInstruction, InPlace
 from tenferro.graph import Graph
 from tenferro.ops.reduction import ReduceSum
 from tenferro.ops.structural import BroadcastInDim, Reshape
-from tenferro.program import BoundedCache, GraphProgram
+from tenferro.program import GraphProgram
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["CompiledGroup"]
 
 
-Aliases: TypeAlias = tuple[tuple[int, int], ...]
-"""Pairs of a result and the operand that it updates in place."""
 KIND = "fused group"
 """Name of attempts in the log."""
-MAX_TEXTS = 8
-"""Maximum number of cached texts of one group, each for other layouts of the arrays."""
 STRIP_WIDTH = 8
 """Width of strips of the last axis if an array is strided along it: that many lines stay in the first-level cache, also
 with a stride that is a power of two.
 """
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Layout of an array: shape and strides in elements, the common leading axes first."""
-
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -68,70 +62,134 @@ class RowProgram:
     totals: tuple[Any, ...]
 
 
-class CompiledGroup:
-    """Fused group as a function of pointers and a range of rows.
+class LinkedCode(NamedTuple):
+    """Machine code of a group.
 
     Attributes:
-        text: LLVM text for row-major arrays.
+        function: a function of pointers and a range of rows; None if LLVM failed.
+        transposing: the same with transposed results, if there are any.
+    """
+
+    function: Callable[..., Any] | None
+    transposing: Callable[..., Any] | None
+
+
+class CompiledGroup(FusedFunction):
+    """Fused group as a compiled function of whole arrays.
+
+    Attributes:
+        text: LLVM text of a function of pointers to operands, results, partial totals and scratch, and a range of rows.
 
     Raises:
         NotCompiledError: an op that is not compiled, with the line of the user's code.
     """
 
-    def __init__(self, step: ExecInstruction, types: Sequence[TensorSpec], linker: Linker) -> None:
+    def __init__(
+        self,
+        step: ExecInstruction,
+        body: Callable[..., Any],
+        linker: Linker,
+        columns: TransposedRows | None = None,
+    ) -> None:
         assert isinstance(step.op, Fused)
-        self.op, self.linker = step.op, linker
-        self.rows = _row_program(step, types)
-        self._texts: BoundedCache[tuple[str, int, Work | None]] = BoundedCache(MAX_TEXTS)
-        specs = [*[types[s] for s in step.input_slots], *step.op.results]
-        self.text, _, _ = self.text_of(tuple(map(_row_major, specs)), step.op.lead)
+        super().__init__(step.op, body, step.kernels.resources)
+        self.step, self.linker, self.columns = step, linker, columns
+        self.remark = "compiled"
+        with linker.log.attempt(KIND):
+            self.text, self.scratch_bytes, self._work = self._written()
+        self._code: LinkedCode | None = None
 
-    def function(
-        self, arrays: Sequence[Any], lead: int, aliases: Aliases = ()
-    ) -> tuple[Callable[..., int], int, bool]:
-        """Return the function for the layouts of arrays, its scratch memory in bytes, and whether it is baseline code.
+    def with_order(self, order: Literal["F", "C"], numbers: Sequence[int]) -> CompiledGroup:
+        """Return the group with these results in an order, if that costs less than a copy."""
+        op, tiling, transposer = self.op, self.tiling, self.resources.transposer
+        has_rows = tiling.merged == 1 and not tiling.perm and not op.totals
+        if order != "F" or transposer is None or not has_rows:
+            return self
+        columns = transposed_rows(op.results, numbers)
+        if columns is None or columns.nbytes < MIN_STREAMED_BYTES:
+            return self
+        # The last rows are computed together with some before them, so that no operand may be overwritten.
+        return CompiledGroup(self.step.replaced(places=()), self.body, self.linker, columns)
 
-        The function takes pointers to the arrays, to partial totals and to scratch memory, and the first row and the end
-        of the range. Strides are multiples of the item size.
+    def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
+        """Return the results, then the totals; see `FusedFunction`."""
+        code = self._code or self._linked()
+        return self.run(arrays, into or (None,) * len(self.op.results), code)
 
-        Args:
-            aliases: results that update operands of the same layout in place, with these operands.
-
-        Raises:
-            NotCompiledError: an op that is not compiled, or LLVM fails.
-        """
-        layouts = tuple(
-            [Layout(x.shape, tuple([stride // x.itemsize for stride in x.strides])) for x in arrays]
+    def _linked(self) -> LinkedCode:
+        """Return the code for a call: baseline code for the first one, if LLVM's passes take long."""
+        convention = PointerConvention(
+            len(self.op.operands) + len(self.op.results) + len(self.op.totals) + 1, 2
         )
-        with self.linker.log.attempt(KIND):
-            text, scratch, work = self.text_of(layouts, lead, aliases)
-        convention = PointerConvention(len(arrays) + len(self.op.totals) + 1, 2)
-        function = self.linker.baseline_function(KIND, text, work, convention)
-        if function is not None:
-            return function, scratch, True
-        return self.linker.function(KIND, text, convention), scratch, False
+        try:
+            baseline = self.linker.baseline_function(KIND, self.text, self._work, convention)
+            if baseline is not None:
+                return self._with_columns(baseline)
+            self._code = self._with_columns(self.linker.function(KIND, self.text, convention))
+        except NotCompiledError as error:
+            self.remark = f"interpreted: {error.text()}"
+            self._code = LinkedCode(None, None)
+        return self._code
 
-    def text_of(
-        self, layouts: tuple[Layout, ...], lead: int, aliases: Aliases = ()
-    ) -> tuple[str, int, Work | None]:
+    def _with_columns(self, function: Any) -> LinkedCode:
+        op, columns, transposer = self.op, self.columns, self.resources.transposer
+        if columns is None or transposer is None:
+            return LinkedCode(function, None)
+        counts = len(op.operands), len(op.results)
+        return LinkedCode(function, transposer.row_function(columns, function, *counts))
+
+    def empty_result(self, number: int, memory: Any, code: LinkedCode) -> Any:
+        """Return the array that a result is written to, column-major if its rows are transposed."""
+        if code.transposing is None or self.columns is None or number not in self.columns.numbers:
+            return super().empty_result(number, memory, code)
+        spec = self.op.results[number]
+        if memory is None:
+            memory = self.resources.memory.allocate(spec.nbytes)
+        return np.ndarray(spec.shape, spec.dtype.dtype, memory, order="F")
+
+    def compute(self, views: Sequence[Any], totals: Sequence[Any], code: LinkedCode) -> None:
+        """Write the results and partial totals."""
+        function, transposing, columns = code.function, code.transposing, self.columns
+        if function is None:
+            super().compute(views, totals, code)
+            return
+        scratch, height = self.resources.memory.scratch, self.tiling.height
+        pointers = [x.ctypes.data for x in views]
+        sizes = [max(1, self.scratch_bytes)]
+
+        def run(start: int, stop: int) -> None:
+            with scratch(sizes) as (piece,):
+                step = height if totals else stop - start
+                for i in range(start, stop, step):
+                    partials = [total[i // height :].ctypes.data for total in totals]
+                    function(*pointers, *partials, piece.ctypes.data, i, min(i + step, stop))
+
+        def run_transposing(start: int, stop: int) -> None:
+            assert columns is not None
+            assert transposing is not None
+            with scratch([*sizes, *columns.sizes]) as pieces:
+                transposing(*pointers, *[piece.ctypes.data for piece in pieces], start, stop)
+
+        rows = self.tiling.rows
+        if columns is not None and transposing is not None:
+            self.workers.parallel_for(run_transposing, rows, columns.height)
+        else:
+            self.workers.parallel_for(run, rows, height)
+
+    def _written(self) -> tuple[str, int, Work | None]:
         """Return the text, its scratch memory in bytes, and the estimated work of all rows.
 
         The work is None if LLVM's passes determine the order of a sum.
         """
-        key = layouts, lead, aliases
-        return self._texts.get(key, lambda: self._written(layouts, lead, aliases))
-
-    def _written(
-        self, layouts: Sequence[Layout], lead: int, aliases: Aliases
-    ) -> tuple[str, int, Work | None]:
         code = self.linker.processor.code()
         body = Body(code)
-        writer = _Writer(self.op, self.rows, code, body, layouts, lead, aliases)
+        rows = _row_program(self.step)
+        writer = _Writer(self.step, rows, code, body)
         with code.times(prod(self.op.shape[:1])):
             writer.write()
         names = [*writer.names, *writer.partials, "%scratch"]
         text = _with_entry(code, names, ("%start", "%stop")) + code.vector_section()
-        totals = zip(self.rows.totals, self.op.totals, strict=True)
+        totals = zip(rows.totals, self.op.totals, strict=True)
         is_ordered = not any([_is_reassociated(op, spec) for op, spec in totals])
         return text, body.scratch_bytes, Work.from_code(code) if is_ordered else None
 
@@ -158,19 +216,15 @@ def _reassociated_sum(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) 
     return tuple([code.value(f"fadd reassoc {kind} {a}, {b}") for a, b in zip(*xs, strict=True)])
 
 
-def _row_major(spec: TensorSpec) -> Layout:
-    strides = [prod(spec.shape[axis + 1 :]) for axis in range(spec.rank)]
-    return Layout(spec.shape, tuple(strides))
-
-
-def _row_program(step: ExecInstruction, types: Sequence[TensorSpec]) -> RowProgram:
+def _row_program(step: ExecInstruction) -> RowProgram:
     """Return the group's instructions without their leading axes."""
     op = step.op
     assert isinstance(op, Fused)
+    types = op.body.types
     lead, results = op.lead, step.output_slots[: len(op.results)]
     summed = step.output_slots[len(op.results) :]
     graph, values, totals = Graph(), dict[int, int](), dict[int, Any]()
-    for slot in (*step.input_slots, *op.tiles[lead].constants):
+    for slot in (*step.input_slots, *op.body.constants):
         spec = types[slot]
         if spec.rank < lead:
             raise NotCompiledError("an operand without the rows of its group")
@@ -211,24 +265,21 @@ def _row_op(member: ExecInstruction, lead: int) -> Any:
 class _Writer:
     """Writer of a group's function for one tuple of layouts."""
 
-    def __init__(
-        self,
-        op: Fused,
-        rows: RowProgram,
-        code: Code,
-        body: Body,
-        layouts: Sequence[Layout],
-        lead: int,
-        aliases: Aliases,
-    ) -> None:
+    def __init__(self, step: ExecInstruction, rows: RowProgram, code: Code, body: Body) -> None:
+        op = step.op
+        assert isinstance(op, Fused)
+        tiling = op.require_tiling()
         self.op, self.rows, self.code, self.body = op, rows, code, body
-        self.layouts, self.lead = layouts, lead
-        self.names = [f"%a{number}" for number in range(len(layouts))]
-        # Aliases share a pointer, because different pointers are `noalias`.
+        results = [dense(spec.shape, tiling.axes(spec.rank)) for spec in op.results]
+        self.layouts = [tiling.view_layout(layout) for layout in (*tiling.operands, *results)]
+        self.lead = tiling.lead
+        self.names = [f"%a{number}" for number in range(len(self.layouts))]
+        # A result in place of an operand has its pointer, because different pointers are `noalias`.
         self.pointers = list(self.names)
-        operands = len(layouts) - len(op.results)
-        for result, operand in aliases:
-            self.pointers[operands + result] = self.pointers[operand]
+        for number, place in enumerate(step.places):
+            if isinstance(place, InPlace):
+                operand = step.input_slots.index(place.slot)
+                self.pointers[len(op.operands) + number] = self.pointers[operand]
         self.partials = [f"%s{number}" for number in range(len(op.totals))]
         self.emitter = Emitter(body, lambda program: program)
 
@@ -324,7 +375,7 @@ class _Writer:
     def _row(self, index: tuple[Index, ...], partials: Sequence[Memory]) -> None:
         """Write all results of one row."""
         body, rows = self.body, self.rows
-        constants = self.op.tiles[self.op.lead].constants.values()
+        constants = self.op.body.constants.values()
         count = len(rows.program.input_slots) - len(constants)
         views = [self._view(number, index) for number in range(len(self.layouts))]
         inputs = [self._read(view, number) for number, view in enumerate(views[:count])]

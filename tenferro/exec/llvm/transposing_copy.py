@@ -42,7 +42,7 @@ class TransposingCopies:
     """Compiled functions of transpositions.
 
     Attributes:
-        min_bytes: number of bytes that a transposition has to have copied before it is compiled.
+        min_bytes: minimum number of bytes of a copy that is compiled.
     """
 
     def __init__(self, linker: Linker, min_bytes: int = MIN_COMPILED_BYTES) -> None:

@@ -8,8 +8,9 @@
 | `group` | what runs together, tile by tile |
 | `block` | consecutive steps on small values that are one compiled step |
 | `keep_numbers` | which values are NumPy's scalars |
+| `tile_groups` | layouts and tiles of fused groups |
+| `place` | where results go, and the last use of each value |
 | `compile_groups` | which fused groups are compiled |
-| `place` | where results go, and what dies with each step |
 | `finish` | the order of results, and copies that keep them apart |
 """
 
@@ -23,14 +24,15 @@ from tenferro.exec.compiler import LoopCompiler
 from tenferro.exec.extensions import ExtensionRegistry
 from tenferro.exec.plan import block, finish, fold, group, place
 from tenferro.exec.plan.bind import Binder, Pass, PlanStep
-from tenferro.exec.plan.compile import compile_groups, compile_loops
+from tenferro.exec.plan.compile import compile_groups, compile_loops, tile_compiled_groups
+from tenferro.exec.plan.tiling import tile_groups
 from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
 from tenferro.exec.schedule import ExecProgram
 from tenferro.program import GraphProgram
 
 __all__ = ["NATIVE", "Binder", "Pass", "PlanStep", "compile_std_to_exec", "planning"]
 
-NATIVE: tuple[PlanStep, ...] = (fold.fold, group.group, fold.keep_numbers, place.place)
+NATIVE: tuple[PlanStep, ...] = (fold.fold, group.group, fold.keep_numbers, tile_groups, place.place)
 """The steps of planning between `bind` and `finish`, which bodies of loops go through, too."""
 
 
@@ -38,10 +40,11 @@ def planning(compiler: LoopCompiler | None) -> tuple[PlanStep, ...]:
     """Return the steps of planning, with compiled blocks and groups if there is a compiler."""
     if compiler is None:
         return NATIVE
-    loops, blocks, groups = (
-        partial(step, compiler=compiler) for step in (compile_loops, block.block, compile_groups)
+    loops, blocks, tiles, groups = (
+        partial(step, compiler=compiler)
+        for step in (compile_loops, block.block, tile_compiled_groups, compile_groups)
     )
-    return (loops, fold.fold, group.group, blocks, fold.keep_numbers, groups, place.place)
+    return (loops, fold.fold, group.group, blocks, fold.keep_numbers, tiles, place.place, groups)
 
 
 def compile_std_to_exec(

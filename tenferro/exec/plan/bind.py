@@ -12,10 +12,10 @@ from tenferro.errors import TenferroError
 from tenferro.exec.attempts import user_code
 from tenferro.exec.backend import NUMPY, Backend
 from tenferro.exec.compiler import LoopCompiler
-from tenferro.exec.copying import Dense
 from tenferro.exec.extensions import ExtensionRegistry
 from tenferro.exec.fused import FusedFunction
 from tenferro.exec.kernels import bind_kernel
+from tenferro.exec.kernels.copying import Dense
 from tenferro.exec.plan.compile import FEWEST, FEWEST_IN_LOOPS, with_compiled_sums
 from tenferro.exec.plan.finish import copied
 from tenferro.exec.plan.verify import verified
@@ -169,7 +169,7 @@ class Binder:
 
     def fused(self, op: Fused) -> FusedFunction:
         """Return a fused group as a function of arrays, by NumPy's functions tile by tile."""
-        return FusedFunction(op, self.resources)
+        return FusedFunction(op, self.runner(op.body), self.resources)
 
     def copies(self, op: Copies) -> Callable[..., Any]:
         """Return copies of results as a function of arrays."""

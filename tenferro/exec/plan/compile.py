@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -10,8 +11,9 @@ from typing import Any
 
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.compiler import LoopCompiler
-from tenferro.exec.fused import FusedFunction, cost_of
+from tenferro.exec.fused import FusedFunction
 from tenferro.exec.kernels.convolution import ConvolutionFunction
+from tenferro.exec.plan.tiling import estimated_cost, tile_groups, tiled
 from tenferro.exec.plan.unbind import program_of
 from tenferro.exec.planned import Compiled, Control, Fused
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
@@ -19,7 +21,14 @@ from tenferro.ops.control import Scan, While
 from tenferro.ops.reduction import Reduction
 from tenferro.program import Subprogram
 
-__all__ = ["FEWEST", "FEWEST_IN_LOOPS", "compile_groups", "compile_loops", "with_compiled_sums"]
+__all__ = [
+    "FEWEST",
+    "FEWEST_IN_LOOPS",
+    "compile_groups",
+    "compile_loops",
+    "tile_compiled_groups",
+    "with_compiled_sums",
+]
 
 WORTH = 250.0
 """Estimated microseconds of the interpreter that are worth compiling a fused group, which takes some 20 milliseconds:
@@ -64,31 +73,52 @@ def _interpreted(control: Control, kernels: Any) -> Callable[..., Any]:
     return replace(control, schedules=planned).function(kernels)
 
 
+def tile_compiled_groups(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
+    """Return the schedule with a tiling of each fused group, for compiled code where that pays."""
+
+    def is_compiled(op: Fused) -> bool:
+        with suppress(NotCompiledError), compiler.log.attempt("fused group"):
+            return _pays(op, compiler)
+        return False
+
+    return tile_groups(program, is_compiled)
+
+
 def compile_groups(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
     """Return the schedule with fused groups as machine code where that pays."""
     steps: list[ExecInstruction] = []
     for step in program.instructions:
-        if isinstance(step.op, Fused):
+        op = step.op
+        if isinstance(op, Fused):
             try:
                 with compiler.log.attempt("fused group"):
-                    step = step.replaced(op=Compiled(step.op, _group(step, program, compiler)))
+                    step = step.replaced(op=Compiled(op, _group(step, op, compiler)))
             except NotCompiledError as error:
-                step = step.replaced(op=replace(step.op, reason=_first_line(error)))
+                interpreted = replace(op, reason=_first_line(error))
+                step = step.replaced(op=tiled(interpreted, op.require_tiling().operands, False))
         steps.append(step)
     return replace(program, instructions=tuple(steps))
 
 
-def _group(step: ExecInstruction, program: ExecProgram, compiler: LoopCompiler) -> FusedFunction:
+def _pays(op: Fused, compiler: LoopCompiler) -> bool:
+    """Return whether a group is worth compiling."""
+    return compiler.always or estimated_cost(op) >= _break_even(op)
+
+
+def _break_even(op: Fused) -> float:
+    (first, *others) = [member.op for member in op.members]
+    return WORTH_ALONE if isinstance(first, Reduction) and not others else WORTH
+
+
+def _group(step: ExecInstruction, op: Fused, compiler: LoopCompiler) -> FusedFunction:
     """Return the machine code of a fused group."""
-    cost = cost_of(step.op)
-    (op, *others) = [member.op for member in step.op.members]
-    worth = WORTH_ALONE if isinstance(op, Reduction) and not others else WORTH
-    if cost < worth and not compiler.always:
-        raise NotCompiledError(f"{cost:.0f} us are not worth compiling")
+    if not _pays(op, compiler):
+        raise NotCompiledError(f"{estimated_cost(op):.0f} us are not worth compiling")
+    if op.require_tiling().order == "F":
+        raise NotCompiledError("rows of column-major arrays are not contiguous")
     from tenferro.exec.llvm.group import CompiledGroup  # because large groups alone are compiled
 
-    machine = CompiledGroup(step, program.types, compiler.linker)
-    return FusedFunction(step.op, program.resources, machine)
+    return CompiledGroup(step, step.kernels.runner(op.body), compiler.linker)
 
 
 def _first_line(error: NotCompiledError) -> str:

@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from tenferro.errors import BackendFailureError
-from tenferro.exec.aliasing import copy_aliases
-from tenferro.exec.copying import Dense
 from tenferro.exec.interpreter import located
+from tenferro.exec.kernels.aliasing import copy_aliases
+from tenferro.exec.kernels.copying import Dense
 from tenferro.exec.plan.alias import aliases, may_view
 from tenferro.exec.plan.place import free, slots_read
 from tenferro.exec.planned import Block, Compiled, Copies, InOrder, PlannedOp
-from tenferro.exec.schedule import ExecInstruction, ExecProgram
+from tenferro.exec.schedule import ExecInstruction, ExecProgram, InPlace, Pooled
 
 __all__ = ["copied", "finish"]
 
@@ -92,7 +92,15 @@ def _in_order(
     if not hasattr(step.function, "with_order"):
         return step
     if isinstance(op, Compiled):
-        return step.replaced(op=replace(op, code=op.code.with_order(order, numbers)))
+        code = op.code.with_order(order, numbers)
+        if code is op.code:
+            return step
+        # Its rows are transposed in blocks that overlap, so that no operand may be overwritten.
+        places = tuple([
+            Pooled(spec.nbytes) if isinstance(place, InPlace) else place
+            for place, spec in zip(step.places, step.output_types, strict=False)
+        ])  # fmt: skip
+        return step.replaced(op=replace(op, code=code), places=places)
     return (
         step
         if isinstance(op, PlannedOp)

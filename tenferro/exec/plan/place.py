@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import compress
 from typing import Any, NamedTuple, TypeAlias
 
+from tenferro.exec.layout import dense
 from tenferro.exec.plan.alias import Aliases, aliases, may_view
 from tenferro.exec.plan.memory import plan_memory
 from tenferro.exec.planned import Fused, Write
@@ -161,9 +162,13 @@ def _operand_under(
     op = fused_of(step)
     if op is None or op.lead < len(op.shape):
         return None
+    tiling, number = op.require_tiling(), step.output_slots.index(slot)
+    layout = dense(types[slot].shape, tiling.axes(types[slot].rank))
     for operand in dying:
-        if operand in step.input_slots and types[operand] == types[slot]:
-            target = len(op.results) + len(op.totals) - step.output_slots.index(slot)
+        if operand not in step.input_slots or types[operand] != types[slot]:
+            continue
+        if tiling.operands[step.input_slots.index(operand)] == layout:
+            target = len(op.results) + len(op.totals) - number
             tiles = op.tiles.values()
             if all([_is_read_before(tile, operand, tile.input_slots[-target]) for tile in tiles]):
                 return operand

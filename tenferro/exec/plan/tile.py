@@ -74,6 +74,7 @@ def tiles(program: ExecProgram, group: Group) -> ExecInstruction:
         shape=group.shape,
         lead=group.lead,
         tiles={lead: body.schedule() for lead, body in bodies.items()},
+        operands=tuple([types[slot] for slot in body.takes]),
         scratch=tuple(body.scratch.values()),
         results=tuple([types[slot] for slot in results]),
         totals=tuple([types[slot] for slot in totals]),

@@ -29,8 +29,8 @@ __all__ = [
 
 LINE = 64
 """Size of a cache line, in bytes."""
-MIN_COMPILED_BYTES = 1 << 25
-"""Number of bytes that NumPy copies in the time that compiling one transposing copy takes."""
+MIN_COMPILED_BYTES = 1 << 21
+"""Minimum number of bytes of a transposing copy that is compiled, which takes as long as some twenty copies by NumPy."""
 ITEMSIZES = (1, 2, 4, 8, 16, 32, 64)
 """Supported element sizes in bytes: divisors of a cache line."""
 MIN_COLUMNS = 4
@@ -104,7 +104,7 @@ class Transposer(Protocol):
     """Compiled transposing copies.
 
     Attributes:
-        min_bytes: number of bytes that a transposition has to have copied before it is compiled.
+        min_bytes: minimum number of bytes of a copy that is compiled.
     """
 
     min_bytes: int

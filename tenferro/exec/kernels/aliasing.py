@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.exec.copying import Dense
+from tenferro.exec.kernels.copying import Dense
 
 __all__ = ["AddressRanges", "copy_aliases"]
 

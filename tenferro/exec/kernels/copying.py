@@ -14,11 +14,12 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from tenferro.exec.layout import Axes, row_major
 from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
 from tenferro.exec.runtime.threads import SERIAL, Workers
 from tenferro.exec.runtime.transposition import LINE, transposition_of
 
-__all__ = ["Copy", "Dense", "fastest_axis"]
+__all__ = ["Copy", "Dense", "fastest_axis", "has_planned_order"]
 
 MIN_BLOCKED_BYTES = 1 << 22
 """Minimum number of bytes for strips and tiles; caches hold smaller arrays."""
@@ -45,12 +46,11 @@ MIN_RUN_ELEMENTS = 16
 MIN_CALL_ELEMENTS = 1024
 """Minimum number of elements of a strip."""
 Order: TypeAlias = Literal["C", "F"]
-Axes = tuple[int, ...]
 Tile = tuple[dict[int, int], dict[int, int]]
 """Extent per axis of the rows and of the columns of a tile, each slowest first."""
 MAX_PLANS = 8
 """Maximum number of copies that a `Dense` caches; results of a program have few layouts."""
-Layout = tuple[tuple[int, ...], tuple[int, ...], int]
+LayoutKey = tuple[tuple[int, ...], tuple[int, ...], int]
 """Shape, strides, and bytes of an element."""
 Walk = Callable[[Any, Any, Workers], None]
 """Function that writes its second argument into the first, on some threads."""
@@ -65,7 +65,7 @@ class Dense:
     def __init__(self, order: Order, resources: Resources = SERIAL_RESOURCES) -> None:
         self.order: Order = order
         self.resources = resources
-        self._copies: dict[Layout, Copy] = {}
+        self._copies: dict[LayoutKey, Copy] = {}
 
     def __call__(self, x: Any) -> Any:
         """Return a copy of the array in this order."""
@@ -76,10 +76,6 @@ class Dense:
         self._copy_of(x)(out, x, self.resources)
         return out
 
-    def has_planned_order(self, x: Any) -> bool:
-        """Return whether copies of such arrays have an order other than NumPy's, which would be bound by memory."""
-        return x.nbytes >= MIN_TILED_BYTES and self._copy_of(x).walk is not _copy_in_order
-
     def _copy_of(self, x: Any) -> Copy:
         layout = x.shape, x.strides, x.itemsize
         copy = self._copies.get(layout)
@@ -89,6 +85,14 @@ class Dense:
             out = np.empty(x.shape, x.dtype, order=self.order)
             copy = self._copies[layout] = Copy(out, x)
         return copy
+
+
+def has_planned_order(x: Any) -> bool:
+    """Return whether row-major copies of such arrays have an order other than NumPy's, which would be bound by memory."""
+    if x.nbytes < MIN_TILED_BYTES:
+        return False
+    out = row_major(x.shape).outline(x.itemsize)
+    return Copy(out, x).walk is not _copy_in_order
 
 
 class Copy:
@@ -109,20 +113,20 @@ class Copy:
             source, target = self._views(x), self._views(out)
         self.walk = _plan_walk(target, source)
         streams = x.nbytes >= MIN_STREAMED_BYTES if is_streamed is None else is_streamed
-        self.turn = (
+        self.transposition = (
             transposition_of(target, source, streams) if x.nbytes >= MIN_TILED_BYTES else None
         )
-        self._moved = 0
 
     def __call__(self, out: Any, x: Any, resources: Resources = SERIAL_RESOURCES) -> None:
         """Write x into `out`."""
         target, source = self._views(out), self._views(x)
-        self._moved += x.nbytes
         transposer, is_aligned = resources.transposer, out.ctypes.data % LINE == 0
         compiled = None
-        if transposer is not None and self.turn is not None and is_aligned:
+        if transposer is not None and x.nbytes >= transposer.min_bytes:
             compiled = (
-                transposer.function(self.turn) if self._moved >= transposer.min_bytes else None
+                transposer.function(self.transposition)
+                if self.transposition and is_aligned
+                else None
             )
         if compiled:
             function, tasks = compiled

@@ -1,0 +1,172 @@
+"""Layouts: how arrays are arranged in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from math import prod
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+__all__ = [
+    "Axes",
+    "Layout",
+    "arranged",
+    "common_axes",
+    "dense",
+    "empty",
+    "layout_of",
+    "row_major",
+    "strided",
+]
+
+Axes: TypeAlias = tuple[int, ...]
+"""Axes of an array, the one with the largest stride first."""
+
+
+class Layout(NamedTuple):
+    """Shape of an array, and its strides in elements.
+
+    A stride is 0 along an axis of extent 1, and along an axis whose elements are repeated.
+    """
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def repeats(self) -> bool:
+        """Whether elements are repeated along an axis."""
+        return any([n > 1 and not step for n, step in zip(self.shape, self.strides, strict=True)])
+
+    @property
+    def axes(self) -> Axes:
+        """The order of axes in memory."""
+        return tuple(sorted(range(len(self.shape)), key=lambda axis: -abs(self.strides[axis])))
+
+    def transposed(self, perm: Sequence[int]) -> Layout:
+        """Return the layout of a transposed view."""
+        return Layout(
+            tuple([self.shape[axis] for axis in perm]), tuple([self.strides[axis] for axis in perm])
+        )
+
+    def reshaped(self, shape: tuple[int, ...]) -> Layout:
+        """Return the layout after a column-major reshape: a view if only axes of extent 1 differ, else column-major."""
+        long = [pair for pair in zip(self.shape, self.strides, strict=True) if pair[0] != 1]
+        if [n for n, _ in long] != [n for n in shape if n != 1]:
+            return dense(shape, range(len(shape))[::-1])
+        strides = iter([step for _, step in long])
+        return Layout(shape, tuple([0 if n == 1 else next(strides) for n in shape]))
+
+    def broadcast(self, shape: tuple[int, ...], dims: Sequence[int]) -> Layout:
+        """Return the layout of a broadcast view, whose axes `dims` are this layout's."""
+        strides = [0] * len(shape)
+        for axis, step in zip(dims, self.strides, strict=True):
+            strides[axis] = step
+        return Layout(shape, tuple(strides))
+
+    def merges(self, count: int) -> bool:
+        """Return whether the first axes can be viewed as one."""
+        pairs = list(zip(self.shape, self.strides, strict=True))[:count]
+        long = [pair for pair in pairs if pair[0] > 1]
+        return all([outer == n * inner for (_, outer), (n, inner) in pairwise(long)])
+
+    def outline(self, itemsize: int) -> Any:
+        """Return an array of the layout to ask for its strides; its elements are nobody's memory."""
+        strides = [step * itemsize for step in self.strides]
+        return np.lib.stride_tricks.as_strided(
+            np.empty(1, f"V{itemsize}"), self.shape, strides, writeable=False
+        )
+
+    def __str__(self) -> str:
+        repeated = [axis for axis, step in enumerate(self.strides) if not step]
+        order = ",".join([str(axis) for axis in self.axes if axis not in repeated])
+        return f"{list(self.shape)} by {order or '-'}"
+
+
+def dense(shape: tuple[int, ...], axes: Iterable[int]) -> Layout:
+    """Return the layout without gaps whose axes have this order in memory.
+
+    >>> dense((2, 3), (1, 0))
+    Layout(shape=(2, 3), strides=(1, 2))
+    """
+    strides, step = [0] * len(shape), 1
+    for axis in reversed(tuple(axes)):
+        strides[axis] = step if shape[axis] > 1 else 0
+        step *= shape[axis]
+    return Layout(shape, tuple(strides))
+
+
+def strided(shape: tuple[int, ...], strides: Sequence[int]) -> Layout:
+    """Return the layout with these strides in elements, which do not matter along axes of extent 1."""
+    return Layout(
+        shape, tuple([step if n > 1 else 0 for n, step in zip(shape, strides, strict=True)])
+    )
+
+
+def row_major(shape: tuple[int, ...]) -> Layout:
+    """Return the row-major layout without gaps."""
+    return dense(shape, range(len(shape)))
+
+
+def layout_of(x: Any) -> Layout | None:
+    """Return the layout of an array; None if its elements are not whole elements apart.
+
+    >>> layout_of(np.zeros((2, 1, 3)).T)
+    Layout(shape=(3, 1, 2), strides=(1, 0, 3))
+    """
+    strides: list[int] = []
+    for n, step in zip(x.shape, x.strides, strict=True):
+        elements, rest = divmod(step, x.itemsize)
+        if rest and n > 1:
+            return None
+        strides.append(elements if n > 1 else 0)
+    return Layout(x.shape, tuple(strides))
+
+
+def arranged(x: Any, layout: Layout) -> Any:
+    """Return the array, or a copy if it has another layout.
+
+    Along axes of stride 0 the array's elements are equal, whatever its strides.
+    """
+    if layout_of(x) == layout:
+        return x
+    steps = list(zip(layout.shape, layout.strides, strict=True))
+    count = 1 + sum([(n - 1) * abs(step) for n, step in steps])
+    first = -sum([(n - 1) * step for n, step in steps if step < 0])
+    strides = [step * x.itemsize for step in layout.strides]
+    memory = np.empty(count * x.itemsize, np.uint8)
+    y = np.ndarray(x.shape, x.dtype, memory, first * x.itemsize, strides)
+    distinct = tuple([slice(None) if step else slice(1) for step in layout.strides])
+    y[distinct] = x[distinct]
+    return y
+
+
+def empty(shape: tuple[int, ...], axes: Axes, dtype: Any, memory: Any = None) -> Any:
+    """Return a new array without gaps whose axes have this order, in these bytes or in memory of its own."""
+    inverse = sorted(range(len(shape)), key=axes.__getitem__)
+    return np.ndarray([shape[axis] for axis in axes], dtype, memory).transpose(inverse)
+
+
+def common_axes(layouts: Iterable[Layout], rank: int) -> Axes:
+    """Return the order of axes of most arrays of a rank; row-major if none prevails.
+
+    Arrays with repeated elements are small, and do not count.
+    """
+    rows = tuple(range(rank))
+    counts: dict[Axes, int] = {rows: 0}
+    for each in layouts:
+        is_vector = sum([n > 1 for n in each.shape]) < 2
+        if len(each.shape) < rank or each.repeats or is_vector or not prod(each.shape):
+            continue
+        axes = (
+            rows
+            if _is_row_major(each)
+            else tuple(sorted(rows, key=lambda axis: -abs(each.strides[axis])))
+        )
+        counts[axes] = counts.get(axes, 0) + 1
+    return max(counts, key=lambda axes: counts[axes])
+
+
+def _is_row_major(layout: Layout) -> bool:
+    return layout == row_major(layout.shape)

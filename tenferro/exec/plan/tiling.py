@@ -1,0 +1,171 @@
+"""Tile groups: plan layouts, tiles and threads of fused groups.
+
+The layout of every value follows from those of the arguments and from the kernels. A wrong expectation costs a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+from tenferro.exec.kernels import Kernel
+from tenferro.exec.kernels.copying import has_planned_order
+from tenferro.exec.layout import Layout, common_axes, dense, layout_of, row_major
+from tenferro.exec.planned import Block, Fused, PlannedOp, Tiling
+from tenferro.exec.runtime.threads import MIN_PARALLEL_MICROSECONDS
+from tenferro.exec.schedule import ExecInstruction, ExecProgram
+from tenferro.ops.analytic import CARDS as FUNCTIONS
+from tenferro.ops.reduction import Reduction
+
+__all__ = ["estimated_cost", "tile_groups", "tiled"]
+
+TILE_BYTES = 1 << 20
+"""Maximum number of bytes of one array's tile. In smaller tiles calls cost more than computation, and threads wait for
+each other between calls."""
+ROW_TILE_BYTES = 1 << 21
+"""Maximum number of bytes of a tile of whole rows: sums and repeated values gain less from a near cache."""
+REDUCED_TILE_BYTES = 1 << 23
+"""Maximum number of bytes of a tile of a single reduction, which reads each element once."""
+SERIAL_TILE_BYTES = 1 << 19
+"""Maximum number of bytes of a tile if one thread runs all of them."""
+CACHE_BYTES = 3 << 19
+"""Maximum number of bytes of all tiles that are in use at once."""
+MIN_SHARED_ELEMENTS = 1 << 17
+"""Number of elements from which tiles are those of values that threads share."""
+ARITHMETIC_PER_MICROSECOND = 1500
+"""Number of elements per microsecond of the interpreter's arithmetic."""
+FUNCTIONS_PER_MICROSECOND = 150
+"""Number of elements per microsecond of the interpreter's functions, such as exp."""
+COMPILED_COST = 0.2
+"""Cost of compiled code, relative to the interpreter's."""
+
+
+def estimated_cost(op: Fused) -> float:
+    """Return the interpreter's time for a group on one thread, in microseconds."""
+    cost = 0.0
+    for member in op.members:
+        size = member.output_types[0].size
+        if isinstance(member.op, Reduction):
+            size = max(size, prod(op.shape))
+        is_function = type(member.op) in FUNCTIONS
+        cost += size / (FUNCTIONS_PER_MICROSECOND if is_function else ARITHMETIC_PER_MICROSECOND)
+    return cost
+
+
+def tile_groups(program: ExecProgram, is_compiled: Any = lambda op: False) -> ExecProgram:
+    """Return the schedule with a tiling of each fused group.
+
+    Args:
+        is_compiled: returns whether a group is worth compiling.
+    """
+    if not any([isinstance(step.op, Fused) for step in program.instructions]):
+        return program
+    layouts = _Layouts(program)
+    steps: list[ExecInstruction] = []
+    for step in program.instructions:
+        if isinstance(step.op, Fused):
+            operands = [layouts.of(slot) for slot in step.input_slots]
+            step = step.replaced(op=tiled(step.op, operands, is_compiled(step.op)))
+        layouts.add(step)
+        steps.append(step)
+    return replace(program, instructions=tuple(steps))
+
+
+class _Layouts:
+    """Expected layout of each value, row-major if nothing else is known."""
+
+    def __init__(self, program: ExecProgram) -> None:
+        self.types = program.types
+        self.known: dict[int, Layout] = {
+            slot: dense(self.types[slot].shape, axes) for slot, axes in program.axes.items()
+        }
+        for slot, value in program.constants.items():
+            layout = layout_of(value) if hasattr(value, "strides") else None
+            if layout is not None:
+                self.known[slot] = layout
+
+    def of(self, slot: int) -> Layout:
+        """Return the layout of a value of static shape."""
+        return self.known.get(slot) or row_major(self.types[slot].shape)
+
+    def add(self, step: ExecInstruction) -> None:
+        """Add the layouts of a step's results."""
+        op = step.inner_op
+        if isinstance(op, Fused):
+            tiling = op.require_tiling()
+            for slot, spec in zip(step.output_slots, op.results, strict=False):
+                self.known[slot] = dense(spec.shape, tiling.axes(spec.rank))
+        elif isinstance(op, Block):
+            for slot, inner in zip(step.output_slots, op.body.output_slots, strict=True):
+                if inner in op.axes:
+                    self.known[slot] = dense(self.types[slot].shape, op.axes[inner])
+        elif isinstance(step.op, PlannedOp) or len(step.output_slots) != 1:
+            return
+        elif isinstance(step.kernel, Kernel):
+            slots = (*step.input_slots, *step.output_slots)
+            if all([self.types[slot].is_static for slot in slots]):
+                operands = [self.of(slot) for slot in step.input_slots]
+                (slot,) = step.output_slots
+                self.known[slot] = step.kernel.layout(step.op, operands, self.types[slot].shape)
+
+
+def tiled(op: Fused, operands: Sequence[Layout], is_compiled: bool) -> Fused:
+    """Return a fused group with its tiling for operands of these layouts."""
+    lead, rank = op.lead, len(op.shape)
+    rows = tuple(range(rank))
+    axes = common_axes(operands, rank)
+    by_columns = lead < rank and axes != rows and axes == rows[::-1]
+    is_compiled = is_compiled and not by_columns
+    perm = () if axes == rows or lead < rank else axes
+    views = [each.transposed(perm) if perm else each for each in operands]
+    is_merged = not by_columns and all([view.merges(lead) for view in views])
+    tiling = Tiling(
+        operands=tuple(operands),
+        lead=1 if is_merged else lead,
+        perm=perm,
+        merged=lead if is_merged else 1,
+        order="F" if by_columns else "C",
+        rows=0,
+        height=0,
+        is_parallel=False,
+    )
+    extents = tiling.view_shape(op.shape)
+    cost = estimated_cost(op) * op.widest / 8 * (COMPILED_COST if is_compiled else 1.0)
+    # Compiled code reads strided operands in strips, unless the order of elements is that of sums.
+    takes_strides = by_columns or (is_compiled and not op.totals)
+    tiling = replace(
+        tiling,
+        operands=tuple([
+            each if takes_strides else _read_in_order(tiling, each, spec.dtype.itemsize)
+            for each, spec in zip(operands, op.operands, strict=True)
+        ]),
+        rows=extents[0],
+        height=_tile_height(op, operands, extents),
+        is_parallel=cost >= MIN_PARALLEL_MICROSECONDS,
+    )  # fmt: skip
+    return replace(op, tiling=tiling, tiles={tiling.lead: op.tiles[tiling.lead]})
+
+
+def _read_in_order(tiling: Tiling, layout: Layout, itemsize: int) -> Layout:
+    """Return the layout in which an operand is read: dense if NumPy would load a cache line for each element."""
+    view = tiling.view_layout(layout)
+    if len(view.shape) < 2 or view.repeats or not has_planned_order(view.outline(itemsize)):
+        return layout
+    return dense(layout.shape, tiling.axes(len(layout.shape)))
+
+
+def _tile_height(op: Fused, operands: Sequence[Layout], extents: Sequence[int]) -> int:
+    """Return the number of rows of a tile."""
+    written = sum([2 * spec.size > prod(op.shape) for spec in op.results])
+    in_use = len([each for each in operands if not each.repeats]) + written + len(op.scratch)
+    if prod(extents) < MIN_SHARED_ELEMENTS:
+        size = SERIAL_TILE_BYTES
+    elif len(op.members) == 1 and not written:
+        size = REDUCED_TILE_BYTES
+    elif op.lead < len(op.shape) or not (written or op.scratch):
+        size = ROW_TILE_BYTES
+    else:
+        size = min(TILE_BYTES, max(TILE_BYTES // 2, CACHE_BYTES // in_use))
+    return max(1, size // (op.widest * max(prod(extents[1:]), 1)))
