@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
+from tenferro.dims import ShapeExtent, extent_of
 from tenferro.exec.planned import (
     Axes,
     Compiled,
@@ -188,6 +189,16 @@ class ExecInstruction:
     def dtype(self) -> DType:
         """The dtype of the first result."""
         return self.output_types[0].dtype
+
+    @property
+    def output_shapes(self) -> tuple[tuple[Any, ...], ...]:
+        """The shape of each result."""
+        return tuple([spec.shape for spec in self.output_types])
+
+    @property
+    def output_extents(self) -> tuple[tuple[ShapeExtent, ...], ...]:
+        """The extents of each result: exact, bounded or unknown."""
+        return tuple([tuple(map(extent_of, spec.shape)) for spec in self.output_types])
 
     @property
     def is_ufunc(self) -> bool:

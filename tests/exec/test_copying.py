@@ -463,9 +463,9 @@ def test_results_are_streamed_by_their_size_or_on_request() -> None:
     for rows in (256, 512):
         x = np.empty((rows, 512)).T
         for told in (None, False, True):
-            turn = Copy(np.empty(x.shape), x, told).turn
-            assert turn is not None
-            assert turn.is_streamed == (
+            transposition = Copy(np.empty(x.shape), x, told).transposition
+            assert transposition is not None
+            assert transposition.is_streamed == (
                 x.nbytes >= copying.MIN_STREAMED_BYTES if told is None else told
             )
 

@@ -10,9 +10,8 @@ import pytest
 
 import tenferro as tnf
 from tenferro import errors
-from tenferro.exec import fused
 from tenferro.exec.kernels import dot_general
-from tenferro.exec.plan import group, place
+from tenferro.exec.plan import group, place, tiling
 from tenferro.exec.plan.memory import plan_memory
 from tenferro.exec.runtime.memory import Pool
 from tenferro.program.memory_plan import Block, MemoryPlan
@@ -60,8 +59,8 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that every group and contraction has a place for its results."""
     monkeypatch.setattr(place, "SMALLEST_BLOCK", 1)
     monkeypatch.setattr(group, "SMALLEST", 1)
-    monkeypatch.setattr(fused, "LARGE", 0)
-    monkeypatch.setattr(fused, "MIN_PARALLEL_MICROSECONDS", 0.0)
+    monkeypatch.setattr(tiling, "MIN_SHARED_ELEMENTS", 0)
+    monkeypatch.setattr(tiling, "MIN_PARALLEL_MICROSECONDS", 0.0)
     monkeypatch.setattr(dot_general, "MIN_BUFFERED_ELEMENTS", 0)
     monkeypatch.setattr(dot_general, "MIN_POOLED_BYTES", 0)
 

@@ -14,10 +14,9 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro.exec import fused
 from tenferro.exec.kernels import dot_general
 from tenferro.exec.llvm.link import is_installed
-from tenferro.exec.plan import group, place
+from tenferro.exec.plan import group, place, tiling
 from tenferro.exec.schedule import Arena
 from tenferro.ops.control import Scan
 from tenferro.types import flatten
@@ -65,8 +64,8 @@ HOLDERS = (by_view, by_memoryview, by_ctypes, by_item, capsule)
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(place, "SMALLEST_BLOCK", 1)
     monkeypatch.setattr(group, "SMALLEST", 1)
-    monkeypatch.setattr(fused, "LARGE", 0)
-    monkeypatch.setattr(fused, "MIN_PARALLEL_MICROSECONDS", 0.0)
+    monkeypatch.setattr(tiling, "MIN_SHARED_ELEMENTS", 0)
+    monkeypatch.setattr(tiling, "MIN_PARALLEL_MICROSECONDS", 0.0)
     monkeypatch.setattr(dot_general, "MIN_BUFFERED_ELEMENTS", 0)
 
 

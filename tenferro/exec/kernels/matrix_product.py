@@ -330,7 +330,7 @@ class ColumnMajorProduct:
         if product.is_column_major:
             return None
         planned = cls(product, groups, dtype, shape, perm)
-        transposes = all([copy.turn is not None for copy in planned.copies.values()])
+        transposes = all([copy.transposition is not None for copy in planned.copies.values()])
         return planned if transposes else None
 
     def __init__(
