@@ -832,6 +832,17 @@ def test_operands_that_lie_across_are_copied_first(
 
 
 @needs_llvmlite
+def test_a_group_that_is_not_worth_compiling_reads_a_copy() -> None:
+    x, y = np.asfortranarray(normal(256, 256)), normal(256, 256)
+    program = tnf.compile(lambda x, y: x * y + y, x, y)
+    executor = tnf.GraphExecutor("K")
+    (step,) = executor.compile(program, x, y).instructions
+    assert "not worth compiling" in step.remark
+    assert step.op.tiling.operands == (laid_out(y), laid_out(y))
+    assert np.array_equal(executor.run(program, x, y), x * y + y)
+
+
+@needs_llvmlite
 @pytest.mark.parametrize(
     ("shape", "axes", "loops"),
     [

@@ -13,7 +13,7 @@ from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.compiler import LoopCompiler
 from tenferro.exec.fused import FusedFunction
 from tenferro.exec.kernels.convolution import ConvolutionFunction
-from tenferro.exec.plan.tiling import estimated_cost, tile_groups, tiled
+from tenferro.exec.plan.tiling import estimated_cost, read_in_order, tile_groups
 from tenferro.exec.plan.unbind import program_of
 from tenferro.exec.planned import Compiled, Control, Fused
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
@@ -94,8 +94,7 @@ def compile_groups(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
                 with compiler.log.attempt("fused group"):
                     step = step.replaced(op=Compiled(op, _group(step, op, compiler)))
             except NotCompiledError as error:
-                interpreted = replace(op, reason=_first_line(error))
-                step = step.replaced(op=tiled(interpreted, op.require_tiling().operands, False))
+                step = step.replaced(op=read_in_order(replace(op, reason=_first_line(error))))
         steps.append(step)
     return replace(program, instructions=tuple(steps))
 

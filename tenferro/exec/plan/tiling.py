@@ -19,7 +19,7 @@ from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.ops.analytic import CARDS as FUNCTIONS
 from tenferro.ops.reduction import Reduction
 
-__all__ = ["estimated_cost", "tile_groups", "tiled"]
+__all__ = ["estimated_cost", "read_in_order", "tile_groups", "tiled"]
 
 TILE_BYTES = 1 << 20
 """Maximum number of bytes of one array's tile. In smaller tiles calls cost more than computation, and threads wait for
@@ -133,23 +133,30 @@ def tiled(op: Fused, operands: Sequence[Layout], is_compiled: bool) -> Fused:
     )
     extents = tiling.view_shape(op.shape)
     cost = estimated_cost(op) * op.widest / 8 * (COMPILED_COST if is_compiled else 1.0)
-    # Compiled code reads strided operands in strips, unless the order of elements is that of sums.
-    takes_strides = by_columns or (is_compiled and not op.totals)
     tiling = replace(
         tiling,
-        operands=tuple([
-            each if takes_strides else _read_in_order(tiling, each, spec.dtype.itemsize)
-            for each, spec in zip(operands, op.operands, strict=True)
-        ]),
         rows=extents[0],
         height=_tile_height(op, operands, extents),
         is_parallel=cost >= MIN_PARALLEL_MICROSECONDS,
-    )  # fmt: skip
-    return replace(op, tiling=tiling, tiles={tiling.lead: op.tiles[tiling.lead]})
+    )
+    op = replace(op, tiling=tiling, tiles={tiling.lead: op.tiles[tiling.lead]})
+    # Compiled code reads strided operands in strips, unless the order of elements is that of sums.
+    return op if is_compiled and not op.totals else read_in_order(op)
+
+
+def read_in_order(op: Fused) -> Fused:
+    """Return a group with dense layouts for operands of which NumPy would load a cache line for each element."""
+    tiling = op.require_tiling()
+    if tiling.order == "F":
+        return op
+    operands = [
+        _read_in_order(tiling, layout, spec.dtype.itemsize)
+        for layout, spec in zip(tiling.operands, op.operands, strict=True)
+    ]
+    return replace(op, tiling=replace(tiling, operands=tuple(operands)))
 
 
 def _read_in_order(tiling: Tiling, layout: Layout, itemsize: int) -> Layout:
-    """Return the layout in which an operand is read: dense if NumPy would load a cache line for each element."""
     view = tiling.view_layout(layout)
     if len(view.shape) < 2 or view.repeats or not has_planned_order(view.outline(itemsize)):
         return layout
