@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tenferro.exec.attempts import CompileLog, NotCompiledError
-from tenferro.exec.runtime.transposition import MIN_COMPILED_BYTES, TransposedRows, Transposition
+from tenferro.exec.runtime.transposition import TransposedRows, Transposition
 from tenferro.ops.control import Scan, While
 from tenferro.types import TensorSpec
 
@@ -60,7 +60,7 @@ class LoopCompiler:
         """Compiled transposing copies."""
         from tenferro.exec.llvm.transposing_copy import TransposingCopies  # imported when needed
 
-        return TransposingCopies(self.linker, 1 if self.always else MIN_COMPILED_BYTES)
+        return TransposingCopies(self.linker)
 
     def loop(
         self,
@@ -105,7 +105,6 @@ class LazyTransposer:
 
     def __init__(self, compiler: LoopCompiler) -> None:
         self._compiler = compiler
-        self.min_bytes = 1 if compiler.always else MIN_COMPILED_BYTES
 
     def function(self, transposition: Transposition) -> tuple[Callable[..., Any], int] | None:
         """Return what `TransposingCopies.function` returns."""

@@ -374,8 +374,8 @@ def test_how_few_layouts_are_copied_is_planned_once(monkeypatch: pytest.MonkeyPa
 class RecordingTransposer:
     """Transposer whose functions copy nothing and record their calls."""
 
-    def __init__(self, min_bytes: int) -> None:
-        self.min_bytes, self.requests, self.done = min_bytes, 0, list[tuple[int, int]]()
+    def __init__(self) -> None:
+        self.requests, self.done = 0, list[tuple[int, int]]()
 
     def function(self, transposition: Any) -> Any:
         self.requests += 1
@@ -400,7 +400,7 @@ def test_streamed_transpositions_are_shared_among_threads(
     x, out = turned(16, 64), whole_lines(16, 64)
     monkeypatch.setattr(copying, "MIN_TILED_BYTES", x.nbytes)
     monkeypatch.setattr(copying, "MIN_STREAMED_BYTES", x.nbytes + (not is_streamed))
-    workers, transposer = Parts(), RecordingTransposer(x.nbytes)
+    workers, transposer = Parts(), RecordingTransposer()
     resources = Resources(workers, Pool(0), transposer=transposer)
     copy = Copy(out, x)
     assert copy.transposition is not None

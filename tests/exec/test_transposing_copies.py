@@ -90,7 +90,7 @@ def test_blocks_of_any_extents_are_transposed(
     if lanes > max(LINKER.processor.lanes) >= 4:
         pytest.skip("the widest vectors are those of the other case")
     monkeypatch.setattr(copying, "MIN_STREAMED_BYTES", streamed)
-    transposer = Recording(short_vectors(lanes), min_bytes=1)
+    transposer = Recording(short_vectors(lanes))
     resources = Resources(Workers(2), Pool(1 << 22), transposer=transposer)
     rng = np.random.default_rng(0)
     for dtype in DTYPES:
@@ -146,7 +146,7 @@ def test_columns_fill_vectors_or_overlap() -> None:
 
 
 def test_a_misaligned_result_is_copied_by_numpy() -> None:
-    transposer = Recording(LINKER, min_bytes=1)
+    transposer = Recording(LINKER)
     resources = Resources(Workers(1), Pool(0), transposer=transposer)
     x = np.arange(64 * 40.0).reshape(64, 40).T
     memory = np.zeros(64 * 40 + 16)
@@ -158,23 +158,13 @@ def test_a_misaligned_result_is_copied_by_numpy() -> None:
         assert len(transposer.requests) == requests
 
 
-@pytest.mark.parametrize("is_small", [False, True])
-def test_small_copies_are_not_compiled(is_small: bool) -> None:
-    x = np.arange(64 * 40.0).reshape(64, 40).T
-    transposer = Recording(LINKER, min_bytes=x.nbytes + is_small)
-    dense = Dense("C", Resources(Workers(1), Pool(0), transposer=transposer))
-    for requests in (1, 2):
-        assert np.array_equal(dense(x), x)
-        assert len(transposer.requests) == (0 if is_small else requests)
-
-
 def test_processors_with_short_vectors_copy_by_numpy() -> None:
     linker = short_vectors(8)
     linker.__dict__["processor"] = Processor("generic", "", False, False, (2,))
     x = np.arange(64 * 40.0).reshape(64, 40).T
     transposition = transposition_of(np.zeros(x.shape), x)
     assert transposition is not None
-    transposer = TransposingCopies(linker, min_bytes=1)
+    transposer = TransposingCopies(linker)
     assert transposer.function(transposition) is None
     linker.__dict__["processor"] = replace(LINKER.processor, lanes=(4,))
     assert TransposingCopies(linker).function(transposition) is not None
@@ -274,7 +264,7 @@ def test_cache_lines_are_written_by_whole_vectors(
 def test_rows_are_transposed_by_linked_functions_only() -> None:
     transposition = Transposition(8, (), ((64, 16),), ((16, 64),), False)
     rows = TransposedRows(64, (TransposedResult(0, transposition, 128),), 64 * 128)
-    transposer = TransposingCopies(LINKER, min_bytes=1)
+    transposer = TransposingCopies(LINKER)
     assert transposer.row_function(rows, lambda *_: 0, 1, 1) is None
     short = short_vectors(8)
     short.__dict__["processor"] = Processor("generic", "", False, False, (2,))
@@ -306,7 +296,7 @@ def test_arguments_of_functions_that_transpose_rows() -> None:
     linker = RecordingLinker()
     transposition = Transposition(8, (), ((64, 16),), ((16, 64),), False)
     rows = TransposedRows(64, (TransposedResult(0, transposition, 128),), 64 * 128)
-    transposer = TransposingCopies(linker, min_bytes=1)
+    transposer = TransposingCopies(linker)
     (code, tasks) = transposer.function(transposition) or (None, 0)
     assert code is not None
     assert (linker.signature, tasks) == ((2, 2), 1)

@@ -36,7 +36,9 @@ STRIP_ELEMENTS = 128
 ALIASING_STRIDE = 1 << 11
 """Stride in bytes whose multiples map to the same few cache sets."""
 MIN_TILED_BYTES = 1 << 17
-"""Minimum number of bytes of a copy through a scratch tile, if strides alias."""
+"""Minimum number of bytes of a copy that is compiled, or goes through a scratch tile if strides alias.
+
+Compiling takes as long as some fifty copies by NumPy, as it does for a fused group that is worth it."""
 TILE_ELEMENTS = 128
 """Number of elements along each side of a tile."""
 MAX_ITEM_BYTES = 64
@@ -122,12 +124,8 @@ class Copy:
         target, source = self._views(out), self._views(x)
         transposer, is_aligned = resources.transposer, out.ctypes.data % LINE == 0
         compiled = None
-        if transposer is not None and x.nbytes >= transposer.min_bytes:
-            compiled = (
-                transposer.function(self.transposition)
-                if self.transposition and is_aligned
-                else None
-            )
+        if transposer is not None and self.transposition is not None and is_aligned:
+            compiled = transposer.function(self.transposition)
         if compiled:
             function, tasks = compiled
             pointers = source.ctypes.data, target.ctypes.data

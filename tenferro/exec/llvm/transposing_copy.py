@@ -16,7 +16,6 @@ from tenferro.exec.llvm.code import Code, Index
 from tenferro.exec.llvm.link import LinkedFunction, Linker, PointerConvention, Processor
 from tenferro.exec.runtime.transposition import (
     LINE,
-    MIN_COMPILED_BYTES,
     TransposedRows,
     Transposition,
 )
@@ -39,14 +38,10 @@ MIN_LANES = 4
 
 
 class TransposingCopies:
-    """Compiled functions of transpositions.
+    """Compiled functions of transpositions."""
 
-    Attributes:
-        min_bytes: minimum number of bytes of a copy that is compiled.
-    """
-
-    def __init__(self, linker: Linker, min_bytes: int = MIN_COMPILED_BYTES) -> None:
-        self.linker, self.min_bytes = linker, min_bytes
+    def __init__(self, linker: Linker) -> None:
+        self.linker = linker
         self._functions: BoundedCache[tuple[Callable[..., Any], int] | None] = BoundedCache(
             CACHE_ENTRIES
         )

@@ -18,7 +18,6 @@ from tenferro.types import TensorSpec
 
 __all__ = [
     "LINE",
-    "MIN_COMPILED_BYTES",
     "TransposedResult",
     "TransposedRows",
     "Transposer",
@@ -29,8 +28,6 @@ __all__ = [
 
 LINE = 64
 """Size of a cache line, in bytes."""
-MIN_COMPILED_BYTES = 1 << 21
-"""Minimum number of bytes of a transposing copy that is compiled, which takes as long as some twenty copies by NumPy."""
 ITEMSIZES = (1, 2, 4, 8, 16, 32, 64)
 """Supported element sizes in bytes: divisors of a cache line."""
 MIN_COLUMNS = 4
@@ -101,13 +98,7 @@ class TransposedRows:
 
 
 class Transposer(Protocol):
-    """Compiled transposing copies.
-
-    Attributes:
-        min_bytes: minimum number of bytes of a copy that is compiled.
-    """
-
-    min_bytes: int
+    """Compiled transposing copies."""
 
     def function(self, transposition: Transposition) -> tuple[Callable[..., Any], int] | None:
         """Return a function of pointers to x and y and a range of tasks, and the number of tasks; None if not compiled."""
