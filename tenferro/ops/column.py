@@ -66,6 +66,21 @@ class Column(Mapping[type[StdTensorOp], Cell], Generic[Cell]):
     def __getitem__(self, card: type[StdTensorOp]) -> Cell:
         return self._cells[card]
 
+    def cell(self, op: StdTensorOp) -> Cell:
+        """Return the cell of an op.
+
+        The class of an op that a planning step introduces brings its cells, as `cells`, by the names of columns.
+
+        Raises:
+            MissingCellError: an op without a cell.
+        """
+        cell = self._cells.get(type(op))
+        if cell is None:
+            cell = getattr(op, "cells", {}).get(self.name)
+        if cell is None:
+            raise MissingCellError(f"column {self.name} has no cell for {_names([type(op)])}")
+        return cell
+
     def __iter__(self) -> Iterator[type[StdTensorOp]]:
         return iter(self._cells)
 

@@ -115,7 +115,7 @@ class Emitter:
         operands = [values[slot] for slot in step.inputs]
         if isinstance(op, Scan | While | Cond):
             return self._write_control(op, operands, types)
-        row: Row = COMPILED[type(op)]
+        row = COMPILED.cell(op)
         specs = tuple([x.spec for x in operands])
         is_refused = bool(row.reason_for(op, specs))
         if is_refused and body.host is not None and not getattr(op, "aliases", None):
@@ -396,7 +396,7 @@ def _materialised_slots(program: GraphProgram) -> set[int]:
             moves = False
             for reader, position in readers.get(slot, []):
                 user = program.instructions[reader]
-                row = None if isinstance(user.op, Scan | While | Cond) else COMPILED[type(user.op)]
+                row = None if isinstance(user.op, Scan | While | Cond) else COMPILED.cell(user.op)
                 if row is None or row.must_materialise(position):
                     materialised.add(slot)
                     continue

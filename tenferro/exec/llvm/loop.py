@@ -97,7 +97,7 @@ def _require_few_calls(op: Scan | While, kernels: Kernels) -> None:
             if isinstance(step.op, ControlOp):
                 left += [part.program for part in step.op.parts]
                 continue
-            reason = COMPILED[type(step.op)].reason_for(step.op, operands)
+            reason = COMPILED.cell(step.op).reason_for(step.op, operands)
             if reason and _is_called(step, operands, kernels):
                 calls.append((f"{step.op.name}: {reason}", step.source))
     if calls and count < (MIN_COMPILED_PER_CALL + 1) * len(calls):

@@ -14,7 +14,7 @@ from tenferro.exec.backend import NUMPY, Backend
 from tenferro.exec.compiler import LoopCompiler
 from tenferro.exec.extensions import ExtensionRegistry
 from tenferro.exec.fused import FusedFunction
-from tenferro.exec.kernels import bind_kernel
+from tenferro.exec.kernels import KERNELS, bind_kernel
 from tenferro.exec.kernels.copying import Dense
 from tenferro.exec.plan.compile import FEWEST, FEWEST_IN_LOOPS, with_compiled_sums
 from tenferro.exec.plan.finish import copied
@@ -142,7 +142,7 @@ class Binder:
             name = f"extension: {op.family_id}" if isinstance(op, Extension) else None
             return backend.kernel(type(op), dtypes, name)
         if type(op) is not Extension:
-            return backend.kernels[type(op)]
+            return KERNELS.cell(op)
         kernel: Any = self.extensions.kernel(op)
         routine = self.extensions.runtime_of(op).compiled_routine(op.op)
         kernel.may_call_back = routine is None or not routine.is_exact

@@ -146,7 +146,7 @@ def _fits(step: ExecInstruction, program: ExecProgram) -> bool:
         elif isinstance(op, Extension):
             if getattr(op, "aliases", None) or program.kernels.row(op, tuple(operands)) is None:
                 return False
-        elif COMPILED[type(op)].reason_for(op, operands):
+        elif COMPILED.cell(op).reason_for(op, operands):
             return False
     return True
 
