@@ -85,6 +85,59 @@ def test_random_programs(kind: Any, count: int, compiled: Any) -> None:
         require_same_bits(program, *case.leaves, runs=100 if number == 5 else 3, compiled=compiled)
 
 
+MATRICES: list[Callable[[Any], Any]] = [
+    lambda x: x @ x.T,
+    lambda x: x.T,
+    lambda x: tnf.tril(x) + tnf.ones(x.shape[0]),
+    lambda x: tnf.linalg.solve(regular(x), x),
+    lambda x: tnf.linalg.inv(regular(x)),
+    lambda x: tnf.linalg.cholesky(x @ x.T + tnf.eye(x.shape[0])),
+    lambda x: tnf.abs(tnf.linalg.qr(regular(x))[1]),
+    lambda x: x * tnf.linalg.eigvalsh(x + x.T),
+    lambda x: x + tnf.linalg.svdvals(x),
+    lambda x: tnf.linalg.det(regular(x)) - x,
+    lambda x: tnf.linalg.expm(x),
+    lambda x: tnf.sin(x) + tnf.sum(x * x, axis=0),
+    lambda x: tnf.fori_loop(0, 3, lambda _, c: tnf.linalg.solve(regular(c), c) * 0.5 + x, x),
+    lambda x: tnf.cond(tnf.sum(x) > 0.0, lambda x: tnf.linalg.inv(regular(x)), lambda x: x.T, x),
+]
+"""Functions from a square matrix to another."""
+
+
+def regular(x: Any) -> Any:
+    """Return a matrix whose diagonal dominates."""
+    return x / (1.0 + tnf.max(tnf.abs(x))) + x.shape[0] * tnf.eye(x.shape[0])
+
+
+def random_matrices(number: int) -> tuple[GraphProgram, Any]:
+    """Return a program of some of `MATRICES`, each of whose results is scaled to at most 1, and its argument."""
+    rng = np.random.default_rng([number, 5])
+    size = int(rng.integers(1, 9)) if number % 8 else int(rng.integers(30, 70))
+    steps = [MATRICES[k] for k in rng.integers(0, len(MATRICES), rng.integers(2, 7))]
+
+    def fn(x: Any) -> Any:
+        results = [x]
+        for step in steps:
+            y = step(results[-1])
+            results.append(y / (1.0 + tnf.max(tnf.abs(y))))
+        return results[1:]
+
+    x = rng.uniform(-1.0, 1.0, (size, size))
+    return tnf.compile(fn, x), x if number % 2 else np.asfortranarray(x)
+
+
+@pytest.mark.parametrize("count", [12, pytest.param(500, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("compiled", COMPILED)
+def test_random_linear_algebra(count: int, compiled: Any) -> None:
+    interpreted = tnf.GraphExecutor("K", threads=1, compiled=False)
+    for number in range(count):
+        program, x = random_matrices(number)
+        require_same_bits(program, x, runs=100 if number == 5 else 3, compiled=compiled)
+        found = tnf.GraphExecutor("K", compiled=compiled).run(program, x)
+        for y, z in zip(found, interpreted.run(program, x), strict=True):
+            np.testing.assert_allclose(y, z, rtol=1e-9, atol=1e-11)
+
+
 @each_card
 def test_samples(card: Any) -> None:
     samples = SAMPLES[card]
