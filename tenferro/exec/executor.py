@@ -125,28 +125,7 @@ class GraphExecutor:
             name: value for name, value in locals().items() if name not in ("self", "runtimes")
         }
         self._options = {name: value for name, value in options.items() if value is not NUMPY}
-        if order not in ("F", "C", "K"):
-            raise InvalidConfigError(f'GraphExecutor: order is "F", "C" or "K", got {order!r}')
-        is_count = hasattr(threads, "__index__") and not isinstance(threads, bool)
-        if threads is not None and not (is_count and threads >= 1):
-            raise InvalidConfigError(
-                f"GraphExecutor: threads is an integer from 1, got {threads!r}"
-            )
-        if check_finite and backend is not NUMPY:
-            raise InvalidConfigError("GraphExecutor: check_finite looks at NumPy's arrays only")
-        if compiled not in tuple(BLOCK_GAINS):  # a tuple, because not every value has a hash
-            raise InvalidConfigError(
-                f'GraphExecutor: compiled is "auto", "loops", "jit", True or False, got {compiled!r}'
-            )
-        if compiled is True and backend is not NUMPY:
-            raise InvalidConfigError(
-                f"GraphExecutor: compiled=True is for NumPy's arrays only, not those of backend {backend.name!r}"
-            )
-        if compiled is True and not is_installed():
-            oldest = ".".join(map(str, OLDEST))
-            raise InvalidConfigError(
-                f"GraphExecutor: compiled=True needs llvmlite {oldest} or later; pip install 'llvmlite>={oldest}'"
-            )
+        _require_options(order, threads, check_finite, backend, compiled)
         compiles = backend is NUMPY and not check_finite and compiled and is_installed()
         log = CompileLog()
         self.compile_cache = cache_in(cache_dir) if compiles else None
@@ -239,7 +218,7 @@ class GraphExecutor:
             return replay(program, unflatten(program.in_tree, leaves))
         checked = program.check_leaves(leaves)
         compiled = self._compile(program, tuple([leaf.shape for leaf in checked]), axes_of(checked))
-        latest = Latest.of(program, leaves, compiled, self._has_layouts)
+        latest = Latest.from_arguments(program, leaves, compiled, self._has_layouts)
         if latest is not None:
             self._compiled.keep_at_hand(id(program), latest)
         return self._run_checked(program, compiled, checked)
@@ -408,3 +387,33 @@ class GraphExecutor:
             self.compiler.cache_clear()
         self.binder.resources.log.clear()
         self.memory.clear()
+
+
+def _require_options(
+    order: Any, threads: Any, check_finite: bool, backend: Backend, compiled: Any
+) -> None:
+    """Require options of an executor that exist, and go together.
+
+    Raises:
+        InvalidConfigError: they do not.
+    """
+    if order not in ("F", "C", "K"):
+        raise InvalidConfigError(f'GraphExecutor: order is "F", "C" or "K", got {order!r}')
+    is_count = hasattr(threads, "__index__") and not isinstance(threads, bool)
+    if threads is not None and not (is_count and threads >= 1):
+        raise InvalidConfigError(f"GraphExecutor: threads is an integer from 1, got {threads!r}")
+    if check_finite and backend is not NUMPY:
+        raise InvalidConfigError("GraphExecutor: check_finite looks at NumPy's arrays only")
+    if compiled not in tuple(BLOCK_GAINS):  # a tuple, because not every value has a hash
+        raise InvalidConfigError(
+            f'GraphExecutor: compiled is "auto", "loops", "jit", True or False, got {compiled!r}'
+        )
+    if compiled is True and backend is not NUMPY:
+        raise InvalidConfigError(
+            f"GraphExecutor: compiled=True is for NumPy's arrays only, not those of backend {backend.name!r}"
+        )
+    if compiled is True and not is_installed():
+        oldest = ".".join(map(str, OLDEST))
+        raise InvalidConfigError(
+            f"GraphExecutor: compiled=True needs llvmlite {oldest} or later; pip install 'llvmlite>={oldest}'"
+        )

@@ -55,7 +55,7 @@ class Latest(NamedTuple):
     matrices: list[tuple[int, tuple[bool, bool]]]
 
     @classmethod
-    def of(
+    def from_arguments(
         cls, program: GraphProgram, arrays: Sequence[Any], compiled: Compiled, has_layouts: bool
     ) -> Latest | None:
         """Return the types of these arguments; None where one is neither.

@@ -53,16 +53,9 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
     makers = {slot: step for step in program.instructions for slot in step.output_slots}
 
     def copies(positions: Sequence[int], *others: int) -> ExecInstruction:
-        slots = tuple([program.output_slots[position] for position in positions])
-        inputs = (*slots, *others)
-        return ExecInstruction(
-            op=Copies(order, len(slots), tuple([makers.get(slot) for slot in slots])),
-            input_slots=inputs,
-            output_slots=tuple([new[position] for position in positions]),
-            input_types=tuple([program.types[slot] for slot in inputs]),
-            output_types=tuple([program.types[slot] for slot in slots]),
-            kernels=program.kernels,
-        )
+        slots = [program.output_slots[position] for position in positions]
+        op = Copies(order, len(slots), tuple([makers.get(slot) for slot in slots]))
+        return _copies(program, op, (*slots, *others), [new[position] for position in positions])
 
     steps: list[ExecInstruction] = []
     read = {slot for step in program.instructions for slot in slots_read(step)}
@@ -82,6 +75,20 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
         types=(*program.types, *[program.types[program.output_slots[n]] for n in copied]),
     )
     return free(finished)
+
+
+def _copies(
+    program: ExecProgram, op: Copies, inputs: tuple[int, ...], outputs: Sequence[int]
+) -> ExecInstruction:
+    types = tuple([program.types[slot] for slot in inputs])
+    return ExecInstruction(
+        op=op,
+        input_slots=inputs,
+        output_slots=tuple(outputs),
+        input_types=types,
+        output_types=types[: op.count],
+        kernels=program.kernels,
+    )
 
 
 def _in_order(

@@ -178,7 +178,7 @@ class _Body:
             else:
                 if isinstance(step.op, BroadcastInDim):
                     self.thin.add(slot)
-                self._step(step, self._of_tile(step), [self._whole(step.input_slots[0])])
+                self._step(step, self._of_tile(step), [self._with_all_rows(step.input_slots[0])])
                 self._release(step.input_slots, number)
 
     def _step(
@@ -217,7 +217,7 @@ class _Body:
         kernel: Any = step.kernel
         function = step.function if step.is_ufunc else kernel.into.get(step.function)
         if function is None:
-            operands = [self._whole(s) for s in step.input_slots]
+            operands = [self._with_all_rows(s) for s in step.input_slots]
             self._release(step.input_slots, number)
             self._step(step, step.op, operands)
             return
@@ -235,7 +235,7 @@ class _Body:
         """The sum where its product would be; scratch holds the product if that is needed."""
         buffer = self._buffer(step.output_slots[0])
         self.free.append(buffer)
-        operands = [*map(self._whole, step.input_slots), buffer]
+        operands = [*map(self._with_all_rows, step.input_slots), buffer]
         x = self._tile_type(step.output_slots[0])
         function = sum_of_products(self._axes(total.op), x.rank, x.dtype)
         self._release(step.input_slots, number)
@@ -281,7 +281,7 @@ class _Body:
     def _roots(self, slots: Collection[int]) -> dict[int, None]:
         return dict.fromkeys([self.root.get(slot, slot) for slot in slots])
 
-    def _whole(self, slot: int) -> int:
+    def _with_all_rows(self, slot: int) -> int:
         """The operand with every element there, if only as a view."""
         if slot not in self.thin:
             return slot

@@ -66,7 +66,7 @@ def tile_groups(program: ExecProgram, is_compiled: Any = lambda op: False) -> Ex
     steps: list[ExecInstruction] = []
     for step in program.instructions:
         if isinstance(step.op, Fused):
-            operands = [layouts.of(slot) for slot in step.input_slots]
+            operands = [layouts.layout(slot) for slot in step.input_slots]
             step = step.replaced(op=tiled(step.op, operands, is_compiled(step.op)))
         layouts.add(step)
         steps.append(step)
@@ -86,7 +86,7 @@ class _Layouts:
             if layout is not None:
                 self.known[slot] = layout
 
-    def of(self, slot: int) -> Layout:
+    def layout(self, slot: int) -> Layout:
         """Return the layout of a value of static shape."""
         return self.known.get(slot) or row_major(self.types[slot].shape)
 
@@ -106,7 +106,7 @@ class _Layouts:
         elif isinstance(step.kernel, Kernel):
             slots = (*step.input_slots, *step.output_slots)
             if all([self.types[slot].is_static for slot in slots]):
-                operands = [self.of(slot) for slot in step.input_slots]
+                operands = [self.layout(slot) for slot in step.input_slots]
                 (slot,) = step.output_slots
                 self.known[slot] = step.kernel.layout(step.op, operands, self.types[slot].shape)
 
