@@ -189,7 +189,7 @@ def test_results_of_a_kernel(result: Any, count: int, error: str) -> None:
 
 def test_arguments_as_they_were_last_time() -> None:
     program, compiled = tnf.compile(lambda x: x, X), SimpleNamespace()
-    latest = Latest.of(program, [X, np.float32(1)], compiled, False)
+    latest = Latest.from_arguments(program, [X, np.float32(1)], compiled, False)
     assert latest is not None
     assert latest.has_scalars
     leaves = latest.leaves([X, np.float32(3)])
@@ -200,13 +200,13 @@ def test_arguments_as_they_were_last_time() -> None:
         [X, np.float64(1)], [X, np.array(1, "f4")], [[0.5, -1.0, 2.0], np.float32(1)], [np.float32(1), X],
     ):  # fmt: skip
         assert latest.leaves(others) is None
-    arrays = Latest.of(program, [X, X], compiled, False)
+    arrays = Latest.from_arguments(program, [X, X], compiled, False)
     assert arrays is not None
     assert not arrays.has_scalars
     same = [X, X]
     assert arrays.leaves(same) is same
     for others in ([X, 1.0], [[1.0], X], [np.float32(1), None]):
-        assert Latest.of(program, others, compiled, False) is None
+        assert Latest.from_arguments(program, others, compiled, False) is None
 
 
 def test_names_of_values_that_die_go_to_the_next() -> None:
