@@ -15,6 +15,11 @@ __all__ = ["LETTERS", "PREFIX", "addresses", "call", "dot_general", "integer", "
 
 LETTERS = {DType.F32: "s", DType.F64: "d", DType.C32: "c", DType.C64: "z"}
 """BLAS's type letters, by dtype."""
+MAX_SERIAL_WORK = 9000
+"""Maximum number of multiplications of a call for which OpenBLAS uses one thread, however many it may use.
+
+Source: the thresholds in OpenBLAS's interface (gemv: 9,216; gemm: 262,144; getrf, gesv and potrf: more).
+"""
 PREFIX = "tenferro_blas_"
 """Prefix of the symbols in LLVM's text."""
 FUNCTIONS = {
@@ -152,7 +157,9 @@ def _gemm(
 def call(code: Code, name: str, arguments: Sequence[str], work: int) -> None:
     """Write a call by pointers to the arguments; `work` is the estimated number of instructions."""
     code.work += code.frequency * work
-    code.largest_call = max(code.largest_call, work)
+    # OpenBLAS shares triangular solves of eight columns among threads.
+    is_shared = name.endswith("trsm")
+    code.largest_call = max(code.largest_call, work, MAX_SERIAL_WORK + 1 if is_shared else 0)
     code.mark_call()
     types = ", ".join(["ptr"] * len(arguments))
     code.declared[PREFIX + name] = f"declare void @{PREFIX}{name}({types})"

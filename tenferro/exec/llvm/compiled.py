@@ -118,8 +118,10 @@ class CompiledFunction:
         threads = resources.workers.count
         self.blas_threads = threads if written.largest_call >= MIN_THREADED_WORK else 1
         self._has_threads = threads > 1
-        self._calls_blas = blas.PREFIX in self.text
-        self._allocates_scratch = not self._calls_blas and written.scratch <= MAX_UNPOOLED_BYTES
+        self._sets_threads = (
+            blas.PREFIX in self.text and written.largest_call > blas.MAX_SERIAL_WORK
+        )
+        self._allocates_scratch = not self._sets_threads and written.scratch <= MAX_UNPOOLED_BYTES
         self._constants = tuple(written.constants)
 
     def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
@@ -153,7 +155,7 @@ class CompiledFunction:
             scratch = np.empty(size, np.uint8) if size else EMPTY_SCRATCH
             self._run_in(scratch, function, operands, chunks)
         else:
-            threads = SCIPYS.several(self.blas_threads) if self._calls_blas else nullcontext()
+            threads = SCIPYS.several(self.blas_threads) if self._sets_threads else nullcontext()
             with threads, self.memory.scratch([size]) as (scratch,):
                 self._run_in(scratch, function, operands, chunks)
 
