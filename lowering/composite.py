@@ -17,6 +17,7 @@ from typing import Any
 from lowering.emission import emit_instructions
 from lowering.emit import EMITTERS
 from lowering.extensions import lowering_of
+from lowering.inference import result_types
 from lowering.literal import quoted
 from lowering.types import tensor_type
 from lowering.writer import Value, Writer, signature
@@ -31,8 +32,8 @@ __all__ = ["emit_composite"]
 def emit_composite(op: Extension, w: Writer, *operands: Value) -> Any:
     """One statement, and a private function for each op and types."""
     mangled = op.family_id.replace("-", "_")
-    types = "_".join(re.sub(r"\W+", "_", tensor_type(x.spec)).strip("_") for x in operands)
-    stem = f"{mangled.replace('.', '_')}_{types}"
+    shown = "_".join(re.sub(r"\W+", "_", tensor_type(x.spec)).strip("_") for x in operands)
+    stem = f"{mangled.replace('.', '_')}_{shown}"
     key = (op, tuple(x.spec for x in operands))
     symbol = w.symbols.get(key)
     if symbol is None:
@@ -40,24 +41,25 @@ def emit_composite(op: Extension, w: Writer, *operands: Value) -> Any:
         symbol = w.symbols[key] = f"{stem}_{count}"
         w.functions[symbol] = _decomposition(op, w, operands, symbol)
     version = op.family_id.rpartition(".v")[2]
+    types = result_types(op, operands)
     results: tuple[Any, ...] = w.statement(
         f'stablehlo.composite "{mangled}" ',
         operands,
         f" {{composite_attributes = {{{_attributes(op)}}}, decomposition = @{symbol}, "
-        f"version = {version} : i32}} : {signature(operands, w.result_types)}",
-        w.result_types,
+        f"version = {version} : i32}} : {signature(operands, types)}",
+        types,
     )
     return results if op.output_count > 1 else next(iter(results))
 
 
 def _decomposition(op: Extension, w: Writer, operands: tuple[Value, ...], symbol: str) -> str:
-    inner = w.inner([x.spec for x in operands])
+    inner = w.inner([x.spec for x in operands], EMITTERS)
     program = expansion_of(
         op,
         [x.spec for x in operands],
         keep=lambda operation: lowering_of(operation, w.platform, w.linalg) is not None,
     )
-    results = emit_instructions(program.lowering_view(), inner, EMITTERS)
+    results = emit_instructions(program.lowering_view(), inner)
     return inner.private_function(results, symbol)
 
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["Extents"]
 
 _OPERATIONS = {"//": "_divide", "%": "_modulo", "min": "_minimum", "max": "_maximum"}
-_I64 = TensorSpec.of((), DType.I64)
 _I32 = TensorSpec.of((), DType.I32)
 
 
@@ -95,7 +94,7 @@ class Extents:
         return self._known[key]
 
     def _op(self, name: str, lhs: Value, rhs: Value) -> Value:
-        return self._writer.op(name, lhs, rhs, result=_I64)
+        return self._writer.op(name, lhs, rhs)
 
     def _add(self, lhs: Value, rhs: Value) -> Value:
         return self._op("add", lhs, rhs)
@@ -162,8 +161,7 @@ class Extents:
             if guard.relation == "is 1 or":
                 one = self._writer.compare("EQ", lhs, self.value(1))
                 same = self._writer.compare("EQ", lhs, rhs)
-                flag = TensorSpec.of((), DType.Bool)
-                self._check(self._writer.op("or", one, same, result=flag), lhs, rhs, words)
+                self._check(self._writer.op("or", one, same), lhs, rhs, words)
             elif guard.relation == "divisible by":
                 remainder = self.value(guard.lhs % guard.rhs)
                 divides = self._writer.compare("EQ", remainder, self.value(0))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lowering.composite import emit_composite
-from lowering.emission import Emitters, emit_instructions
+from lowering.emission import emit_instructions
 from lowering.emit import EMITTERS
 from lowering.extensions import PLATFORMS, lowering_of
 from lowering.extents import Extents
@@ -105,14 +105,14 @@ def lower_to_stablehlo(
     orders_out = _orders("output_orders", output_orders, len(view.output_slots))
     _require_known(donate, view.input_names)
     passed = [_passed(spec, order) for spec, order in zip(specs_in, orders_in, strict=True)]
-    writer = Writer(passed, precision, platform, linalg)
+    emitters = {**EMITTERS, Extension: emit_composite} if wrapped else EMITTERS
+    writer = Writer(passed, precision, platform, linalg, emitters)
     if symbolic:
         writer.extents = Extents(writer)
         writer.extents.assert_inputs(view.input_names)
         writer.extents.assert_guards(view.guards)
     inputs = _turned(writer, writer.arguments, orders_in)
-    emitters: Emitters = {**EMITTERS, Extension: emit_composite} if wrapped else EMITTERS
-    outputs = _turned(writer, emit_instructions(view, writer, emitters, inputs), orders_out)
+    outputs = _turned(writer, emit_instructions(view, writer, inputs), orders_out)
     head, argument_attributes, result_attributes = "", [""] * len(passed), [""] * len(outputs)
     if annotate:
         argument_attributes = [f"jax.arg_info = {quoted(name)}" for name in view.input_names]

@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from lowering.extents import Extents
+from lowering.inference import result_of
 from lowering.literal import LONGEST_LIST, dense, is_splat
 from lowering.types import element_type, integers, tensor_type
 from tenferro.dims import is_static
 from tenferro.errors import NonStaticShapeError
+from tenferro.ops import StdTensorOp
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["Value", "Writer", "region", "signature"]
@@ -78,28 +80,23 @@ class Writer:
         inputs: Sequence[TensorSpec],
         precision: str,
         platform: str,
-        linalg: str = "library",
+        linalg: str,
+        emitters: Mapping[type[StdTensorOp], Any],
     ) -> None:
         self.precision = precision
         self.platform = platform
         self.linalg = linalg
+        self.emitters = emitters
         self.statements: list[Statement] = []
         self.functions: dict[str, str] = {}
         self.symbols: dict[Any, str] = {}
         self.source: Any = None
-        self.result_types: tuple[TensorSpec, ...] = ()
         self._constants: dict[tuple[TensorSpec, bytes], Value] = {}
         self._transposes: dict[Value, tuple[Value, tuple[int, ...]]] = {}
         self._reshapes: dict[Value, Value] = {}
         self._effects: list[int] = []
         self.arguments = [Value(-1 - index, 0, spec) for index, spec in enumerate(inputs)]
         self.extents: Extents | None = None
-        self.emitters: Any = None
-
-    @property
-    def result(self) -> TensorSpec:
-        """The type of the one output of the instruction being emitted."""
-        return self.result_types[0]
 
     # ---- statements --------------------------------------------------------------------------
 
@@ -129,11 +126,19 @@ class Writer:
     def op(
         self, name: str, *operands: Value, result: TensorSpec | None = None, **attributes: Any
     ) -> Value:
-        """`stablehlo.name %a, %b, key = value : types`, the short form most ops have.
+        """Write `stablehlo.name %a, %b, key = value : types`, the short form most ops have.
 
         Lists of integers are written `[1, 2]`. The type is written once when it is shared by all.
+
+        Args:
+            result: the type of the result; not needed where the operands determine it, as in elementwise
+                operations.
+
+        Raises:
+            DTypeError, ShapeError: operands of an elementwise operation that differ.
+            InvalidConfigError: a type that is missing, or that is not the operation's.
         """
-        result = self.result if result is None else result
+        result = result_of(name, operands, result)
         shown = "".join(f", {key} = {_attribute(value)}" for key, value in attributes.items())
         same = not attributes and all(operand.spec == result for operand in operands)
         types = tensor_type(result) if same else signature(operands, (result,))
@@ -177,11 +182,15 @@ class Writer:
 
     # ---- functions and loops -----------------------------------------------------------------
 
-    def inner(self, specs: Sequence[TensorSpec]) -> Writer:
-        """A writer of a private function of the same module."""
-        writer = Writer(specs, self.precision, self.platform, self.linalg)
+    def inner(
+        self,
+        specs: Sequence[TensorSpec],
+        emitters: Mapping[type[StdTensorOp], Any] | None = None,
+    ) -> Writer:
+        """Return a writer of a private function of the same module, by default with the same emitters."""
+        emitters = self.emitters if emitters is None else emitters
+        writer = Writer(specs, self.precision, self.platform, self.linalg, emitters)
         writer.functions, writer.symbols = self.functions, self.symbols
-        writer.emitters = self.emitters
         return writer
 
     def define(self, symbol: str, outputs: Sequence[Value], inner: Writer) -> str:
@@ -396,7 +405,7 @@ class Writer:
         if dtype.is_complex:
             spec = TensorSpec.of(tuple(shape), dtype)
             counts = self.iota(shape, axis, dtype.real)
-            return self.op("complex", counts, self.full(0, counts.spec), result=spec)
+            return self.op("complex", counts, self.full(0, counts.spec))
         spec = TensorSpec.of(tuple(shape), dtype)
         if not spec.is_static:
             return self.op("dynamic_iota", self.shape(shape), result=spec, dim=axis)

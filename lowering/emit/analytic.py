@@ -58,7 +58,7 @@ def widened(emit: Emitter) -> Emitter:
 
 def direct(name: str) -> Emitter:
     """The StableHLO op of that name."""
-    return widened(lambda op, w, *operands: w.op(name, *operands, result=operands[0].spec))
+    return widened(lambda op, w, *operands: w.op(name, *operands))
 
 
 def expanded(name: str) -> Emitter:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lowering.emit.emitter import EmitterRows
 from lowering.extensions import GPUS
+from lowering.inference import result_type
 from lowering.types import integers
 from lowering.writer import Value, Writer, signature
 from tenferro.ops.contraction import Convolution, DotGeneral
@@ -24,7 +25,7 @@ def dot_general(op: DotGeneral, w: Writer, lhs: Value, rhs: Value) -> Value:
     int8 that accumulates in int32 on to cuBLAS, and gives twice the product of 2 x 3 and 3 x 2 among others (seen with
     jaxlib 0.11.2 on an H200).
     """
-    result = w.result
+    result = result_type(op, lhs, rhs)
     work = (op.accumulate_dtype or lhs.dtype).accumulator
     if w.platform != "tpu" and lhs.dtype.is_integer:
         lhs, rhs = w.convert(lhs, work), w.convert(rhs, work)
@@ -51,24 +52,22 @@ def convolution(op: Convolution, w: Writer, x: Value, kernel: Value) -> Value:
 
     On a GPU, where the library has real convolutions only, a complex one is four real ones.
     """
+    result = result_type(op, x, kernel)
     if 0 in kernel.shape or 0 in x.shape:
-        return w.full(0, w.result)  # because StableHLO has no empty windows; empty sums are 0
+        return w.full(0, result)  # because StableHLO has no empty windows; empty sums are 0
     if w.platform in GPUS and x.dtype.is_complex:
-        return _complex_convolution(op, w, x, kernel)
-    return _convolution(op, w, x, kernel, w.result)
+        return _complex_convolution(op, w, x, kernel, result)
+    return _convolution(op, w, x, kernel, result)
 
 
-def _complex_convolution(op: Convolution, w: Writer, x: Value, kernel: Value) -> Value:
+def _complex_convolution(
+    op: Convolution, w: Writer, x: Value, kernel: Value, result: TensorSpec
+) -> Value:
     """(a + ib)(c + id) = (ac - bd) + i(ad + bc)."""
-    real = TensorSpec.of(w.result.shape, w.result.dtype.real)
-
-    def parts(z: Value) -> list[Value]:
-        spec = TensorSpec.of(z.shape, z.dtype.real)
-        return [w.op(name, z, result=spec) for name in ("real", "imag")]
-
-    (a, b), (c, d) = parts(x), parts(kernel)
+    real = TensorSpec.of(result.shape, result.dtype.real)
+    (a, b), (c, d) = ([w.op(part, z) for part in ("real", "imag")] for z in (x, kernel))
     ac, bd, ad, bc = (_convolution(op, w, *pair, real) for pair in ((a, c), (b, d), (a, d), (b, c)))
-    return w.op("complex", w.op("subtract", ac, bd, result=real), w.op("add", ad, bc, result=real))
+    return w.op("complex", w.op("subtract", ac, bd), w.op("add", ad, bc))
 
 
 def _convolution(op: Convolution, w: Writer, x: Value, kernel: Value, result: TensorSpec) -> Value:

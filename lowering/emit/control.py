@@ -13,6 +13,7 @@ from lowering.emission import emit_instructions
 from lowering.emit.emitter import EmitterRows
 from lowering.emit.indexing import dynamic_slice_at, dynamic_update_at
 from lowering.extents import Extents
+from lowering.inference import result_types
 from lowering.writer import Value, Writer
 from tenferro.dims import Symbol, is_static
 from tenferro.ops.control import Alternatives, Cond, Scan, While
@@ -50,7 +51,7 @@ class _Regions:
 
 def _run(part: Any, w: Writer, inputs: Sequence[Value]) -> list[Value]:
     """The statements of a sub-program."""
-    return emit_instructions(part.program.lowering_view(), w, w.emitters, inputs)
+    return emit_instructions(part.program.lowering_view(), w, inputs)
 
 
 def cond(op: Cond, w: Writer, index: Value, *operands: Value) -> tuple[Value, ...]:
@@ -60,7 +61,7 @@ def cond(op: Cond, w: Writer, index: Value, *operands: Value) -> tuple[Value, ..
     def branch(part: Any) -> str:
         return regions.region("branch", (), lambda inner, inputs: _run(part, inner, inputs))
 
-    results = w.result_types
+    results = result_types(op, (index, *operands))
     name, parts = ("if", op.branches[::-1]) if index.dtype.is_bool else ("case", op.branches)
     texts = [branch(part) for part in parts]
     return w.generic(name, (index,), results, {}, *texts, captured=regions.captured)
@@ -85,7 +86,7 @@ def scan(op: Scan, w: Writer, *inputs: Value) -> tuple[Value, ...]:
     """`stablehlo.while` over a counter, the carry and the stacked outputs."""
     n, m, first = op.num_consts, op.num_carry, op.first_xs
     consts, carry, xs = inputs[:n], inputs[n:first], inputs[first:]
-    results = w.result_types
+    results = result_types(op, inputs)
     stacks = [w.full(0, spec) for spec in results[m:]]
     if op.length == 0:
         return (*carry, *stacks)  # because a slice of nothing is refused, even where none is taken
@@ -105,10 +106,10 @@ def scan(op: Scan, w: Writer, *inputs: Value) -> tuple[Value, ...]:
     def turn(inner: Writer, values: Sequence[Value]) -> Sequence[Value]:
         captured, (i, *rest) = values[len(length) : n_captured], values[n_captured:]
         one = inner.scalar(1, counter.dtype)
-        after = inner.op("add", i, one, result=counter)
+        after = inner.op("add", i, one)
         at = i
         if op.reverse:
-            at = inner.op("subtract", end(inner, values), after, result=counter)
+            at = inner.op("subtract", end(inner, values), after)
         slices = [dynamic_slice_at(inner, x, at) for x in captured[n:]]
         final = _run(op.body, inner, [*captured[:n], *rest[:m], *slices])
         stacked = [

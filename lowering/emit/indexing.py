@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lowering.emit.emitter import EmitterRows
+from lowering.inference import result_type
 from lowering.types import element_type, integers
 from lowering.writer import Value, Writer, signature
 from tenferro.dims import is_static
@@ -18,11 +19,18 @@ from tenferro.ops.indexing import (
 )
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["ROWS", "dynamic_slice_at", "dynamic_update_at", "gather"]
+__all__ = ["ROWS", "dynamic_slice_at", "dynamic_update_at", "gathered"]
 
 
 def gather(op: Gather, w: Writer, x: Value, indices: Value) -> Value:
     """`stablehlo.gather`."""
+    return gathered(op, w, x, indices, result_type(op, x, indices))
+
+
+def gathered(
+    op: Gather | GatherDynamicSliceSizes, w: Writer, x: Value, indices: Value, result: TensorSpec
+) -> Value:
+    """`stablehlo.gather` of that type; a slice of an axis without elements has none."""
     sizes = tuple([
         0 if extent == 0 else size
         for size, extent in zip(
@@ -42,11 +50,11 @@ def gather(op: Gather, w: Writer, x: Value, indices: Value) -> Value:
     }
     if not all(map(is_static, sizes)):
         operands = (x, indices, w.shape(sizes))
-        return w.generic("dynamic_gather", operands, (w.result,), attributes)[0]
+        return w.generic("dynamic_gather", operands, (result,), attributes)[0]
     attributes["slice_sizes"] = (
         f"array<i64: {', '.join(map(str, sizes))}>" if sizes else "array<i64>"
     )
-    return w.generic("gather", (x, indices), (w.result,), attributes)[0]
+    return w.generic("gather", (x, indices), (result,), attributes)[0]
 
 
 def _fields(**lists: tuple[int, ...]) -> str:
@@ -115,7 +123,8 @@ def dynamic_slice(op: DynamicSlice, w: Writer, x: Value, *starts: Value) -> Valu
     """`stablehlo.dynamic_slice`; of a scalar, the scalar."""
     if not starts:
         return x
-    return w.op("dynamic_slice", x, *starts, sizes=w.result.shape)
+    result = result_type(op, x, *starts)
+    return w.op("dynamic_slice", x, *starts, result=result, sizes=result.shape)
 
 
 def dynamic_update_slice(

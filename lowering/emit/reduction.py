@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from lowering.emit.emitter import Emitter, EmitterRows
+from lowering.inference import result_type
 from lowering.types import element_type, integers
 from lowering.writer import Value, Writer, comparison_type
 from tenferro.ops.reduction import (
@@ -108,10 +109,8 @@ def arg_reduction(direction: str) -> Emitter:
     def emit(op: Any, w: Writer, x: Value) -> Value:
         places = w.iota(x.shape, op.axis)
         start = identity("maximum" if direction == "GT" else "minimum", x.dtype)
-        results = (
-            TensorSpec.of(w.result.shape, x.dtype),
-            TensorSpec.of(w.result.shape, DType.I64),
-        )
+        index_type = result_type(op, x)
+        results = (TensorSpec.of(index_type.shape, x.dtype), index_type)
         _, index = w.generic(
             "reduce",
             (x, places, w.scalar(start, x.dtype), w.scalar(np.iinfo(np.int64).max, DType.I64)),

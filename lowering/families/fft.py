@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lowering.extensions import register_extension_lowering
+from lowering.inference import result_type
 from lowering.writer import Value, Writer, signature
 from tenferro.dims import is_static
 from tenferro.errors import NonStaticShapeError, UnsupportedError
@@ -21,12 +22,13 @@ def fft(op: Any, w: Writer, x: Value) -> Value:
         raise NonStaticShapeError(
             f"Fft: stablehlo.fft needs numbers for its lengths, got {x.spec}; give concrete specs"
         )
+    result = result_type(op, x)
     (value,) = w.statement(
         "stablehlo.fft ",
         (x,),
         f", type = {op.kind.upper()}, length = [{', '.join(map(str, lengths))}] : "
-        f"{signature((x,), (w.result,))}",
-        (w.result,),
+        f"{signature((x,), (result,))}",
+        (result,),
     )
     return value
 

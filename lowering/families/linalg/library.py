@@ -271,7 +271,7 @@ def eig(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
     else:
         results = (value, value, vectors, vectors, info)
         re, im, _, v, info = call_of_finite(w, routine, a, "m", results, "vvmmv", in_place=False)
-        values = w.op("complex", re, im, result=spec(wide, *batch, n))
+        values = w.op("complex", re, im)
     if not op.vectors:
         return (or_nan(w, info, values),)
     return or_nan(w, info, values), or_nan(w, info, v)
@@ -282,7 +282,7 @@ def lu(op: Any, w: Writer, a: Value) -> tuple[Value, Value]:
     batch, m, n = parts(a)
     results = (a.spec, spec(INFO, *batch, min(m, n)), spec(INFO, *batch))
     packed, pivots, _ = call(w, "getrf", (a,), "m", results, "mvv")
-    swaps = w.op("subtract", pivots, w.full(1, pivots.spec), result=pivots.spec)
+    swaps = w.op("subtract", pivots, w.full(1, pivots.spec))
     if w.platform in VENDOR:
         name = f"{VENDOR[w.platform]}_lu_pivots_to_permutation"
         result = (spec(INFO, *batch, m),)

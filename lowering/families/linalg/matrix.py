@@ -75,19 +75,16 @@ def or_nan(w: Writer, info: Value, x: Value) -> Value:
 
 def is_finite(w: Writer, a: Value) -> Value:
     """Whether all elements of each matrix are finite."""
-    answer, part = (TensorSpec.of(a.shape, dtype) for dtype in (DType.Bool, a.dtype.real))
-    components = (
-        [w.op(name, a, result=part) for name in ("real", "imag")] if a.dtype.is_complex else [a]
-    )
-    answers = [w.op("is_finite", x, result=answer) for x in components]
-    finite = w.op("and", *answers, result=answer) if a.dtype.is_complex else answers[0]
+    components = [w.op(name, a) for name in ("real", "imag")] if a.dtype.is_complex else [a]
+    answers = [w.op("is_finite", x) for x in components]
+    finite = w.op("and", *answers) if a.dtype.is_complex else answers[0]
     return w.reduce("and", finite, w.scalar(True, DType.Bool), (a.rank - 2, a.rank - 1))
 
 
 def hermitian(w: Writer, a: Value) -> Value:
     """(a + a^H) / 2, exactly a where it is Hermitian."""
-    total = w.op("add", a, adjoint(w, a), result=a.spec)
-    return w.op("multiply", total, w.full(0.5, a.spec), result=a.spec)
+    total = w.op("add", a, adjoint(w, a))
+    return w.op("multiply", total, w.full(0.5, a.spec))
 
 
 def adjoint(w: Writer, a: Value) -> Value:
@@ -114,9 +111,8 @@ def widened(w: Writer, x: Value, columns: int) -> Value:
 
 def conjugate(w: Writer, x: Value) -> Value:
     """The complex conjugate."""
-    part = TensorSpec.of(x.shape, REAL[x.dtype])
-    re, im = w.op("real", x, result=part), w.op("imag", x, result=part)
-    return w.op("complex", re, w.op("negate", im, result=part), result=x.spec)
+    re, im = w.op("real", x), w.op("imag", x)
+    return w.op("complex", re, w.op("negate", im))
 
 
 def permuted(w: Writer, perm: Value, b: Value) -> Value:
