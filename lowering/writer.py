@@ -431,6 +431,12 @@ class Writer:
         )
         return value
 
+    def barrier(self, *operands: Value) -> tuple[Value, ...]:
+        """Return the operands, which the compiler may not look through."""
+        types = ", ".join(tensor_type(x.spec) for x in operands)
+        specs = [x.spec for x in operands]
+        return self.statement("stablehlo.optimization_barrier ", operands, f" : {types}", specs)
+
     @staticmethod
     def tensor_type(spec: TensorSpec) -> str:
         """The type's name."""

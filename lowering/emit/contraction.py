@@ -77,7 +77,7 @@ def _convolution(op: Convolution, w: Writer, x: Value, kernel: Value, result: Te
         x, kernel = w.convert(x, work), w.convert(kernel, work)
     if x.dtype.is_integer:
         # XLA folds constants in double precision, and saturates.
-        (x,) = w.generic("optimization_barrier", (x,), (x.spec,), {})
+        (x,) = w.barrier(x)
     spec = TensorSpec.of(result.shape, work)
     windows = ", ".join(
         [

@@ -131,13 +131,6 @@ def triangle(w: Writer, x: Value, k: int, lower: bool) -> Value:
     return w.select(mask, x, w.full(0, x.spec))
 
 
-def barrier(op: OptimizationBarrier, w: Writer, *operands: Value) -> tuple[Value, ...]:
-    """One statement with as many results as operands."""
-    types = ", ".join(w.tensor_type(x.spec) for x in operands)
-    specs = [x.spec for x in operands]
-    return w.statement("stablehlo.optimization_barrier ", operands, f" : {types}", specs)
-
-
 ROWS: EmitterRows = {
     Transpose: lambda op, w, x: w.transpose(x, op.perm),
     Reshape: reshape,
@@ -150,5 +143,5 @@ ROWS: EmitterRows = {
     EmbedDiag: embed_diag,
     Tril: lambda op, w, x: triangle(w, x, op.k, lower=True),
     Triu: lambda op, w, x: triangle(w, x, op.k, lower=False),
-    OptimizationBarrier: barrier,
+    OptimizationBarrier: lambda op, w, *operands: w.barrier(*operands),
 }
