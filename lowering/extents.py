@@ -10,13 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from lowering.operations import Integer, Value
 from tenferro.dims import Guard, InputAxis, SymDim, is_static
 from tenferro.dims.polynomial import Operation
 from tenferro.errors import NonStaticShapeError
 from tenferro.types import DType, TensorSpec
 
 if TYPE_CHECKING:
-    from lowering.writer import Value, Writer
+    from lowering.writer import Writer
 
 __all__ = ["Extents"]
 
@@ -173,10 +174,10 @@ class Extents:
         self._check(self._writer.compare(direction, lhs, rhs), lhs, rhs, message)
 
     def _check(self, holds: Value, lhs: Value, rhs: Value, message: str) -> None:
-        text = message.replace("\\", "\\\\").replace('"', "'")
-        self._writer.effect(
-            "stablehlo.custom_call @shape_assertion(",
-            (holds, lhs, rhs),
-            f') {{api_version = 2 : i32, error_message = "{text}", has_side_effect = true}} : '
-            "(tensor<i1>, tensor<i64>, tensor<i64>) -> ()",
-        )
+        attributes = {
+            "call_target_name": "shape_assertion",
+            "api_version": Integer(2, "i32"),
+            "error_message": message,
+            "has_side_effect": True,
+        }
+        self._writer.operation("stablehlo.custom_call", (holds, lhs, rhs), (), attributes)

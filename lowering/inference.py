@@ -6,17 +6,15 @@ Source: StableHLO spec, the constraints of each operation.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from lowering.operations import Value
 from tenferro.dims import GuardLog, is_static
 from tenferro.errors import InvalidConfigError
 from tenferro.ops import StdTensorOp
 from tenferro.ops.extension import Extension
 from tenferro.rules.shapes import same_type
 from tenferro.types import DType, TensorSpec
-
-if TYPE_CHECKING:
-    from lowering.writer import Value
 
 __all__ = ["agree", "result_of", "result_type", "result_types"]
 

@@ -7,6 +7,7 @@ from typing import Any
 from lowering.chlo import chlo_function
 from lowering.emit.emitter import Emitter, EmitterRows
 from lowering.emit.polygamma import polygamma
+from lowering.operations import PrintedFunction
 from lowering.types import element_type
 from lowering.writer import Value, Writer
 from tenferro.ops.analytic import (
@@ -78,7 +79,9 @@ def call(name: str, w: Writer, x: Value) -> Value:
         # One function per call, because refining the shapes of one gives it the shape of its caller.
         symbol = f"{name}_{spec.dtype.short}_of_{len(w.functions)}"
         operands = (*map(w.extent, shape), x)
-    return w.call(symbol, operands, spec, lambda: chlo_function(name, element, shape, symbol))
+    if symbol not in w.functions:
+        w.functions[symbol] = PrintedFunction(chlo_function(name, element, shape, symbol))
+    return w.call(symbol, operands, (spec,))[0]
 
 
 def polygamma_of(op: Polygamma, w: Writer, x: Value) -> Value:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from lowering.emit.emitter import EmitterRows
 from lowering.extensions import GPUS
 from lowering.inference import result_type
-from lowering.types import integers
-from lowering.writer import Value, Writer, signature
+from lowering.operations import Enum
+from lowering.writer import Value, Writer
 from tenferro.ops.contraction import Convolution, DotGeneral
 from tenferro.types import DType, TensorSpec
 
@@ -30,19 +30,16 @@ def dot_general(op: DotGeneral, w: Writer, lhs: Value, rhs: Value) -> Value:
     if w.platform != "tpu" and lhs.dtype.is_integer:
         lhs, rhs = w.convert(lhs, work), w.convert(rhs, work)
     spec = TensorSpec.of(result.shape, work)
-    batch = (
-        f"batching_dims = {integers(op.lhs_batch)} x {integers(op.rhs_batch)}, "
-        if op.lhs_batch
-        else ""
-    )
-    precision = precision_of(op, w)
-    (value,) = w.statement(
-        "stablehlo.dot_general ",
-        (lhs, rhs),
-        f", {batch}contracting_dims = {integers(op.lhs_contracting)} x "
-        f"{integers(op.rhs_contracting)}, precision = [{precision}, {precision}] : "
-        f"{signature((lhs, rhs), (spec,))}",
-        (spec,),
+    value = w.op(
+        "dot_general",
+        lhs,
+        rhs,
+        result=spec,
+        lhs_batching_dimensions=op.lhs_batch,
+        rhs_batching_dimensions=op.rhs_batch,
+        lhs_contracting_dimensions=op.lhs_contracting,
+        rhs_contracting_dimensions=op.rhs_contracting,
+        precision=[precision_of(op, w)] * 2,
     )
     return w.convert(value, result.dtype)
 
@@ -79,48 +76,43 @@ def _convolution(op: Convolution, w: Writer, x: Value, kernel: Value, result: Te
         # XLA folds constants in double precision, and saturates.
         (x,) = w.barrier(x)
     spec = TensorSpec.of(result.shape, work)
-    windows = ", ".join(
-        [
-            f"stride = {integers(op.window_strides)}",
-            f"pad = [{', '.join(integers(pair) for pair in op.padding)}]",
-            f"lhs_dilate = {integers(op.lhs_dilation)}",
-            f"rhs_dilate = {integers(op.rhs_dilation)}",
-            f"reverse = [{', '.join(str(flag).lower() for flag in op.window_reversal)}]",
-        ]
-        if op.window_strides
-        else []
-    )
-    precision = precision_of(op, w)
-    (value,) = w.statement(
-        "stablehlo.convolution(",
-        (x, kernel),
-        f") dim_numbers = {_dimension_numbers(op)}, window = {{{windows}}} "
-        f"{{batch_group_count = {op.batch_group_count} : i64, "
-        f"feature_group_count = {op.feature_group_count} : i64, "
-        f"precision_config = [#stablehlo<precision {precision}>, #stablehlo<precision {precision}>]}} "
-        f": {signature((x, kernel), (spec,))}",
-        (spec,),
+    value = w.op(
+        "convolution",
+        x,
+        kernel,
+        result=spec,
+        dimension_numbers=_dimension_numbers(op),
+        window_strides=op.window_strides,
+        padding=op.padding,
+        lhs_dilation=op.lhs_dilation,
+        rhs_dilation=op.rhs_dilation,
+        window_reversal=op.window_reversal,
+        batch_group_count=op.batch_group_count,
+        feature_group_count=op.feature_group_count,
+        precision_config=[Enum("precision", precision_of(op, w))] * 2,
     )
     return w.convert(value, result.dtype)
 
 
-def _dimension_numbers(op: Convolution) -> str:
-    """`[b, 0, f]x[0, i, o]->[b, 0, f]`."""
+def _dimension_numbers(op: Convolution) -> tuple[list[str], ...]:
+    """The letters of the axes of the input, the kernel and the output: `b0f`, `0io`, `b0f`."""
 
-    def written(first: tuple[str, int], second: tuple[str, int], spatial: tuple[int, ...]) -> str:
+    def letters_of(
+        first: tuple[str, int], second: tuple[str, int], spatial: tuple[int, ...]
+    ) -> list[str]:
         letters = [""] * (len(spatial) + 2)
         for letter, axis in (first, second):
             letters[axis] = letter
         for number, axis in enumerate(spatial):
             letters[axis] = str(number)
-        return f"[{', '.join(letters)}]"
+        return letters
 
-    x = written(("b", op.input_batch), ("f", op.input_feature), op.input_spatial)
-    kernel = written(
-        ("i", op.kernel_input_feature), ("o", op.kernel_output_feature), op.kernel_spatial
+    i, o = ("i", op.kernel_input_feature), ("o", op.kernel_output_feature)
+    return (
+        letters_of(("b", op.input_batch), ("f", op.input_feature), op.input_spatial),
+        letters_of(i, o, op.kernel_spatial),
+        letters_of(("b", op.output_batch), ("f", op.output_feature), op.output_spatial),
     )
-    y = written(("b", op.output_batch), ("f", op.output_feature), op.output_spatial)
-    return f"{x}x{kernel}->{y}"
 
 
 ROWS: EmitterRows = {DotGeneral: dot_general, Convolution: convolution}

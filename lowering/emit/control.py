@@ -14,6 +14,7 @@ from lowering.emit.emitter import EmitterRows
 from lowering.emit.indexing import dynamic_slice_at, dynamic_update_at
 from lowering.extents import Extents
 from lowering.inference import result_types
+from lowering.operations import Block
 from lowering.writer import Value, Writer
 from tenferro.dims import Symbol, is_static
 from tenferro.ops.control import Alternatives, Cond, Scan, While
@@ -38,7 +39,7 @@ class _Regions:
         extents = [] if w.extents is None else [w.extents.leaf(leaf) for leaf in self.symbols]
         self.captured = [*extents, *captured]
 
-    def region(self, name: str, state: Sequence[TensorSpec], write: Write) -> str:
+    def region(self, name: str, state: Sequence[TensorSpec], write: Write) -> Block:
         """One region: `write` on the captured values and on the region's own arguments."""
         w, count = self.writer, len(self.symbols)
         inner = w.inner([*[value.spec for value in self.captured], *state])
@@ -46,7 +47,8 @@ class _Regions:
             extents = dict(zip(self.symbols, inner.arguments, strict=False))
             inner.extents = Extents(inner, extents)
         results = list(write(inner, inner.arguments[count:]))
-        return w.calling(w.define(name, results, inner), inner, results, len(self.captured))
+        symbol = w.define(name, results, inner)
+        return w.calling(symbol, state, [value.spec for value in results], self.captured)
 
 
 def _run(part: Any, w: Writer, inputs: Sequence[Value]) -> list[Value]:
@@ -58,13 +60,13 @@ def cond(op: Cond, w: Writer, index: Value, *operands: Value) -> tuple[Value, ..
     """`stablehlo.if` of a bool, with the region for true first; else `stablehlo.case`."""
     regions = _Regions(w, operands)
 
-    def branch(part: Any) -> str:
+    def branch(part: Any) -> Block:
         return regions.region("branch", (), lambda inner, inputs: _run(part, inner, inputs))
 
     results = result_types(op, (index, *operands))
     name, parts = ("if", op.branches[::-1]) if index.dtype.is_bool else ("case", op.branches)
-    texts = [branch(part) for part in parts]
-    return w.generic(name, (index,), results, {}, *texts, captured=regions.captured)
+    branches = [branch(part) for part in parts]
+    return w.operation(f"stablehlo.{name}", (index,), results, regions=branches)
 
 
 def alternatives(op: Alternatives, w: Writer, *operands: Value) -> Sequence[Value]:
@@ -79,7 +81,7 @@ def while_(op: While, w: Writer, *inputs: Value) -> tuple[Value, ...]:
     state = [value.spec for value in carry]
     test = regions.region("while", state, lambda inner, values: _run(op.cond, inner, values))
     body = regions.region("do", state, lambda inner, values: _run(op.body, inner, values))
-    return w.generic("while", carry, state, {}, test, body, captured=regions.captured)
+    return w.operation("stablehlo.while", carry, state, regions=[test, body])
 
 
 def scan(op: Scan, w: Writer, *inputs: Value) -> tuple[Value, ...]:
@@ -118,9 +120,8 @@ def scan(op: Scan, w: Writer, *inputs: Value) -> tuple[Value, ...]:
         ]
         return [after, *final[:m], *stacked]
 
-    regions_text = [regions.region("while", state, test), regions.region("do", state, turn)]
-    final = w.generic("while", start, state, {}, *regions_text, captured=regions.captured)
-    return final[1:]
+    blocks = [regions.region("while", state, test), regions.region("do", state, turn)]
+    return w.operation("stablehlo.while", start, state, regions=blocks)[1:]
 
 
 def _counter_dtype(length: Any) -> DType:

@@ -164,16 +164,12 @@ def conj(op: Conj, w: Writer, x: Value) -> Value:
 
 
 def reduce_precision(op: ReducePrecision, w: Writer, x: Value) -> Value:
-    """stablehlo.reduce_precision; its format is not the common one.
+    """stablehlo.reduce_precision.
 
     Without mantissa bits XLA turns NaN into infinity; NaN is selected again afterwards.
     """
-    (value,) = w.statement(
-        "stablehlo.reduce_precision ",
-        (x,),
-        f", format = e{op.exponent_bits}m{op.mantissa_bits} : {w.tensor_type(x.spec)}",
-        (x.spec,),
-    )
+    format_ = f"e{op.exponent_bits}m{op.mantissa_bits}"
+    value = w.op("reduce_precision", x, result=x.spec, format=format_)
     return value if op.mantissa_bits else w.select(w.compare("NE", x, x), x, value)
 
 

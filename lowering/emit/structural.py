@@ -5,7 +5,6 @@ from __future__ import annotations
 from lowering.emit.emitter import EmitterRows
 from lowering.emit.indexing import gathered
 from lowering.inference import result_type
-from lowering.types import integers, tensor_type
 from lowering.writer import Value, Writer
 from tenferro.dims import is_static
 from tenferro.ops.indexing import Gather
@@ -70,16 +69,10 @@ def pad(op: Pad, w: Writer, x: Value, value: Value) -> Value:
 
 
 def reverse(op: Reverse, w: Writer, x: Value) -> Value:
-    """`stablehlo.reverse`; no axes, no statement."""
+    """`stablehlo.reverse`; no axes, no operation."""
     if not op.axes:
         return x
-    (value,) = w.statement(
-        "stablehlo.reverse ",
-        (x,),
-        f", dims = {integers(op.axes)} : {tensor_type(x.spec)}",
-        (x.spec,),
-    )
-    return value
+    return w.op("reverse", x, result=x.spec, dims=op.axes)
 
 
 def concatenate(op: Concatenate, w: Writer, *operands: Value) -> Value:

@@ -6,7 +6,7 @@ from typing import Any
 
 from lowering.extensions import register_extension_lowering
 from lowering.inference import result_type
-from lowering.writer import Value, Writer, signature
+from lowering.writer import Value, Writer
 from tenferro.dims import is_static
 from tenferro.errors import NonStaticShapeError, UnsupportedError
 
@@ -14,7 +14,7 @@ __all__ = ["register"]
 
 
 def fft(op: Any, w: Writer, x: Value) -> Value:
-    """One statement; none where there are no elements."""
+    """One operation; none where there are no elements."""
     lengths = op.lengths_of(x.shape)
     if len(lengths) > 3:
         raise UnsupportedError(f"Fft: stablehlo.fft transforms 3 axes at most, got {lengths}")
@@ -23,14 +23,7 @@ def fft(op: Any, w: Writer, x: Value) -> Value:
             f"Fft: stablehlo.fft needs numbers for its lengths, got {x.spec}; give concrete specs"
         )
     result = result_type(op, x)
-    (value,) = w.statement(
-        "stablehlo.fft ",
-        (x,),
-        f", type = {op.kind.upper()}, length = [{', '.join(map(str, lengths))}] : "
-        f"{signature((x,), (result,))}",
-        (result,),
-    )
-    return value
+    return w.op("fft", x, result=result, type=op.kind.upper(), length=lengths)
 
 
 def register() -> None:

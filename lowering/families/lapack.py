@@ -12,6 +12,7 @@ from lowering.families.linalg.inline import pivots_to_permutation
 from lowering.families.linalg.library import VENDOR, call, call_of_finite, custom_call
 from lowering.families.linalg.matrix import REAL, or_nan, parts, spec
 from lowering.inference import result_types
+from lowering.operations import Integer
 from lowering.writer import Value, Writer
 from tenferro.types import DType
 
@@ -32,7 +33,7 @@ def permutation(op: Any, w: Writer, pivots: Value) -> Value:
     (result,) = result_types(op, (pivots,))
     if w.platform in VENDOR and pivots.dtype is INFO:
         name = f"{VENDOR[w.platform]}_lu_pivots_to_permutation"
-        return custom_call(w, name, "", (pivots,), "v", (result,), "v", in_place=False)[0]
+        return custom_call(w, name, {}, (pivots,), "v", (result,), "v", in_place=False)[0]
     perm = pivots_to_permutation(w, w.convert(pivots, DType.I64), op.size)
     return w.convert(perm, result.dtype)
 
@@ -93,7 +94,7 @@ def gehrd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
     """All rows take part."""
     batch, n, _ = parts(a)
     results = (*result_types(op, (a,)), spec(INFO, *batch))
-    flags = f"high = {n} : i32, low = 1 : i32"
+    flags = {"high": Integer(n, "i32"), "low": Integer(1, "i32")}
     return call(w, "gehrd", (a,), "m", results, "mvv", flags=flags)[:-1]
 
 
