@@ -17,9 +17,10 @@ from typing import Any
 from lowering.emission import emit_instructions
 from lowering.emit import EMITTERS
 from lowering.extensions import lowering_of
-from lowering.literal import quoted
+from lowering.inference import result_types
+from lowering.operations import Block, Function, Integer, Symbol
 from lowering.types import tensor_type
-from lowering.writer import Value, Writer, signature
+from lowering.writer import Value, Writer
 from tenferro.errors import UnsupportedError
 from tenferro.extension.payload import payload_classes, saved_value
 from tenferro.ops.extension import Extension
@@ -28,65 +29,57 @@ from tenferro.program import expansion_of
 __all__ = ["emit_composite"]
 
 
-def emit_composite(op: Extension, w: Writer, *operands: Value) -> Any:
-    """One statement, and a private function for each op and types."""
+def emit_composite(op: Extension, w: Writer, *operands: Value) -> tuple[Value, ...]:
+    """One operation, and a private function for each op and types."""
     mangled = op.family_id.replace("-", "_")
-    types = "_".join(re.sub(r"\W+", "_", tensor_type(x.spec)).strip("_") for x in operands)
-    stem = f"{mangled.replace('.', '_')}_{types}"
+    shown = "_".join(re.sub(r"\W+", "_", tensor_type(x.spec)).strip("_") for x in operands)
+    stem = f"{mangled.replace('.', '_')}_{shown}"
     key = (op, tuple(x.spec for x in operands))
     symbol = w.symbols.get(key)
     if symbol is None:
         count = sum(name.startswith(stem) for name in w.symbols.values())
         symbol = w.symbols[key] = f"{stem}_{count}"
-        w.functions[symbol] = _decomposition(op, w, operands, symbol)
-    version = op.family_id.rpartition(".v")[2]
-    results: tuple[Any, ...] = w.statement(
-        f'stablehlo.composite "{mangled}" ',
-        operands,
-        f" {{composite_attributes = {{{_attributes(op)}}}, decomposition = @{symbol}, "
-        f"version = {version} : i32}} : {signature(operands, w.result_types)}",
-        w.result_types,
-    )
-    return results if op.output_count > 1 else next(iter(results))
+        w.functions[symbol] = Function(symbol, _decomposition(op, w, operands))
+    attributes = {
+        "name": mangled,
+        "composite_attributes": _attributes(op),
+        "decomposition": Symbol(symbol),
+        "version": Integer(int(op.family_id.rpartition(".v")[2]), "i32"),
+    }
+    types = result_types(op, operands)
+    return w.operation("stablehlo.composite", operands, types, attributes)
 
 
-def _decomposition(op: Extension, w: Writer, operands: tuple[Value, ...], symbol: str) -> str:
-    inner = w.inner([x.spec for x in operands])
+def _decomposition(op: Extension, w: Writer, operands: tuple[Value, ...]) -> Block:
+    inner = w.inner([x.spec for x in operands], EMITTERS)
     program = expansion_of(
         op,
         [x.spec for x in operands],
         keep=lambda operation: lowering_of(operation, w.platform, w.linalg) is not None,
     )
-    results = emit_instructions(program.lowering_view(), inner, EMITTERS)
-    return inner.private_function(results, symbol)
+    return inner.body(emit_instructions(program.lowering_view(), inner))
 
 
-def _attributes(op: Extension) -> str:
+def _attributes(op: Extension) -> dict[str, Any]:
     try:
         payload = op.op.payload_fields()
     except UnsupportedError:  # written for people alone, because there is no reader for it
         payload = {"payload": {"shown": type(op.op).__name__}}
     classes = payload_classes(type(op.op))
-    entries = [f"{name} = {_attribute(value, classes)}" for name, value in payload.items()]
-    return ", ".join([f'family_id = "{op.family_id}"', *entries])
+    entries = {name: _attribute(value, classes) for name, value in payload.items()}
+    return {"family_id": op.family_id, **entries}
 
 
-def _attribute(value: Any, classes: Mapping[str, type[Any]]) -> str:
-    """A payload value: as itself where MLIR has a word for it, else as an object with one key."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int):
-        return f"{value} : i64"
-    if isinstance(value, float) and math.isfinite(value):
-        return f"{float.__repr__(value)} : f64"
-    if isinstance(value, str):
-        return quoted(value)
+def _attribute(value: Any, classes: Mapping[str, type[Any]]) -> Any:
+    """A payload value: as itself where MLIR has an attribute for it, else as a dictionary with one key."""
+    if isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
+        return value
     if isinstance(value, tuple | list):
-        return f"[{', '.join(_attribute(item, classes) for item in value)}]"
+        return [_attribute(item, classes) for item in value]
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{key} = {_attribute(item, classes)}' for key, item in value.items())}}}"
+        return {key: _attribute(item, classes) for key, item in value.items()}
     if value is None:
-        return "{none = true}"
+        return {"none": True}
     try:
         return _attribute(saved_value(value, "composite", classes=classes), classes)
     except UnsupportedError:  # written for people alone, because there is no reader for it

@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from lowering.inference import agree
 from lowering.refusals import refuse
 from lowering.writer import Value, Writer
 from tenferro.dims import is_exact
-from tenferro.errors import ConcretizationError, NonStaticShapeError, TenferroError
-from tenferro.ops import StdTensorOp
+from tenferro.errors import (
+    BackendFailureError,
+    ConcretizationError,
+    NonStaticShapeError,
+    TenferroError,
+)
 from tenferro.program import GraphProgram, Instruction
 
-__all__ = ["Emitters", "emit_instructions"]
-
-Emitters = Mapping[type[StdTensorOp], Any]
+__all__ = ["emit_instructions"]
 
 
 def emit_instructions(
-    view: GraphProgram, writer: Writer, emitters: Emitters, inputs: Sequence[Value] | None = None
+    view: GraphProgram, writer: Writer, inputs: Sequence[Value] | None = None
 ) -> list[Value]:
     """Write the statements of a program on `inputs`, the writer's arguments; returns the outputs.
 
     Raises:
         NonStaticShapeError: an extent that the data decide.
         UnsupportedError: an op that StableHLO cannot express.
+        BackendFailureError: an emitter that gives other types than the op's own rule.
     """
-    writer.emitters = emitters
     values: list[Any] = [*(writer.arguments if inputs is None else inputs)]
     values += [None] * (len(view.types) - len(values))
     for instruction in view.instructions:
-        _emit(instruction, view, writer, values, emitters)
+        _emit(instruction, view, writer, values)
     return [values[slot] for slot in view.output_slots]
 
 
@@ -39,39 +42,48 @@ def _emit(
     view: GraphProgram,
     writer: Writer,
     values: list[Any],
-    emitters: Emitters,
 ) -> None:
     writer.source = instruction.source
-    writer.result_types = tuple(view.types[slot] for slot in instruction.outputs)
     try:
         _require_exact(instruction, view)
         used = [view.types[slot] for slot in (*instruction.inputs, *instruction.outputs)]
         refuse(instruction.op, writer.platform, used)
-        result = _emitted(instruction, writer, values, emitters)
+        results = _emitted(instruction, writer, values)
+        _require_declared(instruction, view, results)
     except TenferroError as error:
         error.at(str(instruction.source) if instruction.source else None)
         raise
-    results = (result,) if isinstance(result, Value) else result
     for slot, value in zip(instruction.outputs, results, strict=True):
         values[slot] = value
 
 
-def _emitted(
-    instruction: Instruction, writer: Writer, values: Sequence[Any], emitters: Emitters
-) -> Any:
+def _emitted(instruction: Instruction, writer: Writer, values: Sequence[Any]) -> Sequence[Value]:
     """The op's emitted values; computing with extents that are symbols is an error."""
     op = instruction.op
     operands = [values[slot] for slot in instruction.inputs]
     symbolic = [x.spec for x in operands if not x.spec.is_static]
-    if not symbolic:
-        return emitters[type(op)](op, writer, *operands)
     try:
-        return emitters[type(op)](op, writer, *operands)
+        result = writer.emitters[type(op)](op, writer, *operands)
     except (TypeError, ConcretizationError) as error:
+        if not symbolic:
+            raise
         raise NonStaticShapeError(
             f"{op.name}: has no StableHLO for symbolic extents, here of {', '.join(map(str, symbolic))}; "
             "give concrete specs"
         ) from error
+    return (result,) if isinstance(result, Value) else result
+
+
+def _require_declared(
+    instruction: Instruction, view: GraphProgram, results: Sequence[Value]
+) -> None:
+    declared = [view.types[slot] for slot in instruction.outputs]
+    given = [value.spec for value in results]
+    if given != declared and not all(map(agree, given, declared)):
+        raise BackendFailureError(
+            f"{instruction.op.name}: its emitter gives ({', '.join(map(str, given))}), the op's own rule "
+            f"declares ({', '.join(map(str, declared))})"
+        )
 
 
 def _require_exact(instruction: Instruction, view: GraphProgram) -> None:

@@ -41,9 +41,11 @@ def register_extension_lowering(
     The rule for the platform "inline" is the one for `linalg="inline"`: standard statements alone, for
     compilers that know no custom call.
 
-    The writer is the one the emitters use: `writer.op(name, *operands, result=spec)` and its kin
-    return values; the rule returns one value, or a tuple, of the declared types. It comes before the
-    family's expansion, from the next run on, also in programs that an executor has compiled.
+    The writer is the one the emitters use. `writer.op(name, *operands)` returns the value of an
+    elementwise operation, and `writer.op(name, *operands, result=spec, **attributes)` that of any other
+    with one result. `writer.operation` adds operations with several results or with regions, which
+    `writer.region` makes. The rule returns one value, or a tuple, of the declared types. It comes before
+    the family's expansion, from the next run on, also in programs that an executor has compiled.
 
     Raises:
         DuplicateFamilyError: there is a rule for that family and platform, and `replace` is not set.

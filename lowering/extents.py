@@ -10,18 +10,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from lowering.operations import Integer, Value
 from tenferro.dims import Guard, InputAxis, SymDim, is_static
 from tenferro.dims.polynomial import Operation
 from tenferro.errors import NonStaticShapeError
 from tenferro.types import DType, TensorSpec
 
 if TYPE_CHECKING:
-    from lowering.writer import Value, Writer
+    from lowering.writer import Writer
 
 __all__ = ["Extents"]
 
 _OPERATIONS = {"//": "_divide", "%": "_modulo", "min": "_minimum", "max": "_maximum"}
-_I64 = TensorSpec.of((), DType.I64)
 _I32 = TensorSpec.of((), DType.I32)
 
 
@@ -95,7 +95,7 @@ class Extents:
         return self._known[key]
 
     def _op(self, name: str, lhs: Value, rhs: Value) -> Value:
-        return self._writer.op(name, lhs, rhs, result=_I64)
+        return self._writer.op(name, lhs, rhs)
 
     def _add(self, lhs: Value, rhs: Value) -> Value:
         return self._op("add", lhs, rhs)
@@ -162,8 +162,7 @@ class Extents:
             if guard.relation == "is 1 or":
                 one = self._writer.compare("EQ", lhs, self.value(1))
                 same = self._writer.compare("EQ", lhs, rhs)
-                flag = TensorSpec.of((), DType.Bool)
-                self._check(self._writer.op("or", one, same, result=flag), lhs, rhs, words)
+                self._check(self._writer.op("or", one, same), lhs, rhs, words)
             elif guard.relation == "divisible by":
                 remainder = self.value(guard.lhs % guard.rhs)
                 divides = self._writer.compare("EQ", remainder, self.value(0))
@@ -175,10 +174,10 @@ class Extents:
         self._check(self._writer.compare(direction, lhs, rhs), lhs, rhs, message)
 
     def _check(self, holds: Value, lhs: Value, rhs: Value, message: str) -> None:
-        text = message.replace("\\", "\\\\").replace('"', "'")
-        self._writer.effect(
-            "stablehlo.custom_call @shape_assertion(",
-            (holds, lhs, rhs),
-            f') {{api_version = 2 : i32, error_message = "{text}", has_side_effect = true}} : '
-            "(tensor<i1>, tensor<i64>, tensor<i64>) -> ()",
-        )
+        attributes = {
+            "call_target_name": "shape_assertion",
+            "api_version": Integer(2, "i32"),
+            "error_message": message,
+            "has_side_effect": True,
+        }
+        self._writer.operation("stablehlo.custom_call", (holds, lhs, rhs), (), attributes)

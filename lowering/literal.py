@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.types import DType, TensorSpec
+from tenferro.types import DType
 
 __all__ = ["LONGEST_LIST", "dense", "quoted"]
 
@@ -98,8 +98,3 @@ def _float(value: Any, dtype: DType) -> str:
     if "." not in mantissa:
         mantissa += ".0"
     return mantissa + (f"e{exponent}" if exponent else "")
-
-
-def type_of(array: Any) -> TensorSpec:
-    """The spec of a NumPy array."""
-    return TensorSpec.of(array.shape, DType.of(array.dtype))

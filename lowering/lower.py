@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from lowering.composite import emit_composite
-from lowering.emission import Emitters, emit_instructions
+from lowering.emission import emit_instructions
 from lowering.emit import EMITTERS
 from lowering.extensions import PLATFORMS, lowering_of
 from lowering.extents import Extents
-from lowering.literal import quoted
 from lowering.module import StableHloModule
-from lowering.sharding import Partitioning, PartitionSpec, mesh_declaration, sharding_attribute
+from lowering.operations import Literal
+from lowering.printer import printed
+from lowering.sharding import Partitioning, PartitionSpec, sharding_attribute
 from lowering.writer import Value, Writer
 from tenferro.dims import is_static
 from tenferro.errors import InvalidConfigError, NonStaticShapeError
@@ -105,38 +106,33 @@ def lower_to_stablehlo(
     orders_out = _orders("output_orders", output_orders, len(view.output_slots))
     _require_known(donate, view.input_names)
     passed = [_passed(spec, order) for spec, order in zip(specs_in, orders_in, strict=True)]
-    writer = Writer(passed, precision, platform, linalg)
+    emitters = {**EMITTERS, Extension: emit_composite} if wrapped else EMITTERS
+    writer = Writer(passed, precision, platform, linalg, emitters)
     if symbolic:
         writer.extents = Extents(writer)
         writer.extents.assert_inputs(view.input_names)
         writer.extents.assert_guards(view.guards)
     inputs = _turned(writer, writer.arguments, orders_in)
-    emitters: Emitters = {**EMITTERS, Extension: emit_composite} if wrapped else EMITTERS
-    outputs = _turned(writer, emit_instructions(view, writer, emitters, inputs), orders_out)
-    head, argument_attributes, result_attributes = "", [""] * len(passed), [""] * len(outputs)
-    if annotate:
-        argument_attributes = [f"jax.arg_info = {quoted(name)}" for name in view.input_names]
-        result_attributes = [f"jax.result_info = {quoted(name)}" for name in view.output_names]
-    if donate:
-        mark = "jax.buffer_donor = true"
-        argument_attributes = [
-            _joined(text, mark if name in donate else "")
-            for text, name in zip(argument_attributes, view.input_names, strict=True)
-        ]
+    outputs = _turned(writer, emit_instructions(view, writer, inputs), orders_out)
+    of_arguments, of_results = (
+        [dict[str, Any]({key: name} if annotate else {}) for name in names]
+        for key, names in (
+            ("jax.arg_info", view.input_names),
+            ("jax.result_info", view.output_names),
+        )
+    )
+    for attributes, name in zip(of_arguments, view.input_names, strict=True):
+        if name in donate:
+            attributes["jax.buffer_donor"] = True
     if partitioning is not None:
-        head = mesh_declaration(partitioning.mesh)
-        argument_attributes = _sharded(
-            view.input_names, specs_in, partitioning, partitioning.inputs, argument_attributes
-        )
         specs_out = [view.types[slot] for slot in view.output_slots]
-        result_attributes = _sharded(
-            view.output_names, specs_out, partitioning, partitioning.outputs, result_attributes
-        )
+        _shard(of_arguments, view.input_names, specs_in, partitioning, partitioning.inputs)
+        _shard(of_results, view.output_names, specs_out, partitioning, partitioning.outputs)
+    mesh = () if partitioning is None else partitioning.mesh
+    text, plain_text = printed(writer.module(outputs, of_arguments, of_results, mesh))
     return StableHloModule(
-        text=writer.print(outputs, "main", True, argument_attributes, result_attributes, head),
-        plain_text=writer.print(
-            outputs, "main", False, argument_attributes, result_attributes, head
-        ),
+        text=text,
+        plain_text=plain_text,
         platform=platform,
         input_specs=program.input_specs,
         output_specs=program.output_specs,
@@ -163,25 +159,18 @@ def _orders(name: str, orders: Sequence[str], count: int) -> list[str]:
     return list(orders) or ["C"] * count
 
 
-def _joined(*attributes: str) -> str:
-    return ", ".join(text for text in attributes if text)
-
-
-def _sharded(
+def _shard(
+    attributes: Sequence[dict[str, Any]],
     names: Sequence[str],
     types: Sequence[TensorSpec],
     partitioning: Partitioning,
     specs: Sequence[PartitionSpec],
-    attributes: Sequence[str],
-) -> list[str]:
-    """The attributes of leaves, with the sharding of each."""
+) -> None:
+    """Add the sharding of each leaf to its attributes."""
     mesh = dict(partitioning.mesh)
-    for name, leaf, spec in zip(names, types, specs, strict=True):
+    for own, name, leaf, spec in zip(attributes, names, types, specs, strict=True):
         spec.extents(leaf.shape, mesh, name)
-    return [
-        _joined(text, sharding_attribute(spec, leaf.rank))
-        for text, spec, leaf in zip(attributes, specs, types, strict=True)
-    ]
+        own["sdy.sharding"] = Literal(sharding_attribute(spec, leaf.rank))
 
 
 def _require_known(names: Sequence[str], allowed: Sequence[str]) -> None:

@@ -103,11 +103,11 @@ def mesh_declaration(mesh: Sequence[tuple[str, int]]) -> str:
 
 
 def sharding_attribute(spec: PartitionSpec, rank: int) -> str:
-    """`sdy.sharding` of a tensor of that rank.
+    """The attribute `sdy.sharding` of a tensor of that rank.
 
     >>> sharding_attribute(PartitionSpec("x"), 2)
-    'sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>'
+    '#sdy.sharding<@mesh, [{"x"}, {}]>'
     """
     entries = [*spec.entries, *[()] * (rank - len(spec.entries))]
     shown = ["{" + ", ".join(f'"{name}"' for name in names) + "}" for names in entries]
-    return f"sdy.sharding = #sdy.sharding<@mesh, [{', '.join(shown)}]>"
+    return f"#sdy.sharding<@mesh, [{', '.join(shown)}]>"

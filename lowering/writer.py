@@ -1,195 +1,178 @@
-"""The writer: every statement, name and punctuation mark of the StableHLO text.
+"""The writer: a builder of the operations of one function or region.
 
-Emitters ask for statements; the writer keeps them in order, drops those without readers, numbers the
-rest, and prints. Values are handles with a type.
+Emitters ask it for operations and get values. It keeps operations in order, writes equal constants once and
+functions once per module, and drops what nothing depends on; `lowering.printer` makes the text.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from lowering.extents import Extents
-from lowering.literal import LONGEST_LIST, dense, is_splat
-from lowering.types import element_type, integers, tensor_type
+from lowering.inference import result_of
+from lowering.literal import LONGEST_LIST, is_splat
+from lowering.operations import (
+    Block,
+    Function,
+    Integers,
+    Module,
+    Operation,
+    PrintedFunction,
+    Symbol,
+    Value,
+)
 from tenferro.dims import is_static
 from tenferro.errors import NonStaticShapeError
+from tenferro.ops import StdTensorOp
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["Value", "Writer", "region", "signature"]
-
-_SYMBOL = re.compile(r"@(\w+)")
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """A result of a statement: an SSA value and its type."""
-
-    statement: int
-    index: int
-    spec: TensorSpec
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Its extents."""
-        return self.spec.shape
-
-    @property
-    def dtype(self) -> DType:
-        """Its element type."""
-        return self.spec.dtype
-
-    @property
-    def rank(self) -> int:
-        """Its number of axes."""
-        return len(self.spec.shape)
-
-
-@dataclass(slots=True)
-class Statement:
-    """`results = head operand joint operand .. tail`.
-
-    In the tail, `«i»` stands for the name of `captured[i]`, a value of the surroundings that a region uses.
-    """
-
-    head: str
-    operands: tuple[Value, ...]
-    joint: str
-    tail: str
-    results: int
-    source: Any
-    captured: tuple[Value, ...] = ()
-
-    @property
-    def reads(self) -> tuple[Value, ...]:
-        """Every value it needs."""
-        return self.operands + self.captured
+__all__ = ["Value", "Writer"]
 
 
 class Writer:
-    """Collects the statements of one `func.func` and the private functions it calls."""
+    """Collects the operations of one function or region, and the private functions that they call."""
 
     def __init__(
         self,
         inputs: Sequence[TensorSpec],
         precision: str,
         platform: str,
-        linalg: str = "library",
+        linalg: str,
+        emitters: Mapping[type[StdTensorOp], Any],
     ) -> None:
         self.precision = precision
         self.platform = platform
         self.linalg = linalg
-        self.statements: list[Statement] = []
-        self.functions: dict[str, str] = {}
+        self.emitters = emitters
+        self.operations: list[Operation] = []
+        self.functions: dict[str, Function | PrintedFunction] = {}
         self.symbols: dict[Any, str] = {}
         self.source: Any = None
-        self.result_types: tuple[TensorSpec, ...] = ()
         self._constants: dict[tuple[TensorSpec, bytes], Value] = {}
         self._transposes: dict[Value, tuple[Value, tuple[int, ...]]] = {}
         self._reshapes: dict[Value, Value] = {}
-        self._effects: list[int] = []
-        self.arguments = [Value(-1 - index, 0, spec) for index, spec in enumerate(inputs)]
+        self.arguments = [Value(spec) for spec in inputs]
         self.extents: Extents | None = None
-        self.emitters: Any = None
 
-    @property
-    def result(self) -> TensorSpec:
-        """The type of the one output of the instruction being emitted."""
-        return self.result_types[0]
+    # ---- operations --------------------------------------------------------------------------
 
-    # ---- statements --------------------------------------------------------------------------
-
-    def statement(
-        self,
-        head: str,
-        operands: Sequence[Value],
-        tail: str,
-        results: Sequence[TensorSpec],
-        joint: str = ", ",
-        captured: Sequence[Value] = (),
-    ) -> tuple[Value, ...]:
-        """`%r = head %a, %b tail`: every statement is written by this method."""
-        number = len(self.statements)
-        self.statements.append(
-            Statement(
-                head, tuple(operands), joint, tail, len(results), self.source, tuple(captured)
-            )
-        )
-        return tuple(Value(number, index, spec) for index, spec in enumerate(results))
-
-    def effect(self, head: str, operands: Sequence[Value], tail: str) -> None:
-        """A statement without results, kept for its effect."""
-        self.statement(head, operands, tail, ())
-        self._effects.append(len(self.statements) - 1)
-
-    def op(
-        self, name: str, *operands: Value, result: TensorSpec | None = None, **attributes: Any
-    ) -> Value:
-        """`stablehlo.name %a, %b, key = value : types`, the short form most ops have.
-
-        Lists of integers are written `[1, 2]`. The type is written once when it is shared by all.
-        """
-        result = self.result if result is None else result
-        shown = "".join(f", {key} = {_attribute(value)}" for key, value in attributes.items())
-        same = not attributes and all(operand.spec == result for operand in operands)
-        types = tensor_type(result) if same else signature(operands, (result,))
-        (value,) = self.statement(f"stablehlo.{name} ", operands, f"{shown} : {types}", (result,))
-        return value
-
-    def generic(
+    def operation(
         self,
         name: str,
         operands: Sequence[Value],
         results: Sequence[TensorSpec],
-        attributes: Mapping[str, str],
-        *regions: str,
-        captured: Sequence[Value] = (),
+        attributes: Mapping[str, Any] | None = None,
+        regions: Sequence[Block] = (),
     ) -> tuple[Value, ...]:
-        """`"stablehlo.name"(%a) <{key = value}> ({region}) : (types) -> types`, the form every op has.
+        """Add an operation of any dialect, `stablehlo.sort` say; returns its results.
 
-        Regions name a value of their surroundings `«i»`, by its index in `captured`.
+        Args:
+            attributes: values as `lowering.operations.Operation` has them.
         """
-        shown = ", ".join(f"{key} = {value}" for key, value in attributes.items())
-        properties = f" <{{{shown}}}>" if shown else ""
-        bodies = f" ({', '.join(regions)})" if regions else ""
-        return self.statement(
-            f'"stablehlo.{name}"(',
-            operands,
-            f"){properties}{bodies} : {signature(operands, results)}",
-            results,
-            captured=captured,
+        values = tuple([Value(spec) for spec in results])
+        self.operations.append(
+            Operation(name, operands, values, attributes or {}, regions, self.source)
         )
+        return values
 
-    def call(
-        self, symbol: str, operands: Sequence[Value], result: TensorSpec, text: Callable[[], str]
+    def op(
+        self, name: str, *operands: Value, result: TensorSpec | None = None, **attributes: Any
     ) -> Value:
-        """Call a private function, written once per module by `text`."""
-        if symbol not in self.functions:
-            self.functions[symbol] = text()
-        (value,) = self.statement(
-            f"func.call @{symbol}(", operands, f") : {signature(operands, (result,))}", (result,)
+        """Add `stablehlo.name`, an operation with one result and no region; returns the result.
+
+        Args:
+            result: the type of the result; not needed where the operands determine it, as in elementwise
+                operations.
+
+        Raises:
+            DTypeError, ShapeError: operands of an elementwise operation that differ.
+            InvalidConfigError: a type that is missing, or that is not the operation's.
+        """
+        value = Value(result_of(name, operands, result))
+        self.operations.append(
+            Operation(f"stablehlo.{name}", operands, (value,), attributes, (), self.source)
         )
         return value
 
-    # ---- functions and loops -----------------------------------------------------------------
+    def call(
+        self, symbol: str, operands: Sequence[Value], results: Sequence[TensorSpec]
+    ) -> tuple[Value, ...]:
+        """Call a private function of the module."""
+        return self.operation("func.call", operands, results, {"callee": Symbol(symbol)})
 
-    def inner(self, specs: Sequence[TensorSpec]) -> Writer:
-        """A writer of a private function of the same module."""
-        writer = Writer(specs, self.precision, self.platform, self.linalg)
+    # ---- functions and regions ---------------------------------------------------------------
+
+    def inner(
+        self,
+        specs: Sequence[TensorSpec],
+        emitters: Mapping[type[StdTensorOp], Any] | None = None,
+    ) -> Writer:
+        """Return a writer of a function or region of the same module, by default with the same emitters."""
+        emitters = self.emitters if emitters is None else emitters
+        writer = Writer(specs, self.precision, self.platform, self.linalg, emitters)
         writer.functions, writer.symbols = self.functions, self.symbols
-        writer.emitters = self.emitters
         return writer
 
     def define(self, symbol: str, outputs: Sequence[Value], inner: Writer) -> str:
-        """Add the statements of `inner` as a private function; returns its name, numbered to be unique."""
+        """Add the operations of `inner` as a private function; returns its name, numbered to be unique."""
         number = sum(name.rpartition("_")[0] == symbol for name in self.functions)
         name = f"{symbol}_{number}"
-        self.functions[name] = inner.private_function(outputs, name)
+        self.functions[name] = Function(name, inner.body(outputs))
         return name
+
+    def body(self, outputs: Sequence[Value]) -> Block:
+        """Return the body of a function: the operations that outputs depend on, and those with an effect."""
+        needed, live = set(outputs), list[Operation]()
+        for operation in reversed(self.operations):
+            if operation.has_effect or not needed.isdisjoint(operation.results):
+                live.append(operation)
+                needed.update(operation.reads)
+        return Block(self.arguments, live[::-1], outputs)
+
+    def region(
+        self, arguments: Mapping[str, TensorSpec], write: Callable[..., Value | Sequence[Value]]
+    ) -> Block:
+        """Return a region: the operations that `write(writer, *arguments)` adds, and the values that it returns.
+
+        They may use values of this writer, too.
+
+        Args:
+            arguments: the names and types of the region's own arguments.
+        """
+        inner = self.inner(list(arguments.values()))
+        for argument, name in zip(inner.arguments, arguments, strict=True):
+            argument.name = name
+        outputs = write(inner, *inner.arguments)
+        outputs = (outputs,) if isinstance(outputs, Value) else outputs
+        return Block(inner.arguments, inner.operations, outputs)
+
+    def calling(
+        self,
+        symbol: str,
+        specs: Sequence[TensorSpec],
+        results: Sequence[TensorSpec],
+        captured: Sequence[Value] = (),
+    ) -> Block:
+        """Return a region that calls a private function on values of this writer and on its own arguments.
+
+        Args:
+            specs: the types of the region's arguments.
+            captured: the first arguments of the function.
+        """
+
+        def write(inner: Writer, *own: Value) -> Sequence[Value]:
+            values = inner.call(symbol, (*captured, *own), results)
+            return [value.called("r") for value in values]
+
+        return self.region({f"a{i}": spec for i, spec in enumerate(specs)}, write)
+
+    def combiner(self, name: str, dtype: DType) -> Block:
+        """Return a region of two scalars that one operation combines."""
+        scalar = TensorSpec.of((), dtype)
+        return self.region({"a": scalar, "b": scalar}, lambda w, a, b: w.op(name, a, b).called("c"))
 
     def while_loop(
         self,
@@ -198,45 +181,38 @@ class Writer:
         body: Callable[..., Sequence[Value]],
         *state: Value,
     ) -> tuple[Value, ...]:
-        """`body(writer, *state)` while `condition(writer, *state)`; both become private functions."""
-        specs = tuple([value.spec for value in state])
-        regions = [
-            self._region(f"{name}_while", lambda w, *values: (condition(w, *values),), specs),
-            self._region(f"{name}_do", body, specs),
-        ]
-        return self.generic("while", state, specs, {}, *regions)
+        """Return the state after `body(writer, *state)` while `condition(writer, *state)`, both as functions."""
+        specs = [value.spec for value in state]
+        regions: list[Block] = []
+        for stem, write in (("while", condition), ("do", body)):
+            inner = self.inner(specs)
+            outputs = write(inner, *inner.arguments)
+            outputs = (outputs,) if isinstance(outputs, Value) else outputs
+            symbol = self.define(f"{name}_{stem}", outputs, inner)
+            regions.append(self.calling(symbol, specs, [value.spec for value in outputs]))
+        return self.operation("stablehlo.while", state, specs, regions=regions)
 
-    def _region(
-        self, name: str, write: Callable[..., Sequence[Value]], specs: Sequence[TensorSpec]
-    ) -> str:
-        inner = self.inner(specs)
-        results = write(inner, *inner.arguments)
-        return self.calling(self.define(name, results, inner), inner, results)
-
-    def calling(
-        self, symbol: str, inner: Writer, results: Sequence[Value], captured: int = 0
-    ) -> str:
-        """A region that calls a private function and returns its results.
+    def module(
+        self,
+        outputs: Sequence[Value],
+        argument_attributes: Sequence[Mapping[str, Any]] = (),
+        result_attributes: Sequence[Mapping[str, Any]] = (),
+        mesh: Sequence[tuple[str, int]] = (),
+    ) -> Module:
+        """Return the module of this function as `main`, with the functions that it calls.
 
         Args:
-            captured: the number of the function's first arguments that come from the surroundings; the rest
-                are those of the region.
+            argument_attributes, result_attributes: those of each argument and result, or none at all.
         """
-        own = [value.spec for value in inner.arguments[captured:]]
-        parameters = ", ".join(f"%a{i}: {tensor_type(spec)}" for i, spec in enumerate(own))
-        arguments = ", ".join(
-            [f"«{i}»" for i in range(captured)] + [f"%a{i}" for i in range(len(own))]
-        )
-        types = signature(inner.arguments, [value.spec for value in results])
-        count = len(results)
-        values = ", ".join("%r" if count == 1 else f"%r#{i}" for i in range(count))
-        shown = ", ".join(tensor_type(value.spec) for value in results)
-        lines = [
-            *([f"    ^bb0({parameters}):"] if own else []),
-            f"      %r{'' if count == 1 else f':{count}'} = func.call @{symbol}({arguments}) : {types}",
-            f"      stablehlo.return {values} : {shown}",
-        ]
-        return "\n".join(["{", *lines, "    }"])
+        body = self.body(outputs)
+        main = Function("main", body, False, argument_attributes, result_attributes)
+        wanted: set[str] = set()
+        fresh = main.callees
+        while fresh:
+            wanted |= fresh
+            fresh = {name for one in fresh for name in self.functions[one].callees} - wanted
+        private = [function for name, function in self.functions.items() if name in wanted]
+        return Module("main", main, private, mesh)
 
     # ---- extents that are no numbers ---------------------------------------------------------
 
@@ -275,10 +251,7 @@ class Writer:
         if spec.dtype.is_bool and array.size > LONGEST_LIST and not is_splat(array):
             # The hexadecimal form of i1 differs between MLIR versions; that of ui8 does not.
             return self.convert(self.constant(array.astype(np.uint8)), DType.Bool)
-        (value,) = self.statement(
-            f"stablehlo.constant {dense(array)}", (), f" : {tensor_type(spec)}", (spec,)
-        )
-        return value
+        return self.op("constant", result=spec, value=array)
 
     def full(self, number: Any, like: TensorSpec) -> Value:
         """A constant of that type with every element `number`."""
@@ -290,7 +263,7 @@ class Writer:
         """A rank-0 constant."""
         return self.constant(np.asarray(number).astype(dtype.dtype))
 
-    # ---- statements that several families write ----------------------------------------------
+    # ---- operations that several families write ----------------------------------------------
 
     def convert(self, x: Value, dtype: DType) -> Value:
         """x in another element type; x itself when it has it."""
@@ -304,11 +277,7 @@ class Writer:
             return x
         old, new = x.dtype.itemsize, dtype.itemsize
         shape = x.shape if old == new else (*x.shape, old // new) if old > new else x.shape[:-1]
-        spec = TensorSpec.of(shape, dtype)
-        (value,) = self.statement(
-            "stablehlo.bitcast_convert ", (x,), f" : {signature((x,), (spec,))}", (spec,)
-        )
-        return value
+        return self.op("bitcast_convert", x, result=TensorSpec.of(shape, dtype))
 
     def transpose(self, x: Value, perm: Sequence[int]) -> Value:
         """x with axes permuted; permutations compose and cancel instead of piling up."""
@@ -360,34 +329,18 @@ class Writer:
         if not all(map(is_static, (*starts, *limits))):
             bounds = [self.shape(starts), self.shape(limits), self.shape(strides)]
             return self.op("real_dynamic_slice", x, *bounds, result=result)
-        ranges = ", ".join(
-            f"{start}:{limit}" + (f":{stride}" if stride != 1 else "")
-            for start, limit, stride in zip(starts, limits, strides, strict=True)
-        )
-        (value,) = self.statement(
-            "stablehlo.slice ", (x,), f" [{ranges}] : {signature((x,), (result,))}", (result,)
-        )
-        return value
+        bounds = {"start_indices": starts, "limit_indices": limits, "strides": strides}
+        return self.op("slice", x, result=result, **bounds)
 
     def compare(self, direction: str, lhs: Value, rhs: Value) -> Value:
         """The predicate `lhs direction rhs`, with the comparison type its dtype calls for."""
-        kind = comparison_type(lhs.dtype)
         spec = TensorSpec.of(lhs.shape, DType.Bool)
-        (value,) = self.statement(
-            f"stablehlo.compare {direction}, ",
-            (lhs, rhs),
-            f", {kind} : {signature((lhs, rhs), (spec,))}",
-            (spec,),
-        )
-        return value
+        how = {"comparison_direction": direction, "compare_type": comparison_type(lhs.dtype)}
+        return self.op("compare", lhs, rhs, result=spec, **how)
 
     def select(self, pred: Value, on_true: Value, on_false: Value) -> Value:
         """Elements of `on_true` where `pred`, else of `on_false`."""
-        types = f"{tensor_type(pred.spec)}, {tensor_type(on_true.spec)}"
-        (value,) = self.statement(
-            "stablehlo.select ", (pred, on_true, on_false), f" : {types}", (on_true.spec,)
-        )
-        return value
+        return self.op("select", pred, on_true, on_false, result=on_true.spec)
 
     def iota(self, shape: Sequence[int], axis: int, dtype: DType = DType.I64) -> Value:
         """Counts along one axis; complex ones of real counts, because XLA takes a complex iota for real
@@ -396,14 +349,11 @@ class Writer:
         if dtype.is_complex:
             spec = TensorSpec.of(tuple(shape), dtype)
             counts = self.iota(shape, axis, dtype.real)
-            return self.op("complex", counts, self.full(0, counts.spec), result=spec)
+            return self.op("complex", counts, self.full(0, counts.spec))
         spec = TensorSpec.of(tuple(shape), dtype)
         if not spec.is_static:
             return self.op("dynamic_iota", self.shape(shape), result=spec, dim=axis)
-        (value,) = self.statement(
-            f"stablehlo.iota dim = {axis}", (), f" : {tensor_type(spec)}", (spec,)
-        )
-        return value
+        return self.op("iota", result=spec, dim=axis)
 
     def reduce(self, name: str, x: Value, initial: Value, axes: Sequence[int]) -> Value:
         """`stablehlo.reduce` by one op; over no axes it is x itself."""
@@ -412,168 +362,14 @@ class Writer:
         dropped = set(axes)
         shape = tuple(n for axis, n in enumerate(x.shape) if axis not in dropped)
         spec = TensorSpec.of(shape, x.dtype)
-        (value,) = self.statement(
-            "stablehlo.reduce(",
-            (x, initial),
-            f") applies stablehlo.{name} across dimensions = {integers(axes)} : "
-            f"{signature((x, initial), (spec,))}",
-            (spec,),
-            joint=" init: ",
-        )
-        return value
+        dimensions = {"dimensions": Integers(axes)}
+        combiner = self.combiner(name, x.dtype)
+        return self.operation("stablehlo.reduce", (x, initial), (spec,), dimensions, [combiner])[0]
 
-    @staticmethod
-    def tensor_type(spec: TensorSpec) -> str:
-        """The type's name."""
-        return tensor_type(spec)
-
-    # ---- printing ----------------------------------------------------------------------------
-
-    def print(
-        self,
-        outputs: Sequence[Value],
-        name: str,
-        locations: bool,
-        argument_attributes: Sequence[str] = (),
-        result_attributes: Sequence[str] = (),
-        head: str = "",
-    ) -> str:
-        """The module's text, without statements that no output depends on.
-
-        Args:
-            argument_attributes, result_attributes: one text for each, or none at all.
-            head: the line before the function.
-        """
-        live = self._needed(outputs)
-        places: dict[Any, int] = {}
-        return "\n".join(
-            [
-                f"module @{name} {{",
-                *([f"  {head}"] if head else []),
-                *self._function(
-                    "public @main",
-                    live,
-                    outputs,
-                    places if locations else None,
-                    argument_attributes,
-                    result_attributes,
-                ),
-                *self._called(live),
-                "}",
-                *(
-                    f'#loc{index} = loc("{_escaped(line.file)}":{line.line}:0)'
-                    for line, index in places.items()
-                ),
-                "",
-            ]
-        )
-
-    def private_function(self, outputs: Sequence[Value], symbol: str) -> str:
-        """The statements as a private function of another module."""
-        return "\n".join(self._function(f"private @{symbol}", self._needed(outputs), outputs, None))
-
-    def _function(
-        self,
-        head: str,
-        live: Sequence[int],
-        outputs: Sequence[Value],
-        places: dict[Any, int] | None,
-        argument_attributes: Sequence[str] = (),
-        result_attributes: Sequence[str] = (),
-    ) -> list[str]:
-        """The lines of one function; lines of the user's code are added to `places`, unless it is None."""
-        names = {-1 - index: f"%arg{index}" for index in range(len(self.arguments))}
-        widths = [0] * len(self.statements)
-        lines: list[str] = []
-
-        def use(value: Value) -> str:
-            base = names[value.statement]
-            many = value.statement >= 0 and widths[value.statement] > 1
-            return f"{base}#{value.index}" if many else base
-
-        def located(source: Any) -> str:
-            if places is None or source is None:
-                return ""
-            return f" loc(#loc{places.setdefault(source, len(places))})"
-
-        for number in live:
-            statement = self.statements[number]
-            result = f"%{len(names) - len(self.arguments)}"
-            widths[number] = statement.results
-            if statement.results:
-                names[number] = result
-            operands = statement.joint.join([use(operand) for operand in statement.operands])
-            tail = statement.tail
-            for i, value in enumerate(statement.captured):
-                tail = tail.replace(f"«{i}»", use(value))
-            lines.append(
-                f"    {_assigned(result, statement.results)}{statement.head}{operands}{tail}"
-                f"{located(statement.source)}"
-            )
-        takes = ", ".join(
-            f"%arg{index}: {_typed(argument, argument_attributes, index)}"
-            for index, argument in enumerate(self.arguments)
-        )
-        types = ", ".join(tensor_type(output.spec) for output in outputs)
-        gives = ", ".join(
-            _typed(output, result_attributes, index) for index, output in enumerate(outputs)
-        )
-        returned = ", ".join(use(output) for output in outputs)
-        return [
-            f"  func.func {head}({takes}) -> ({gives}) {{",
-            *lines,
-            f"    return {returned} : {types}" if outputs else "    return",
-            "  }",
-        ]
-
-    def _needed(self, outputs: Sequence[Value]) -> list[int]:
-        needed = bytearray(len(self.statements))
-        for number in self._effects:
-            needed[number] = 1
-        for output in outputs:
-            if output.statement >= 0:
-                needed[output.statement] = 1
-        live: list[int] = []
-        for number in range(len(self.statements) - 1, -1, -1):
-            if needed[number]:
-                live.append(number)
-                for operand in self.statements[number].reads:
-                    if operand.statement >= 0:
-                        needed[operand.statement] = 1
-        return live[::-1]
-
-    def _called(self, live: Sequence[int]) -> list[str]:
-        """The private functions that statements call, and those that these call."""
-        if not self.functions:
-            return []
-        wanted: set[str] = set()
-        texts = [f"{s.head}{s.tail}" for s in (self.statements[number] for number in live)]
-        while texts:
-            called = {name for text in texts if "@" in text for name in _SYMBOL.findall(text)}
-            fresh = (called & self.functions.keys()) - wanted
-            wanted |= fresh
-            texts = [self.functions[symbol] for symbol in fresh]
-        return [text.rstrip("\n") for symbol, text in self.functions.items() if symbol in wanted]
-
-
-def _assigned(name: str, results: int) -> str:
-    """`%0 = `, `%0:2 = `, or nothing for a statement without results."""
-    if not results:
-        return ""
-    return f"{name} = " if results == 1 else f"{name}:{results} = "
-
-
-def signature(operands: Sequence[Value], results: Sequence[TensorSpec]) -> str:
-    """`(types) -> types`."""
-    operand_types = ", ".join(tensor_type(operand.spec) for operand in operands)
-    result_types = ", ".join(tensor_type(result) for result in results)
-    return f"({operand_types}) -> {result_types if len(results) == 1 else f'({result_types})'}"
-
-
-def _typed(value: Value, attributes: Sequence[str], index: int) -> str:
-    """The value's type, and its attributes where it has any."""
-    shown = attributes[index] if index < len(attributes) else ""
-    return f"{tensor_type(value.spec)} {{{shown}}}" if shown else tensor_type(value.spec)
+    def barrier(self, *operands: Value) -> tuple[Value, ...]:
+        """Return the operands, which the compiler may not look through."""
+        specs = [x.spec for x in operands]
+        return self.operation("stablehlo.optimization_barrier", operands, specs)
 
 
 def comparison_type(dtype: DType) -> str:
@@ -581,18 +377,3 @@ def comparison_type(dtype: DType) -> str:
     if dtype.is_inexact:
         return "FLOAT"
     return "SIGNED" if dtype.kind == "i" else "UNSIGNED"
-
-
-def region(dtype: DType, body: str, count: int = 2) -> str:
-    """A region over `count` scalars %a0, %a1, .. of one element type; `body` ends by returning."""
-    scalar = f"tensor<{element_type(dtype)}>"
-    arguments = ", ".join(f"%a{index}: {scalar}" for index in range(count))
-    return f"{{ ^bb0({arguments}): {body} }}"
-
-
-def _attribute(value: Any) -> str:
-    return integers(value) if isinstance(value, tuple | list) else str(value)
-
-
-def _escaped(path: str) -> str:
-    return path.replace("\\", "\\\\").replace('"', '\\"')

@@ -7,6 +7,7 @@ from typing import Any
 from lowering.chlo import chlo_function
 from lowering.emit.emitter import Emitter, EmitterRows
 from lowering.emit.polygamma import polygamma
+from lowering.operations import PrintedFunction
 from lowering.types import element_type
 from lowering.writer import Value, Writer
 from tenferro.ops.analytic import (
@@ -58,7 +59,7 @@ def widened(emit: Emitter) -> Emitter:
 
 def direct(name: str) -> Emitter:
     """The StableHLO op of that name."""
-    return widened(lambda op, w, *operands: w.op(name, *operands, result=operands[0].spec))
+    return widened(lambda op, w, *operands: w.op(name, *operands))
 
 
 def expanded(name: str) -> Emitter:
@@ -78,7 +79,9 @@ def call(name: str, w: Writer, x: Value) -> Value:
         # One function per call, because refining the shapes of one gives it the shape of its caller.
         symbol = f"{name}_{spec.dtype.short}_of_{len(w.functions)}"
         operands = (*map(w.extent, shape), x)
-    return w.call(symbol, operands, spec, lambda: chlo_function(name, element, shape, symbol))
+    if symbol not in w.functions:
+        w.functions[symbol] = PrintedFunction(chlo_function(name, element, shape, symbol))
+    return w.call(symbol, operands, (spec,))[0]
 
 
 def polygamma_of(op: Polygamma, w: Writer, x: Value) -> Value:

@@ -13,6 +13,8 @@ from lowering.emission import emit_instructions
 from lowering.emit.emitter import EmitterRows
 from lowering.emit.indexing import dynamic_slice_at, dynamic_update_at
 from lowering.extents import Extents
+from lowering.inference import result_types
+from lowering.operations import Block
 from lowering.writer import Value, Writer
 from tenferro.dims import Symbol, is_static
 from tenferro.ops.control import Alternatives, Cond, Scan, While
@@ -37,7 +39,7 @@ class _Regions:
         extents = [] if w.extents is None else [w.extents.leaf(leaf) for leaf in self.symbols]
         self.captured = [*extents, *captured]
 
-    def region(self, name: str, state: Sequence[TensorSpec], write: Write) -> str:
+    def region(self, name: str, state: Sequence[TensorSpec], write: Write) -> Block:
         """One region: `write` on the captured values and on the region's own arguments."""
         w, count = self.writer, len(self.symbols)
         inner = w.inner([*[value.spec for value in self.captured], *state])
@@ -45,25 +47,26 @@ class _Regions:
             extents = dict(zip(self.symbols, inner.arguments, strict=False))
             inner.extents = Extents(inner, extents)
         results = list(write(inner, inner.arguments[count:]))
-        return w.calling(w.define(name, results, inner), inner, results, len(self.captured))
+        symbol = w.define(name, results, inner)
+        return w.calling(symbol, state, [value.spec for value in results], self.captured)
 
 
 def _run(part: Any, w: Writer, inputs: Sequence[Value]) -> list[Value]:
     """The statements of a sub-program."""
-    return emit_instructions(part.program.lowering_view(), w, w.emitters, inputs)
+    return emit_instructions(part.program.lowering_view(), w, inputs)
 
 
 def cond(op: Cond, w: Writer, index: Value, *operands: Value) -> tuple[Value, ...]:
     """`stablehlo.if` of a bool, with the region for true first; else `stablehlo.case`."""
     regions = _Regions(w, operands)
 
-    def branch(part: Any) -> str:
+    def branch(part: Any) -> Block:
         return regions.region("branch", (), lambda inner, inputs: _run(part, inner, inputs))
 
-    results = w.result_types
+    results = result_types(op, (index, *operands))
     name, parts = ("if", op.branches[::-1]) if index.dtype.is_bool else ("case", op.branches)
-    texts = [branch(part) for part in parts]
-    return w.generic(name, (index,), results, {}, *texts, captured=regions.captured)
+    branches = [branch(part) for part in parts]
+    return w.operation(f"stablehlo.{name}", (index,), results, regions=branches)
 
 
 def alternatives(op: Alternatives, w: Writer, *operands: Value) -> Sequence[Value]:
@@ -78,14 +81,14 @@ def while_(op: While, w: Writer, *inputs: Value) -> tuple[Value, ...]:
     state = [value.spec for value in carry]
     test = regions.region("while", state, lambda inner, values: _run(op.cond, inner, values))
     body = regions.region("do", state, lambda inner, values: _run(op.body, inner, values))
-    return w.generic("while", carry, state, {}, test, body, captured=regions.captured)
+    return w.operation("stablehlo.while", carry, state, regions=[test, body])
 
 
 def scan(op: Scan, w: Writer, *inputs: Value) -> tuple[Value, ...]:
     """`stablehlo.while` over a counter, the carry and the stacked outputs."""
     n, m, first = op.num_consts, op.num_carry, op.first_xs
     consts, carry, xs = inputs[:n], inputs[n:first], inputs[first:]
-    results = w.result_types
+    results = result_types(op, inputs)
     stacks = [w.full(0, spec) for spec in results[m:]]
     if op.length == 0:
         return (*carry, *stacks)  # because a slice of nothing is refused, even where none is taken
@@ -105,10 +108,10 @@ def scan(op: Scan, w: Writer, *inputs: Value) -> tuple[Value, ...]:
     def turn(inner: Writer, values: Sequence[Value]) -> Sequence[Value]:
         captured, (i, *rest) = values[len(length) : n_captured], values[n_captured:]
         one = inner.scalar(1, counter.dtype)
-        after = inner.op("add", i, one, result=counter)
+        after = inner.op("add", i, one)
         at = i
         if op.reverse:
-            at = inner.op("subtract", end(inner, values), after, result=counter)
+            at = inner.op("subtract", end(inner, values), after)
         slices = [dynamic_slice_at(inner, x, at) for x in captured[n:]]
         final = _run(op.body, inner, [*captured[:n], *rest[:m], *slices])
         stacked = [
@@ -117,9 +120,8 @@ def scan(op: Scan, w: Writer, *inputs: Value) -> tuple[Value, ...]:
         ]
         return [after, *final[:m], *stacked]
 
-    regions_text = [regions.region("while", state, test), regions.region("do", state, turn)]
-    final = w.generic("while", start, state, {}, *regions_text, captured=regions.captured)
-    return final[1:]
+    blocks = [regions.region("while", state, test), regions.region("do", state, turn)]
+    return w.operation("stablehlo.while", start, state, regions=blocks)[1:]
 
 
 def _counter_dtype(length: Any) -> DType:

@@ -6,6 +6,7 @@ from typing import NoReturn
 
 from lowering.emit.emitter import EmitterRows
 from lowering.emit.structural import emit_pad
+from lowering.inference import result_type
 from lowering.writer import Value, Writer
 from tenferro.dims import is_static
 from tenferro.errors import NonStaticShapeError
@@ -24,12 +25,13 @@ def dynamic_truncate(op: DynamicTruncate, w: Writer, x: Value, size: Value) -> N
 
 def pad_to_match(op: PadToMatch, w: Writer, x: Value, reference: Value) -> Value:
     """Pad with zeros at the end; no statement where the extents agree."""
-    missing = w.result.shape[op.axis] - x.shape[op.axis]
+    result = result_type(op, x, reference)
+    missing = result.shape[op.axis] - x.shape[op.axis]
     if is_static(missing) and not missing:
         return x
     none = (0,) * x.rank
     high = tuple(missing if axis == op.axis else 0 for axis in range(x.rank))
-    return emit_pad(w, x, w.scalar(0, x.dtype), w.result, none, high, none)
+    return emit_pad(w, x, w.scalar(0, x.dtype), result, none, high, none)
 
 
 ROWS: EmitterRows = {DynamicTruncate: dynamic_truncate, PadToMatch: pad_to_match}

@@ -45,7 +45,7 @@ from tenferro.ops.elementwise import (
     Subtract,
     Xor,
 )
-from tenferro.types import DType, TensorSpec
+from tenferro.types import DType
 
 __all__ = ["ROWS"]
 
@@ -89,7 +89,7 @@ def guarded_division(name: str, emit_zero: Emitter) -> Emitter:
         if x.dtype.kind == "i":
             least = w.full(np.iinfo(x.dtype.dtype).min, x.spec)
             minus_one = w.compare("EQ", y, w.full(-1, y.spec))
-            overflow = w.op("and", w.compare("EQ", x, least), minus_one, result=minus_one.spec)
+            overflow = w.op("and", w.compare("EQ", x, least), minus_one)
             divisor = w.select(overflow, one, divisor)
         # The least integer over 1 is itself and leaves 0: what the overflow should give.
         return w.select(zero_divisor, emit_zero(op, w, x, y), w.op(name, x, divisor))
@@ -107,7 +107,7 @@ def count_leading_zeros(op: CountLeadingZeros, w: Writer, x: Value) -> Value:
     if x.dtype.kind == "u":
         return w.op("count_leading_zeros", x)
     unsigned = w.bitcast(x, DType.of(f"uint{x.dtype.bits}"))
-    return w.bitcast(w.op("count_leading_zeros", unsigned, result=unsigned.spec), x.dtype)
+    return w.bitcast(w.op("count_leading_zeros", unsigned), x.dtype)
 
 
 def power(op: Power, w: Writer, x: Value, y: Value) -> Value:
@@ -146,12 +146,12 @@ def convert(op: Convert, w: Writer, x: Value) -> Value:
     if x.dtype.is_complex and not to.is_complex:
         if to.is_bool:
             return w.compare("NE", x, w.full(0, x.spec))
-        x = w.op("real", x, result=TensorSpec.of(x.shape, x.dtype.real))
+        x = w.op("real", x)
     if DType.BF16 in (x.dtype, to):
         x = w.convert(x, DType.F32) if not x.dtype.is_bool and not x.dtype.is_complex else x
     if to.is_complex and not x.dtype.is_complex:
         part = w.convert(x, to.real)
-        return w.op("complex", part, w.full(0, part.spec), result=TensorSpec.of(x.shape, to))
+        return w.op("complex", part, w.full(0, part.spec))
     return w.convert(x, to)
 
 
@@ -159,22 +159,17 @@ def conj(op: Conj, w: Writer, x: Value) -> Value:
     """The parts, the imaginary one negated."""
     if not x.dtype.is_complex:
         return x
-    part = TensorSpec.of(x.shape, x.dtype.real)
-    imag = w.op("negate", w.op("imag", x, result=part), result=part)
-    return w.op("complex", w.op("real", x, result=part), imag)
+    imag = w.op("negate", w.op("imag", x))
+    return w.op("complex", w.op("real", x), imag)
 
 
 def reduce_precision(op: ReducePrecision, w: Writer, x: Value) -> Value:
-    """stablehlo.reduce_precision; its format is not the common one.
+    """stablehlo.reduce_precision.
 
     Without mantissa bits XLA turns NaN into infinity; NaN is selected again afterwards.
     """
-    (value,) = w.statement(
-        "stablehlo.reduce_precision ",
-        (x,),
-        f", format = e{op.exponent_bits}m{op.mantissa_bits} : {w.tensor_type(x.spec)}",
-        (x.spec,),
-    )
+    format_ = f"e{op.exponent_bits}m{op.mantissa_bits}"
+    value = w.op("reduce_precision", x, result=x.spec, format=format_)
     return value if op.mantissa_bits else w.select(w.compare("NE", x, x), x, value)
 
 

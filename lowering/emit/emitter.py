@@ -11,8 +11,8 @@ __all__ = ["Emitter", "EmitterRows"]
 
 Emitter = Callable[..., Any]
 """`emit(op, w, *operands)` writes statements through the writer `w` and gives the output value, or a
-tuple of them when the op has several. `w.result_types` are the instruction's output types, all
-static; `op`'s payload holds numbers, and op-local extents that `op.resolved` turns into numbers.
+tuple of them when the op has several. `result_types(op, operands)` are the types that they must have;
+`op`'s payload holds numbers, and op-local extents that `op.resolved` turns into numbers.
 """
 
 EmitterRows = Mapping[type[StdTensorOp], Emitter]

@@ -6,6 +6,7 @@ from typing import Any
 
 from lowering.emit.emitter import EmitterRows
 from lowering.extensions import lowering_of
+from lowering.inference import result_types
 from lowering.writer import Value, Writer
 from tenferro.errors import ExtensionLoweringError, TenferroError
 from tenferro.interruption import is_interruption
@@ -38,10 +39,11 @@ def registered(op: Extension, w: Writer, *operands: Value) -> Any:
         if not isinstance(value, Value):
             raise ExtensionLoweringError(f"{where} gives values of its writer, got {value!r:.60}")
     specs = tuple(value.spec for value in values)
-    if specs != w.result_types:
+    declared = result_types(op, operands)
+    if specs != declared:
         raise ExtensionLoweringError(
             f"{where} gives ({', '.join(map(str, specs))}), infer_output_meta declares "
-            f"({', '.join(map(str, w.result_types))})"
+            f"({', '.join(map(str, declared))})"
         )
     return values
 

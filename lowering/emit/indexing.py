@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from lowering.emit.emitter import EmitterRows
-from lowering.types import element_type, integers
-from lowering.writer import Value, Writer, signature
+from lowering.inference import result_type
+from lowering.operations import Block, Integers, Struct
+from lowering.writer import Value, Writer
 from tenferro.dims import is_static
 from tenferro.ops.indexing import (
     DynamicSlice,
@@ -18,18 +20,26 @@ from tenferro.ops.indexing import (
 )
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["ROWS", "dynamic_slice_at", "dynamic_update_at", "gather"]
+__all__ = ["ROWS", "dynamic_slice_at", "dynamic_update_at", "gathered"]
 
 
 def gather(op: Gather, w: Writer, x: Value, indices: Value) -> Value:
     """`stablehlo.gather`."""
+    return gathered(op, w, x, indices, result_type(op, x, indices))
+
+
+def gathered(
+    op: Gather | GatherDynamicSliceSizes, w: Writer, x: Value, indices: Value, result: TensorSpec
+) -> Value:
+    """`stablehlo.gather` of that type; a slice of an axis without elements has none."""
     sizes = tuple([
         0 if extent == 0 else size
         for size, extent in zip(
             op.resolved("slice_sizes", (x.shape, indices.shape)), x.shape, strict=True
         )
     ])  # fmt: skip
-    numbers = _fields(
+    numbers = _numbers(
+        op.index_vector_dim,
         offset_dims=op.offset_dims,
         collapsed_slice_dims=op.collapsed_slice_dims,
         operand_batching_dims=op.operand_batching_dims,
@@ -37,21 +47,18 @@ def gather(op: Gather, w: Writer, x: Value, indices: Value) -> Value:
         start_index_map=op.start_index_map,
     )
     attributes = {
-        "dimension_numbers": f"#stablehlo.gather<{numbers}index_vector_dim = {op.index_vector_dim}>",
-        "indices_are_sorted": str(op.indices_are_sorted).lower(),
+        "dimension_numbers": Struct("gather", numbers),
+        "indices_are_sorted": op.indices_are_sorted,
     }
     if not all(map(is_static, sizes)):
-        operands = (x, indices, w.shape(sizes))
-        return w.generic("dynamic_gather", operands, (w.result,), attributes)[0]
-    attributes["slice_sizes"] = (
-        f"array<i64: {', '.join(map(str, sizes))}>" if sizes else "array<i64>"
-    )
-    return w.generic("gather", (x, indices), (w.result,), attributes)[0]
+        return w.op("dynamic_gather", x, indices, w.shape(sizes), result=result, **attributes)
+    return w.op("gather", x, indices, result=result, **attributes, slice_sizes=Integers(sizes))
 
 
-def _fields(**lists: tuple[int, ...]) -> str:
-    """`name = [..], ` for each list that is not empty."""
-    return "".join(f"{name} = {integers(values)}, " for name, values in lists.items() if values)
+def _numbers(index_vector_dim: int, **lists: Sequence[int]) -> dict[str, Any]:
+    """Return the dimension numbers of a gather or scatter, without lists that are empty."""
+    given = {name: values for name, values in lists.items() if values}
+    return {**given, "index_vector_dim": index_vector_dim}
 
 
 def scatter(op: Scatter, w: Writer, x: Value, indices: Value, updates: Value) -> Value:
@@ -64,9 +71,8 @@ def scatter(op: Scatter, w: Writer, x: Value, indices: Value, updates: Value) ->
         x = w.reshape(x, (1, *shape))
         vector = [1 if a == op.index_vector_dim else e for a, e in enumerate(indices.shape)]
         indices = w.full(0, TensorSpec.of(tuple(vector), indices.dtype))
-        (value,) = _scatter(_with_leading_axis(op), w, x, indices, updates)
-        return w.reshape(value, shape)
-    return _scatter(op, w, x, indices, updates)[0]
+        return w.reshape(_scatter(_with_leading_axis(op), w, x, indices, updates), shape)
+    return _scatter(op, w, x, indices, updates)
 
 
 def _with_leading_axis(op: Scatter) -> Scatter:
@@ -78,44 +84,40 @@ def _with_leading_axis(op: Scatter) -> Scatter:
     )
 
 
-def _scatter(op: Scatter, w: Writer, x: Value, indices: Value, updates: Value) -> tuple[Value, ...]:
-    numbers = _fields(
+def _scatter(op: Scatter, w: Writer, x: Value, indices: Value, updates: Value) -> Value:
+    numbers = _numbers(
+        op.index_vector_dim,
         update_window_dims=op.update_window_dims,
         inserted_window_dims=op.inserted_window_dims,
         input_batching_dims=op.input_batching_dims,
         scatter_indices_batching_dims=op.scatter_indices_batching_dims,
         scatter_dims_to_operand_dims=op.scatter_dims_to_operand_dims,
     )
-    return w.generic(
-        "scatter",
-        (x, indices, updates),
-        (x.spec,),
-        {
-            "indices_are_sorted": str(op.indices_are_sorted).lower(),
-            "scatter_dimension_numbers": f"#stablehlo.scatter<{numbers}"
-            f"index_vector_dim = {op.index_vector_dim}>",
-            "unique_indices": str(op.unique_indices).lower(),
-        },
-        _combiner(op.combiner, x.dtype),
-    )
+    attributes = {
+        "indices_are_sorted": op.indices_are_sorted,
+        "scatter_dimension_numbers": Struct("scatter", numbers),
+        "unique_indices": op.unique_indices,
+    }
+    combiner = _combiner(op.combiner, w, x.dtype)
+    operands = (x, indices, updates)
+    return w.operation("stablehlo.scatter", operands, (x.spec,), attributes, [combiner])[0]
 
 
-def _combiner(name: str, dtype: DType) -> str:
-    scalar = f"tensor<{element_type(dtype)}>"
-    head = f"^bb0(%a: {scalar}, %b: {scalar}):"
+def _combiner(name: str, w: Writer, dtype: DType) -> Block:
     if name == "set":
-        return f"{{ {head} stablehlo.return %b : {scalar} }}"
+        scalar = TensorSpec.of((), dtype)
+        return w.region({"a": scalar, "b": scalar}, lambda inner, a, b: b)
     numeric = {"add": "add", "multiply": "multiply", "min": "minimum", "max": "maximum"}
     logical = {"add": "or", "multiply": "and", "min": "and", "max": "or"}
-    op = (logical if dtype.is_bool else numeric)[name]
-    return f"{{ {head} %c = stablehlo.{op} %a, %b : {scalar} stablehlo.return %c : {scalar} }}"
+    return w.combiner((logical if dtype.is_bool else numeric)[name], dtype)
 
 
 def dynamic_slice(op: DynamicSlice, w: Writer, x: Value, *starts: Value) -> Value:
     """`stablehlo.dynamic_slice`; of a scalar, the scalar."""
     if not starts:
         return x
-    return w.op("dynamic_slice", x, *starts, sizes=w.result.shape)
+    result = result_type(op, x, *starts)
+    return w.op("dynamic_slice", x, *starts, result=result, sizes=result.shape)
 
 
 def dynamic_update_slice(
@@ -126,13 +128,7 @@ def dynamic_update_slice(
 
 
 def _updated(w: Writer, x: Value, update: Value, starts: Sequence[Value]) -> Value:
-    (value,) = w.statement(
-        "stablehlo.dynamic_update_slice ",
-        (x, update, *starts),
-        f" : {signature((x, update, *starts), (x.spec,))}",
-        (x.spec,),
-    )
-    return value
+    return w.op("dynamic_update_slice", x, update, *starts, result=x.spec)
 
 
 def dynamic_slice_at(w: Writer, x: Value, index: Value) -> Value:
@@ -145,15 +141,18 @@ def dynamic_slice_at(w: Writer, x: Value, index: Value) -> Value:
         cut = TensorSpec.of(sizes, x.dtype)
         starts = (index, *[zero] * len(rest))
         return w.reshape(w.op("dynamic_slice", x, *starts, result=cut, sizes=sizes), rest)
-    numbers = _fields(
-        offset_dims=tuple(range(len(rest))), collapsed_slice_dims=(0,), start_index_map=(0,)
+    numbers = _numbers(
+        0, offset_dims=range(len(rest)), collapsed_slice_dims=(0,), start_index_map=(0,)
     )
-    attributes = {
-        "dimension_numbers": f"#stablehlo.gather<{numbers}index_vector_dim = 0>",
-        "indices_are_sorted": "true",
-    }
-    operands = (x, w.reshape(index, (1,)), w.shape((1, *rest)))
-    return w.generic("dynamic_gather", operands, (result,), attributes)[0]
+    return w.op(
+        "dynamic_gather",
+        x,
+        w.reshape(index, (1,)),
+        w.shape((1, *rest)),
+        result=result,
+        dimension_numbers=Struct("gather", numbers),
+        indices_are_sorted=True,
+    )
 
 
 def dynamic_update_at(w: Writer, x: Value, update: Value, index: Value) -> Value:

@@ -38,51 +38,51 @@ def polygamma(w: Writer, n: int, x: Value) -> Value:
     """psi_n of float32 or float64, n >= 1; NaN at the poles where its sides differ, infinite at the others."""
     zero = w.full(0, x.spec)
     is_negative = w.compare("LT", x, zero)
-    mirrored = elementwise(w, "subtract", w.full(1, x.spec), x)
+    mirrored = w.op("subtract", w.full(1, x.spec), x)
     y = right_of_zero(w, n, w.select(is_negative, mirrored, x))
     # Right of zero the cotangents have poles, too, whose slopes would be NaN there in a reader's derivative.
     left = w.select(is_negative, x, w.full(-0.5, x.spec))
-    poles = elementwise(w, "negate", cotangents(w, n, left))
-    others = elementwise(w, "subtract" if n % 2 else "add", poles, y)
+    poles = w.op("negate", cotangents(w, n, left))
+    others = w.op("subtract" if n % 2 else "add", poles, y)
     # Near a pole, and for orders whose factorial overflows, the cotangents outgrow the rest.
-    finite = w.op("is_finite", poles, result=is_negative.spec)
+    finite = w.op("is_finite", poles)
     reflected = w.select(finite, others, poles)
-    is_whole = w.compare("EQ", x, elementwise(w, "floor", x))
-    is_pole = elementwise(w, "and", w.compare("LE", x, zero), is_whole)
+    is_whole = w.compare("EQ", x, w.op("floor", x))
+    is_pole = w.op("and", w.compare("LE", x, zero), is_whole)
     at_pole = w.full(math.inf if n % 2 else math.nan, x.spec)
     return w.select(is_pole, at_pole, w.select(is_negative, reflected, y))
 
 
 def right_of_zero(w: Writer, n: int, x: Value) -> Value:
     """psi_n of x >= 0."""
-    total = tail(w, n, elementwise(w, "add", x, w.full(NEAREST, x.spec)))
+    total = tail(w, n, w.op("add", x, w.full(NEAREST, x.spec)))
     for k in reversed(range(NEAREST)):
-        distance = elementwise(w, "add", x, w.full(k, x.spec)) if k else x
-        total = elementwise(w, "add", total, ratio(w, math.factorial(n), distance, n + 1))
-    return total if n % 2 else elementwise(w, "negate", total)
+        distance = w.op("add", x, w.full(k, x.spec)) if k else x
+        total = w.op("add", total, ratio(w, math.factorial(n), distance, n + 1))
+    return total if n % 2 else w.op("negate", total)
 
 
 def tail(w: Writer, n: int, a: Value) -> Value:
     """The sum of n! / (a + k)^(n+1) over all k >= 0, of a >= 10."""
-    inverse = elementwise(w, "divide", w.full(1, a.spec), a)
+    inverse = w.op("divide", w.full(1, a.spec), a)
     coefficients = [
         number
         * Fraction(math.factorial(n + 2 * k - 1), math.factorial(n - 1) * math.factorial(2 * k))
         for k, number in enumerate(BERNOULLI, 1)
     ]
-    square = elementwise(w, "multiply", inverse, inverse)
-    series = elementwise(w, "multiply", square, horner(w, coefficients, square))
-    half = elementwise(w, "multiply", w.full(n / 2, a.spec), inverse)
-    factor = elementwise(w, "add", w.full(1, a.spec), elementwise(w, "add", half, series))
-    return elementwise(w, "multiply", ratio(w, math.factorial(n - 1), a, n), factor)
+    square = w.op("multiply", inverse, inverse)
+    series = w.op("multiply", square, horner(w, coefficients, square))
+    half = w.op("multiply", w.full(n / 2, a.spec), inverse)
+    factor = w.op("add", w.full(1, a.spec), w.op("add", half, series))
+    return w.op("multiply", ratio(w, math.factorial(n - 1), a, n), factor)
 
 
 def ratio(w: Writer, numerator: int, x: Value, power: int) -> Value:
     """The quotient numerator / x^power; x is scaled to the root of the numerator so that neither overflows."""
     exponent = round(math.log2(numerator) / power)
-    scaled = elementwise(w, "multiply", x, w.full(2.0**-exponent, x.spec)) if exponent else x
+    scaled = w.op("multiply", x, w.full(2.0**-exponent, x.spec)) if exponent else x
     rest = Fraction(numerator, 2 ** (exponent * power))
-    return elementwise(w, "divide", w.full(float(rest), x.spec), integer_power(w, scaled, power))
+    return w.op("divide", w.full(float(rest), x.spec), integer_power(w, scaled, power))
 
 
 def integer_power(w: Writer, x: Value, power: int) -> Value:
@@ -90,12 +90,12 @@ def integer_power(w: Writer, x: Value, power: int) -> Value:
     result: Value | None = None
     while True:
         if power & 1:
-            result = x if result is None else elementwise(w, "multiply", result, x)
+            result = x if result is None else w.op("multiply", result, x)
         power >>= 1
         if not power:
             assert result is not None
             return result
-        x = elementwise(w, "multiply", x, x)
+        x = w.op("multiply", x, x)
 
 
 def cotangents(w: Writer, n: int, x: Value) -> Value:
@@ -104,23 +104,21 @@ def cotangents(w: Writer, n: int, x: Value) -> Value:
     The distance r to the nearest pole is exact; past a quarter the cotangent is the tangent of
     pi (1/2 - |r|), so that its zeros are exactly 0.
     """
-    r = elementwise(w, "subtract", x, elementwise(w, "round_nearest_even", x))
-    size = elementwise(w, "abs", r)
-    missing = elementwise(w, "subtract", w.full(0.5, x.spec), size)
+    r = w.op("subtract", x, w.op("round_nearest_even", x))
+    size = w.op("abs", r)
+    missing = w.op("subtract", w.full(0.5, x.spec), size)
     is_near = w.compare("LE", size, missing)
-    angle = elementwise(w, "multiply", w.full(math.pi, x.spec), w.select(is_near, size, missing))
-    sine, cosine = elementwise(w, "sine", angle), elementwise(w, "cosine", angle)
+    angle = w.op("multiply", w.full(math.pi, x.spec), w.select(is_near, size, missing))
+    sine, cosine = w.op("sine", angle), w.op("cosine", angle)
     over, under = w.select(is_near, cosine, sine), w.select(is_near, sine, cosine)
-    scaled = elementwise(w, "multiply", w.full(math.pi, x.spec), over)
-    p = elementwise(
-        w, "divide", scaled, elementwise(w, "multiply", under, elementwise(w, "sign", r))
-    )
+    scaled = w.op("multiply", w.full(math.pi, x.spec), over)
+    p = w.op("divide", scaled, w.op("multiply", under, w.op("sign", r)))
     coefficients = derivative_of_cotangent(n)
     lowest = (n + 1) % 2
     numbers = [float_of(coefficients[j], n + 1 - j, x) for j in range(lowest, n + 2, 2)]
-    y = horner(w, numbers, elementwise(w, "multiply", p, p))
+    y = horner(w, numbers, w.op("multiply", p, p))
     if lowest:
-        y = elementwise(w, "multiply", p, y)
+        y = w.op("multiply", p, y)
     if all(map(math.isfinite, numbers)):
         return y
     # An infinite coefficient times the zero of the cotangent is zero too.
@@ -136,16 +134,9 @@ def float_of(coefficient: int, power: int, x: Value) -> float:
     return coefficient * math.pi**power
 
 
-def elementwise(w: Writer, name: str, *operands: Value) -> Value:
-    """An op among tensors of one type."""
-    return w.op(name, *operands, result=operands[0].spec)
-
-
 def horner(w: Writer, coefficients: Sequence[float | Fraction], x: Value) -> Value:
     """The polynomial with these coefficients in rising powers."""
     y = w.full(float(coefficients[-1]), x.spec)
     for coefficient in reversed(coefficients[:-1]):
-        y = elementwise(
-            w, "add", elementwise(w, "multiply", y, x), w.full(float(coefficient), x.spec)
-        )
+        y = w.op("add", w.op("multiply", y, x), w.full(float(coefficient), x.spec))
     return y

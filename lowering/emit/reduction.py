@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from lowering.emit.emitter import Emitter, EmitterRows
-from lowering.types import element_type, integers
-from lowering.writer import Value, Writer, comparison_type
+from lowering.inference import result_type
+from lowering.operations import Dense, Integers
+from lowering.writer import Value, Writer
 from tenferro.ops.reduction import (
     ArgMax,
     ArgMin,
@@ -76,30 +77,15 @@ def scan(name: str) -> Emitter:
         window = [extent if axis == op.axis else 1 for axis in range(x.rank)]
         before = [0, extent - 1] if op.reverse else [extent - 1, 0]
         pads = [before if axis == op.axis else [0, 0] for axis in range(x.rank)]
-        scalar = f"tensor<{element_type(wide.dtype)}>"
-        body = (
-            f"{{ ^bb0(%a: {scalar}, %b: {scalar}): "
-            f"%c = stablehlo.{combiner(name, wide.dtype)} %a, %b : {scalar} "
-            f"stablehlo.return %c : {scalar} }}"
-        )
-        (result,) = w.generic(
-            "reduce_window",
-            (wide, w.scalar(identity(name, wide.dtype), wide.dtype)),
-            (wide.spec,),
-            {
-                "window_dimensions": _array(window),
-                "padding": f"dense<[{', '.join(integers(pair) for pair in pads)}]> "
-                f": tensor<{x.rank}x2xi64>",
-            },
-            body,
+        operands = (wide, w.scalar(identity(name, wide.dtype), wide.dtype))
+        attributes = {"window_dimensions": Integers(window), "padding": Dense(pads, "i64")}
+        body = w.combiner(combiner(name, wide.dtype), wide.dtype)
+        (result,) = w.operation(
+            "stablehlo.reduce_window", operands, (wide.spec,), attributes, [body]
         )
         return w.convert(result, x.dtype)
 
     return emit
-
-
-def _array(values: list[int]) -> str:
-    return f"array<i64: {', '.join(map(str, values))}>"
 
 
 def arg_reduction(direction: str) -> Emitter:
@@ -108,45 +94,38 @@ def arg_reduction(direction: str) -> Emitter:
     def emit(op: Any, w: Writer, x: Value) -> Value:
         places = w.iota(x.shape, op.axis)
         start = identity("maximum" if direction == "GT" else "minimum", x.dtype)
-        results = (
-            TensorSpec.of(w.result.shape, x.dtype),
-            TensorSpec.of(w.result.shape, DType.I64),
+        index_type = result_type(op, x)
+        results = (TensorSpec.of(index_type.shape, x.dtype), index_type)
+        initial = (w.scalar(start, x.dtype), w.scalar(np.iinfo(np.int64).max, DType.I64))
+        operands = (x, places, *initial)
+        value, number = TensorSpec.of((), x.dtype), TensorSpec.of((), DType.I64)
+        body = w.region(
+            {"a": value, "i": number, "b": value, "j": number},
+            lambda inner, *pairs: _better(inner, direction, *pairs),
         )
-        _, index = w.generic(
-            "reduce",
-            (x, places, w.scalar(start, x.dtype), w.scalar(np.iinfo(np.int64).max, DType.I64)),
-            results,
-            {"dimensions": _array([op.axis])},
-            _better(x.dtype, direction),
-        )
-        return index
+        dimensions = {"dimensions": Integers([op.axis])}
+        return w.operation("stablehlo.reduce", operands, results, dimensions, [body])[1]
 
     return emit
 
 
-def _better(dtype: DType, direction: str) -> str:
-    value, flag, number = f"tensor<{element_type(dtype)}>", "tensor<i1>", "tensor<i64>"
-    kind = comparison_type(dtype)
-    compare = f"({value}, {value}) -> {flag}"
-    lines = [
-        f"^bb0(%a: {value}, %i: {number}, %b: {value}, %j: {number}):",
-        f"%nan_a = stablehlo.compare NE, %a, %a, {kind} : {compare}",
-        f"%nan_b = stablehlo.compare NE, %b, %b, {kind} : {compare}",
-        f"%more = stablehlo.compare {direction}, %a, %b, {kind} : {compare}",
-        f"%same = stablehlo.compare EQ, %a, %b, {kind} : {compare}",
-        f"%both = stablehlo.and %nan_a, %nan_b : {flag}",
-        f"%tie = stablehlo.or %same, %both : {flag}",
-        f"%number_b = stablehlo.not %nan_b : {flag}",
-        f"%only_a = stablehlo.and %nan_a, %number_b : {flag}",
-        f"%beats = stablehlo.or %more, %only_a : {flag}",
-        f"%first = stablehlo.compare LT, %i, %j, SIGNED : ({number}, {number}) -> {flag}",
-        f"%keeps = stablehlo.and %tie, %first : {flag}",
-        f"%left = stablehlo.or %beats, %keeps : {flag}",
-        f"%v = stablehlo.select %left, %a, %b : {flag}, {value}",
-        f"%k = stablehlo.select %left, %i, %j : {flag}, {number}",
-        f"stablehlo.return %v, %k : {value}, {number}",
-    ]
-    return "{ " + "\n      ".join(lines) + " }"
+def _better(
+    w: Writer, direction: str, a: Value, i: Value, b: Value, j: Value
+) -> tuple[Value, Value]:
+    """Of two pairs (value, index) the one that an arg reduction keeps."""
+    nan_a = w.compare("NE", a, a).called("nan_a")
+    nan_b = w.compare("NE", b, b).called("nan_b")
+    more = w.compare(direction, a, b).called("more")
+    same = w.compare("EQ", a, b).called("same")
+    both = w.op("and", nan_a, nan_b).called("both")
+    tie = w.op("or", same, both).called("tie")
+    number_b = w.op("not", nan_b).called("number_b")
+    only_a = w.op("and", nan_a, number_b).called("only_a")
+    beats = w.op("or", more, only_a).called("beats")
+    first = w.compare("LT", i, j).called("first")
+    keeps = w.op("and", tie, first).called("keeps")
+    left = w.op("or", beats, keeps).called("left")
+    return w.select(left, a, b).called("v"), w.select(left, i, j).called("k")
 
 
 def sort(op: Sort, w: Writer, *operands: Value) -> Any:
@@ -159,79 +138,67 @@ def sort_together(
     w: Writer, operands: tuple[Value, ...], axis: int, stable: bool, ascending: bool
 ) -> tuple[Value, ...]:
     """Sort by the first operand; NaN after all numbers, before them when descending."""
-    kinds = [f"tensor<{element_type(x.dtype)}>" for x in operands]
-    names = ", ".join(f"%a{index}: {kind}, %b{index}: {kind}" for index, kind in enumerate(kinds))
-    first, second = ("%a0", "%b0") if ascending else ("%b0", "%a0")
-    lines = [f"^bb0({names}):", *_before(operands[0].dtype, first, second)]
-    body = "{ " + "\n      ".join([*lines, "stablehlo.return %before : tensor<i1>"]) + " }"
-    return w.generic(
-        "sort",
+    scalars = [TensorSpec.of((), x.dtype) for x in operands]
+    names = {f"{side}{i}": scalar for i, scalar in enumerate(scalars) for side in "ab"}
+
+    def comparator(inner: Writer, a: Value, b: Value, *_: Value) -> Value:
+        return _before(inner, a, b) if ascending else _before(inner, b, a)
+
+    return w.operation(
+        "stablehlo.sort",
         operands,
         [x.spec for x in operands],
-        {"dimension": f"{axis} : i64", "is_stable": str(stable).lower()},
-        body,
+        {"dimension": axis, "is_stable": stable},
+        [w.region(names, comparator)],
     )
 
 
-def _before(dtype: DType, a: str, b: str) -> list[str]:
-    """Lines that set %before to whether a sorts before b: a < b, or only b is NaN."""
-    flag = "tensor<i1>"
-    if dtype.is_complex:
-        return _before_complex(dtype, a, b)
-    value = f"tensor<{element_type(dtype)}>"
-    types = f"{comparison_type(dtype)} : ({value}, {value}) -> {flag}"
-    if not dtype.is_float:
-        return [f"%before = stablehlo.compare LT, {a}, {b}, {types}"]
-    return [
-        f"%less = stablehlo.compare LT, {a}, {b}, {types}",
-        f"%number = stablehlo.compare EQ, {a}, {a}, {types}",
-        f"%nan = stablehlo.compare NE, {b}, {b}, {types}",
-        f"%only = stablehlo.and %number, %nan : {flag}",
-        f"%before = stablehlo.or %less, %only : {flag}",
-    ]
+def _before(w: Writer, a: Value, b: Value) -> Value:
+    """Whether a sorts before b: a < b, or only b is NaN."""
+    if a.dtype.is_complex:
+        return _before_complex(w, a, b)
+    if not a.dtype.is_float:
+        return w.compare("LT", a, b).called("before")
+    less = w.compare("LT", a, b).called("less")
+    number = w.compare("EQ", a, a).called("number")
+    nan = w.compare("NE", b, b).called("nan")
+    only = w.op("and", number, nan).called("only")
+    return w.op("or", less, only).called("before")
 
 
-def _before_complex(dtype: DType, a: str, b: str) -> list[str]:
+def _before_complex(w: Writer, a: Value, b: Value) -> Value:
     """Real parts first, imaginary parts where those are equal; NaN parts after numbers.
 
     NumPy's order: a number without NaN, then NaN in the imaginary part, in the real part, in both.
     """
-    flag = "tensor<i1>"
-    whole, part = f"tensor<{element_type(dtype)}>", f"tensor<{element_type(dtype.real)}>"
-    types = f"FLOAT : ({part}, {part}) -> {flag}"
-    lines: list[str] = []
-    for name, source in (("a", a), ("b", b)):
-        for field, op in (("r", "real"), ("i", "imag")):
-            lines.append(f"%{field}{name} = stablehlo.{op} {source} : ({whole}) -> {part}")
+    parts = {
+        f"{field}{name}": w.op(part, x).called(f"{field}{name}")
+        for name, x in (("a", a), ("b", b))
+        for field, part in (("r", "real"), ("i", "imag"))
+    }
+    less, same, nan = dict[str, Value](), dict[str, Value](), dict[str, Value]()
     for field in "ri":
-        one, two = f"%{field}a", f"%{field}b"
-        lines += [
-            f"%less_{field} = stablehlo.compare LT, {one}, {two}, {types}",
-            f"%same_{field} = stablehlo.compare EQ, {one}, {two}, {types}",
-            f"%nan_{field}a = stablehlo.compare NE, {one}, {one}, {types}",
-            f"%nan_{field}b = stablehlo.compare NE, {two}, {two}, {types}",
-        ]
-    rank: list[str] = []
-    for name in "ab":
-        # The class of a number: 0 without NaN, 1 in the imaginary part, 2 in the real one, 3 in both.
-        rank += [
-            f"%one_{name} = stablehlo.convert %nan_i{name} : ({flag}) -> tensor<i32>",
-            f"%two_{name} = stablehlo.convert %nan_r{name} : ({flag}) -> tensor<i32>",
-            f"%dbl_{name} = stablehlo.add %two_{name}, %two_{name} : tensor<i32>",
-            f"%cls_{name} = stablehlo.add %one_{name}, %dbl_{name} : tensor<i32>",
-        ]
-    ints = f"SIGNED : (tensor<i32>, tensor<i32>) -> {flag}"
-    return [
-        *lines,
-        *rank,
-        f"%cls_less = stablehlo.compare LT, %cls_a, %cls_b, {ints}",
-        f"%cls_same = stablehlo.compare EQ, %cls_a, %cls_b, {ints}",
-        f"%tie_r = stablehlo.or %same_r, %nan_ra : {flag}",
-        f"%then_i = stablehlo.and %tie_r, %less_i : {flag}",
-        f"%within = stablehlo.or %less_r, %then_i : {flag}",
-        f"%ordered = stablehlo.and %cls_same, %within : {flag}",
-        f"%before = stablehlo.or %cls_less, %ordered : {flag}",
-    ]
+        one, two = parts[f"{field}a"], parts[f"{field}b"]
+        less[field] = w.compare("LT", one, two).called(f"less_{field}")
+        same[field] = w.compare("EQ", one, two).called(f"same_{field}")
+        for name, part in (("a", one), ("b", two)):
+            nan[f"{field}{name}"] = w.compare("NE", part, part).called(f"nan_{field}{name}")
+    first, second = (_nan_class(w, nan[f"i{name}"], nan[f"r{name}"], name) for name in "ab")
+    class_less = w.compare("LT", first, second).called("cls_less")
+    class_same = w.compare("EQ", first, second).called("cls_same")
+    tie = w.op("or", same["r"], nan["ra"]).called("tie_r")
+    then = w.op("and", tie, less["i"]).called("then_i")
+    within = w.op("or", less["r"], then).called("within")
+    ordered = w.op("and", class_same, within).called("ordered")
+    return w.op("or", class_less, ordered).called("before")
+
+
+def _nan_class(w: Writer, imag: Value, real: Value, name: str) -> Value:
+    """The class of a number: 0 without NaN, 1 in the imaginary part, 2 in the real one, 3 in both."""
+    one = w.convert(imag, DType.I32).called(f"one_{name}")
+    two = w.convert(real, DType.I32).called(f"two_{name}")
+    double = w.op("add", two, two).called(f"dbl_{name}")
+    return w.op("add", one, double).called(f"cls_{name}")
 
 
 def top_k(op: TopK, w: Writer, x: Value) -> tuple[Value, Value]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lowering.emit.emitter import EmitterRows
-from lowering.emit.indexing import gather
-from lowering.types import integers, tensor_type
+from lowering.emit.indexing import gathered
+from lowering.inference import result_type
 from lowering.writer import Value, Writer
 from tenferro.dims import is_static
 from tenferro.ops.indexing import Gather
@@ -32,7 +32,7 @@ def reshape(op: Reshape, w: Writer, x: Value) -> Value:
 
     Where only extents of 1 are added or removed, both orders are the same.
     """
-    shape = w.result.shape
+    shape = result_type(op, x).shape
     if [n for n in x.shape if n != 1] == [n for n in shape if n != 1]:
         return w.reshape(x, shape)
     reversed_x = w.transpose(x, range(x.rank)[::-1])
@@ -43,7 +43,7 @@ def reshape(op: Reshape, w: Writer, x: Value) -> Value:
 def slice_(op: Slice, w: Writer, x: Value) -> Value:
     """`stablehlo.slice %x [start:limit:stride, ..]`; a whole axis may have any extent."""
     starts, limits = op.resolved("starts", (x.shape,)), op.resolved("limits", (x.shape,))
-    return w.slice(x, starts, limits, op.strides, w.result)
+    return w.slice(x, starts, limits, op.strides, result_type(op, x))
 
 
 def emit_pad(
@@ -65,32 +65,27 @@ def emit_pad(
 def pad(op: Pad, w: Writer, x: Value, value: Value) -> Value:
     """`stablehlo.pad`."""
     low, high = op.resolved("low", (x.shape,)), op.resolved("high", (x.shape,))
-    return emit_pad(w, x, value, w.result, low, high, op.interior)
+    return emit_pad(w, x, value, result_type(op, x, value), low, high, op.interior)
 
 
 def reverse(op: Reverse, w: Writer, x: Value) -> Value:
-    """`stablehlo.reverse`; no axes, no statement."""
+    """`stablehlo.reverse`; no axes, no operation."""
     if not op.axes:
         return x
-    (value,) = w.statement(
-        "stablehlo.reverse ",
-        (x,),
-        f", dims = {integers(op.axes)} : {tensor_type(x.spec)}",
-        (x.spec,),
-    )
-    return value
+    return w.op("reverse", x, result=x.spec, dims=op.axes)
 
 
 def concatenate(op: Concatenate, w: Writer, *operands: Value) -> Value:
     """`stablehlo.concatenate`; its attribute is `dim`."""
-    return w.op("concatenate", *operands, dim=op.axis)
+    return w.op("concatenate", *operands, result=result_type(op, *operands), dim=op.axis)
 
 
 def extract_diag(op: ExtractDiag, w: Writer, x: Value) -> Value:
     """`stablehlo.gather` at (i, i), which keeps all bits, and whose derivative a reader knows."""
     axes = tuple(sorted((op.axis_a, op.axis_b)))
     batch_axis = op.axis_a - (op.axis_b < op.axis_a)
-    shape = w.result.shape
+    result = result_type(op, x)
+    shape = result.shape
     numbers = Gather(
         offset_dims=tuple([axis for axis in range(len(shape)) if axis != batch_axis]),
         collapsed_slice_dims=axes,
@@ -101,15 +96,16 @@ def extract_diag(op: ExtractDiag, w: Writer, x: Value) -> Value:
         slice_sizes=tuple([1 if axis in axes else n for axis, n in enumerate(x.shape)]),
         indices_are_sorted=True,
     )
-    return gather(numbers, w, x, w.iota((shape[batch_axis], 2), 0))
+    return gathered(numbers, w, x, w.iota((shape[batch_axis], 2), 0), result)
 
 
 def embed_diag(op: EmbedDiag, w: Writer, x: Value) -> Value:
     """Repeat x along the new axis, and keep the diagonal."""
-    shape = w.result.shape
+    result = result_type(op, x)
+    shape = result.shape
     mask = diagonal_mask(w, shape, op.axis_a, op.axis_b)
     dims = [axis for axis in range(len(shape)) if axis != op.axis_b]
-    return w.select(mask, w.broadcast(x, shape, dims), w.full(0, w.result))
+    return w.select(mask, w.broadcast(x, shape, dims), w.full(0, result))
 
 
 def diagonal_mask(w: Writer, shape: tuple[int, ...], axis_a: int, axis_b: int) -> Value:
@@ -123,23 +119,15 @@ def triangle(w: Writer, x: Value, k: int, lower: bool) -> Value:
         "add",
         w.iota(x.shape, x.rank - 2),
         w.full(k, TensorSpec.of(x.shape, DType.I64)),
-        result=TensorSpec.of(x.shape, DType.I64),
     )
     mask = w.compare("LE" if lower else "GE", w.iota(x.shape, x.rank - 1), rows)
     return w.select(mask, x, w.full(0, x.spec))
 
 
-def barrier(op: OptimizationBarrier, w: Writer, *operands: Value) -> tuple[Value, ...]:
-    """One statement with as many results as operands."""
-    types = ", ".join(w.tensor_type(x.spec) for x in operands)
-    specs = [x.spec for x in operands]
-    return w.statement("stablehlo.optimization_barrier ", operands, f" : {types}", specs)
-
-
 ROWS: EmitterRows = {
     Transpose: lambda op, w, x: w.transpose(x, op.perm),
     Reshape: reshape,
-    BroadcastInDim: lambda op, w, x: w.broadcast(x, w.result.shape, op.dims),
+    BroadcastInDim: lambda op, w, x: w.broadcast(x, result_type(op, x).shape, op.dims),
     Slice: slice_,
     Pad: pad,
     Concatenate: concatenate,
@@ -148,5 +136,5 @@ ROWS: EmitterRows = {
     EmbedDiag: embed_diag,
     Tril: lambda op, w, x: triangle(w, x, op.k, lower=True),
     Triu: lambda op, w, x: triangle(w, x, op.k, lower=False),
-    OptimizationBarrier: barrier,
+    OptimizationBarrier: lambda op, w, *operands: w.barrier(*operands),
 }

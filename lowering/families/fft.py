@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from lowering.extensions import register_extension_lowering
-from lowering.writer import Value, Writer, signature
+from lowering.inference import result_type
+from lowering.writer import Value, Writer
 from tenferro.dims import is_static
 from tenferro.errors import NonStaticShapeError, UnsupportedError
 
@@ -13,7 +14,7 @@ __all__ = ["register"]
 
 
 def fft(op: Any, w: Writer, x: Value) -> Value:
-    """One statement; none where there are no elements."""
+    """One operation; none where there are no elements."""
     lengths = op.lengths_of(x.shape)
     if len(lengths) > 3:
         raise UnsupportedError(f"Fft: stablehlo.fft transforms 3 axes at most, got {lengths}")
@@ -21,14 +22,8 @@ def fft(op: Any, w: Writer, x: Value) -> Value:
         raise NonStaticShapeError(
             f"Fft: stablehlo.fft needs numbers for its lengths, got {x.spec}; give concrete specs"
         )
-    (value,) = w.statement(
-        "stablehlo.fft ",
-        (x,),
-        f", type = {op.kind.upper()}, length = [{', '.join(map(str, lengths))}] : "
-        f"{signature((x,), (w.result,))}",
-        (w.result,),
-    )
-    return value
+    result = result_type(op, x)
+    return w.op("fft", x, result=result, type=op.kind.upper(), length=lengths)
 
 
 def register() -> None:

@@ -11,6 +11,8 @@ from lowering.extensions import register_extension_lowering
 from lowering.families.linalg.inline import pivots_to_permutation
 from lowering.families.linalg.library import VENDOR, call, call_of_finite, custom_call
 from lowering.families.linalg.matrix import REAL, or_nan, parts, spec
+from lowering.inference import result_types
+from lowering.operations import Integer
 from lowering.writer import Value, Writer
 from tenferro.types import DType
 
@@ -22,28 +24,28 @@ INFO = DType.I32
 def getrf(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
     """LU in packed form; without a call for a matrix without elements, which LAPACK refuses."""
     if 0 in a.shape:
-        return a, *(w.full(0, declared) for declared in w.result_types[1:])
-    return call(w, "getrf", (a,), "m", w.result_types, "mvv")
+        return a, *(w.full(0, declared) for declared in result_types(op, (a,))[1:])
+    return call(w, "getrf", (a,), "m", result_types(op, (a,)), "mvv")
 
 
 def permutation(op: Any, w: Writer, pivots: Value) -> Value:
     """The permutation of row swaps: the platform's own routine on a GPU, a loop elsewhere."""
-    (result,) = w.result_types
+    (result,) = result_types(op, (pivots,))
     if w.platform in VENDOR and pivots.dtype is INFO:
         name = f"{VENDOR[w.platform]}_lu_pivots_to_permutation"
-        return custom_call(w, name, "", (pivots,), "v", (result,), "v", in_place=False)[0]
+        return custom_call(w, name, {}, (pivots,), "v", (result,), "v", in_place=False)[0]
     perm = pivots_to_permutation(w, w.convert(pivots, DType.I64), op.size)
     return w.convert(perm, result.dtype)
 
 
 def geqrf(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    return call(w, "geqrf", (a,), "m", w.result_types, "mv")
+    return call(w, "geqrf", (a,), "m", result_types(op, (a,)), "mv")
 
 
 def geqp3(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
     """No column is fixed in advance."""
-    free = w.full(0, w.result_types[1])
-    return call(w, "geqp3", (a, free), "mv", w.result_types, "mvv")
+    free = w.full(0, result_types(op, (a,))[1])
+    return call(w, "geqp3", (a, free), "mv", result_types(op, (a,)), "mvv")
 
 
 def householder_product(op: Any, w: Writer, packed: Value, factors: Value) -> Value:
@@ -54,7 +56,7 @@ def householder_product(op: Any, w: Writer, packed: Value, factors: Value) -> Va
 def geev(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
     """Eigenvalues and eigenvectors; the library returns a real matrix's eigenvalues in two parts."""
     batch, n, _ = parts(a)
-    values, left, right = w.result_types
+    values, left, right = result_types(op, (a,))
     info = spec(INFO, *batch)
     if a.dtype.is_complex:
         results = (values, left, right, info)
@@ -67,13 +69,13 @@ def geev(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
         re, im, *vectors, info = call_of_finite(
             w, "geev_both", a, "m", results, "vvmmv", in_place=False
         )
-        eigenvalues = w.op("complex", re, im, result=values)
+        eigenvalues = w.op("complex", re, im)
     return tuple([or_nan(w, info, x) for x in (eigenvalues, *vectors)])
 
 
 def gtsv(op: Any, w: Writer, *operands: Value) -> tuple[Value, ...]:
     """The solution and `info`; the diagonals that the routine overwrites are dropped."""
-    x, info = w.result_types
+    x, info = result_types(op, operands)
     diagonal = operands[0].spec
     results = (diagonal, diagonal, diagonal, x, info)
     *_, solution, failed = call(w, "gtsv", operands, "vvvm", results, "vvvmv", in_place=False)
@@ -83,7 +85,7 @@ def gtsv(op: Any, w: Writer, *operands: Value) -> tuple[Value, ...]:
 def sytrd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
     """`info` is not 0 only for wrong arguments."""
     batch, _, _ = parts(a)
-    results = (*w.result_types, spec(INFO, *batch))
+    results = (*result_types(op, (a,)), spec(INFO, *batch))
     routine = "sytrd_lower" if op.lower else "sytrd_upper"
     return call(w, routine, (a,), "m", results, "mvvvv")[:-1]
 
@@ -91,14 +93,14 @@ def sytrd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
 def gehrd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
     """All rows take part."""
     batch, n, _ = parts(a)
-    results = (*w.result_types, spec(INFO, *batch))
-    flags = f"high = {n} : i32, low = 1 : i32"
+    results = (*result_types(op, (a,)), spec(INFO, *batch))
+    flags = {"high": Integer(n, "i32"), "low": Integer(1, "i32")}
     return call(w, "gehrd", (a,), "m", results, "mvv", flags=flags)[:-1]
 
 
 def gees(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
     """Unsorted, so that none are selected; NaN where the iteration fails or the matrix is not finite."""
-    form, vectors, values, info = w.result_types
+    form, vectors, values, info = result_types(op, (a,))
     chosen = spec(INFO, *form.shape[:-2])
     part = spec(REAL.get(values.dtype, values.dtype), *values.shape)
     if a.dtype.is_complex:
@@ -107,7 +109,7 @@ def gees(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
     else:
         results = (form, vectors, part, part, chosen, info)
         form, vectors, re, im, _, info = call_of_finite(w, "gees", a, "m", results, "mmvvvv")
-        outputs = [form, vectors, w.op("complex", re, im, result=values)]
+        outputs = [form, vectors, w.op("complex", re, im)]
     return *[or_nan(w, info, x) for x in outputs], info
 
 

@@ -110,7 +110,10 @@ from tests.samples import SAMPLES
 x = np.array([0.0, 1.0, 2.0])
 print(tnf.exp2(x), tnf.grad(lambda x: tnf.sum(tnf.exp2(x)))(x) / np.log(2))
 print([step.op.name for step in tnf.compile(tnf.exp2, x).instructions], COMPILED[Exp2].reason)
-print("stablehlo.power" in lowering.lower_to_stablehlo(tnf.compile(tnf.exp2, x)).text)
+for dtype in filter(Exp2.accepts.__contains__, tnf.DType):
+    module = lowering.lower_to_stablehlo(tnf.compile(tnf.exp2, x.astype(dtype.dtype)))
+    module.verify()
+    print(dtype, "stablehlo.power" in module.text)
 for sample in SAMPLES[Exp2]:
     (y,), (expected,) = apply(sample.op, *sample.inputs), sample.expected
     np.testing.assert_allclose(y.astype("f8"), expected.astype("f8"), 2 * finfo(y.dtype).eps)
@@ -120,7 +123,10 @@ print(len(SAMPLES[Exp2]))
 
 PRINTED = """[1. 2. 4.] [1. 2. 4.]
 ['Exp2'] no scalar form is written: a compiled loop calls the kernel
-True
+float16 True
+bfloat16 True
+float32 True
+float64 True
 8
 """
 NUMBERS = {5: "five"}

@@ -178,6 +178,7 @@ def test_options_are_checked() -> None:
 
 def test_an_unknown_call_is_blamed_on_the_users_line() -> None:
     import lowering
+    from lowering.operations import Integer
     from tenferro.extension import ExtensionOp, apply, extension_family
 
     @extension_family("tenferro-tests", "unknown_call", version=1)
@@ -186,8 +187,8 @@ def test_an_unknown_call_is_blamed_on_the_users_line() -> None:
             return [(input_dtypes[0], input_shapes[0])]
 
     def rule(op: Any, w: Any, x: Any) -> Any:
-        tail = ") {api_version = 4 : i32} : (tensor<4xf64>) -> tensor<4xf64>"
-        return w.statement("stablehlo.custom_call @nobody_has_this(", (x,), tail, (x.spec,))[0]
+        called = {"call_target_name": "nobody_has_this", "api_version": Integer(4, "i32")}
+        return w.op("custom_call", x, result=x.spec, **called)
 
     lowering.register_extension_lowering(Unknown.family_id, rule, "cpu")
     program = tnf.compile(lambda x: apply(Unknown(), x), spec(4))

@@ -9,7 +9,7 @@ that JAX gives them; StableHLO spec #custom_call.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lowering.families.linalg.inline import pivots_to_permutation
@@ -28,7 +28,8 @@ from lowering.families.linalg.matrix import (
     triangle,
     triangular,
 )
-from lowering.writer import Value, Writer, signature
+from lowering.operations import Dense, Integer, Struct
+from lowering.writer import Value, Writer
 from tenferro.errors import NonStaticShapeError
 from tenferro.types import DType, TensorSpec
 
@@ -52,37 +53,45 @@ LAPACK_FLAGS = {
     "sytrd_lower": {"uplo": "L"},
     "sytrd_upper": {"uplo": "U"},
 }
-GPU_FLAGS = {
-    "potrf": "lower = true",
-    "syevd": "algorithm = 0 : ui8, lower = true",
-    "syevd_values": "algorithm = 0 : ui8, lower = true",
-    "gesvdj": "compute_uv = true, full_matrices = false",
-    "gesvdj_values": "compute_uv = false, full_matrices = false",
-    "gesvdj_full": "compute_uv = true, full_matrices = true",
-    "gesvdj_full_values": "compute_uv = false, full_matrices = true",
-    "gesvd": "compute_uv = true, full_matrices = false, transposed = false",
-    "gesvd_full": "compute_uv = true, full_matrices = true, transposed = false",
-    "gesvd_values": "compute_uv = false, full_matrices = false, transposed = false",
-    "gesvd_values_wide": "compute_uv = false, full_matrices = false, transposed = true",
-    "gesvd_wide": "compute_uv = true, full_matrices = false, transposed = true",
-    "gesvd_full_wide": "compute_uv = true, full_matrices = true, transposed = true",
-    "geev": 'left = false, magma = "auto", right = true',
-    "geev_values": 'left = false, magma = "auto", right = false',
+SYEVD = {"algorithm": Integer(0, "ui8"), "lower": True}
+
+
+def svd_flags(vectors: bool, full: bool, **more: bool) -> dict[str, Any]:
+    """Return the flags of an SVD on a GPU."""
+    return {"compute_uv": vectors, "full_matrices": full, **more}
+
+
+GPU_FLAGS: dict[str, dict[str, Any]] = {
+    "potrf": {"lower": True},
+    "syevd": SYEVD,
+    "syevd_values": SYEVD,
+    "gesvdj": svd_flags(True, False),
+    "gesvdj_values": svd_flags(False, False),
+    "gesvdj_full": svd_flags(True, True),
+    "gesvdj_full_values": svd_flags(False, True),
+    "gesvd": svd_flags(True, False, transposed=False),
+    "gesvd_full": svd_flags(True, True, transposed=False),
+    "gesvd_values": svd_flags(False, False, transposed=False),
+    "gesvd_values_wide": svd_flags(False, False, transposed=True),
+    "gesvd_wide": svd_flags(True, False, transposed=True),
+    "gesvd_full_wide": svd_flags(True, True, transposed=True),
+    "geev": {"left": False, "magma": "auto", "right": True},
+    "geev_values": {"left": False, "magma": "auto", "right": False},
 }
 
 
 # ---- custom calls ----------------------------------------------------------------------------------
 
 
-def layout(kind: str, rank: int) -> str:
+def layout(kind: str, rank: int) -> Dense:
     """Minor to major: matrices ("m") column-major behind their batch, all else ("v") row-major."""
     order = list(range(rank - 1, -1, -1))
     if kind == "m":
         order = [rank - 2, rank - 1, *range(rank - 3, -1, -1)]
-    return f"dense<{order if rank else ''}> : tensor<{rank}xindex>"
+    return Dense(order if rank else [], "index")
 
 
-def target(w: Writer, routine: str, dtype: DType) -> tuple[str, str]:
+def target(w: Writer, routine: str, dtype: DType) -> tuple[str, dict[str, Any]]:
     """The handler's name on this platform, and its flags; a suffix of `routine` chooses these."""
     name = routine.partition("_")[0]
     if w.platform in VENDOR:
@@ -90,12 +99,12 @@ def target(w: Writer, routine: str, dtype: DType) -> tuple[str, str]:
         handler = f"{vendor}solver_{name}_ffi"
         if name == "geev":
             handler = f"{vendor}hybrid_eig_{'comp' if dtype.is_complex else 'real'}"
-        return handler, GPU_FLAGS.get(routine, "")
+        return handler, GPU_FLAGS.get(routine, {})
     if dtype.is_complex:
         name = {"orgqr": "ungqr", "syevd": "heevd", "sytrd": "hetrd"}.get(name, name)
     flags = LAPACK_FLAGS.get(routine, {})
-    shown = ", ".join(f"{key} = {ord(flag)} : ui8" for key, flag in flags.items())
-    return f"lapack_{PREFIX[dtype]}{name}_ffi", shown
+    letters = {key: Integer(ord(flag), "ui8") for key, flag in flags.items()}
+    return f"lapack_{PREFIX[dtype]}{name}_ffi", letters
 
 
 def call(
@@ -106,7 +115,7 @@ def call(
     results: Sequence[TensorSpec],
     result_kinds: str,
     in_place: bool = True,
-    flags: str = "",
+    flags: Mapping[str, Any] | None = None,
 ) -> tuple[Value, ...]:
     """One custom call; with `in_place` the first result overwrites the first operand."""
     name, default_flags = target(w, routine, operands[0].dtype)
@@ -138,14 +147,14 @@ def call_of_finite(
 def custom_call(
     w: Writer,
     name: str,
-    flags: str,
+    flags: Mapping[str, Any],
     operands: Sequence[Value],
     operand_kinds: str,
     results: Sequence[TensorSpec],
     result_kinds: str,
     in_place: bool,
 ) -> tuple[Value, ...]:
-    """The statement.
+    """The operation.
 
     Raises:
         NonStaticShapeError: operands or results with symbolic extents.
@@ -156,24 +165,25 @@ def custom_call(
             f"{name}: a library's routine needs numbers for extents, here of "
             f"{', '.join(map(str, dict.fromkeys(symbolic)))}; give concrete specs"
         )
-    places = "[0]" if len(results) > 1 else "[]"
-    alias = (
-        ", output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = "
-        f"{places}, operand_index = 0, operand_tuple_indices = []>]"
-        if in_place
-        else ""
-    )
-    operand_layouts = ", ".join(
-        layout(kind, x.rank) for kind, x in zip(operand_kinds, operands, strict=True)
-    )
-    result_layouts = ", ".join(
-        layout(kind, len(y.shape)) for kind, y in zip(result_kinds, results, strict=True)
-    )
-    tail = (
-        f") {{api_version = 4 : i32, backend_config = {{{flags}}}, operand_layouts = [{operand_layouts}], "
-        f"result_layouts = [{result_layouts}]{alias}}} : {signature(operands, results)}"
-    )
-    return w.statement(f"stablehlo.custom_call @{name}(", operands, tail, results)
+    attributes: dict[str, Any] = {
+        "call_target_name": name,
+        "api_version": Integer(4, "i32"),
+        "backend_config": flags,
+        "operand_layouts": [
+            layout(kind, x.rank) for kind, x in zip(operand_kinds, operands, strict=True)
+        ],
+        "result_layouts": [
+            layout(kind, len(y.shape)) for kind, y in zip(result_kinds, results, strict=True)
+        ],
+    }
+    if in_place:
+        alias = {
+            "output_tuple_indices": [0] if len(results) > 1 else [],
+            "operand_index": 0,
+            "operand_tuple_indices": [],
+        }
+        attributes["output_operand_aliases"] = [Struct("output_operand_alias", alias)]
+    return w.operation("stablehlo.custom_call", operands, results, attributes)
 
 
 # ---- factorisations ----------------------------------------------------------------------------------
@@ -271,7 +281,7 @@ def eig(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
     else:
         results = (value, value, vectors, vectors, info)
         re, im, _, v, info = call_of_finite(w, routine, a, "m", results, "vvmmv", in_place=False)
-        values = w.op("complex", re, im, result=spec(wide, *batch, n))
+        values = w.op("complex", re, im)
     if not op.vectors:
         return (or_nan(w, info, values),)
     return or_nan(w, info, values), or_nan(w, info, v)
@@ -282,11 +292,11 @@ def lu(op: Any, w: Writer, a: Value) -> tuple[Value, Value]:
     batch, m, n = parts(a)
     results = (a.spec, spec(INFO, *batch, min(m, n)), spec(INFO, *batch))
     packed, pivots, _ = call(w, "getrf", (a,), "m", results, "mvv")
-    swaps = w.op("subtract", pivots, w.full(1, pivots.spec), result=pivots.spec)
+    swaps = w.op("subtract", pivots, w.full(1, pivots.spec))
     if w.platform in VENDOR:
         name = f"{VENDOR[w.platform]}_lu_pivots_to_permutation"
         result = (spec(INFO, *batch, m),)
-        (perm,) = custom_call(w, name, "", (swaps,), "v", result, "v", in_place=False)
+        (perm,) = custom_call(w, name, {}, (swaps,), "v", result, "v", in_place=False)
         return packed, w.convert(perm, DType.I64)
     return packed, pivots_to_permutation(w, w.convert(swaps, DType.I64), m)
 
@@ -295,7 +305,7 @@ def lu(op: Any, w: Writer, a: Value) -> tuple[Value, Value]:
 
 
 def triangular_solve(op: Any, w: Writer, a: Value, b: Value) -> Value:
-    """One statement, on every platform."""
+    """One operation, on every platform."""
     return triangular(w, a, b, op.lower, op.unit_diagonal, op.transpose)
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from lowering.writer import Value, Writer, signature
+from lowering.operations import Enum, Integers, Struct
+from lowering.writer import Value, Writer
 from tenferro.errors import UnsupportedError
 from tenferro.types import DType, TensorSpec
 
@@ -50,12 +51,8 @@ def cut(w: Writer, x: Value, rows: int, columns: int) -> Value:
     batch, m, n = parts(x)
     if (m, n) == (rows, columns):
         return x
-    bounds = ", ".join([f"0:{k}" for k in (*batch, rows, columns)])
-    result = spec(x.dtype, *batch, rows, columns)
-    (value,) = w.statement(
-        "stablehlo.slice ", (x,), f" [{bounds}] : {signature((x,), (result,))}", (result,)
-    )
-    return value
+    limits = (*batch, rows, columns)
+    return w.slice(x, (0,) * x.rank, limits, (1,) * x.rank, spec(x.dtype, *limits))
 
 
 def triangle(w: Writer, x: Value, lower: bool) -> Value:
@@ -75,19 +72,16 @@ def or_nan(w: Writer, info: Value, x: Value) -> Value:
 
 def is_finite(w: Writer, a: Value) -> Value:
     """Whether all elements of each matrix are finite."""
-    answer, part = (TensorSpec.of(a.shape, dtype) for dtype in (DType.Bool, a.dtype.real))
-    components = (
-        [w.op(name, a, result=part) for name in ("real", "imag")] if a.dtype.is_complex else [a]
-    )
-    answers = [w.op("is_finite", x, result=answer) for x in components]
-    finite = w.op("and", *answers, result=answer) if a.dtype.is_complex else answers[0]
+    components = [w.op(name, a) for name in ("real", "imag")] if a.dtype.is_complex else [a]
+    answers = [w.op("is_finite", x) for x in components]
+    finite = w.op("and", *answers) if a.dtype.is_complex else answers[0]
     return w.reduce("and", finite, w.scalar(True, DType.Bool), (a.rank - 2, a.rank - 1))
 
 
 def hermitian(w: Writer, a: Value) -> Value:
     """(a + a^H) / 2, exactly a where it is Hermitian."""
-    total = w.op("add", a, adjoint(w, a), result=a.spec)
-    return w.op("multiply", total, w.full(0.5, a.spec), result=a.spec)
+    total = w.op("add", a, adjoint(w, a))
+    return w.op("multiply", total, w.full(0.5, a.spec))
 
 
 def adjoint(w: Writer, a: Value) -> Value:
@@ -114,38 +108,34 @@ def widened(w: Writer, x: Value, columns: int) -> Value:
 
 def conjugate(w: Writer, x: Value) -> Value:
     """The complex conjugate."""
-    part = TensorSpec.of(x.shape, REAL[x.dtype])
-    re, im = w.op("real", x, result=part), w.op("imag", x, result=part)
-    return w.op("complex", re, w.op("negate", im, result=part), result=x.spec)
+    re, im = w.op("real", x), w.op("imag", x)
+    return w.op("complex", re, w.op("negate", im))
+
+
+BATCHING = ("operand_batching_dims", "start_indices_batching_dims")
 
 
 def permuted(w: Writer, perm: Value, b: Value) -> Value:
     """The rows of each matrix in the order of `perm`: a gather."""
     *batch, _, columns = b.shape
     rank = len(batch)
-    lead = list(range(rank))
-    numbers = (
-        f"offset_dims = [{rank + 1}], collapsed_slice_dims = [{rank}], "
-        + (
-            f"operand_batching_dims = {lead}, start_indices_batching_dims = {lead}, "
-            if rank
-            else ""
-        )
-        + f"start_index_map = [{rank}], index_vector_dim = {rank + 1}"
-    )
+    numbers = {
+        "offset_dims": [rank + 1],
+        "collapsed_slice_dims": [rank],
+        **dict.fromkeys(BATCHING if rank else (), range(rank)),
+        "start_index_map": [rank],
+        "index_vector_dim": rank + 1,
+    }
     ones = [0 if extent == 0 else 1 for extent in b.shape[:-1]]  # because nothing has no slice of 1
-    sizes = ", ".join(map(str, [*ones, columns]))
-    (value,) = w.generic(
+    return w.op(
         "gather",
-        (b, perm),
-        (b.spec,),
-        {
-            "dimension_numbers": f"#stablehlo.gather<{numbers}>",
-            "indices_are_sorted": "false",
-            "slice_sizes": f"array<i64: {sizes}>",
-        },
+        b,
+        perm,
+        result=b.spec,
+        dimension_numbers=Struct("gather", numbers),
+        indices_are_sorted=False,
+        slice_sizes=Integers([*ones, columns]),
     )
-    return value
 
 
 TRANSPOSE = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
@@ -155,14 +145,16 @@ def triangular(
     w: Writer, a: Value, b: Value, lower: bool, unit_diagonal: bool, transpose: str = "N"
 ) -> Value:
     """`stablehlo.triangular_solve`."""
-    attributes = {
-        "left_side": "true",
-        "lower": str(lower).lower(),
-        "transpose_a": f"#stablehlo<transpose {TRANSPOSE[transpose]}>",
-        "unit_diagonal": str(unit_diagonal).lower(),
-    }
-    (value,) = w.generic("triangular_solve", (a, b), (b.spec,), attributes)
-    return value
+    return w.op(
+        "triangular_solve",
+        a,
+        b,
+        result=b.spec,
+        left_side=True,
+        lower=lower,
+        transpose_a=Enum("transpose", TRANSPOSE[transpose]),
+        unit_diagonal=unit_diagonal,
+    )
 
 
 def qr_by(reflectors: Callable[..., Any], product: Callable[..., Value]) -> Callable[..., Any]:

@@ -20,7 +20,8 @@ from lowering.families.linalg.matrix import (
     spec,
     without_complex128_on_tpu,
 )
-from lowering.writer import Value, Writer, signature
+from lowering.operations import Integer
+from lowering.writer import Value, Writer
 from tenferro.errors import UnsupportedError
 from tenferro.types import DType, TensorSpec
 
@@ -33,9 +34,9 @@ def call(
     w: Writer, name: str, operands: Sequence[Value], results: Sequence[TensorSpec], config: str = ""
 ) -> tuple[Value, ...]:
     """One of the compiler's own calls."""
-    version = "api_version = 2 : i32, " if name == "LuDecomposition" else ""
-    tail = f') {{{version}backend_config = "{config}"}} : {signature(operands, results)}'
-    return w.statement(f"stablehlo.custom_call @{name}(", operands, tail, results)
+    version = {"api_version": Integer(2, "i32")} if name == "LuDecomposition" else {}
+    attributes = {"call_target_name": name, **version, "backend_config": config}
+    return w.operation("stablehlo.custom_call", operands, results, attributes)
 
 
 def reflectors(w: Writer, a: Value, tau: TensorSpec) -> tuple[Value, ...]:

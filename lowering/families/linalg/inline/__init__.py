@@ -30,9 +30,7 @@ def cholesky(op: Any, w: Writer, a: Value) -> Value:
     """`stablehlo.cholesky`, which every compiler has; NaN throughout where it failed."""
     a = hermitian(w, a)
     batch, _, _ = parts(a)
-    types = w.tensor_type(a.spec)
-    (low,) = w.statement("stablehlo.cholesky ", (a,), f", lower = true : {types}", (a.spec,))
-    low = triangle(w, low, lower=True)
+    low = triangle(w, w.op("cholesky", a, result=a.spec, lower=True), lower=True)
     failed = w.convert(w.compare("NE", low, low), DType.I32)
     zero = w.scalar(0, DType.I32)
     rank = len(batch)

@@ -22,12 +22,7 @@ class WriterEmitter:
 
     def apply(self, op: Any, *inputs: writer.Value) -> tuple[writer.Value, ...]:
         """The statements of `op`."""
-        from lowering.emit import EMITTERS  # because the emitters' table is above the families
-
-        w, before = self.writer, self.writer.result_types
-        w.result_types = op.infer(*[x.spec for x in inputs])
-        outputs = EMITTERS[type(op)](op, w, *inputs)
-        w.result_types = before
+        outputs = self.writer.emitters[type(op)](op, self.writer, *inputs)
         return (outputs,) if isinstance(outputs, writer.Value) else tuple(outputs)
 
     def type_of(self, value: writer.Value) -> TensorSpec:

@@ -1,0 +1,212 @@
+"""StableHLO as data: values, operations with their regions, functions and modules.
+
+Emitters make these records, by way of `lowering.writer`; `lowering.printer` writes them as text.
+
+Source: MLIR's language reference, and xDSL's `Operation`, whose regions are children of the operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tenferro.types import DType, TensorSpec
+
+__all__ = [
+    "Block",
+    "Dense",
+    "Enum",
+    "Function",
+    "Integer",
+    "Integers",
+    "Literal",
+    "Module",
+    "Operation",
+    "PrintedFunction",
+    "Struct",
+    "Symbol",
+    "Value",
+]
+
+
+@dataclass(slots=True, eq=False)
+class Value:
+    """An SSA value: a result of an operation, or an argument of a block.
+
+    Attributes:
+        name: its name in the text; the printer numbers values without one.
+    """
+
+    spec: TensorSpec
+    name: str = ""
+
+    def called(self, name: str) -> Value:
+        """Return the value itself, which has that name from now on."""
+        self.name = name
+        return self
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its extents."""
+        return self.spec.shape
+
+    @property
+    def dtype(self) -> DType:
+        """Its element type."""
+        return self.spec.dtype
+
+    @property
+    def rank(self) -> int:
+        """Its number of axes."""
+        return len(self.spec.shape)
+
+
+@dataclass(slots=True, eq=False)
+class Operation:
+    """An operation, with its dialect in the name: `stablehlo.add`.
+
+    Attributes:
+        attributes: Python's values for MLIR's (bool, int for i64, float for f64, str, list and dict), arrays of
+            NumPy for constants, and the classes of attributes below for all others.
+        regions: blocks that the operation runs, which may use values of their surroundings.
+        source: the user's line.
+    """
+
+    name: str
+    operands: Sequence[Value]
+    results: tuple[Value, ...]
+    attributes: Mapping[str, Any]
+    regions: Sequence[Block] = ()
+    source: Any = None
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether the operation is kept without readers of its results."""
+        return bool(self.attributes.get("has_side_effect"))
+
+    @property
+    def reads(self) -> Iterator[Value]:
+        """Every value that the operation or its regions use."""
+        yield from self.operands
+        for region in self.regions:
+            for operation in region.operations:
+                yield from operation.reads
+            yield from region.outputs
+
+    @property
+    def symbols(self) -> Iterator[str]:
+        """The functions that the operation or its regions name."""
+        for attribute in self.attributes.values():
+            if type(attribute) is Symbol:
+                yield attribute.name
+        for region in self.regions:
+            for operation in region.operations:
+                yield from operation.symbols
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """Operations on arguments, and the values that they return: a region, or the body of a function."""
+
+    arguments: Sequence[Value]
+    operations: Sequence[Operation]
+    outputs: Sequence[Value]
+
+
+@dataclass(slots=True, eq=False)
+class Function:
+    """A function of a module; those that are called by others are private.
+
+    Attributes:
+        argument_attributes, result_attributes: those of each argument and result, or none at all.
+    """
+
+    symbol: str
+    body: Block
+    is_private: bool = True
+    argument_attributes: Sequence[Mapping[str, Any]] = ()
+    result_attributes: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def callees(self) -> set[str]:
+        """The functions that this one names."""
+        return {symbol for operation in self.body.operations for symbol in operation.symbols}
+
+
+@dataclass(slots=True, eq=False)
+class PrintedFunction:
+    """A private function that another compiler has printed, and that names no other."""
+
+    text: str
+    callees: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True, eq=False)
+class Module:
+    """A module with its public function first.
+
+    Attributes:
+        mesh: the axes of a mesh of devices with their sizes.
+    """
+
+    name: str
+    main: Function
+    private: Sequence[Function | PrintedFunction] = ()
+    mesh: Sequence[tuple[str, int]] = ()
+
+
+# ---- attributes ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """The name of a function: `@name`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """An integer of another type than i64: `4 : i32`."""
+
+    value: int
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Integers:
+    """An array of i64: `array<i64: 1, 2>`."""
+
+    values: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Dense:
+    """A tensor of integers, as lists of lists: `dense<[[0, 1]]> : tensor<1x2xi64>`."""
+
+    values: Sequence[Any]
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Enum:
+    """A member of one of StableHLO's enumerations: `#stablehlo<transpose ADJOINT>`."""
+
+    kind: str
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """One of StableHLO's structures: `#stablehlo.gather<offset_dims = [0], index_vector_dim = 1>`."""
+
+    kind: str
+    fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """An attribute as text, of a dialect without records here."""
+
+    text: str
