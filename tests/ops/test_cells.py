@@ -26,6 +26,7 @@ COLUMNS = {
     "derivative rule": "tenferro/ad/rules/analytic.py",
     "emitter": "lowering/emit/analytic.py",
     "sample": "tests/samples/analytic.py",
+    "definition": "tenferro/definitions.py",
 }
 
 
@@ -123,7 +124,7 @@ PRINTED = """[1. 2. 4.] [1. 2. 4.]
 True
 8
 """
-NUMBERS = {5: "five"}
+NUMBERS = {6: "six"}
 
 
 def test_the_page_adds_an_op(tree: Path) -> None:
