@@ -185,6 +185,34 @@ def test_what_is_exact_has_no_radius() -> None:
     assert not any(np.asarray(radius).any() for radius in bound.radii)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_whole_numbers_that_an_order_rounds_have_a_radius(dtype: str) -> None:
+    """In order 2^p + 1 + 1 is 2^p, and 1 + 1 + 2^p is 2^p + 2, where p is the number of bits."""
+    x = np.array([float(2 << np.finfo(dtype).nmant), 1.0, 1.0], dtype)
+    forward, backward = (np.add.accumulate(order)[-1] for order in (x, x[::-1]))
+    assert backward - forward == 2
+    for fn in (lambda x: tnf.sum(x), lambda x: tnf.cumulative_sum(x)[-1]):
+        bound = error_bound(fn, x)
+        assert not any(outside(bound, [y])[0] for y in (forward, backward))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["cosh", "sinh"])
+def test_the_argument_of_a_hyperbolic_function_is_rounded_on_the_way(name: str, dtype: str) -> None:
+    """e^(x + log(1/2)), as XLA has it, is off by the rounding of the sum times the result."""
+    x = np.linspace(0.9, 0.99, 40, dtype=dtype) * np.log(np.finfo(dtype).max)
+    by_sum = np.exp(
+        (x + np.log(x.dtype.type(0.5))).astype(float) if dtype == "float32" else x + np.log(0.5)
+    )
+    by_sum = by_sum.astype(dtype)
+    bound = error_bound(getattr(tnf, name), x)
+    far = np.abs(by_sum.astype(float) - np.asarray(bound.values)) / np.spacing(by_sum)
+    assert far.max() > 16
+    assert not outside(bound, [by_sum])[0]
+    assert check_parity(getattr(tnf, name), x, bound="proven").ok
+    assert check_parity(getattr(tnf, name), x).ok
+
+
 def test_flushed_subnormal_numbers_are_inside() -> None:
     x = np.array([1e-310, 3e-308, 1.0])
     bound = error_bound(lambda x: (x * 0.5, x + 0.0), x)
