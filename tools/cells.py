@@ -78,9 +78,9 @@ def gaps(root: Path) -> Iterator[str]:
 
 
 def _cards(tree: ast.Module) -> Iterator[str]:
-    """Classes with a docstring that says what they lower to: bases of cards have none."""
+    """Classes with a docstring that says how they differentiate: bases of cards have none."""
     for node in tree.body:
-        if isinstance(node, ast.ClassDef) and "Lowers:" in (ast.get_docstring(node) or ""):
+        if isinstance(node, ast.ClassDef) and "AD:" in (ast.get_docstring(node) or ""):
             yield node.name
 
 
