@@ -46,6 +46,13 @@ from xla_peer.parity.balls.operands import Ball, Operands
 from xla_peer.parity.ulps import modulus, spacing
 
 RNG = np.random.default_rng(7)
+START = RNG.bit_generator.state
+
+
+@pytest.fixture(autouse=True)
+def _same_numbers() -> None:
+    """Each test draws the same numbers, whichever ran before."""
+    RNG.bit_generator.state = START
 
 
 def wide(x: Any) -> Any:
