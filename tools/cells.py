@@ -20,6 +20,7 @@ COLUMNS = {
     "derivative rule": "tenferro/ad/rules",
     "emitter": "lowering/emit",
     "sample": "tests/samples",
+    "row of facts": "tenferro/facts.py",
     "definition": "tenferro/definitions.py",
     "rounding": "xla_peer/parity/rounding.py",
     "ball rule": "xla_peer/parity/balls",

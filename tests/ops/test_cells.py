@@ -26,6 +26,7 @@ COLUMNS = {
     "derivative rule": "tenferro/ad/rules/analytic.py",
     "emitter": "lowering/emit/analytic.py",
     "sample": "tests/samples/analytic.py",
+    "row of facts": "tenferro/facts.py",
     "definition": "tenferro/definitions.py",
 }
 
@@ -124,7 +125,7 @@ PRINTED = """[1. 2. 4.] [1. 2. 4.]
 True
 8
 """
-NUMBERS = {6: "six"}
+NUMBERS = {7: "seven"}
 
 
 def test_the_page_adds_an_op(tree: Path) -> None:

@@ -220,6 +220,17 @@ def test_the_argument_of_a_hyperbolic_function_is_rounded_on_the_way(name: str, 
     assert check_parity(getattr(tnf, name), x).ok
 
 
+def test_reciprocals_of_negative_zeros_have_no_sign() -> None:
+    """-0 is not below zero, and 1 / -0 is; nor is the largest of no elements above it."""
+    zeros = np.array([-0.0, 0.0, 4.0])
+    for fn in (lambda x: 1 / x, tnf.rsqrt):
+        bound = error_bound(lambda x, fn=fn: tnf.exp(-fn(tnf.abs(x) * x)), zeros)
+        assert bound.values[0] == np.inf
+        assert not bound.radii[0] <= 2
+    empty = error_bound(lambda x: tnf.exp(-tnf.lax.reduce_max(x, (0,))), np.ones((0,)))
+    assert empty.values == np.inf
+
+
 def test_flushed_subnormal_numbers_are_inside() -> None:
     x = np.array([1e-310, 3e-308, 1.0])
     bound = error_bound(lambda x: (x * 0.5, x + 0.0), x)
