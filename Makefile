@@ -83,6 +83,7 @@ lint: $(STAMP) ## style, spelling and import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/codespell
 	$(BIN)/lint-imports
+	$(BIN)/python tools/cycles.py
 	$(BIN)/python tools/cells.py
 	$(BIN)/python tools/coverage.py --check
 	$(BIN)/python tools/floors.py --check

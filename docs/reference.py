@@ -30,8 +30,11 @@ MODULES = (
     "xla_peer.fuzz",
     "tenferro.pytest_plugin",
 )
+ROOT = Path(__file__).parent.parent
 SECTION = re.compile(r"^(Args|Attributes|Raises|Returns|Source|Law):(.*)$")
 FACT = re.compile(r"^(Shapes|Dtypes|Identity|AD|Lowers|Errors|Source):\s*(.*)$")
+FACTS = ("Shapes", "Dtypes", "Identity", "AD", "Lowers", "Errors", "Source")
+"""The facts of a card, in their order."""
 FAMILIES = {
     "source": "Where values come from",
     "elementwise": "Element by element, exact",
@@ -129,8 +132,67 @@ def family_page(family: str, title: str) -> str:
     module = importlib.import_module(f"tenferro.ops.{family}")
     lines = [f"# {title}", "", markdown(inspect.getdoc(module) or ""), ""]
     for card in module.CARDS:
-        lines += [f"## {card.__name__}", "", markdown(inspect.getdoc(card) or ""), ""]
+        lines += [f"## {card.__name__}", "", markdown(card_text(card)), ""]
     return "\n".join(lines)
+
+
+def card_text(card: Any) -> str:
+    """Return a card's docstring, with what its base classes and the emitters say in its place.
+
+    Raises:
+        ValueError: the card does not say how it lowers, and the text has several operations.
+    """
+    text = inspect.getdoc(card) or ""
+    stated = facts_in(text)
+    inherited: dict[str, str] = {}
+    for base in card.__mro__[1:-2]:  # without the class of all ops
+        inherited = facts_in(inspect.getdoc(base) or "") | inherited
+    found = inherited | stated
+    if "Lowers" not in found:
+        found["Lowers"] = lowered(card)
+    found.setdefault("Source", source_of(card, found["Lowers"]))
+    added = [f"{name}:  {found[name]}" for name in found if name not in stated]
+    return "\n".join([text, "", *added])  # because a blank line ends an example
+
+
+def facts_in(text: str) -> dict[str, str]:
+    """Return the first line of each fact of a docstring."""
+    matches = [match for line in text.splitlines() if (match := FACT.match(line))]
+    return {match[1]: match[2] for match in matches}
+
+
+def lowered(card: Any, dtype: str = "f64") -> str:
+    """Return what the text of a sample, of this dtype if there is one, has in the place of the op."""
+    from lowering import lower_to_stablehlo  # because a page without cards needs no samples
+    from tenferro.graph import GraphBuilder
+    from tenferro.program import GraphProgram
+    from tests.samples import SAMPLES
+
+    samples = SAMPLES[card]
+    sample = next((sample for sample in samples if dtype in sample.label), samples[0])
+    builder = GraphBuilder()
+    outputs = builder.apply(sample.op, *[builder.input(x.shape, x.dtype) for x in sample.inputs])
+    program = GraphProgram.from_graph(builder.graph, list(outputs))
+    text = lower_to_stablehlo(program).plain_text
+    main = text.partition("func.func public @main")[2].partition("func.func private")[0]
+    calls = re.findall(r"call @([a-z0-9]+(?:_inv)?)_", main)
+    if calls:
+        return f"StableHLO's own expansion of chlo.{calls[0]}, as a private function"
+    operations = set(re.findall(r"stablehlo\.(\w+)", main)) - {"constant"}
+    if len(operations) != 1:
+        raise ValueError(
+            f"{card.__name__} is lowered to {operations}: its card says how, in Lowers:"
+        )
+    return f"stablehlo.{operations.pop()}, one to one"
+
+
+def source_of(card: Any, lowers: str) -> str:
+    """Return the documents that define an op, by the first operation that it is lowered to."""
+    own = "docs/specification/primitives.md"
+    is_ours = re.search(rf"`{card.__name__}\b", (ROOT / own).read_text("utf-8"))
+    name = re.search(r"stablehlo\.(\w+)", lowers)
+    theirs = f"StableHLO spec #{name[1]}" if name else "CHLO dialect" if "chlo." in lowers else ""
+    return ", ".join(filter(None, (own if is_ours else "", theirs)))
 
 
 def markdown(docstring: str) -> str:
@@ -167,6 +229,7 @@ def markdown(docstring: str) -> str:
         else:
             blocks.append(escaped(line))
     if facts:
+        facts.sort(key=lambda fact: FACTS.index(fact[0]))
         blocks += ["", "| | |", "| --- | --- |"]
         blocks += [
             f"| {name} | {escaped(value).replace('|', chr(92) + '|')} |" for name, value in facts

@@ -5,6 +5,7 @@ natively on NumPy, or lowered to StableHLO and run through PJRT.
 """
 
 import importlib
+import sys
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,7 @@ from tenferro.api.control import (
 from tenferro.api.custom import checkpoint, custom_jvp, custom_vjp, stop_gradient
 from tenferro.api.implicit import custom_linear_solve, custom_root, fixed_point
 from tenferro.api.jit import disable_jit, jit
+from tenferro.api.namespace import Namespace, install_namespace
 from tenferro.api.operators import REFUSED, Operators
 from tenferro.api.printing import debug_print
 from tenferro.api.tensor import TracedTensor
@@ -114,6 +116,13 @@ def _native_refusal(op: type[StdTensorOp] | str, dtype: DType, platform: str) ->
     return default_executor().refusal(op, dtype, platform)
 
 
+def _numpy_functions() -> Any:
+    from tenferro.api import numpy_functions  # because few programs call NumPy's on tensors
+
+    return numpy_functions
+
+
+install_namespace(Namespace(sys.modules[__name__], _numpy_functions))
 install_default_families(_families)
 install_native_executor(_new_executor)
 install_platforms(["native"], _native_refusal)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 import shlex
@@ -17,6 +18,8 @@ import typer
 from typer.testing import CliRunner
 
 import tenferro
+from tenferro.ops import analytic as an
+from tenferro.ops import elementwise as el
 from xla_peer.cli import app
 
 ROOT = Path(__file__).parent.parent
@@ -223,3 +226,25 @@ def test_the_citation_and_the_changelog_have_the_version() -> None:
     citation = (ROOT / "CITATION.cff").read_text()
     assert f"version: {tenferro.__version__}\n" in citation
     assert f"\n## {tenferro.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.parametrize("family", reference.FAMILIES)
+def test_every_card_has_its_facts_on_the_page(family: str) -> None:
+    """Stated by the card, by its base class, or by what it is lowered to."""
+    for card in importlib.import_module(f"tenferro.ops.{family}").CARDS:
+        names = set(reference.facts_in(reference.card_text(card)))
+        assert names - {"Identity"} == set(reference.FACTS) - {"Identity"}, card.__name__
+
+
+def test_what_a_card_leaves_out_is_found() -> None:
+    exp, asin = (reference.facts_in(reference.card_text(card)) for card in (an.Exp, an.Asin))
+    assert exp["Lowers"] == "stablehlo.exponential, one to one"
+    assert exp["Source"] == "docs/specification/primitives.md, StableHLO spec #exponential"
+    assert exp["Errors"].startswith("DTypeError on another dtype")
+    assert asin["Lowers"] == "StableHLO's own expansion of chlo.asin, as a private function"
+    assert asin["Source"] == "CHLO dialect"
+
+
+def test_a_card_whose_text_has_several_operations_says_so() -> None:
+    with pytest.raises(ValueError, match=r"Remainder is lowered to .*: its card says how"):
+        reference.lowered(el.Remainder, "i64")

@@ -11,6 +11,7 @@ copy        a loop over such a list that writes each op down again
 sweep       a loop backward over such a list
 execution   a loop over such a list that calls each op's kernel
 door        a function or method that takes any op first and puts it on values
+table       a value of a module that names three or more ops, and is no column or part of one
 size        lines of `tenferro/exec` without kernels and compiled forms, at 100 columns each, and its longest files
 calls       Python calls, files and changes of file of `tenferro.compile(lambda x: x + x, x)`, the second time
 """
@@ -42,13 +43,17 @@ def main() -> int:
     """Print the table, each place on a line of its own."""
     root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent.parent).resolve()
     places: dict[str, list[str]] = {
-        kind: [] for kind in ("record", "container", "copy", "sweep", "execution", "door")
+        kind: [] for kind in ("record", "container", "copy", "sweep", "execution", "door", "table")
     }
+    ops = _ops(root / "tenferro/ops")
     for package in PACKAGES:
         for path in sorted((root / package).rglob("*.py")):
             tree = ast.parse(path.read_text())
             for kind, line, name in counted(tree):
                 places[kind].append(f"{path.relative_to(root)}:{line} {name}")
+            if path.parent != root / "tenferro/ops":
+                tables = _tables(tree, ops)
+                places["table"] += [f"{path.relative_to(root)}:{name}" for name in tables]
     for kind, lines in places.items():
         print(f"{kind:<10}{len(lines):>4}")
         for line in lines:
@@ -96,6 +101,33 @@ def counted(tree: ast.AST) -> Iterator[tuple[str, int, str]]:
                 yield "copy", node.lineno, function
             if listed and _calls_kernel(node.body):
                 yield "execution", node.lineno, function
+
+
+def _ops(folder: Path) -> set[str]:
+    """Names of the ops that the families list in CARDS."""
+    listed = [
+        node.value
+        for path in folder.glob("*.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "CARDS"
+    ]
+    return {name.id for value in listed for name in ast.walk(value) if isinstance(name, ast.Name)}
+
+
+def _tables(tree: ast.Module, ops: set[str]) -> Iterator[str]:
+    """Line, name and number of ops of each; rows of a column are called ROWS, and a column is made by `Column`."""
+    for node in tree.body:
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            continue
+        name = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
+        is_column = isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "Column"
+        if name in ("__all__", "ROWS") or is_column:
+            continue
+        parts = list(ast.walk(node.value))
+        used = {part.id for part in parts if isinstance(part, ast.Name)}
+        used |= {part.attr for part in parts if isinstance(part, ast.Attribute)}
+        if len(used & ops) >= 3:
+            yield f"{node.lineno} {name}, of {len(used & ops)} ops"
 
 
 def _with_functions(tree: ast.AST) -> Iterator[tuple[ast.AST, str]]:

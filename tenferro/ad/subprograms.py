@@ -14,9 +14,8 @@ from tenferro.ad.batch import batch_some
 from tenferro.ad.graph_emitter import GraphEmitter
 from tenferro.ad.linearize import linearize
 from tenferro.ad.transpose import transpose
+from tenferro.facts import Fact, ops_with
 from tenferro.graph import Graph
-from tenferro.ops import ALL_OPS, elementwise, structural
-from tenferro.ops.indexing import DynamicSlice, Gather
 from tenferro.program import Subprogram, dependents, needed
 from tenferro.types import TensorSpec
 
@@ -50,17 +49,7 @@ def residuals(
     return [value for value in dict.fromkeys([*operands, *results]) if value in rest]
 
 
-REMATERIALIZED_OPS = frozenset(
-    [
-        *[op for op in ALL_OPS if op.__module__ in (elementwise.__name__, structural.__name__)],
-        Gather,
-        DynamicSlice,
-    ]
-) - {structural.OptimizationBarrier}
-"""Ops that are recomputed at no more than the cost of writing and reading their results.
-
-An optimization barrier is not one: it may have several outputs, and must not be moved.
-"""
+REMATERIALIZED_OPS = ops_with(Fact.CHEAP)
 
 
 def cheapest_residuals(

@@ -29,12 +29,11 @@ from tenferro.door.replay import applied
 from tenferro.errors import GradientMismatchError, InvalidConfigError, TenferroError
 from tenferro.exec.interpreter import interpret
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
+from tenferro.facts import Fact, ops_with
 from tenferro.graph import SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops import elementwise as el
-from tenferro.ops import reduction as red
 from tenferro.ops.control import ControlOp
-from tenferro.ops.extension import Extension
 from tenferro.ops.indexing import Scatter
 from tenferro.ops.source import Constant
 from tenferro.program import Executor, GraphProgram, native_executor
@@ -43,12 +42,7 @@ from tenferro.types import ArrayLike, DType, PyTree, Tensor, flatten, leaf_paths
 
 __all__ = ["GradientCheck", "GradientReport", "check_grads"]
 
-NOT_HOLOMORPHIC = (
-    *(el.Abs, el.Sign, el.Conj, el.Real, el.Imag, el.Complex, el.Compare, el.Convert),
-    *(red.Sort, red.TopK),
-    Extension,
-)
-"""Ops on complex numbers that are not holomorphic functions, or may not be."""
+HOLOMORPHIC = ops_with(Fact.HOLOMORPHIC)
 
 
 @dataclass(frozen=True)
@@ -354,19 +348,15 @@ def _is_analytic(program: GraphProgram) -> bool:
 
 
 def _has_analytic_ops(program: GraphProgram) -> bool:
-    return all(
-        isinstance(i.op, Constant)
-        or (DType.C64 in type(i.op).accepts and not _is_no_function_of_z(i.op))
-        for i in program.instructions
-    )
+    return all(isinstance(i.op, Constant) or _is_function_of_z(i.op) for i in program.instructions)
 
 
-def _is_no_function_of_z(op: StdTensorOp) -> bool:
-    """Whether the op takes complex numbers without being holomorphic, or compares."""
+def _is_function_of_z(op: StdTensorOp) -> bool:
+    """Return whether the op is a holomorphic function of complex operands; a control op, whether its bodies are."""
     if isinstance(op, ControlOp):
-        return not all(_has_analytic_ops(part.program) for part in op.parts)
+        return DType.C64 in op.accepts and all(_has_analytic_ops(part.program) for part in op.parts)
     compares = isinstance(op, Scatter) and op.combiner in ("min", "max")
-    return compares or isinstance(op, NOT_HOLOMORPHIC)
+    return type(op) in HOLOMORPHIC and not compares
 
 
 def _run_as(

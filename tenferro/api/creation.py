@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -34,15 +34,15 @@ from tenferro.door import (
     is_traced,
     spec_of,
 )
-from tenferro.door.tracing import current_builder
+from tenferro.door.tracing import apply_in_trace
 from tenferro.errors import (
     BackendFailureError,
     DTypeError,
     InvalidConfigError,
     NonStaticShapeError,
 )
-from tenferro.graph import GraphBuilder
-from tenferro.ops.source import Iota, ShapeOf
+from tenferro.ops import StdTensorOp
+from tenferro.ops.source import Constant, Iota, ShapeOf
 from tenferro.ops.structural import BroadcastInDim, Tril, Triu
 from tenferro.types import ArrayLike, DType, DTypeLike, Shape, Tensor, TensorSpec
 
@@ -198,7 +198,7 @@ def full(
             return np.full(shape, value)
     if is_traced(value) or like is not None:
         return broadcast_to(beside(like, value), shape)
-    return broadcast_to(_in_trace("full", shape, lambda builder: builder.constant(value)), shape)
+    return broadcast_to(_in_trace("full", shape, Constant.of(value)), shape)
 
 
 @contextmanager
@@ -210,21 +210,19 @@ def _allocating(name: str, what: TensorSpec | str) -> Generator[None]:
         raise BackendFailureError(f"{name}: {what}: {error}") from None
 
 
-def _in_trace(name: str, shape: tuple[Any, ...], make: Callable[[GraphBuilder], int]) -> Any:
-    """A tensor of the current trace, which tensors with symbolic extents need."""
-    from tenferro.api.tensor import TracedTensor  # because its methods use these functions
-
-    builder = current_builder()
-    if builder is None:
+def _in_trace(name: str, shape: tuple[Any, ...], op: StdTensorOp) -> Any:
+    """Append an op without operands to the current trace, which tensors with symbolic extents need."""
+    outputs = apply_in_trace(op, ())
+    if outputs is None:
         raise NonStaticShapeError(
             f"{name}: shape {shape} is symbolic, and no trace is under way; give like=, a traced tensor"
         )
-    return TracedTensor(builder, make(builder))
+    return outputs[0]
 
 
 def _counts(name: str, shape: tuple[Any, ...], axis: int) -> Any:
-    """Indices along one axis of a symbolic shape."""
-    return _in_trace(name, shape, lambda builder: builder.apply_one(Iota(shape, axis, DType.I64)))
+    """Return the indices along one axis of a symbolic shape."""
+    return _in_trace(name, shape, Iota(shape, axis, DType.I64))
 
 
 def full_like(

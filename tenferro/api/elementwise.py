@@ -17,6 +17,7 @@ from typing import Any, TypeVar, Unpack
 import numpy as np
 
 from tenferro.api.arguments import refuse, refuse_options
+from tenferro.api.nonzero_indices import nonzero_indices
 from tenferro.api.planned import elementwise, planned
 from tenferro.api.promotion import (
     broadcast_arrays,
@@ -835,16 +836,10 @@ def where(condition: ArrayLike, x: Any = None, y: Any = None, /) -> Any:
     (array([1, 0]), (array([1, 2]),))
     """
     if x is None or y is None:
-        return _nonzero_indices(condition, x, y)
+        if x is not y:
+            raise InvalidConfigError("where: give both x and y, or neither")
+        return nonzero_indices(condition)
     return _selected(condition, *promote_number(x, y))
-
-
-def _nonzero_indices(condition: ArrayLike, x: ArrayLike | None, y: ArrayLike | None) -> Any:
-    from tenferro.api.sets import nonzero  # because the set functions use these
-
-    if x is not y:
-        raise InvalidConfigError("where: give both x and y, or neither")
-    return nonzero(condition)
 
 
 @planned

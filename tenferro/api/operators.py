@@ -24,6 +24,7 @@ from tenferro.api import (
 from tenferro.api.arguments import refuse
 from tenferro.api.device import DEVICE, check_device
 from tenferro.api.inspection import check_version
+from tenferro.api.namespace import namespace
 from tenferro.api.updates import At
 from tenferro.counterparts import is_missing
 from tenferro.errors import ArityError, InvalidConfigError, UnsupportedError
@@ -340,7 +341,7 @@ class Operators:
             InvalidConfigError: a version of the standard that it does not implement.
         """
         check_version(api_version)
-        return _namespace()
+        return namespace().module
 
     def to_device(self, device: str | None, /, *, stream: int | None = None) -> Any:
         """This tensor; there is one device.
@@ -368,9 +369,7 @@ class Operators:
         Raises:
             UnsupportedError: a function without a counterpart, of a traced or tracked tensor.
         """
-        from tenferro.api import numpy_functions  # because its functions take tensors
-
-        return numpy_functions.call_ufunc(ufunc, method, inputs, options)
+        return namespace().numpy_functions().call_ufunc(ufunc, method, inputs, options)
 
     def __array_function__(
         self,
@@ -384,9 +383,7 @@ class Operators:
         Raises:
             UnsupportedError: a function without a counterpart, of a traced or tracked tensor.
         """
-        from tenferro.api import numpy_functions  # because its functions take tensors
-
-        return numpy_functions.call_function(func, types, args, kwargs)
+        return namespace().numpy_functions().call_function(func, types, args, kwargs)
 
 
 def _has_elements(rhs: Tensor) -> bool:
@@ -394,9 +391,3 @@ def _has_elements(rhs: Tensor) -> bool:
     return isinstance(rhs, bool | int | float | complex | list | tuple) or any(
         hasattr(type(rhs), protocol) for protocol in ("__tenferro_apply__", "__array__")
     )
-
-
-def _namespace() -> Any:
-    import tenferro
-
-    return tenferro

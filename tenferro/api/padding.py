@@ -22,6 +22,7 @@ from tenferro.api.elementwise import round as nearest
 from tenferro.api.indexing import take
 from tenferro.api.manipulation import concat, slice_axis
 from tenferro.api.promotion import broadcast_to, convert
+from tenferro.api.statistics import median
 from tenferro.dims import is_static
 from tenferro.door import apply_one, as_operand, spec_of
 from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError, UnsupportedError
@@ -196,14 +197,8 @@ def _by_ramps(
     return concat([convert(low, dtype), x, convert(high, dtype)], axis=axis)
 
 
-def _median(x: Tensor, axis: int, keepdims: bool) -> Any:
-    from tenferro.api.statistics import median  # because only this mode uses it
-
-    return median(x, axis=axis, keepdims=keepdims)
-
-
 _STATISTICS: Mapping[str, Callable[..., Any]] = {
-    "maximum": reductions.max, "minimum": reductions.min, "mean": reductions.mean, "median": _median,
+    "maximum": reductions.max, "minimum": reductions.min, "mean": reductions.mean, "median": median,
 }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tenferro.dims import DimExpr, Extent, SymDim, UpperBound, is_exact, is_static
 from tenferro.door import PYTHON_SCALARS, apply_one, as_operand, is_traced, is_weak, spec_of
-from tenferro.door.tracing import current_builder
+from tenferro.door.tracing import apply_in_trace
 from tenferro.errors import DTypeError, NonStaticShapeError, ShapeError
 from tenferro.ops.dynamic import DynamicTruncate
 from tenferro.ops.elementwise import Convert
@@ -253,9 +253,16 @@ def broadcast_to(array: ArrayLike, shape: Any, subok: bool = False) -> Tensor:
         raise ShapeError(f"broadcast_to: {spec_of(x)} has more axes than shape {shape}")
     dims = tuple(range(len(shape) - len(x.shape), len(shape)))
     shape = _with_own_extents(x, shape)
-    if not is_traced(x) and not all(map(is_static, shape)):
-        x = _in_trace(x, shape)
-    return apply_one(BroadcastInDim(shape, dims), x)
+    op = BroadcastInDim(shape, dims)
+    if is_traced(x) or all(map(is_static, shape)):
+        return apply_one(op, x)
+    outputs = apply_in_trace(op, (x,))
+    if outputs is None:
+        raise NonStaticShapeError(
+            f"broadcast_to: shape {shape} has symbols, which are numbers only where a program runs; "
+            "call this in a traced function"
+        )
+    return outputs[0]
 
 
 def _with_own_extents(x: Tensor, shape: Sequence[Any]) -> tuple[Any, ...]:
@@ -276,23 +283,6 @@ def _with_own_extents(x: Tensor, shape: Sequence[Any]) -> tuple[Any, ...]:
             )
         extents[axis] = DimExpr.input_axis(0, axis - added)
     return tuple(extents)
-
-
-def _in_trace(x: Tensor, shape: Sequence[Any]) -> Any:
-    """An array as a constant of the current trace, which symbols belong to.
-
-    Raises:
-        NonStaticShapeError: outside a trace.
-    """
-    from tenferro.api.tensor import TracedTensor  # because its methods use these functions
-
-    builder = current_builder()
-    if builder is None:
-        raise NonStaticShapeError(
-            f"broadcast_to: shape {tuple(shape)} has symbols, which are numbers only where a program runs; "
-            "call this in a traced function"
-        )
-    return TracedTensor(builder, builder.lift(x))
 
 
 def broadcast_arrays(*args: ArrayLike, subok: bool = False) -> list[Any]:

@@ -30,6 +30,7 @@ from tenferro.api.elementwise import (
 )
 from tenferro.api.indexing import take
 from tenferro.api.manipulation import concat, expand_dims, flattened, ravel, reshape, stack
+from tenferro.api.nonzero_indices import nonzero_indices
 from tenferro.api.promotion import broadcast_to, convert, result_type
 from tenferro.api.reductions import any as any_of
 from tenferro.api.reductions import count_nonzero
@@ -98,14 +99,11 @@ def nonzero(
     (array([ 1,  2, -1]),)
     """
     x = as_operand(a)
-    if not x.shape:
-        raise ShapeError(f"nonzero: {spec_of(x)} has no axes")
-    if size is not None:
+    if size is not None and x.shape:
         return _first_nonzero(x, size, fill_value)
-    if fill_value is not None:
+    if fill_value is not None and x.shape:
         raise InvalidConfigError("nonzero: fill_value has no meaning without size")
-    nonzero_indices = np.nonzero(elements(x, "nonzero", "give size=, or use where(x != 0, y, z)"))
-    return tuple([beside(x, indices) for indices in nonzero_indices])
+    return nonzero_indices(x)
 
 
 def _first_nonzero(x: Tensor, size: int, fill_value: int | Sequence[int] | None) -> tuple[Any, ...]:

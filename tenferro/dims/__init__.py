@@ -16,8 +16,9 @@ from tenferro.dims.extent import (
     is_exact,
 )
 from tenferro.dims.guards import Guard, GuardLog, load_guards, save_guards
+from tenferro.dims.parsing import parse_dim
 from tenferro.dims.polynomial import at_least, dim_max, dim_min, is_static, product
-from tenferro.dims.symdim import Dim, InputAxis, Symbol, SymDim, parse_dim
+from tenferro.dims.symdim import Dim, InputAxis, Symbol, SymDim
 
 __all__ = [
     "UNKNOWN",

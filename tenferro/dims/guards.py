@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tenferro.dims.extent import Extent, UpperBound, is_exact
-from tenferro.dims.symdim import Dim, parse_dim
+from tenferro.dims.parsing import parse_dim
+from tenferro.dims.symdim import Dim
 from tenferro.errors import GuardError, InvalidConfigError
 
 __all__ = ["RELATIONS", "Guard", "GuardLog", "load_guards", "save_guards"]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tenferro.dims.polynomial import Polynomial
 from tenferro.errors import InvalidConfigError
 
-__all__ = ["Dim", "InputAxis", "SymDim", "Symbol", "parse_dim"]
+__all__ = ["Dim", "InputAxis", "SymDim", "Symbol"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,29 +90,6 @@ class SymDim(Polynomial):
                 return atom
         return None
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return (parse_dim, (str(self),))
-
 
 Dim = int | SymDim
 """An exact extent."""
-
-_NUMBER = re.compile("0|[1-9][0-9]{0,17}")
-
-
-def parse_dim(text: str) -> Dim:
-    """Read an extent from its printed form.
-
-    Raises:
-        InvalidConfigError: text that is not an extent.
-
-    >>> parse_dim("n*2+1"), parse_dim("max(n, 3)//2"), parse_dim("12")
-    (n*2+1, max(n, 3)//2, 12)
-    """
-    if _NUMBER.fullmatch(
-        text
-    ):  # because a file may have a million of them, and the parser is 20 times slower
-        return int(text)
-    from tenferro.dims.parsing import parse  # because it imports this module, and is rarely needed
-
-    return parse(text)

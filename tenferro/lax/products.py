@@ -117,7 +117,8 @@ def sort(operand: ArrayLike, dimension: int = -1, is_stable: bool = True, num_ke
     NaN comes last; complex numbers are ordered by real part, then imaginary part.
 
     Args:
-        is_stable: equal keys keep their order; with several keys, and natively, they do in any case.
+        is_stable: equal keys keep their order; of several operands, and natively, they do in any case, so that tangents
+            are sorted with their elements.
 
     Raises:
         ShapeError, AxisError: operands of different shapes; an axis outside the rank.
@@ -134,7 +135,7 @@ def sort(operand: ArrayLike, dimension: int = -1, is_stable: bool = True, num_ke
             f"lax.sort: num_keys is from 1 to the number of operands, got {num_keys} and {len(tensors)}"
         )
     axis = normalize_axis("lax.sort", dimension, len(tensors[0].shape))
-    op = Sort(axis, bool(is_stable) or num_keys > 1, len(tensors))
+    op = Sort(axis, bool(is_stable) or len(tensors) > 1, len(tensors))
     # By the last key first: later stable sorts keep that order where their keys are equal.
     for i in reversed(range(num_keys)):
         key, *others = apply(op, tensors[i], *tensors[:i], *tensors[i + 1 :])

@@ -51,9 +51,6 @@ class Exp(SameType):
     Shapes:  x S -> S
     Dtypes:  every float and complex dtype
     AD:      rule
-    Lowers:  stablehlo.exponential, one to one
-    Errors:  DTypeError on another dtype
-    Source:  docs/specification/primitives.md, StableHLO spec #exponential
     """
 
     __slots__ = ()
@@ -67,9 +64,6 @@ class Expm1(SameType):
     Shapes:  x S -> S
     Dtypes:  every float and complex dtype
     AD:      rule
-    Lowers:  stablehlo.exponential_minus_one, one to one
-    Errors:  DTypeError on another dtype
-    Source:  docs/specification/primitives.md, StableHLO spec #exponential_minus_one
     """
 
     __slots__ = ()
@@ -82,9 +76,6 @@ class Log(SameType):
     Shapes:  x S -> S
     Dtypes:  every float and complex dtype
     AD:      rule
-    Lowers:  stablehlo.log, one to one
-    Errors:  DTypeError on another dtype
-    Source:  docs/specification/primitives.md, StableHLO spec #log
     """
 
     __slots__ = ()
@@ -98,9 +89,6 @@ class Log1p(SameType):
     Shapes:  x S -> S
     Dtypes:  every float and complex dtype
     AD:      rule
-    Lowers:  stablehlo.log_plus_one, one to one
-    Errors:  DTypeError on another dtype
-    Source:  docs/specification/primitives.md, StableHLO spec #log_plus_one
     """
 
     __slots__ = ()
@@ -113,9 +101,6 @@ class Sqrt(SameType):
     Shapes:  x S -> S
     Dtypes:  every float and complex dtype
     AD:      rule
-    Lowers:  stablehlo.sqrt, one to one
-    Errors:  DTypeError on another dtype
-    Source:  docs/specification/primitives.md, StableHLO spec #sqrt
     """
 
     __slots__ = ()
@@ -129,9 +114,6 @@ class Rsqrt(SameType):
     Shapes:  x S -> S
     Dtypes:  every float and complex dtype
     AD:      rule
-    Lowers:  stablehlo.rsqrt, one to one
-    Errors:  DTypeError on another dtype
-    Source:  docs/specification/primitives.md, StableHLO spec #rsqrt
     """
 
     __slots__ = ()
@@ -144,9 +126,6 @@ class Cbrt(SameType):
     Shapes:  x S -> S
     Dtypes:  every float dtype
     AD:      rule
-    Lowers:  stablehlo.cbrt, one to one
-    Errors:  DTypeError on another dtype
-    Source:  StableHLO spec #cbrt
     """
 
     __slots__ = ()
@@ -160,9 +139,6 @@ class Sin(SameType):
     Shapes:  x S -> S
     Dtypes:  every float and complex dtype
     AD:      rule
-    Lowers:  stablehlo.sine, one to one
-    Errors:  DTypeError on another dtype
-    Source:  docs/specification/primitives.md, StableHLO spec #sine
     """
 
     __slots__ = ()
@@ -176,9 +152,6 @@ class Cos(SameType):
     Shapes:  x S -> S
     Dtypes:  every float and complex dtype
     AD:      rule
-    Lowers:  stablehlo.cosine, one to one
-    Errors:  DTypeError on another dtype
-    Source:  docs/specification/primitives.md, StableHLO spec #cosine
     """
 
     __slots__ = ()
@@ -192,9 +165,6 @@ class Tan(SameType):
     Shapes:  x S -> S
     Dtypes:  every float and complex dtype
     AD:      rule
-    Lowers:  stablehlo.tan, one to one
-    Errors:  DTypeError on another dtype
-    Source:  StableHLO spec #tan
     """
 
     __slots__ = ()
@@ -208,9 +178,6 @@ class Tanh(SameType):
     Shapes:  x S -> S
     Dtypes:  every float and complex dtype
     AD:      rule
-    Lowers:  stablehlo.tanh, one to one
-    Errors:  DTypeError on another dtype
-    Source:  docs/specification/primitives.md, StableHLO spec #tanh
     """
 
     __slots__ = ()
@@ -223,9 +190,6 @@ class Logistic(SameType):
     Shapes:  x S -> S
     Dtypes:  every float and complex dtype
     AD:      rule
-    Lowers:  stablehlo.logistic, one to one
-    Errors:  DTypeError on another dtype
-    Source:  StableHLO spec #logistic
     """
 
     __slots__ = ()
@@ -238,9 +202,6 @@ class Asin(SameType):
     Shapes:  x S -> S
     Dtypes:  every float and complex dtype
     AD:      rule
-    Lowers:  StableHLO's own expansion of the chlo op, as a private function
-    Errors:  DTypeError on another dtype
-    Source:  CHLO dialect
     """
 
     __slots__ = ()
@@ -254,9 +215,6 @@ class Acos(SameType):
     Shapes:  x S -> S
     Dtypes:  every float and complex dtype
     AD:      rule
-    Lowers:  StableHLO's own expansion of the chlo op, as a private function
-    Errors:  DTypeError on another dtype
-    Source:  CHLO dialect
     """
 
     __slots__ = ()
@@ -270,9 +228,6 @@ class Atan(SameType):
     Shapes:  x S -> S
     Dtypes:  every float and complex dtype
     AD:      rule
-    Lowers:  StableHLO's own expansion of the chlo op, as a private function
-    Errors:  DTypeError on another dtype
-    Source:  CHLO dialect
     """
 
     __slots__ = ()
@@ -286,9 +241,6 @@ class Sinh(SameType):
     Shapes:  x S -> S
     Dtypes:  every float and complex dtype
     AD:      rule
-    Lowers:  StableHLO's own expansion of the chlo op, as a private function
-    Errors:  DTypeError on another dtype
-    Source:  CHLO dialect
     """
 
     __slots__ = ()
@@ -302,9 +254,6 @@ class Cosh(SameType):
     Shapes:  x S -> S
     Dtypes:  every float and complex dtype
     AD:      rule
-    Lowers:  StableHLO's own expansion of the chlo op, as a private function
-    Errors:  DTypeError on another dtype
-    Source:  CHLO dialect
     """
 
     __slots__ = ()
@@ -318,9 +267,6 @@ class Asinh(SameType):
     Shapes:  x S -> S
     Dtypes:  every float and complex dtype
     AD:      rule
-    Lowers:  StableHLO's own expansion of the chlo op, as a private function
-    Errors:  DTypeError on another dtype
-    Source:  CHLO dialect
     """
 
     __slots__ = ()
@@ -334,9 +280,6 @@ class Acosh(SameType):
     Shapes:  x S -> S
     Dtypes:  every float and complex dtype
     AD:      rule
-    Lowers:  StableHLO's own expansion of the chlo op, as a private function
-    Errors:  DTypeError on another dtype
-    Source:  CHLO dialect
     """
 
     __slots__ = ()
@@ -350,9 +293,6 @@ class Atanh(SameType):
     Shapes:  x S -> S
     Dtypes:  every float and complex dtype
     AD:      rule
-    Lowers:  StableHLO's own expansion of the chlo op, as a private function
-    Errors:  DTypeError on another dtype
-    Source:  CHLO dialect
     """
 
     __slots__ = ()
@@ -366,9 +306,6 @@ class Erf(SameType):
     Shapes:  x S -> S
     Dtypes:  every float dtype
     AD:      rule
-    Lowers:  StableHLO's own expansion of the chlo op, as a private function
-    Errors:  DTypeError on another dtype
-    Source:  CHLO dialect
     """
 
     __slots__ = ()
@@ -381,9 +318,6 @@ class Erfc(SameType):
     Shapes:  x S -> S
     Dtypes:  every float dtype
     AD:      rule
-    Lowers:  StableHLO's own expansion of the chlo op, as a private function
-    Errors:  DTypeError on another dtype
-    Source:  CHLO dialect
     """
 
     __slots__ = ()
@@ -396,9 +330,6 @@ class ErfInv(SameType):
     Shapes:  x S -> S
     Dtypes:  every float dtype
     AD:      rule
-    Lowers:  StableHLO's own expansion of the chlo op, as a private function
-    Errors:  DTypeError on another dtype
-    Source:  CHLO dialect
     """
 
     __slots__ = ()
@@ -411,9 +342,6 @@ class Lgamma(SameType):
     Shapes:  x S -> S
     Dtypes:  every float dtype
     AD:      rule
-    Lowers:  StableHLO's own expansion of the chlo op, as a private function
-    Errors:  DTypeError on another dtype
-    Source:  CHLO dialect
     """
 
     __slots__ = ()
@@ -426,9 +354,6 @@ class Digamma(SameType):
     Shapes:  x S -> S
     Dtypes:  every float dtype
     AD:      rule
-    Lowers:  StableHLO's own expansion of the chlo op, as a private function
-    Errors:  DTypeError on another dtype
-    Source:  CHLO dialect
     """
 
     __slots__ = ()
@@ -441,9 +366,6 @@ class Atan2(SameType):
     Shapes:  x0 S, x1 S -> S
     Dtypes:  every float dtype
     AD:      rule
-    Lowers:  stablehlo.atan2, one to one
-    Errors:  ShapeError, DTypeError unless both operands have one accepted type
-    Source:  StableHLO spec #atan2
     """
 
     __slots__ = ()

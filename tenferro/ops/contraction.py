@@ -31,7 +31,6 @@ class DotGeneral(StdTensorOp):
     AD:      bilinear
     Lowers:  stablehlo.dot_general, one to one; `precision` None takes the module's
     Errors:  ShapeError, DTypeError, AxisError unless lists pair distinct axes of equal extents
-    Source:  docs/specification/primitives.md, StableHLO spec #dot_general
 
     >>> DotGeneral((1,), (0,)).infer(TensorSpec.parse("f64[2,3]"), TensorSpec.parse("f64[3,4]"))
     (f64[2,4],)
@@ -120,7 +119,6 @@ class Convolution(StdTensorOp):
     Shapes:  x and kernel of one rank, axes named by the payload -> y
     Dtypes:  every integer, float and complex dtype, one for both; float16 and bfloat16 sum in float32
     AD:      bilinear
-    Lowers:  stablehlo.convolution, one to one
     Errors:  ShapeError, DTypeError, InvalidConfigError where features, groups or windows do not fit
     Source:  docs/specification/primitives.md, StableHLO spec #convolution
     """

@@ -67,7 +67,10 @@ __all__ = [
 
 
 class SameType(StdTensorOp):
-    """Operands of one type, and a result of that type."""
+    """Operands of one type, and a result of that type.
+
+    Errors:  DTypeError on another dtype; ShapeError, DTypeError unless all operands have one type
+    """
 
     __slots__ = ()
 
@@ -88,8 +91,6 @@ class Add(SameType):
     Dtypes:  every dtype
     AD:      linear in each operand
     Lowers:  stablehlo.add; stablehlo.or on bool, because XLA folds an i1 add as exclusive or
-    Errors:  ShapeError, DTypeError unless both operands have one accepted type
-    Source:  docs/specification/primitives.md, StableHLO spec #add
     """
 
     __slots__ = ()
@@ -103,9 +104,6 @@ class Subtract(SameType):
     Shapes:  x0 S, x1 S -> S
     Dtypes:  every integer, float and complex dtype
     AD:      linear in each operand
-    Lowers:  stablehlo.subtract, one to one
-    Errors:  ShapeError, DTypeError unless both operands have one accepted type
-    Source:  StableHLO spec #subtract
     """
 
     __slots__ = ()
@@ -120,8 +118,6 @@ class Multiply(SameType):
     Dtypes:  every dtype
     AD:      bilinear
     Lowers:  stablehlo.multiply; stablehlo.and on bool
-    Errors:  ShapeError, DTypeError unless both operands have one accepted type
-    Source:  docs/specification/primitives.md, StableHLO spec #multiply
     """
 
     __slots__ = ()
@@ -138,8 +134,6 @@ class Divide(SameType):
     Dtypes:  every integer, float and complex dtype
     AD:      linear in x0; rule for x1
     Lowers:  stablehlo.divide, with the two integer corners guarded
-    Errors:  ShapeError, DTypeError unless both operands have one accepted type
-    Source:  docs/specification/primitives.md, StableHLO spec #divide
     """
 
     __slots__ = ()
@@ -156,8 +150,6 @@ class Remainder(SameType):
     Dtypes:  every integer and float dtype
     AD:      rule
     Lowers:  stablehlo.remainder, with the two integer corners guarded
-    Errors:  ShapeError, DTypeError unless both operands have one accepted type
-    Source:  StableHLO spec #remainder
     """
 
     __slots__ = ()
@@ -174,8 +166,6 @@ class Power(SameType):
     Dtypes:  every integer, float and complex dtype
     AD:      rule
     Lowers:  stablehlo.power; integers as repeated squaring
-    Errors:  ShapeError, DTypeError unless both operands have one accepted type
-    Source:  docs/specification/primitives.md, StableHLO spec #power
     """
 
     __slots__ = ()
@@ -190,8 +180,6 @@ class Maximum(SameType):
     Dtypes:  every real dtype, and bool
     AD:      halves at ties
     Lowers:  stablehlo.maximum; stablehlo.or on bool
-    Errors:  ShapeError, DTypeError unless both operands have one accepted type
-    Source:  docs/specification/primitives.md, StableHLO spec #maximum
     """
 
     __slots__ = ()
@@ -206,8 +194,6 @@ class Minimum(SameType):
     Dtypes:  every real dtype, and bool
     AD:      halves at ties
     Lowers:  stablehlo.minimum; stablehlo.and on bool
-    Errors:  ShapeError, DTypeError unless both operands have one accepted type
-    Source:  docs/specification/primitives.md, StableHLO spec #minimum
     """
 
     __slots__ = ()
@@ -221,9 +207,6 @@ class Negate(SameType):
     Shapes:  x S -> S
     Dtypes:  every integer, float and complex dtype
     AD:      linear
-    Lowers:  stablehlo.negate, one to one
-    Errors:  DTypeError on another dtype
-    Source:  docs/specification/primitives.md, StableHLO spec #negate
     """
 
     __slots__ = ()
@@ -237,8 +220,6 @@ class Sign(SameType):
     Dtypes:  every integer, float and complex dtype
     AD:      inactive for real x; rule for complex
     Lowers:  stablehlo.sign; min(x, 1) for unsigned
-    Errors:  DTypeError on another dtype
-    Source:  docs/specification/primitives.md, StableHLO spec #sign
     """
 
     __slots__ = ()
@@ -251,9 +232,6 @@ class And(SameType):
     Shapes:  x0 S, x1 S -> S
     Dtypes:  bool and every integer dtype
     AD:      inactive
-    Lowers:  stablehlo.and, one to one
-    Errors:  ShapeError, DTypeError unless both operands have one accepted type
-    Source:  StableHLO spec #and
     """
 
     __slots__ = ()
@@ -267,9 +245,6 @@ class Or(SameType):
     Shapes:  x0 S, x1 S -> S
     Dtypes:  bool and every integer dtype
     AD:      inactive
-    Lowers:  stablehlo.or, one to one
-    Errors:  ShapeError, DTypeError unless both operands have one accepted type
-    Source:  StableHLO spec #or
     """
 
     __slots__ = ()
@@ -283,9 +258,6 @@ class Xor(SameType):
     Shapes:  x0 S, x1 S -> S
     Dtypes:  bool and every integer dtype
     AD:      inactive
-    Lowers:  stablehlo.xor, one to one
-    Errors:  ShapeError, DTypeError unless both operands have one accepted type
-    Source:  StableHLO spec #xor
     """
 
     __slots__ = ()
@@ -299,9 +271,6 @@ class Not(SameType):
     Shapes:  x S -> S
     Dtypes:  bool and every integer dtype
     AD:      inactive
-    Lowers:  stablehlo.not, one to one
-    Errors:  DTypeError on another dtype
-    Source:  StableHLO spec #not
     """
 
     __slots__ = ()
@@ -314,9 +283,6 @@ class ShiftLeft(SameType):
     Shapes:  x0 S, x1 S -> S
     Dtypes:  every integer dtype
     AD:      inactive
-    Lowers:  stablehlo.shift_left, one to one
-    Errors:  ShapeError, DTypeError unless both operands have one accepted type
-    Source:  StableHLO spec #shift_left
     """
 
     __slots__ = ()
@@ -330,9 +296,6 @@ class ShiftRightArithmetic(SameType):
     Shapes:  x0 S, x1 S -> S
     Dtypes:  every integer dtype
     AD:      inactive
-    Lowers:  stablehlo.shift_right_arithmetic, one to one
-    Errors:  ShapeError, DTypeError unless both operands have one accepted type
-    Source:  StableHLO spec #shift_right_arithmetic
     """
 
     __slots__ = ()
@@ -346,9 +309,6 @@ class ShiftRightLogical(SameType):
     Shapes:  x0 S, x1 S -> S
     Dtypes:  every integer dtype
     AD:      inactive
-    Lowers:  stablehlo.shift_right_logical, one to one
-    Errors:  ShapeError, DTypeError unless both operands have one accepted type
-    Source:  StableHLO spec #shift_right_logical
     """
 
     __slots__ = ()
@@ -362,9 +322,6 @@ class PopulationCount(SameType):
     Shapes:  x S -> S
     Dtypes:  every integer dtype
     AD:      inactive
-    Lowers:  stablehlo.popcnt, one to one
-    Errors:  DTypeError on another dtype
-    Source:  StableHLO spec #popcnt
     """
 
     __slots__ = ()
@@ -378,8 +335,6 @@ class CountLeadingZeros(SameType):
     Dtypes:  every integer dtype
     AD:      inactive
     Lowers:  stablehlo.count_leading_zeros, one to one
-    Errors:  DTypeError on another dtype
-    Source:  StableHLO spec #count_leading_zeros
     """
 
     __slots__ = ()
@@ -392,9 +347,6 @@ class Floor(SameType):
     Shapes:  x S -> S
     Dtypes:  every float dtype
     AD:      inactive: zero almost everywhere
-    Lowers:  stablehlo.floor, one to one
-    Errors:  DTypeError on another dtype
-    Source:  StableHLO spec #floor
     """
 
     __slots__ = ()
@@ -407,9 +359,6 @@ class Ceil(SameType):
     Shapes:  x S -> S
     Dtypes:  every float dtype
     AD:      inactive: zero almost everywhere
-    Lowers:  stablehlo.ceil, one to one
-    Errors:  DTypeError on another dtype
-    Source:  StableHLO spec #ceil
     """
 
     __slots__ = ()
@@ -422,9 +371,6 @@ class RoundNearestEven(SameType):
     Shapes:  x S -> S
     Dtypes:  every float dtype
     AD:      inactive: zero almost everywhere
-    Lowers:  stablehlo.round_nearest_even, one to one
-    Errors:  DTypeError on another dtype
-    Source:  StableHLO spec #round_nearest_even
     """
 
     __slots__ = ()
@@ -437,9 +383,6 @@ class RoundNearestAfz(SameType):
     Shapes:  x S -> S
     Dtypes:  every float dtype
     AD:      inactive: zero almost everywhere
-    Lowers:  stablehlo.round_nearest_afz, one to one
-    Errors:  DTypeError on another dtype
-    Source:  StableHLO spec #round_nearest_afz
     """
 
     __slots__ = ()
@@ -453,8 +396,6 @@ class Conj(SameType):
     Dtypes:  every integer, float and complex dtype
     AD:      linear over the reals
     Lowers:  real, imag, negate, complex; nothing for real x
-    Errors:  DTypeError on another dtype
-    Source:  docs/specification/primitives.md
     """
 
     __slots__ = ()
@@ -469,7 +410,6 @@ class Abs(StdTensorOp):
     AD:      sign(x) x_dot; Re(conj(sign(x)) x_dot) for complex x
     Lowers:  stablehlo.abs; nothing for unsigned x
     Errors:  DTypeError on bool
-    Source:  docs/specification/primitives.md, StableHLO spec #abs
 
     >>> Abs().infer(TensorSpec.parse("c64[3]"))
     (f32[3],)
@@ -493,8 +433,6 @@ class Clamp(SameType):
     Dtypes:  every real dtype, and bool
     AD:      passes x_dot strictly between the bounds, nothing at them
     Lowers:  stablehlo.clamp, its operands in the order lower, x, upper
-    Errors:  ShapeError, DTypeError unless all three have one accepted type
-    Source:  docs/specification/primitives.md, StableHLO spec #clamp
     """
 
     __slots__ = ()
@@ -521,9 +459,7 @@ class Compare(StdTensorOp):
     Shapes:  x0 S, x1 S -> S
     Dtypes:  every dtype in, bool out; complex only by EQ and NE
     AD:      inactive
-    Lowers:  stablehlo.compare, one to one
     Errors:  InvalidConfigError on another direction; DTypeError on ordered complex
-    Source:  docs/specification/primitives.md, StableHLO spec #compare
 
     >>> Compare("LT").infer(TensorSpec.parse("c64[3]"), TensorSpec.parse("c64[3]"))
     Traceback (most recent call last):
@@ -556,9 +492,7 @@ class Select(StdTensorOp):
     Shapes:  pred S, on_true S, on_false S -> S
     Dtypes:  pred bool; the others every dtype
     AD:      linear in on_true and on_false
-    Lowers:  stablehlo.select, one to one
     Errors:  ShapeError, DTypeError unless pred is bool and the others have one type
-    Source:  docs/specification/primitives.md, StableHLO spec #select
     """
 
     __slots__ = ()
@@ -587,9 +521,7 @@ class IsFinite(StdTensorOp):
     Shapes:  x S -> S
     Dtypes:  every float dtype in, bool out
     AD:      inactive
-    Lowers:  stablehlo.is_finite, one to one
     Errors:  DTypeError on another dtype
-    Source:  StableHLO spec #is_finite
     """
 
     __slots__ = ()
@@ -615,7 +547,6 @@ class Convert(StdTensorOp):
     AD:      linear between float and complex dtypes; inactive where either end is integer or bool
     Lowers:  stablehlo.convert
     Errors:  DTypeError on an unknown dtype
-    Source:  docs/specification/primitives.md, StableHLO spec #convert
 
     >>> Convert("int32").infer(TensorSpec.parse("f64[n]"))
     (i32[n],)
@@ -642,9 +573,7 @@ class BitcastConvert(StdTensorOp):
              wider [S.., r] -> S
     Dtypes:  integers and floats among themselves; complex among themselves
     AD:      inactive
-    Lowers:  stablehlo.bitcast_convert, one to one
     Errors:  DTypeError on bool, or complex beside real; ShapeError unless the last extent is r
-    Source:  StableHLO spec #bitcast_convert
 
     >>> BitcastConvert("uint16").infer(TensorSpec.parse("f32[3]"))
     (u16[3,2],)
@@ -687,7 +616,6 @@ class Real(StdTensorOp):
     AD:      linear over the reals
     Lowers:  stablehlo.real; nothing for real x
     Errors:  DTypeError on another dtype
-    Source:  StableHLO spec #real
     """
 
     __slots__ = ()
@@ -709,7 +637,6 @@ class Imag(StdTensorOp):
     AD:      linear over the reals
     Lowers:  stablehlo.imag; a constant zero for real x
     Errors:  DTypeError on another dtype
-    Source:  StableHLO spec #imag
     """
 
     __slots__ = ()
@@ -729,9 +656,7 @@ class Complex(StdTensorOp):
     Shapes:  x0 S, x1 S -> S
     Dtypes:  float32 -> complex64, float64 -> complex128
     AD:      linear over the reals
-    Lowers:  stablehlo.complex, one to one
     Errors:  ShapeError, DTypeError unless both operands have one accepted type
-    Source:  StableHLO spec #complex
     """
 
     __slots__ = ()
@@ -755,9 +680,7 @@ class ReducePrecision(SameType):
     Shapes:  x S -> S
     Dtypes:  every float dtype
     AD:      linear: the tangent is rounded alike
-    Lowers:  stablehlo.reduce_precision, one to one
     Errors:  InvalidConfigError unless exponent_bits >= 1 and mantissa_bits >= 0
-    Source:  StableHLO spec #reduce_precision
     """
 
     exponent_bits: int

@@ -131,9 +131,7 @@ class Gather(GatherRule):
     Shapes:  x, indices -> batch axes of indices, with window axes at `offset_dims`
     Dtypes:  x every dtype; indices every integer dtype
     AD:      linear in x; its transpose scatters with add
-    Lowers:  stablehlo.gather, one to one
     Errors:  ShapeError, AxisError, DTypeError where dimension numbers do not fit
-    Source:  docs/specification/primitives.md, StableHLO spec #gather
     """
 
     __slots__ = ()
@@ -178,7 +176,6 @@ class Scatter(StdTensorOp):
     Lowers:  stablehlo.scatter with a region
     Errors:  ShapeError, AxisError, DTypeError where dimension numbers do not fit; InvalidConfigError
              on another combiner
-    Source:  docs/specification/primitives.md, StableHLO spec #scatter
     """
 
     update_window_dims: tuple[int, ...]
@@ -304,9 +301,7 @@ class DynamicSlice(StdTensorOp):
     Shapes:  x of rank r, r starts of shape [] -> `sizes`
     Dtypes:  x every dtype; starts one integer dtype
     AD:      linear in x; its transpose is DynamicUpdateSlice into zeros
-    Lowers:  stablehlo.dynamic_slice, one to one
     Errors:  ShapeError unless sizes fit x and starts are scalars, one per axis
-    Source:  docs/specification/primitives.md, StableHLO spec #dynamic_slice
     """
 
     sizes: tuple[Any, ...]
@@ -342,9 +337,7 @@ class DynamicUpdateSlice(StdTensorOp):
     Shapes:  x S of `rank`, update within S, `rank` starts of shape [] -> S
     Dtypes:  x and update one of every dtype; starts one integer dtype
     AD:      linear in x and update
-    Lowers:  stablehlo.dynamic_update_slice, one to one
     Errors:  ShapeError unless update fits x and starts are scalars, one per axis
-    Source:  docs/specification/primitives.md, StableHLO spec #dynamic_update_slice
     """
 
     rank: int

@@ -42,6 +42,9 @@ class StdTensorOp:
     belongs to every layer: the types of the outputs for the types of the inputs. What a layer *does* with
     the op is a row in that layer's column.
 
+    The docstring leaves out what is stated once elsewhere, and the page of the card shows it: errors that its base
+    class states, the StableHLO operation that it is lowered to one to one, and that operation's definition.
+
     Source: docs/specification/primitives.md.
     """
 

@@ -33,7 +33,10 @@ __all__ = [
 
 @card
 class Reduction(StdTensorOp):
-    """Combines all elements along the axes of its payload, and drops those axes."""
+    """Combination of all elements along the axes of its payload, without those axes.
+
+    Errors:  AxisError unless axes are distinct axes of x; DTypeError on another dtype
+    """
 
     axes: tuple[int, ...]
 
@@ -74,7 +77,10 @@ class ArgReduction(StdTensorOp):
 
 @card
 class Scan(StdTensorOp):
-    """Combines the elements up to each one along an axis; from the end when `reverse`."""
+    """Combination of the elements up to each one along an axis; from the end when `reverse`.
+
+    Errors:  AxisError outside the rank; DTypeError on another dtype
+    """
 
     axis: int
     reverse: bool = False
@@ -102,8 +108,6 @@ class ReduceSum(Reduction):
     Dtypes:  every integer, float and complex dtype
     AD:      linear; its transpose broadcasts
     Lowers:  stablehlo.reduce with add
-    Errors:  AxisError unless axes are distinct axes of x; DTypeError on another dtype
-    Source:  docs/specification/primitives.md, StableHLO spec #reduce
     """
 
     __slots__ = ()
@@ -117,8 +121,6 @@ class ReduceProd(Reduction):
     Dtypes:  every integer, float and complex dtype
     AD:      rule, right also where elements are zero
     Lowers:  stablehlo.reduce with multiply
-    Errors:  AxisError unless axes are distinct axes of x; DTypeError on another dtype
-    Source:  docs/specification/primitives.md, StableHLO spec #reduce
     """
 
     __slots__ = ()
@@ -134,8 +136,6 @@ class ReduceMax(Reduction):
     Dtypes:  every real dtype, and bool
     AD:      shared equally among the winners
     Lowers:  stablehlo.reduce with maximum
-    Errors:  AxisError unless axes are distinct axes of x; DTypeError on another dtype
-    Source:  docs/specification/primitives.md, StableHLO spec #reduce
     """
 
     __slots__ = ()
@@ -151,8 +151,6 @@ class ReduceMin(Reduction):
     Dtypes:  every real dtype, and bool
     AD:      shared equally among the winners
     Lowers:  stablehlo.reduce with minimum
-    Errors:  AxisError unless axes are distinct axes of x; DTypeError on another dtype
-    Source:  docs/specification/primitives.md, StableHLO spec #reduce
     """
 
     __slots__ = ()
@@ -166,8 +164,6 @@ class ReduceAnd(Reduction):
     Dtypes:  bool and every integer dtype
     AD:      inactive
     Lowers:  stablehlo.reduce with and
-    Errors:  AxisError unless axes are distinct axes of x; DTypeError on another dtype
-    Source:  StableHLO spec #reduce
     """
 
     __slots__ = ()
@@ -181,8 +177,6 @@ class ReduceOr(Reduction):
     Dtypes:  bool and every integer dtype
     AD:      inactive
     Lowers:  stablehlo.reduce with or
-    Errors:  AxisError unless axes are distinct axes of x; DTypeError on another dtype
-    Source:  StableHLO spec #reduce
     """
 
     __slots__ = ()
@@ -197,7 +191,6 @@ class ArgMax(ArgReduction):
     AD:      inactive
     Lowers:  stablehlo.reduce over values and indices
     Errors:  ShapeError on an empty axis; AxisError outside the rank; DTypeError on complex
-    Source:  StableHLO spec #reduce
     """
 
     __slots__ = ()
@@ -212,7 +205,6 @@ class ArgMin(ArgReduction):
     AD:      inactive
     Lowers:  stablehlo.reduce over values and indices
     Errors:  ShapeError on an empty axis; AxisError outside the rank; DTypeError on complex
-    Source:  StableHLO spec #reduce
     """
 
     __slots__ = ()
@@ -228,8 +220,6 @@ class CumSum(Scan):
     Dtypes:  every integer, float and complex dtype
     AD:      linear; its transpose runs the other way
     Lowers:  stablehlo.reduce_window over all that came before
-    Errors:  AxisError outside the rank; DTypeError on another dtype
-    Source:  StableHLO spec #reduce_window
     """
 
     __slots__ = ()
@@ -245,8 +235,6 @@ class CumProd(Scan):
     Dtypes:  every integer, float and complex dtype
     AD:      rule
     Lowers:  stablehlo.reduce_window over all that came before
-    Errors:  AxisError outside the rank; DTypeError on another dtype
-    Source:  StableHLO spec #reduce_window
     """
 
     __slots__ = ()
@@ -262,8 +250,6 @@ class CumMax(Scan):
     Dtypes:  every real dtype, and bool
     AD:      to the latest winner
     Lowers:  stablehlo.reduce_window over all that came before
-    Errors:  AxisError outside the rank; DTypeError on another dtype
-    Source:  StableHLO spec #reduce_window
     """
 
     __slots__ = ()
@@ -279,8 +265,6 @@ class CumMin(Scan):
     Dtypes:  every real dtype, and bool
     AD:      to the latest winner
     Lowers:  stablehlo.reduce_window over all that came before
-    Errors:  AxisError outside the rank; DTypeError on another dtype
-    Source:  StableHLO spec #reduce_window
     """
 
     __slots__ = ()
@@ -299,7 +283,6 @@ class Sort(StdTensorOp):
     AD:      linear for a fixed order: the tangents move along
     Lowers:  stablehlo.sort with a comparator
     Errors:  ShapeError unless the operands have one shape; AxisError outside the rank
-    Source:  StableHLO spec #sort
 
     >>> Sort(0, True, 2).infer(TensorSpec.parse("f64[3]"), TensorSpec.parse("i64[3]"))
     (f64[3], i64[3])

@@ -31,7 +31,6 @@ class Constant(StdTensorOp):
     AD:      inactive
     Lowers:  stablehlo.constant
     Errors:  InvalidConfigError unless `data` has exactly the bytes of the shape
-    Source:  docs/specification/primitives.md, StableHLO spec #constant
 
     >>> Constant.of(np.array([1.0, -0.0])).infer()
     (f64[2],)
@@ -118,9 +117,7 @@ class Iota(StdTensorOp):
     Shapes:  () -> shape
     Dtypes:  every integer, float and complex dtype; numbers that the dtype cannot hold wrap or are rounded
     AD:      inactive
-    Lowers:  stablehlo.iota, one to one
     Errors:  AxisError unless 0 <= axis < rank
-    Source:  StableHLO spec #iota
 
     >>> Iota((2, 3), 1, "int32").infer()
     (i32[2,3],)

@@ -42,9 +42,7 @@ class Transpose(StdTensorOp):
     Shapes:  x [d0, .., dk] -> y with extent d[perm[i]] on axis i
     Dtypes:  every dtype
     AD:      linear; its transpose permutes by the inverse of perm
-    Lowers:  stablehlo.transpose, one to one
     Errors:  ShapeError unless perm names each axis of x exactly once
-    Source:  docs/specification/primitives.md, StableHLO spec #transpose
 
     >>> Transpose((2, 0, 1)).infer(TensorSpec.parse("f64[2,3,4]"))
     (f64[4,2,3],)
@@ -82,7 +80,6 @@ class Reshape(StdTensorOp):
     Lowers:  transpose, stablehlo.reshape, transpose, because StableHLO's is row-major;
              transposes that cancel are not written
     Errors:  ShapeError unless the sizes agree; NonStaticShapeError when x's size depends on data
-    Source:  docs/specification/primitives.md, StableHLO spec #reshape
 
     >>> Reshape((3, 2)).infer(TensorSpec.parse("f64[6]"))
     (f64[3,2],)
@@ -126,9 +123,7 @@ class BroadcastInDim(StdTensorOp):
     Shapes:  x [a0, .., ar] -> y `shape`, a[j] being 1 or shape[dims[j]]
     Dtypes:  every dtype
     AD:      linear; its transpose sums over repeated axes
-    Lowers:  stablehlo.broadcast_in_dim, one to one
     Errors:  ShapeError, AxisError unless dims are distinct axes of shape that fit
-    Source:  docs/specification/primitives.md, StableHLO spec #broadcast_in_dim
 
     >>> BroadcastInDim((2, 3), (1,)).infer(TensorSpec.parse("f64[3]"))
     (f64[2,3],)
@@ -181,10 +176,8 @@ class Slice(StdTensorOp):
     Shapes:  x [d0, .., dk] -> y with extent ceil((limits - starts) / strides) on each axis
     Dtypes:  every dtype
     AD:      linear; its transpose pads
-    Lowers:  stablehlo.slice, one to one
     Errors:  ShapeError unless 0 <= starts <= limits <= the extents; InvalidConfigError on a stride
              below 1
-    Source:  docs/specification/primitives.md, StableHLO spec #slice
 
     >>> Slice((1,), (6,), (2,)).infer(TensorSpec.parse("f64[6]"))
     (f64[3],)
@@ -255,9 +248,7 @@ class Pad(StdTensorOp):
              low + max(0, d + (d - 1) interior) + high on each axis
     Dtypes:  every dtype, one for both
     AD:      linear in both; its transpose slices
-    Lowers:  stablehlo.pad, one to one
     Errors:  ShapeError unless the result's extents are at least 0 and padding_value has rank 0
-    Source:  docs/specification/primitives.md, StableHLO spec #pad
 
     >>> Pad((1,), (-1,), (1,)).infer(TensorSpec.parse("f64[3]"), TensorSpec.parse("f64[]"))
     (f64[5],)
@@ -324,9 +315,7 @@ class Concatenate(StdTensorOp):
     Shapes:  x0 .. of one shape besides `axis` -> y, its extent there the sum
     Dtypes:  every dtype, one for all
     AD:      linear; its transpose slices
-    Lowers:  stablehlo.concatenate, one to one
     Errors:  ShapeError, DTypeError unless operands agree besides the axis; ShapeError above 2^63 - 1
-    Source:  docs/specification/primitives.md, StableHLO spec #concatenate
 
     >>> Concatenate(1, 2).infer(TensorSpec.parse("f64[2,3]"), TensorSpec.parse("f64[2,n]"))
     (f64[2,n+3],)
@@ -388,9 +377,7 @@ class Reverse(StdTensorOp):
     Shapes:  x S -> S
     Dtypes:  every dtype
     AD:      linear; its own transpose
-    Lowers:  stablehlo.reverse, one to one
     Errors:  AxisError unless axes are distinct axes of x
-    Source:  docs/specification/primitives.md, StableHLO spec #reverse
     """
 
     axes: tuple[int, ...]
@@ -458,7 +445,6 @@ class EmbedDiag(StdTensorOp):
     AD:      linear; its transpose is ExtractDiag
     Lowers:  broadcast, compare with the diagonal's mask, select
     Errors:  AxisError unless the axes are two different ones of y
-    Source:  docs/specification/primitives.md
 
     >>> EmbedDiag(0, 2).infer(TensorSpec.parse("f64[3,4]"))
     (f64[3,4,3],)
@@ -525,7 +511,6 @@ class Tril(Triangle):
     AD:      linear; its own transpose
     Lowers:  compare of two iotas, select
     Errors:  ShapeError on a lower rank; InvalidConfigError for k beyond 2^62
-    Source:  docs/specification/primitives.md
     """
 
     __slots__ = ()
@@ -540,7 +525,6 @@ class Triu(Triangle):
     AD:      linear; its own transpose
     Lowers:  compare of two iotas, select
     Errors:  ShapeError on a lower rank; InvalidConfigError for k beyond 2^62
-    Source:  docs/specification/primitives.md
     """
 
     __slots__ = ()
@@ -557,9 +541,7 @@ class OptimizationBarrier(StdTensorOp):
     Shapes:  x0 S0, .. -> S0, ..
     Dtypes:  every dtype, each operand its own
     AD:      tangents are passed unchanged
-    Lowers:  stablehlo.optimization_barrier, one to one
     Errors:  InvalidConfigError unless count is at least 1
-    Source:  StableHLO spec #optimization_barrier
     """
 
     count: int = 1

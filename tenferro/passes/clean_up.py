@@ -19,19 +19,7 @@ import numpy as np
 from tenferro.dims import is_static
 from tenferro.graph import SourceLine
 from tenferro.ops import StdTensorOp
-from tenferro.ops.elementwise import (
-    COMPARISONS,
-    Add,
-    And,
-    Compare,
-    Convert,
-    Multiply,
-    Negate,
-    Not,
-    Or,
-    Select,
-    Subtract,
-)
+from tenferro.ops import elementwise as el
 from tenferro.ops.reduction import ReduceAnd
 from tenferro.ops.source import Constant
 from tenferro.ops.structural import BroadcastInDim, Concatenate, Reshape, Reverse, Slice, Transpose
@@ -219,13 +207,13 @@ def reverse(
 
 
 def convert(
-    producers: Producers, op: Convert, inputs: Values, source: SourceLine | None
+    producers: Producers, op: el.Convert, inputs: Values, source: SourceLine | None
 ) -> Values | None:
     """Convert directly where the intermediate dtype holds every value exactly."""
     (x,) = inputs
     if producers.types[x].dtype is op.to:
         return (x,)
-    inner = producers.of(x, Convert)
+    inner = producers.of(x, el.Convert)
     if inner is None:
         return None
     origin = producers.types[inner.inputs[0]].dtype
@@ -249,7 +237,7 @@ def holds(wide: DType, narrow: DType) -> bool:
 
 
 def multiply(
-    producers: Producers, op: Multiply, inputs: Values, source: SourceLine | None
+    producers: Producers, op: el.Multiply, inputs: Values, source: SourceLine | None
 ) -> Values | None:
     """Drop a multiplication of real x by one."""
     if producers.types[inputs[0]].dtype.is_complex:
@@ -260,7 +248,9 @@ def multiply(
     return None
 
 
-def add(producers: Producers, op: Add, inputs: Values, source: SourceLine | None) -> Values | None:
+def add(
+    producers: Producers, op: el.Add, inputs: Values, source: SourceLine | None
+) -> Values | None:
     """Drop an addition of zero: of integer zero, or of the float -0.0."""
     dtype = producers.types[inputs[0]].dtype
     zero = -0.0 if dtype.is_float else complex(-0.0, -0.0) if dtype.is_complex else 0
@@ -271,7 +261,7 @@ def add(producers: Producers, op: Add, inputs: Values, source: SourceLine | None
 
 
 def subtract(
-    producers: Producers, op: Subtract, inputs: Values, source: SourceLine | None
+    producers: Producers, op: el.Subtract, inputs: Values, source: SourceLine | None
 ) -> Values | None:
     """Drop a subtraction of +0."""
     x, term = inputs
@@ -279,10 +269,10 @@ def subtract(
 
 
 def negate(
-    producers: Producers, op: Negate, inputs: Values, source: SourceLine | None
+    producers: Producers, op: el.Negate, inputs: Values, source: SourceLine | None
 ) -> Values | None:
     """Drop a double negation."""
-    inner = producers.of(inputs[0], Negate)
+    inner = producers.of(inputs[0], el.Negate)
     return None if inner is None else inner.inputs
 
 
@@ -302,7 +292,7 @@ def absorb(absorbing: bool) -> Rule:
 
 
 def compare_bools(
-    producers: Producers, op: Compare, inputs: Values, source: SourceLine | None
+    producers: Producers, op: el.Compare, inputs: Values, source: SourceLine | None
 ) -> Values | None:
     """Replace `p == true` and `p != false` by p."""
     if op.direction not in ("EQ", "NE") or not producers.types[inputs[0]].dtype.is_bool:
@@ -315,11 +305,11 @@ def compare_bools(
 
 
 def drop_implied(
-    producers: Producers, op: And, inputs: Values, source: SourceLine | None
+    producers: Producers, op: el.And, inputs: Values, source: SourceLine | None
 ) -> Values | None:
     """Drop `x != y` from a conjunction with `x < y` or `x > y`."""
     for pred, other in (inputs, inputs[::-1]):
-        order, apart = producers.of(pred, Compare), producers.of(other, Compare)
+        order, apart = producers.of(pred, el.Compare), producers.of(other, el.Compare)
         if order is None or apart is None or order.inputs != apart.inputs:
             continue
         signs = order.op.direction, apart.op.direction  # type: ignore[attr-defined]
@@ -329,7 +319,7 @@ def drop_implied(
 
 
 def select(
-    producers: Producers, op: Select, inputs: Values, source: SourceLine | None
+    producers: Producers, op: el.Select, inputs: Values, source: SourceLine | None
 ) -> Values | None:
     """Replace a select by a constant predicate by its branch."""
     pred, on_true, on_false = inputs
@@ -344,19 +334,19 @@ RULES: Mapping[type[StdTensorOp], Rule] = {
     BroadcastInDim: broadcast,
     Slice: slice_,
     Reverse: reverse,
-    Convert: convert,
-    Multiply: first_of(multiply, fold_splats(lambda op, x, y: np.multiply(x, y))),
-    Add: first_of(add, fold_splats(lambda op, x, y: np.add(x, y))),
-    Subtract: first_of(subtract, fold_splats(lambda op, x, y: np.subtract(x, y))),
-    Negate: first_of(negate, fold_splats(lambda op, x: np.negative(x))),
-    Compare: first_of(
+    el.Convert: convert,
+    el.Multiply: first_of(multiply, fold_splats(lambda op, x, y: np.multiply(x, y))),
+    el.Add: first_of(add, fold_splats(lambda op, x, y: np.add(x, y))),
+    el.Subtract: first_of(subtract, fold_splats(lambda op, x, y: np.subtract(x, y))),
+    el.Negate: first_of(negate, fold_splats(lambda op, x: np.negative(x))),
+    el.Compare: first_of(
         compare_bools,
-        fold_splats(lambda op, x, y: COMPARISONS[op.direction](x, y)),
-        fold_small(lambda op, x, y: COMPARISONS[op.direction](x, y)),
+        fold_splats(lambda op, x, y: el.COMPARISONS[op.direction](x, y)),
+        fold_small(lambda op, x, y: el.COMPARISONS[op.direction](x, y)),
     ),
-    Not: fold_splats(lambda op, x: np.invert(x)),
-    And: first_of(absorb(False), drop_implied, fold_small(lambda op, x, y: x & y)),
+    el.Not: fold_splats(lambda op, x: np.invert(x)),
+    el.And: first_of(absorb(False), drop_implied, fold_small(lambda op, x, y: x & y)),
     ReduceAnd: fold_small(lambda op, x: np.bitwise_and.reduce(x, axis=op.axes)),
-    Or: absorb(True),
-    Select: select,
+    el.Or: absorb(True),
+    el.Select: select,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,9 +10,10 @@ from tenferro.graph import SourceLine
 from tenferro.ops.control import ControlOp
 from tenferro.ops.source import Constant
 from tenferro.ops.structural import BroadcastInDim
-from tenferro.program.program import GraphProgram
 from tenferro.program.rewrite import Producers, Values, emit_again
-from tenferro.program.subprogram import Subprogram
+
+if TYPE_CHECKING:
+    from tenferro.program.program import GraphProgram
 
 __all__ = ["without_effects"]
 
@@ -26,7 +27,7 @@ def _rule(emitter: Producers, op: Any, inputs: Values, source: SourceLine | None
     if not op.has_effects:
         return None
     if isinstance(op, ControlOp):
-        parts = [Subprogram.of_program(without_effects(part.program)) for part in op.parts]
+        parts = [type(part).of_program(without_effects(part.program)) for part in op.parts]
         return emitter.apply(op.with_parts(*parts), inputs, source)
     zeros: list[int] = []
     for spec in op.infer(*[emitter.types[value] for value in inputs]):

@@ -17,6 +17,7 @@ from tenferro.ops.control import ControlOp
 from tenferro.ops.extension import Extension
 from tenferro.ops.source import Constant
 from tenferro.program.arguments import bind_symbols, check_arguments, check_leaves
+from tenferro.program.effects import without_effects
 from tenferro.program.instructions import copy_into, instructions_of
 from tenferro.program.native import native_executor, native_run
 from tenferro.rules.family_id import by_version
@@ -155,8 +156,6 @@ class GraphProgram:
         >>> program.without_effects().run(3.0)
         array(6.)
         """
-        from tenferro.program.effects import without_effects  # because that makes programs
-
         return without_effects(self)
 
     def run(self, *arrays: Any) -> Any:

@@ -11,6 +11,7 @@ import pytest
 import lowering
 import tenferro as tnf
 from tenferro.ops import dynamic
+from tenferro.ops.reduction import Sort
 from tenferro.types import DType
 from tests.ad.cases import Case, cases, direction_like
 from tests.levels import LEVELS, peer_of
@@ -59,6 +60,33 @@ def test_derivatives_agree_on_both_peers(name: str, xla: XlaExecutor) -> None:
 @pytest.mark.parametrize("name", MORE)
 def test_more_derivatives_agree_on_both_peers(name: str, xla: XlaExecutor) -> None:
     agree(MORE[name], xla)
+
+
+@pytest.mark.parametrize("is_stable", [False, True])
+def test_tangents_are_sorted_with_their_elements(is_stable: bool, xla: XlaExecutor) -> None:
+    """Equal keys are many, and XLA's unstable sort does not keep their order."""
+    keys, x = np.arange(300.0) % 3, np.arange(300.0)
+
+    def sorted_x(x: Any) -> Any:
+        return tnf.lax.sort((keys, x), is_stable=is_stable)[1]
+
+    program = tnf.compile(lambda x: tnf.jvp(sorted_x, (x,), (x,)), x)
+    for y, y_dot in (program.run(x), xla.run(program, x)):
+        assert np.array_equal(y_dot, y)
+        assert np.array_equal(np.sort(y), x)
+
+
+def test_tangents_of_an_unstable_sort_are_ordered_by_a_stable_one() -> None:
+    """Only its order is the same on every backend where keys are equal."""
+    keys, x = np.arange(300.0) % 3, np.arange(300.0)
+
+    def tangents(keys: Any) -> Any:
+        return tnf.jvp(lambda keys: tnf.lax.sort(keys, is_stable=False), (keys,), (x,))[1]
+
+    program = tnf.compile(tangents, keys)
+    sorts = [step.op for step in program.instructions if isinstance(step.op, Sort)]
+    assert [op.stable for op in sorts] == [True]
+    assert np.array_equal(program.run(keys), x[np.argsort(keys, kind="stable")])
 
 
 def agree(group: list[Case], xla: XlaExecutor) -> None:

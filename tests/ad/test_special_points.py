@@ -259,3 +259,15 @@ def test_a_power_at_infinity_does_not_change_with_a_negative_exponent(x: Any) ->
     y = np.full((), -1.5, x.dtype)
     _, y_dot = tnf.jvp(lambda y: tnf.pow(x, y), (y,), (np.ones_like(y),))
     assert y_dot == 0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("y", "x"), [(1.0, np.inf), (np.inf, 1.0), (np.inf, np.inf), (2.0, -np.inf)]
+)
+def test_the_slopes_of_an_angle_at_infinity_are_zero(y: float, x: float, dtype: str) -> None:
+    """Not the smallest number either, which a reciprocal of the largest one is."""
+    y, x = np.asarray(y, dtype), np.asarray(x, dtype)
+    for transform in (forward, reverse):
+        assert transform(lambda y: tnf.atan2(y, x), 1)(y) == 0
+        assert transform(lambda x: tnf.atan2(y, x), 1)(x) == 0

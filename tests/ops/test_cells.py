@@ -26,6 +26,8 @@ COLUMNS = {
     "derivative rule": "tenferro/ad/rules/analytic.py",
     "emitter": "lowering/emit/analytic.py",
     "sample": "tests/samples/analytic.py",
+    "row of facts": "tenferro/facts.py",
+    "definition": "tenferro/definitions.py",
 }
 
 
@@ -129,7 +131,7 @@ float32 True
 float64 True
 8
 """
-NUMBERS = {5: "five"}
+NUMBERS = {7: "seven"}
 
 
 def test_the_page_adds_an_op(tree: Path) -> None:

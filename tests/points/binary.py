@@ -10,6 +10,9 @@ from typing import Any
 import mpmath
 
 import tenferro as tnf
+from tenferro.definitions import definition_of
+from tenferro.ops import analytic as an
+from tenferro.ops import elementwise as el
 from tests.points.unary import sech_squared
 
 __all__ = ["BINARY", "PARTIALS", "Binary"]
@@ -161,7 +164,7 @@ BINARY: Mapping[str, Binary] = {
     ),
     "pow": Binary(
         tnf.pow,
-        lambda x, y: x**y,
+        definition_of(el.Power()),
         power,
         (*GENERIC[:1], (1.0, 0.0), (2.0, 0.0), (2.0, 1.0), (2.0, 2.0), (0.5, 90.0), (1.0, 720.0)),
         conventions={
@@ -180,7 +183,7 @@ BINARY: Mapping[str, Binary] = {
     ),
     "atan2": Binary(
         tnf.atan2,
-        mpmath.atan2,
+        definition_of(an.Atan2()),
         angle,
         (
             *GENERIC,

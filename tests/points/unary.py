@@ -11,6 +11,8 @@ import mpmath
 import numpy as np
 
 import tenferro as tnf
+from tenferro.definitions import definition_of
+from tenferro.ops import analytic as an
 
 __all__ = ["COMPLEX_POINTS", "UNARY", "Unary", "points"]
 
@@ -24,7 +26,7 @@ class Unary:
 
     Args:
         function: what is tested.
-        definition: the function in mpmath.
+        definition: the function in mpmath; of an op, its row in `tenferro.definitions`.
         first, second: its derivatives, by hand.
         domain: where it is real.
         own: points that its formula creates.
@@ -111,10 +113,6 @@ def cosh_root(x: Any) -> Any:
     return mpmath.sqrt(x - 1) * mpmath.sqrt(x + 1)
 
 
-def real_cbrt(x: Any) -> Any:
-    return mpmath.sign(x) * mpmath.cbrt(abs(x))
-
-
 def erfinv_first(x: Any) -> Any:
     return root_pi() / 2 * mpmath.exp(mpmath.erfinv(x) ** 2)
 
@@ -185,18 +183,20 @@ HALVES = (-0.5, -1.5, -2.5, -7.25, -20.5, 60.0)
 KINK = "zero at the kink"
 
 UNARY: Mapping[str, Unary] = {
-    "exp": analytic("exp", mpmath.exp, mpmath.exp, mpmath.exp),
-    "expm1": analytic("expm1", mpmath.expm1, mpmath.exp, mpmath.exp),
+    "exp": analytic("exp", definition_of(an.Exp()), mpmath.exp, mpmath.exp),
+    "expm1": analytic("expm1", definition_of(an.Expm1()), mpmath.exp, mpmath.exp),
     "exp2": analytic(
         "exp2",
         lambda x: mpmath.mpf(2) ** x,
         lambda x: ln2() * mpmath.exp(x * ln2()),
         lambda x: ln2() ** 2 * mpmath.exp(x * ln2()),
     ),
-    "log": analytic("log", mpmath.log, lambda x: 1 / x, lambda x: -1 / x**2, domain=(0, INF)),
+    "log": analytic(
+        "log", definition_of(an.Log()), lambda x: 1 / x, lambda x: -1 / x**2, domain=(0, INF)
+    ),
     "log1p": analytic(
         "log1p",
-        lambda x: mpmath.log(1 + x),
+        definition_of(an.Log1p()),
         lambda x: 1 / (1 + x),
         lambda x: -1 / (1 + x) ** 2,
         domain=(-1, INF),
@@ -217,14 +217,14 @@ UNARY: Mapping[str, Unary] = {
     ),
     "sqrt": analytic(
         "sqrt",
-        mpmath.sqrt,
+        definition_of(an.Sqrt()),
         lambda x: 1 / mpmath.sqrt(x) / 2,
         lambda x: -1 / mpmath.sqrt(x) / x / 4,
         domain=(0, INF),
     ),
     "rsqrt": analytic(
         "rsqrt",
-        lambda x: 1 / mpmath.sqrt(x),
+        definition_of(an.Rsqrt()),
         lambda x: -1 / mpmath.sqrt(x) / x / 2,
         lambda x: 3 / mpmath.sqrt(x) / x**2 / 4,
         domain=(0, INF),
@@ -232,71 +232,73 @@ UNARY: Mapping[str, Unary] = {
     ),
     "cbrt": analytic(
         "cbrt",
-        real_cbrt,
+        definition_of(an.Cbrt()),
         lambda x: 1 / mpmath.cbrt(abs(x)) ** 2 / 3,
         lambda x: -2 / mpmath.cbrt(abs(x)) ** 5 * mpmath.sign(x) / 9,
         is_complex=False,
         torch="",
     ),
-    "sin": analytic("sin", mpmath.sin, mpmath.cos, lambda x: -mpmath.sin(x)),
-    "cos": analytic("cos", mpmath.cos, lambda x: -mpmath.sin(x), lambda x: -mpmath.cos(x)),
+    "sin": analytic("sin", definition_of(an.Sin()), mpmath.cos, lambda x: -mpmath.sin(x)),
+    "cos": analytic(
+        "cos", definition_of(an.Cos()), lambda x: -mpmath.sin(x), lambda x: -mpmath.cos(x)
+    ),
     "tan": analytic(
         "tan",
-        mpmath.tan,
+        definition_of(an.Tan()),
         lambda x: mpmath.sec(x) ** 2,
         lambda x: 2 * mpmath.tan(x) * mpmath.sec(x) ** 2,
     ),
     "asin": analytic(
         "asin",
-        mpmath.asin,
+        definition_of(an.Asin()),
         lambda x: 1 / circle(x),
         lambda x: x / circle(x) ** 3,
         domain=(-1, 1),
     ),
     "acos": analytic(
         "acos",
-        mpmath.acos,
+        definition_of(an.Acos()),
         lambda x: -1 / circle(x),
         lambda x: -x / circle(x) ** 3,
         domain=(-1, 1),
     ),
     "atan": analytic(
         "atan",
-        mpmath.atan,
+        definition_of(an.Atan()),
         lambda x: 1 / (1 + x * x),
         lambda x: -2 * x / (1 + x * x) ** 2,
     ),
-    "sinh": analytic("sinh", mpmath.sinh, mpmath.cosh, mpmath.sinh),
-    "cosh": analytic("cosh", mpmath.cosh, mpmath.sinh, mpmath.cosh),
+    "sinh": analytic("sinh", definition_of(an.Sinh()), mpmath.cosh, mpmath.sinh),
+    "cosh": analytic("cosh", definition_of(an.Cosh()), mpmath.sinh, mpmath.cosh),
     "tanh": analytic(
         "tanh",
-        mpmath.tanh,
+        definition_of(an.Tanh()),
         sech_squared,
         lambda x: -2 * mpmath.tanh(x) * sech_squared(x),
     ),
     "asinh": analytic(
         "asinh",
-        mpmath.asinh,
+        definition_of(an.Asinh()),
         lambda x: 1 / hyperbola(x),
         lambda x: -x / hyperbola(x) ** 3,
     ),
     "acosh": analytic(
         "acosh",
-        mpmath.acosh,
+        definition_of(an.Acosh()),
         lambda x: 1 / cosh_root(x),
         lambda x: -x / cosh_root(x) ** 3,
         domain=(1, INF),
     ),
     "atanh": analytic(
         "atanh",
-        mpmath.atanh,
+        definition_of(an.Atanh()),
         lambda x: 1 / (1 - x) / (1 + x),
         lambda x: 2 * x / ((1 - x) * (1 + x)) ** 2,
         domain=(-1, 1),
     ),
     "logistic": analytic(
         "logistic",
-        lambda x: 1 / (1 + mpmath.exp(-x)),
+        definition_of(an.Logistic()),
         lambda x: sech_squared(x / 2) / 4,
         lambda x: -sech_squared(x / 2) * mpmath.tanh(x / 2) / 4,
         jax="nn.sigmoid",
@@ -304,7 +306,7 @@ UNARY: Mapping[str, Unary] = {
     ),
     "erf": analytic(
         "erf",
-        mpmath.erf,
+        definition_of(an.Erf()),
         bell,
         lambda x: -2 * x * bell(x),
         own=(5.0, 9.0, 26.0, 28.0),
@@ -314,7 +316,7 @@ UNARY: Mapping[str, Unary] = {
     ),
     "erfc": analytic(
         "erfc",
-        mpmath.erfc,
+        definition_of(an.Erfc()),
         lambda x: -bell(x),
         lambda x: 2 * x * bell(x),
         own=(5.0, 9.0, 26.0, 28.0),
@@ -324,7 +326,7 @@ UNARY: Mapping[str, Unary] = {
     ),
     "erfinv": analytic(
         "erfinv",
-        mpmath.erfinv,
+        definition_of(an.ErfInv()),
         erfinv_first,
         erfinv_second,
         domain=(-1, 1),
@@ -361,7 +363,7 @@ UNARY: Mapping[str, Unary] = {
     ),
     "lgamma": analytic(
         "lgamma",
-        lambda x: mpmath.log(abs(mpmath.gamma(x))),
+        definition_of(an.Lgamma()),
         mpmath.digamma,
         polygamma(1),
         own=(*POLES, *HALVES),
@@ -373,7 +375,7 @@ UNARY: Mapping[str, Unary] = {
     ),
     "digamma": analytic(
         "digamma",
-        mpmath.digamma,
+        definition_of(an.Digamma()),
         polygamma(1),
         polygamma(2),
         own=(*POLES, *HALVES),
@@ -385,7 +387,7 @@ UNARY: Mapping[str, Unary] = {
     ),
     "polygamma(2, x)": Unary(
         lambda x: tnf.polygamma(2, x),
-        polygamma(2),
+        definition_of(an.Polygamma(2)),
         polygamma(3),
         polygamma(4),
         own=(*POLES, *HALVES),

@@ -23,10 +23,11 @@ from tenferro.exec.backend import NUMPY
 from tenferro.exec.kernels import KERNELS
 from tenferro.ops import elementwise as el
 from tenferro.ops import structural as st
-from tenferro.ops.analytic import Cos, Tan
+from tenferro.ops.analytic import Cos, Sin, Tan
 from tenferro.program import native_executor
 from xla_peer import check_parity, judge
 from xla_peer.cli import app
+from xla_peer.parity import judging
 
 X = np.linspace(0.1, 2.0, 6)
 
@@ -286,6 +287,24 @@ def test_a_judgement_of_each_kind() -> None:
     assert verdicts(judge(MODULE, [X], both, off))[0] == "wrong: a and b"
     assert "a and b DISAGREE" in str(report)
     assert verdicts(judge(MODULE, [X], RIGHT, off, rtol=1e-9)) == ["rounding", "rounding", "equal"]
+
+
+@pytest.mark.parametrize("third", ["native", "PJRT"])
+@pytest.mark.parametrize("first", ["native", "PJRT"])
+def test_the_reference_interpreter_decides_between_native_and_pjrt(
+    first: str, third: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PJRT runs a wrong cosine for the sine; one of the outputs is native's, the other one PJRT's."""
+    wrong = {Sin: lambda op, w, x: w.op("cosine", x, result=x.spec)}
+    monkeypatch.setattr(lowering.lower, "EMITTERS", {**EMITTERS, **wrong})
+    has = {"native": [np.sin(X)], "PJRT": [np.cos(X)]}
+    second = "PJRT" if first == "native" else "native"
+    monkeypatch.setattr(judging, "interpreted", lambda program, leaves: has[third])
+    program = tnf.compile(tnf.sin, X)
+    report = judge(program, [X], has[first], has[second], locate=False)
+    right = "a" if third == first else "b"
+    assert verdicts(report) == [f"wrong: {'b' if right == 'a' else 'a'}"], str(report)
+    assert f"the reference interpreter agrees with {right}" in str(report)
 
 
 def test_an_unstable_decision_is_named_with_both_sides() -> None:

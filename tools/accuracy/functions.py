@@ -11,6 +11,9 @@ import numpy as np
 import scipy.special as sp
 
 import tenferro as tnf
+from tenferro.definitions import definition_of
+from tenferro.ops import analytic as an
+from tenferro.ops import elementwise as el
 from tests.points.unary import UNARY
 from tools.accuracy.activations import ACTIVATIONS, ndtr
 from tools.accuracy.function import INF, Function
@@ -69,14 +72,14 @@ FUNCTIONS: dict[str, Function] = {
     **elementary(("exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "sqrt", "cbrt"), 4.0),
     **elementary(("sin", "cos", "tan", "asin", "acos", "atan"), 4.0),
     **elementary(("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"), 6.0),
-    "rsqrt": Function(tnf.rsqrt, UNARY["rsqrt"].definition, lambda x: 1 / np.sqrt(x), POSITIVE, ulps=2.0),
-    "logistic": Function(tnf.nn.sigmoid, UNARY["logistic"].definition, sp.expit),
-    "erf": Function(tnf.erf, mpmath.erf, sp.erf),
-    "erfc": Function(tnf.erfc, mpmath.erfc, sp.erfc),
-    "erfinv": Function(tnf.erfinv, mpmath.erfinv, erfinv, (-1.0, 1.0)),
+    "rsqrt": Function(tnf.rsqrt, definition_of(an.Rsqrt()), lambda x: 1 / np.sqrt(x), POSITIVE, ulps=2.0),
+    "logistic": Function(tnf.nn.sigmoid, definition_of(an.Logistic()), sp.expit),
+    "erf": Function(tnf.erf, definition_of(an.Erf()), sp.erf),
+    "erfc": Function(tnf.erfc, definition_of(an.Erfc()), sp.erfc),
+    "erfinv": Function(tnf.erfinv, definition_of(an.ErfInv()), erfinv, (-1.0, 1.0)),
     "lgamma": Function(
         tnf.lgamma,
-        UNARY["lgamma"].definition,
+        definition_of(an.Lgamma()),
         lambda x: sp.loggamma(x + 0j).real,  # because gammaln has no digits beside 1 and 2
         (-100.0, INF),
         (*HALVES, *ZEROS_OF_GAMMA, 0.9, 1.01, 1.1, 1.9, 2.1),
@@ -85,7 +88,7 @@ FUNCTIONS: dict[str, Function] = {
     ),
     "digamma": Function(
         tnf.digamma,
-        mpmath.digamma,
+        definition_of(an.Digamma()),
         sp.digamma,
         (-100.0, INF),
         (*HALVES, 1.4616321449683623, -0.504083008264455),
@@ -93,14 +96,14 @@ FUNCTIONS: dict[str, Function] = {
         terms=lambda x: 4.0 + abs(math.log(abs(x) + 1e-300)),
     ),
     "polygamma(2, x)": Function(
-        UNARY["polygamma(2, x)"].function,
-        UNARY["polygamma(2, x)"].definition,
+        lambda x: tnf.polygamma(2, x),
+        definition_of(an.Polygamma(2)),
         lambda x: sp.polygamma(2, x),
         POSITIVE,
         ulps=512.0,
     ),
-    "pow": Function(tnf.pow, mpmath.power, np.power, POSITIVE, (1.0,), 8.0, 2),
-    "atan2": Function(tnf.atan2, mpmath.atan2, np.arctan2, arity=2),
+    "pow": Function(tnf.pow, definition_of(el.Power()), np.power, POSITIVE, (1.0,), 8.0, 2),
+    "atan2": Function(tnf.atan2, definition_of(an.Atan2()), np.arctan2, arity=2),
     "hypot": Function(tnf.hypot, mpmath.hypot, np.hypot, arity=2),
     "logaddexp": Function(
         tnf.logaddexp,

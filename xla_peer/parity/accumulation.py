@@ -13,18 +13,19 @@ keeps side by side: so the terms are added up in each of `LANES` too, in the dir
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from tenferro.ops import StdTensorOp
+from tenferro.ops import Column, StdTensorOp
 from tenferro.ops import contraction as co
 from tenferro.ops import indexing as ix
 from tenferro.ops import reduction as re
 from tenferro.types import DType
+from xla_peer.parity.rounding import ROUNDING
 
 __all__ = ["accumulated_error"]
 
@@ -203,15 +204,20 @@ def _convolved(op: co.Convolution, x: Any, kernel: Any) -> Any:
     return np.where(inside, windows, 0) * w[feature].reshape(len(places), length)
 
 
-TERMS: Mapping[type[StdTensorOp], Callable[..., Any]] = {
-    re.ReduceSum: _reduced,
-    re.ReduceProd: _reduced,
-    re.CumSum: _scanned,
-    re.CumProd: _scanned,
-    co.DotGeneral: _contracted,
-    co.Convolution: _convolved,
-}
-"""The terms of chosen elements of a result, a row each."""
+TERMS: Column[Callable[..., Any]] = Column(
+    "terms",
+    "xla_peer/parity/accumulation.py",
+    [op for op, row in ROUNDING.items() if row.combined is not None and op is not ix.Scatter],
+    {
+        re.ReduceSum: _reduced,
+        re.ReduceProd: _reduced,
+        re.CumSum: _scanned,
+        re.CumProd: _scanned,
+        co.DotGeneral: _contracted,
+        co.Convolution: _convolved,
+    },
+)
+"""Terms of chosen elements of a result, a row each, of every op that `ROUNDING` says combines some."""
 
 
 def _scattered(

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tenferro.ops import elementwise as el
+from tenferro.facts import Fact, ops_with
 from tenferro.program import GraphProgram, Instruction, makers
 
 __all__ = ["Alignment", "Side", "aligned"]
 
-COMMUTATIVE = (el.Add, el.Multiply, el.Maximum, el.Minimum, el.And, el.Or, el.Xor)
+COMMUTATIVE = ops_with(Fact.COMMUTES)
 Pair = tuple[int, int]
 
 
@@ -112,7 +112,7 @@ def _parted(
     """Operands that are not the same, in pairs."""
     pairs = list(zip(step.inputs, there.inputs, strict=True))
     parted = [(x, y) for x, y in pairs if not is_same(x, y)]
-    if isinstance(step.op, COMMUTATIVE) and parted:
+    if type(step.op) in COMMUTATIVE and parted:
         turned = list(zip(step.inputs, there.inputs[::-1], strict=True))
         parted = min(parted, [(x, y) for x, y in turned if not is_same(x, y)], key=len)
     return parted

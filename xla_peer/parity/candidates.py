@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.ops import structural as st
+from tenferro.facts import Fact, ops_with
 from tenferro.ops.elementwise import BitcastConvert, Convert
 from tenferro.ops.reduction import ArgMax, ArgReduction, ReduceSum
 from tenferro.program import GraphProgram, Instruction, makers, native_executor
@@ -18,7 +18,7 @@ from xla_peer.parity.comparison import Alternatives
 
 __all__ = ["CARRIERS", "Choice", "bit_patterns", "choices", "counts_between", "rivals"]
 
-CARRIERS = (st.Reshape, st.Transpose, st.BroadcastInDim)
+CARRIERS = ops_with(Fact.CARRIES)
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def _carries(step: Instruction, program: GraphProgram) -> bool:
     if isinstance(step.op, Convert):
         dtypes = (program.types[step.inputs[0]].dtype, step.op.to)
         return all(dtype.is_integer for dtype in dtypes)
-    return isinstance(step.op, CARRIERS)
+    return type(step.op) in CARRIERS
 
 
 def bit_patterns(program: GraphProgram) -> list[bool]:
@@ -68,7 +68,7 @@ def bit_patterns(program: GraphProgram) -> list[bool]:
     patterns: list[bool] = []
     for slot in program.output_slots:
         step = maker_of.get(slot)
-        while step is not None and isinstance(step.op, CARRIERS):
+        while step is not None and type(step.op) in CARRIERS:
             step = maker_of.get(step.inputs[0])
         patterns.append(
             step is not None

@@ -86,7 +86,7 @@ def decisions(
 
 def _decides(step: Instruction) -> bool:
     is_rounding = isinstance(step.op, el.Convert) and not step.op.to.is_inexact
-    return is_rounding or isinstance(step.op, DISCRETE)
+    return is_rounding or type(step.op) in DISCRETE
 
 
 def _has(x: Any, index: tuple[int, ...]) -> bool:

@@ -1,4 +1,4 @@
-"""Values of functions by their definitions, in mpmath: the side that is wrong at one element.
+"""Opinions by definition, in mpmath: the side that is wrong at one element.
 
 Both paths have the same operands there, so that neither owes its error to what came before.
 """
@@ -6,62 +6,21 @@ Both paths have the same operands there, so that neither owes its error to what 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from tenferro.definitions import DEFINITIONS
 from tenferro.ops import StdTensorOp
-from tenferro.ops import analytic as an
-from tenferro.ops import elementwise as el
 from xla_peer.parity.divergence import Divergence, maker, values_of
 from xla_peer.parity.opinion import NATIVE, PEER, Opinion
 from xla_peer.parity.ulps import spacing
 
-__all__ = ["DEFINITIONS", "by_definition"]
+__all__ = ["by_definition"]
 
 DIGITS = 60
 CLEAR = 4.0
 """One side is wrong where its error is this many times the other's."""
-Definition = Callable[..., Any]
-"""Of mpmath, the op, and the operands as mpmath's numbers."""
-
-
-def _of(name: str) -> Definition:
-    return lambda m, op, *xs: getattr(m, name)(*xs)
-
-
-DEFINITIONS: Mapping[type[StdTensorOp], Definition] = {
-    an.Exp: _of("exp"),
-    an.Expm1: _of("expm1"),
-    an.Log: _of("log"),
-    an.Log1p: _of("log1p"),
-    an.Sqrt: _of("sqrt"),
-    an.Rsqrt: lambda m, op, x: 1 / m.sqrt(x),
-    an.Cbrt: lambda m, op, x: m.sign(x) * m.cbrt(abs(x)),
-    an.Sin: _of("sin"),
-    an.Cos: _of("cos"),
-    an.Tan: _of("tan"),
-    an.Tanh: _of("tanh"),
-    an.Logistic: lambda m, op, x: 1 / (1 + m.exp(-x)),
-    an.Asin: _of("asin"),
-    an.Acos: _of("acos"),
-    an.Atan: _of("atan"),
-    an.Sinh: _of("sinh"),
-    an.Cosh: _of("cosh"),
-    an.Asinh: _of("asinh"),
-    an.Acosh: _of("acosh"),
-    an.Atanh: _of("atanh"),
-    an.Erf: _of("erf"),
-    an.Erfc: _of("erfc"),
-    an.ErfInv: _of("erfinv"),
-    an.Lgamma: lambda m, op, x: m.re(m.loggamma(x)),
-    an.Digamma: _of("digamma"),
-    an.Polygamma: lambda m, op, x: m.polygamma(op.order, x),
-    an.Atan2: _of("atan2"),
-    el.Power: _of("power"),
-}
-"""Of real numbers, inside of the domain."""
 
 
 class _Element(NamedTuple):

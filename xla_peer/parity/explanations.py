@@ -24,15 +24,13 @@ from xla_peer.executor import XlaExecutor
 from xla_peer.parity.confidence import CONFIDENCE, decision_runs
 from xla_peer.parity.divergence import Divergence, alone, maker, prefix, values_of
 from xla_peer.parity.paths import NativeAndPeer
+from xla_peer.parity.rounding import ROUNDING
 from xla_peer.parity.sensitivity import moved_outputs, subnormal
 from xla_peer.parity.turns import native_outputs
 from xla_peer.parity.ulps import modulus
 
 __all__ = ["EXPLANATIONS", "Explanation", "Parting", "explain"]
 
-SUMS = (
-    re.ReduceSum, re.ReduceProd, re.CumSum, re.CumProd, co.DotGeneral, co.Convolution, ix.Scatter,
-)  # fmt: skip
 REWRITES_OFF = {"xla_disable_hlo_passes": "algsimp"}
 """XLA's option that switches its algebraic rewrites off."""
 
@@ -264,7 +262,7 @@ def _may_overflow(parting: Parting) -> bool:
     """One side is NaN or infinite, and the sum of all finite terms without their signs overflows, or the product of
     those above 1: then a partial one may, in some order.
     """
-    if not isinstance(parting.op, SUMS) or not parting.has_special_result:
+    if ROUNDING[type(parting.op)].combined is None or not parting.has_special_result:
         return False
     multiplies = isinstance(parting.op, re.ReduceProd | re.CumProd)
     multiplies |= isinstance(parting.op, ix.Scatter) and parting.op.combiner == "multiply"

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
+from tenferro.facts import Fact, ops_with
 from tenferro.ops import elementwise as el
 from tenferro.ops.reduction import ArgReduction
 from tenferro.program import GraphProgram
@@ -34,7 +35,7 @@ from xla_peer.parity.turns import native_outputs
 
 __all__ = ["NativeAndPeer", "compared", "limits"]
 
-JUMPS = (el.Floor, el.Ceil, el.RoundNearestEven, el.RoundNearestAfz, el.Remainder, el.Sign)
+JUMPS = ops_with(Fact.WHOLE) | {el.Remainder}
 """Ops that make a step of a float of what rounding decides."""
 
 
@@ -169,7 +170,7 @@ def _runs(
     drawn = rounding_runs(confidence)
     moved = moved_outputs(prefix(program, slots), leaves, drawn, platform)
     runs_of = [_Runs(list(runs), drawn) for runs in zip(*moved, strict=True)]
-    jumps = any(isinstance(step.op, JUMPS) for step in program.instructions)
+    jumps = any(type(step.op) in JUMPS for step in program.instructions)
     tipping = [number for number, runs in enumerate(runs_of) if _tips_over(runs.values, jumps)]
     if tipping:
         drawn = decision_runs(confidence)

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 
 import ml_dtypes
 
+from tenferro.facts import Fact, ops_with
 from tenferro.ops import StdTensorOp
 from tenferro.ops import analytic as an
 from tenferro.ops import elementwise as el
 from tenferro.ops import reduction as re
 from tenferro.ops import structural as st
 from tenferro.ops.control import ControlOp
-from tenferro.ops.extension import Extension
 from tenferro.program import GraphProgram, Instruction
 from tenferro.types import DType, TensorSpec
 from xla_peer.parity.rounding import Rounding, rounding_of
@@ -40,17 +40,12 @@ LEAST_NARROW_ULPS = 2.0
 """Of float16 and bfloat16, which are computed in float32 and rounded once."""
 ADDITIVE = (el.Add, el.Subtract)
 MULTIPLICATIVE = (el.Multiply, el.Divide, el.Convert)
-CHOICES = (el.Maximum, el.Minimum, el.Clamp, el.Select)
-DISCRETE = (
-    el.Compare, el.Floor, el.Ceil, el.RoundNearestEven, el.RoundNearestAfz, el.Sign, el.Remainder,
-    el.ReducePrecision, re.ArgMax, re.ArgMin, re.Sort, re.TopK,
-)  # fmt: skip
+CHOICES = ops_with(Fact.CHOOSES)
+DISCRETE = ops_with(Fact.JUMPS)
 """Ops that may jump where an operand moves a little; `Convert` to integers is another."""
-WHOLE = (el.Floor, el.Ceil, el.RoundNearestEven, el.RoundNearestAfz, el.Sign)
-"""Ops that give whole numbers of real ones, in which no rounding of the operand is left."""
-
+WHOLE = ops_with(Fact.WHOLE)
+JUMPING = ops_with(Fact.JUMPS | Fact.HIDES_JUMPS)
 ELEMENT_BY_ELEMENT = (*el.CARDS, *an.CARDS, *st.CARDS)
-JUMPING = (ControlOp, Extension, an.Atan2, el.BitcastConvert)
 
 
 def unit(dtype: DType) -> float:
@@ -138,10 +133,10 @@ def _result(
         differs = differs or any(before) or _rounds(op)
         return Pending(own if differs else 0.0, differs)
     product = max([operand.product for operand in operands], default=0.0)
-    if isinstance(op, CHOICES):
+    if type(op) in CHOICES:
         # No compiler takes a sum apart across a choice, which compares what has been rounded.
         return Pending(product, differs or any(before), is_constant, product)
-    if isinstance(op, WHOLE) and not spec.dtype.is_complex:
+    if type(op) in WHOLE and not spec.dtype.is_complex:
         return Pending(0.0, differs or any(before), is_constant)
     if not rounding.rounds or combines_one(op, rounding, specs):
         return Pending(max(before, default=0.0), differs, is_constant, product)
@@ -165,7 +160,7 @@ def may_tip(program: GraphProgram) -> bool:
         types = [program.types[slot] for slot in (*step.inputs, *step.outputs)]
         if isinstance(step.op, el.Sign) and types[0].dtype.is_complex:
             continue  # because a direction turns no further than the number
-        if isinstance(step.op, (*JUMPING, *DISCRETE)):
+        if type(step.op) in JUMPING:
             return True
         if isinstance(step.op, (*an.CARDS, el.Power)) and any(x.dtype.is_complex for x in types):
             return True

@@ -23,12 +23,9 @@ import numpy as np
 from tenferro.exec.interpreter import interpret
 from tenferro.exec.runtime.numpy_state import numpy_state
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
+from tenferro.facts import Fact, ops_with
 from tenferro.ops import StdTensorOp
-from tenferro.ops import analytic as an
-from tenferro.ops import contraction as co
 from tenferro.ops import elementwise as el
-from tenferro.ops import indexing as ix
-from tenferro.ops import reduction as re
 from tenferro.ops.control import ControlOp
 from tenferro.program import GraphProgram, Instruction, native_executor
 from tenferro.types import DType, TensorSpec
@@ -50,10 +47,8 @@ __all__ = ["Moved", "Operands", "Plain", "changed_run", "moved_outputs", "subnor
 AS_GOOD_AS_EQUAL = 4.0
 """How often a function may be as far away as it moves by itself, where two of them are as good as equal."""
 Kernel = Callable[..., Any]
-TELLS_ZEROS_APART = (*an.CARDS, el.Divide, el.Power, el.BitcastConvert)
-GIVES_EITHER_ZERO = (
-    el.Add, el.Subtract, el.Sign, re.ReduceSum, re.CumSum, co.DotGeneral, co.Convolution, ix.Scatter,
-)  # fmt: skip
+DISTINGUISHES_ZEROS = ops_with(Fact.DISTINGUISHES_ZEROS)
+EITHER_ZERO = ops_with(Fact.EITHER_ZERO)
 
 
 def moved_outputs(
@@ -72,7 +67,7 @@ def moved_outputs(
             outputs.append(run(change=Flushed()))
         if any(_adds_up(step) for step in static.instructions):
             outputs.append(run(change=Together(np.random.default_rng(runs), platform)))
-        if any(isinstance(step.op, TELLS_ZEROS_APART) for step in static.instructions):
+        if any(type(step.op) in DISTINGUISHES_ZEROS for step in static.instructions):
             outputs.append(run(change=Turned()))
         return outputs
 
@@ -137,7 +132,7 @@ class Moved(Plain):
             return [self._accumulated(op, kernel, arrays, max(before))]
         if rounding.output(operands.is_complex):
             return self._approximated(op, kernel, operands, rounding)
-        if isinstance(op, DISCRETE) or _to_integers(op):
+        if type(op) in DISCRETE or _to_integers(op):
             arrays = [
                 self._moved(x, max(value.rounding, 2 * unit(spec.dtype)))
                 if value.differs and value.rounding
@@ -281,7 +276,7 @@ class Flushed(Plain):
         return _by_part(lambda a: np.where(subnormal(a), np.copysign(0 * a, a), a), x)
 
     def results(self, op: StdTensorOp, kernel: Kernel, operands: Operands) -> list[Any]:
-        if isinstance(op, (el.BitcastConvert, *CARRIERS)):
+        if type(op) in {el.BitcastConvert, *CARRIERS}:
             return _all_of(op, kernel(op, *operands.arrays))
         values = _all_of(op, kernel(op, *map(self.leaf, operands.arrays)))
         return list(map(self.leaf, values))
@@ -295,7 +290,7 @@ class Turned(Plain):
 
     def results(self, op: StdTensorOp, kernel: Kernel, operands: Operands) -> list[Any]:
         results = super().results(op, kernel, operands)
-        if not isinstance(op, GIVES_EITHER_ZERO):
+        if type(op) not in EITHER_ZERO:
             return results
         return [_by_part(lambda a: np.where(a == 0, -a, a), y) for y in results]
 

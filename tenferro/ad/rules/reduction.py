@@ -234,10 +234,9 @@ def take_along(x: Value, indices: Value, axis: int) -> Value:
 
 
 def sort_jvp(op: ops.Sort, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Each tangent in the order of the keys."""
-    order = apply(replace(op, count=op.count + 1, stable=True), *inputs, iota(inputs[0], op.axis))[
-        -1
-    ]
+    """Order each tangent as the keys; of equal keys in their order, on every backend."""
+    with_places = replace(op, count=op.count + 1, stable=True)
+    order = apply(with_places, *inputs, iota(inputs[0], op.axis))[-1]
     return tuple(None if x_dot is None else take_along(x_dot, order, op.axis) for x_dot in tangents)
 
 

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.ext.linalg import families as fam
+from tenferro.facts import Fact, ops_with
 from tenferro.ops import analytic as an
 from tenferro.ops import contraction as co
 from tenferro.ops import elementwise as el
@@ -45,8 +46,8 @@ ROUNDED = (
     co.DotGeneral, co.Convolution, *FUNCTIONS,
 )  # fmt: skip
 """Differentiable ops that round."""
-CHOICES = (el.Maximum, el.Minimum, el.Clamp)
-"""Ops that give one of their operands, flushed if it is subnormal."""
+CHOICES = tuple(ops_with(Fact.CHOOSES) - {el.Select})
+"""Ops that compare and give one of their operands, flushed if it is subnormal."""
 EXACT = (
     el.Negate, el.Conj, el.Real, el.Imag, el.Complex, el.Select, re.ReduceMax, re.ReduceMin,
     ix.Gather, ix.DynamicSlice, ix.DynamicUpdateSlice, *st.CARDS,

@@ -12,28 +12,18 @@ from typing import Any
 
 import numpy as np
 
+from tenferro.facts import Fact, ops_with
 from tenferro.ops import analytic as an
 from tenferro.ops import elementwise as el
-from tenferro.ops import indexing as ix
 from tenferro.ops import reduction as re
-from tenferro.ops import structural as st
 from xla_peer.parity.balls.operands import Copy, Operands, outward, sign_of
 
 __all__ = ["copies", "sign_of_results"]
 
-MOVES = (
-    st.Transpose, st.Reshape, st.BroadcastInDim, st.Slice, st.Reverse, st.ExtractDiag, st.OptimizationBarrier,
-)  # fmt: skip
-"""Ops whose result has elements of the operand, and no others."""
-SUMS = (
-    el.Add, el.Maximum, el.Minimum, el.Select, el.Clamp, re.ReduceSum, re.ReduceMax, re.ReduceMin,
-    re.CumSum, re.CumMax, re.CumMin, an.Cbrt, ix.Gather, ix.DynamicSlice, ix.DynamicUpdateSlice, st.Concatenate,
-    st.Pad, st.EmbedDiag, st.Tril, st.Triu, *MOVES,
-)  # fmt: skip
-"""Ops whose result has the sign that all operands have."""
-PRODUCTS = (el.Multiply, el.Divide, re.ReduceProd, re.CumProd, an.Sqrt)
-"""Ops that give nothing negative of operands without negative elements."""
-POSITIVE = (an.Exp, an.Logistic, an.Cosh, an.Erfc, an.Rsqrt)
+MOVES = ops_with(Fact.MOVES | Fact.CARRIES)
+KEEPS_SIGN = ops_with(Fact.KEEPS_SIGN)
+KEEPS_NONNEGATIVE = ops_with(Fact.KEEPS_NONNEGATIVE)
+NONNEGATIVE = ops_with(Fact.NONNEGATIVE)
 
 
 def copies(operands: Operands) -> Copy | None:
@@ -41,7 +31,7 @@ def copies(operands: Operands) -> Copy | None:
     if len(operands.balls) != 1 or len(operands.results) != 1:
         return None
     (ball,) = operands.balls
-    if isinstance(operands.op, MOVES) and ball.copy is not None:
+    if type(operands.op) in MOVES and ball.copy is not None:
         places = operands.run(operands.op, ball.copy.places)
         return Copy(ball.copy.source, places)
     if isinstance(operands.op, re.ReduceMax | re.ReduceMin) and ball.radius.any():
@@ -64,22 +54,22 @@ def _only_candidates(operands: Operands) -> Any:
 
 def sign_of_results(operands: Operands) -> int:
     """The sign that every element has in every implementation; see `Ball`."""
-    op, balls = operands.op, operands.balls
+    op, balls = operands.op, [ball for ball in operands.balls if ball.value.size]
     if not balls:
         return sign_of(operands.results[0])
     if not operands.dtype.is_inexact:
         return 1 if operands.dtype.kind in "bu" else 0
     if any(y.dtype.kind == "c" for y in (*operands.values, *operands.results)):
         return 0
-    if isinstance(op, (*POSITIVE, el.Abs)) or (
-        isinstance(op, el.Multiply) and balls[0] is balls[1]
-    ):
+    if isinstance(op, el.Divide | an.Rsqrt) and (np.abs(balls[-1].value) <= balls[-1].radius).any():
+        return 0  # because of -0 the reciprocal is -inf
+    if type(op) in NONNEGATIVE or (isinstance(op, el.Multiply) and balls[0] is balls[1]):
         return 1
     if isinstance(op, el.Convert):
         return balls[0].sign
     numbers = [ball.sign for ball in balls if ball.value.dtype.kind not in "biu"]
     if isinstance(op, el.Negate):
         return -numbers[0]
-    if isinstance(op, SUMS):
+    if type(op) in KEEPS_SIGN:
         return numbers[0] if len(set(numbers)) == 1 else 0
-    return int(isinstance(op, PRODUCTS) and min(numbers) > 0)
+    return int(type(op) in KEEPS_NONNEGATIVE and min(numbers) > 0)

@@ -1,0 +1,192 @@
+"""Facts of ops: what holds of them whatever runs them, one row an op.
+
+Passes, derivatives, checks of gradients and the parity check ask here, in place of lists of ops of their own.
+"""
+
+from __future__ import annotations
+
+from enum import Flag, auto
+
+from tenferro.ops import ALL_OPS, Column, StdTensorOp
+from tenferro.ops import analytic as an
+from tenferro.ops import contraction as co
+from tenferro.ops import control as cf
+from tenferro.ops import dynamic as dy
+from tenferro.ops import elementwise as el
+from tenferro.ops import indexing as ix
+from tenferro.ops import reduction as re
+from tenferro.ops import source as so
+from tenferro.ops import structural as st
+from tenferro.ops.extension import Extension
+
+__all__ = ["FACTS", "Fact", "ops_with"]
+
+
+class Fact(Flag):
+    """A fact of an op.
+
+    Attributes:
+        MOVES: elements of the result are elements of the operand, chosen by the payload.
+        CARRIES: so they are, and all of them are there; of one operand.
+        CHOOSES: each element of the result is that of an operand in its place.
+        KEEPS_SIGN: where no element of any operand is negative, no finite one of the result is; nor positive.
+        KEEPS_NONNEGATIVE: where no element of any operand is negative, no finite one of the result is.
+        NONNEGATIVE: no finite element of the result is negative.
+        COMMUTES: the two operands may be exchanged.
+        WHOLE: the result has whole numbers, in which no rounding of a real operand is left.
+        JUMPS: the result may jump where an operand moves a little.
+        HIDES_JUMPS: so it may at a branch cut, between bit patterns, or in a body.
+        DISTINGUISHES_ZEROS: 0 and -0 may give results that are not both zeros.
+        EITHER_ZERO: a zero has the sign that the order of the terms gives it.
+        HOLOMORPHIC: of complex operands the result is a holomorphic function.
+        CHEAP: computing the result costs no more than writing and reading it, and it is one that may be moved.
+    """
+
+    NONE = 0
+    MOVES = auto()
+    CARRIES = auto()
+    CHOOSES = auto()
+    KEEPS_SIGN = auto()
+    KEEPS_NONNEGATIVE = auto()
+    NONNEGATIVE = auto()
+    COMMUTES = auto()
+    WHOLE = auto()
+    JUMPS = auto()
+    HIDES_JUMPS = auto()
+    DISTINGUISHES_ZEROS = auto()
+    EITHER_ZERO = auto()
+    HOLOMORPHIC = auto()
+    CHEAP = auto()
+
+
+NONE, MOVES, CARRIES, CHOOSES = Fact.NONE, Fact.MOVES, Fact.CARRIES, Fact.CHOOSES
+KEEPS_SIGN, KEEPS_NONNEGATIVE, NONNEGATIVE = (
+    Fact.KEEPS_SIGN,
+    Fact.KEEPS_NONNEGATIVE,
+    Fact.NONNEGATIVE,
+)
+COMMUTES, WHOLE, JUMPS, HIDES_JUMPS = Fact.COMMUTES, Fact.WHOLE, Fact.JUMPS, Fact.HIDES_JUMPS
+DISTINGUISHES_ZEROS, EITHER_ZERO = Fact.DISTINGUISHES_ZEROS, Fact.EITHER_ZERO
+HOLOMORPHIC, CHEAP = Fact.HOLOMORPHIC, Fact.CHEAP
+
+FACTS: Column[Fact] = Column(
+    "facts",
+    "tenferro/facts.py",
+    ALL_OPS,
+    {
+        so.Constant: HOLOMORPHIC,
+        so.Iota: HOLOMORPHIC,
+        so.ShapeOf: HOLOMORPHIC,
+        el.Add: KEEPS_SIGN | COMMUTES | EITHER_ZERO | HOLOMORPHIC | CHEAP,
+        el.Subtract: EITHER_ZERO | HOLOMORPHIC | CHEAP,
+        el.Multiply: KEEPS_NONNEGATIVE | COMMUTES | HOLOMORPHIC | CHEAP,
+        el.Divide: KEEPS_NONNEGATIVE | DISTINGUISHES_ZEROS | HOLOMORPHIC | CHEAP,
+        el.Remainder: JUMPS | CHEAP,
+        el.Power: DISTINGUISHES_ZEROS | HOLOMORPHIC | CHEAP,
+        el.Maximum: CHOOSES | KEEPS_SIGN | COMMUTES | CHEAP,
+        el.Minimum: CHOOSES | KEEPS_SIGN | COMMUTES | CHEAP,
+        el.Negate: HOLOMORPHIC | CHEAP,
+        el.Abs: NONNEGATIVE | CHEAP,
+        el.Sign: WHOLE | JUMPS | EITHER_ZERO | CHEAP,
+        el.Clamp: CHOOSES | KEEPS_SIGN | CHEAP,
+        el.Compare: JUMPS | CHEAP,
+        el.Select: CHOOSES | KEEPS_SIGN | HOLOMORPHIC | CHEAP,
+        el.And: COMMUTES | CHEAP,
+        el.Or: COMMUTES | CHEAP,
+        el.Xor: COMMUTES | CHEAP,
+        el.Not: CHEAP,
+        el.ShiftLeft: CHEAP,
+        el.ShiftRightArithmetic: CHEAP,
+        el.ShiftRightLogical: CHEAP,
+        el.PopulationCount: CHEAP,
+        el.CountLeadingZeros: CHEAP,
+        el.Floor: WHOLE | JUMPS | CHEAP,
+        el.Ceil: WHOLE | JUMPS | CHEAP,
+        el.RoundNearestEven: WHOLE | JUMPS | CHEAP,
+        el.RoundNearestAfz: WHOLE | JUMPS | CHEAP,
+        el.IsFinite: CHEAP,
+        el.Convert: CHEAP,
+        el.BitcastConvert: HIDES_JUMPS | DISTINGUISHES_ZEROS | CHEAP,
+        el.Conj: CHEAP,
+        el.Real: CHEAP,
+        el.Imag: CHEAP,
+        el.Complex: CHEAP,
+        el.ReducePrecision: JUMPS | CHEAP,
+        an.Exp: NONNEGATIVE | DISTINGUISHES_ZEROS | HOLOMORPHIC,
+        an.Expm1: DISTINGUISHES_ZEROS | HOLOMORPHIC,
+        an.Log: DISTINGUISHES_ZEROS | HOLOMORPHIC,
+        an.Log1p: DISTINGUISHES_ZEROS | HOLOMORPHIC,
+        an.Sqrt: KEEPS_NONNEGATIVE | DISTINGUISHES_ZEROS | HOLOMORPHIC,
+        an.Rsqrt: NONNEGATIVE | DISTINGUISHES_ZEROS | HOLOMORPHIC,
+        an.Cbrt: KEEPS_SIGN | DISTINGUISHES_ZEROS,
+        an.Sin: DISTINGUISHES_ZEROS | HOLOMORPHIC,
+        an.Cos: DISTINGUISHES_ZEROS | HOLOMORPHIC,
+        an.Tan: DISTINGUISHES_ZEROS | HOLOMORPHIC,
+        an.Tanh: DISTINGUISHES_ZEROS | HOLOMORPHIC,
+        an.Logistic: NONNEGATIVE | DISTINGUISHES_ZEROS | HOLOMORPHIC,
+        an.Atan2: HIDES_JUMPS | DISTINGUISHES_ZEROS,
+        an.Asin: DISTINGUISHES_ZEROS | HOLOMORPHIC,
+        an.Acos: DISTINGUISHES_ZEROS | HOLOMORPHIC,
+        an.Atan: DISTINGUISHES_ZEROS | HOLOMORPHIC,
+        an.Sinh: DISTINGUISHES_ZEROS | HOLOMORPHIC,
+        an.Cosh: NONNEGATIVE | DISTINGUISHES_ZEROS | HOLOMORPHIC,
+        an.Asinh: DISTINGUISHES_ZEROS | HOLOMORPHIC,
+        an.Acosh: DISTINGUISHES_ZEROS | HOLOMORPHIC,
+        an.Atanh: DISTINGUISHES_ZEROS | HOLOMORPHIC,
+        an.Erf: DISTINGUISHES_ZEROS,
+        an.Erfc: NONNEGATIVE | DISTINGUISHES_ZEROS,
+        an.ErfInv: DISTINGUISHES_ZEROS,
+        an.Lgamma: DISTINGUISHES_ZEROS,
+        an.Digamma: DISTINGUISHES_ZEROS,
+        an.Polygamma: DISTINGUISHES_ZEROS,
+        st.Transpose: CARRIES | KEEPS_SIGN | HOLOMORPHIC | CHEAP,
+        st.Reshape: CARRIES | KEEPS_SIGN | HOLOMORPHIC | CHEAP,
+        st.BroadcastInDim: CARRIES | KEEPS_SIGN | HOLOMORPHIC | CHEAP,
+        st.Slice: MOVES | KEEPS_SIGN | HOLOMORPHIC | CHEAP,
+        st.Pad: KEEPS_SIGN | HOLOMORPHIC | CHEAP,
+        st.Concatenate: KEEPS_SIGN | HOLOMORPHIC | CHEAP,
+        st.Reverse: CARRIES | KEEPS_SIGN | HOLOMORPHIC | CHEAP,
+        st.ExtractDiag: MOVES | KEEPS_SIGN | HOLOMORPHIC | CHEAP,
+        st.EmbedDiag: KEEPS_SIGN | HOLOMORPHIC | CHEAP,
+        st.Tril: KEEPS_SIGN | HOLOMORPHIC | CHEAP,
+        st.Triu: KEEPS_SIGN | HOLOMORPHIC | CHEAP,
+        st.OptimizationBarrier: MOVES | KEEPS_SIGN | HOLOMORPHIC,
+        re.ReduceSum: KEEPS_SIGN | EITHER_ZERO | HOLOMORPHIC,
+        re.ReduceProd: KEEPS_NONNEGATIVE | HOLOMORPHIC,
+        re.ReduceMax: KEEPS_SIGN,
+        re.ReduceMin: KEEPS_SIGN,
+        re.ReduceAnd: NONE,
+        re.ReduceOr: NONE,
+        re.ArgMax: JUMPS,
+        re.ArgMin: JUMPS,
+        re.CumSum: KEEPS_SIGN | EITHER_ZERO | HOLOMORPHIC,
+        re.CumProd: KEEPS_NONNEGATIVE | HOLOMORPHIC,
+        re.CumMax: KEEPS_SIGN,
+        re.CumMin: KEEPS_SIGN,
+        re.Sort: JUMPS,
+        re.TopK: JUMPS,
+        co.DotGeneral: EITHER_ZERO | HOLOMORPHIC,
+        co.Convolution: EITHER_ZERO | HOLOMORPHIC,
+        ix.Gather: KEEPS_SIGN | HOLOMORPHIC | CHEAP,
+        ix.GatherDynamicSliceSizes: HOLOMORPHIC,
+        ix.Scatter: EITHER_ZERO | HOLOMORPHIC,
+        ix.DynamicSlice: KEEPS_SIGN | HOLOMORPHIC | CHEAP,
+        ix.DynamicUpdateSlice: KEEPS_SIGN | HOLOMORPHIC,
+        dy.DynamicTruncate: HOLOMORPHIC,
+        dy.PadToMatch: HOLOMORPHIC,
+        cf.Cond: HIDES_JUMPS,
+        cf.While: HIDES_JUMPS,
+        cf.Scan: HIDES_JUMPS,
+        cf.Alternatives: HIDES_JUMPS,
+        Extension: HIDES_JUMPS,
+    },
+)
+
+
+def ops_with(facts: Fact) -> frozenset[type[StdTensorOp]]:
+    """Return the ops that have at least one of these facts.
+
+    >>> sorted(op.__name__ for op in ops_with(Fact.CHOOSES))
+    ['Clamp', 'Maximum', 'Minimum', 'Select']
+    """
+    return frozenset([op for op, own in FACTS.items() if own & facts])

@@ -1,0 +1,71 @@
+"""List the import cycles of the packages: python tools/cycles.py; 1 if there are any.
+
+Every import that runs counts, at module level and in functions alike: a late import hides a cycle, and does not break it.
+Imports under TYPE_CHECKING never run and do not count, nor does the import of a package by that of its module.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+import grimp
+
+PACKAGES = ("tenferro", "lowering", "xla_peer")
+
+
+def main() -> int:
+    """Print a shortest cycle of each group of modules."""
+    sys.path.insert(0, str(Path(__file__).parent.parent))  # because grimp looks packages up there
+    graph = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True, cache_dir=None)
+    imports = {
+        module: graph.find_modules_directly_imported_by(module) for module in sorted(graph.modules)
+    }
+    found = list(cycles(imports))
+    for cycle in found:
+        lines = [
+            f"{a}:{graph.get_import_details(importer=a, imported=b)[0]['line_number']}"
+            for a, b in itertools.pairwise(cycle)
+        ]
+        print(" -> ".join([*lines, cycle[-1]]))
+    return 1 if found else 0
+
+
+def cycles(imports: Mapping[str, Collection[str]]) -> Iterator[tuple[str, ...]]:
+    """Find disjoint shortest cycles, one at least for each group of modules that import each other.
+
+    >>> list(cycles({"a": ["b"], "b": ["c"], "c": ["b", "d"], "d": [], "e": ["a"]}))
+    [('b', 'c', 'b')]
+    """
+    left = {module: set(imported) for module, imported in imports.items()}
+    while left:
+        # A module on a cycle imports one that is left; so do those above it, which the shortest way back excludes.
+        ends = [module for module, imported in left.items() if not imported & left.keys()]
+        for module in ends:
+            del left[module]
+        if ends or not left:
+            continue
+        cycle = min(filter(None, (_shortest(left, module) for module in left)), key=len)
+        yield cycle
+        for module in cycle[1:]:
+            del left[module]
+
+
+def _shortest(imports: Mapping[str, Collection[str]], start: str) -> tuple[str, ...]:
+    """Find a shortest way from a module back to itself, breadth first; empty if there is none."""
+    ways = [(start,)]
+    seen: set[str] = set()
+    for way in ways:
+        for module in sorted(imports.get(way[-1], ())):
+            if module == start:
+                return (*way, start)
+            if module not in seen and module in imports:
+                seen.add(module)
+                ways.append((*way, module))
+    return ()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
