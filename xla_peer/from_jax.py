@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +12,10 @@ from lowering import import_stablehlo
 from tenferro.api.compile import parameter_names
 from tenferro.errors import NonStaticShapeError
 from tenferro.program import GraphProgram
-from tenferro.types import TensorSpec, flatten, leaf_paths, unflatten
+from tenferro.types import DType, TensorSpec, flatten, leaf_paths, unflatten
+from xla_peer import pjrt
 
-__all__ = ["from_jax"]
+__all__ = ["from_jax", "in_dtypes_of"]
 
 
 def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
@@ -25,8 +27,9 @@ def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
 
     Args:
         fn: traced and lowered by jax, for the CPU.
-        specs: for each argument a tree of arrays, `TensorSpec`s or `jax.ShapeDtypeStruct`s. Extents are
-            numbers, or symbols, of which jax assumes that they are at least 1: the program checks it.
+        specs: for each argument a tree of arrays, `TensorSpec`s, `jax.ShapeDtypeStruct`s, or Python numbers,
+            which are weakly typed. Extents are numbers, or symbols, of which jax assumes that they are at least
+            1: the program checks it.
 
     Raises:
         NonStaticShapeError: jax cannot trace it for symbolic extents, with jax's message.
@@ -43,10 +46,10 @@ def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
     import jax  # because importing it takes long
 
     leaves, in_tree = flatten(specs)
+    leaves = [_typed(leaf) for leaf in leaves]
     types = [TensorSpec(leaf.shape, leaf.dtype) for leaf in leaves]
-    is_wide = any([spec.dtype.real.itemsize == 8 for spec in types])
-    with jax.enable_x64(is_wide or bool(jax.config.read("jax_enable_x64"))):
-        arguments = unflatten(in_tree, _shapes(types))
+    with in_dtypes_of(types):
+        arguments = unflatten(in_tree, _shapes(types, leaves))
         jitted = jax.jit(fn, keep_unused=True)
         if all([spec.is_static for spec in types]):
             lowered = jitted.lower(*arguments)
@@ -62,8 +65,24 @@ def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
     )
 
 
-def _shapes(types: list[TensorSpec]) -> list[Any]:
-    """The types as jax has them, symbols in one scope.
+def in_dtypes_of(types: Sequence[Any]) -> Any:
+    """JAX with 64-bit dtypes if one of these types is one; else as the user has set it."""
+    is_wide = any([DType.of(spec.dtype).real.itemsize == 8 for spec in types])
+    return pjrt.wide_dtypes() if is_wide else nullcontext()
+
+
+def _typed(leaf: Any) -> Any:
+    """A leaf with shape and dtype; JAX's type of a Python number, which is weak."""
+    import jax  # because importing it takes long
+
+    if not isinstance(leaf, bool | int | float | complex):
+        return leaf
+    dtype = jax.numpy.result_type(leaf)
+    return jax.ShapeDtypeStruct((), dtype, weak_type=not isinstance(leaf, bool))
+
+
+def _shapes(types: list[TensorSpec], leaves: list[Any]) -> list[Any]:
+    """The types as jax has them, symbols in one scope; weak where the leaves are.
 
     Raises:
         NonStaticShapeError: an extent that jax has no word for.
@@ -83,7 +102,12 @@ def _shapes(types: list[TensorSpec]) -> list[Any]:
                 f"from_jax: jax has no extents such as {spec}: {error}"
             ) from None
 
-    return [jax.ShapeDtypeStruct(shape_of(spec), spec.dtype.dtype) for spec in types]
+    return [
+        jax.ShapeDtypeStruct(
+            shape_of(spec), spec.dtype.dtype, weak_type=getattr(leaf, "weak_type", False)
+        )
+        for spec, leaf in zip(types, leaves, strict=True)
+    ]
 
 
 def _exported(jitted: Any, arguments: Any) -> tuple[Any, str]:

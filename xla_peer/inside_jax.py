@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import tenferro as tnf
 from lowering import PLATFORMS
@@ -27,7 +27,7 @@ from tenferro.types import DType, agree, flatten, unflatten
 from xla_peer import pjrt
 from xla_peer.exporting import module_for
 
-__all__ = ["JaxFunction", "to_jax"]
+__all__ = ["JaxFunction", "Owner", "program_primitive", "to_jax"]
 
 
 def to_jax(
@@ -101,7 +101,7 @@ class JaxFunction:
                     f"{name}: expected {spec}, got {leaf.dtype}{list(leaf.shape)}{hint}"
                 )
         program = self._specialized(tuple([leaf.shape for leaf in leaves]))
-        results = _primitive().bind(*leaves, owner=self, program=program)
+        results = program_primitive().bind(*leaves, owner=self, program=program)
         return unflatten(self.program.out_tree, results)
 
     def cache_stats(self) -> CacheStats:
@@ -120,15 +120,26 @@ class JaxFunction:
 
         return self._derived.get(("specialized", shapes), make)
 
-    def compiled(self, program: GraphProgram) -> Any:
-        """The program jitted, for calls outside of any jit."""
+    def output_types(self, program: GraphProgram) -> list[Any]:
+        """The types of the results, for JAX."""
+        jax, _ = pjrt.modules()
+        return [jax.core.ShapedArray(spec.shape, spec.dtype.dtype) for spec in program.output_specs]
+
+    def lower(self, context: Any, program: GraphProgram, operands: Sequence[Any]) -> Any:
+        """Merge the program into the module that JAX is lowering."""
+        text = self.module(program, context.module_context.platforms)
+        pjrt.prepare(text)
+        return pjrt.merge_module(context, text, operands)
+
+    def evaluate(self, program: GraphProgram, leaves: Sequence[Any]) -> Any:
+        """The results on arrays, outside of any jit."""
         jax, _ = pjrt.modules()
 
         def call(*leaves: Any) -> Any:
-            return _primitive().bind(*leaves, owner=self, program=program)
+            return program_primitive().bind(*leaves, owner=self, program=program)
 
         rules = self._rules(program, PLATFORMS)
-        return self._derived.get(("compiled", program, rules), lambda: jax.jit(call))
+        return self._derived.get(("compiled", program, rules), lambda: jax.jit(call))(*leaves)
 
     def _rules(self, program: GraphProgram, platforms: Sequence[str]) -> tuple[Any, ...]:
         """The registered lowerings that its text depends on."""
@@ -209,6 +220,37 @@ class JaxFunction:
         return self._derived.get(("batched", program, mask, size), make)
 
 
+class Owner(Protocol):
+    """The owner of what the primitive calls, and of the programs, or functions, derived from it.
+
+    Derived ones are of one kind with the `program` that they are derived from, which has a hash.
+    """
+
+    def evaluate(self, program: Any, leaves: Sequence[Any]) -> Any:
+        """The results on arrays, outside of any jit."""
+        ...
+
+    def output_types(self, program: Any) -> list[Any]:
+        """The types of the results, for JAX."""
+        ...
+
+    def lower(self, context: Any, program: Any, operands: Sequence[Any]) -> Any:
+        """The results in the module that JAX is lowering."""
+        ...
+
+    def tangents(self, program: Any, active: tuple[bool, ...]) -> Any:
+        """(xs, x_dots of the active ones) to the y_dots of the outputs that vary."""
+        ...
+
+    def transposed(self, program: Any, linear: tuple[bool, ...], nonzero: tuple[bool, ...]) -> Any:
+        """(Operands that are not linear, cotangents of the `nonzero` outputs) to cotangents of the linear ones."""
+        ...
+
+    def batched(self, program: Any, mask: tuple[bool, ...], size: int) -> Any:
+        """The program of `size` slices at once; None where an op has no batch rule."""
+        ...
+
+
 def _flat(program: GraphProgram) -> GraphProgram:
     """The program with tuples for trees."""
     from dataclasses import replace
@@ -221,7 +263,7 @@ def _flat(program: GraphProgram) -> GraphProgram:
 
 
 @cache
-def _primitive() -> Any:
+def program_primitive() -> Any:
     """The primitive, with its rules; there is one, because jax compares primitives by identity."""
     jax, _ = pjrt.modules()
     from jax.extend.core import Primitive
@@ -230,18 +272,16 @@ def _primitive() -> Any:
     primitive = Primitive("tenferro_program")
     primitive.multiple_results = True
 
-    def evaluate(*leaves: Any, owner: JaxFunction, program: GraphProgram) -> Any:
-        return owner.compiled(program)(*leaves)
+    def evaluate(*leaves: Any, owner: Owner, program: Any) -> Any:
+        return owner.evaluate(program, leaves)
 
-    def abstract(*avals: Any, owner: JaxFunction, program: GraphProgram) -> Any:
-        return [jax.core.ShapedArray(spec.shape, spec.dtype.dtype) for spec in program.output_specs]
+    def abstract(*avals: Any, owner: Owner, program: Any) -> Any:
+        return owner.output_types(program)
 
-    def lower(context: Any, *operands: Any, owner: JaxFunction, program: GraphProgram) -> Any:
-        text = owner.module(program, context.module_context.platforms)
-        pjrt.prepare(text)
-        return pjrt.merge_module(context, text, operands)
+    def lower(context: Any, *operands: Any, owner: Owner, program: Any) -> Any:
+        return owner.lower(context, program, operands)
 
-    def jvp(primals: Any, tangents: Any, *, owner: JaxFunction, program: GraphProgram) -> Any:
+    def jvp(primals: Any, tangents: Any, *, owner: Owner, program: Any) -> Any:
         results = primitive.bind(*primals, owner=owner, program=program)
         active = tuple([type(x_dot) is not ad.Zero for x_dot in tangents])
         derived = owner.tangents(program, active)
@@ -249,13 +289,13 @@ def _primitive() -> Any:
         y_dot_values = iter(primitive.bind(*primals, *dots, owner=owner, program=derived))
         y_dots = [
             next(y_dot_values)
-            if spec.dtype.is_inexact
-            else ad.Zero(jax.core.ShapedArray(spec.shape, jax.dtypes.float0))
-            for spec in program.output_specs
+            if jax.numpy.issubdtype(aval.dtype, jax.numpy.inexact)
+            else ad.Zero(jax.core.ShapedArray(aval.shape, jax.dtypes.float0))
+            for aval in owner.output_types(program)
         ]
         return results, y_dots
 
-    def transpose(bars: Any, *operands: Any, owner: JaxFunction, program: GraphProgram) -> Any:
+    def transpose(bars: Any, *operands: Any, owner: Owner, program: Any) -> Any:
         linear = tuple([ad.is_undefined_primal(x) for x in operands])
         nonzero = tuple([type(y_bar) is not ad.Zero for y_bar in bars])
         if not any(nonzero):
@@ -268,7 +308,7 @@ def _primitive() -> Any:
         cotangents = iter(primitive.bind(*primals, *y_bars, owner=owner, program=derived))
         return [next(cotangents) if here else None for here in linear]
 
-    def batch(operands: Any, axes: Any, *, owner: JaxFunction, program: GraphProgram) -> Any:
+    def batch(operands: Any, axes: Any, *, owner: Owner, program: Any) -> Any:
         mask = tuple([axis is not None for axis in axes])
         moved = [
             jax.numpy.moveaxis(x, axis, 0) if here else x
@@ -282,7 +322,7 @@ def _primitive() -> Any:
             results = by_slice(moved, mask, owner, program)
         return results, [0] * len(results)
 
-    def by_slice(moved: Any, mask: Any, owner: JaxFunction, program: GraphProgram) -> Any:
+    def by_slice(moved: Any, mask: Any, owner: Owner, program: Any) -> Any:
         def one(slices: Any) -> Any:
             here = iter(slices)
             xs = [next(here) if own else x for x, own in zip(moved, mask, strict=True)]
