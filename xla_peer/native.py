@@ -23,7 +23,7 @@ from tenferro.types import DType, TensorSpec, host_array
 from xla_peer import pjrt
 from xla_peer.flat_function import FlatFunction, NativeOwner
 from xla_peer.from_jax import from_jax
-from xla_peer.inside_jax import program_primitive
+from xla_peer.jax_primitive import program_primitive
 
 __all__ = ["NativeFunction", "NativeReport", "native"]
 
