@@ -25,7 +25,7 @@ from tenferro.errors import (
     UnsupportedError,
 )
 from tenferro.files import content_of
-from tenferro.program import GraphProgram
+from tenferro.program import GraphProgram, note_bits
 from tenferro.types import TensorSpec, flatten
 
 __all__ = ["import_stablehlo"]
@@ -67,7 +67,8 @@ def import_stablehlo(
             are trusted; any other module is read by a separate process, within limits of time and memory.
 
         rules: for private functions by name, what marks the results of a call for differentiation, as a function of
-            the numbers of operands and results, and of the positions of those that get new names.
+            the numbers of operands and results, and of the positions of those that get new names. Without them,
+            differentiation warns of floats that are made of the bits of floats.
 
     The program's `origin` is the module as it was written, for comparison in `xla_peer.check_parity`.
 
@@ -121,6 +122,8 @@ def import_stablehlo(
     if len(outputs) == 1:
         options["out_tree"] = flatten(0)[1]
     program = reader.builder.finish(outputs, **options)
+    if rules is None:  # because nobody knows the functions that it was written from
+        program = note_bits(program)
     if entry.name != "main" or len(contents) > LARGEST_ORIGIN:
         return program
     types = tuple(program.input_specs), tuple(program.output_specs)
