@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from tenferro.errors import (
     UnsupportedError,
 )
 from tenferro.files import content_of
-from tenferro.program import GraphProgram
+from tenferro.program import GraphProgram, note_bits
 from tenferro.types import TensorSpec, flatten
 
 __all__ = ["import_stablehlo"]
@@ -52,6 +52,7 @@ def import_stablehlo(
     *,
     function: str = "main",
     trusted: bool = False,
+    rules: Mapping[str, Any] | None = None,
 ) -> GraphProgram:
     """A StableHLO module as a program: it runs natively, is differentiated, compared and lowered again.
 
@@ -64,6 +65,10 @@ def import_stablehlo(
         function: the function to read; the program has its name, unless it is "main".
         trusted: read it in this process, which a malformed module may end. Modules that this process lowered
             are trusted; any other module is read by a separate process, within limits of time and memory.
+
+        rules: for private functions by name, what marks the results of a call for differentiation, as a function of
+            the numbers of operands and results, and of the positions of those that get new names. Without them,
+            differentiation warns of floats that are made of the bits of floats.
 
     The program's `origin` is the module as it was written, for comparison in `xla_peer.check_parity`.
 
@@ -105,7 +110,7 @@ def import_stablehlo(
         tree = without_tuples(perform("tree", contents, trusted=trusted))
         entry = _entry(tree, function)
     largest = MOST_OPS if trusted else _largest(tree)
-    reader = Reader(tree, READERS, note_extents, largest, trusted)
+    reader = Reader(tree, READERS, note_extents, largest, trusted, rules)
     values = [reader.builder.input(spec) for spec in inputs]
     outputs = reader.block(entry.body, values, {})
     name = tree.name if function == "main" and tree.name else entry.name
@@ -117,6 +122,8 @@ def import_stablehlo(
     if len(outputs) == 1:
         options["out_tree"] = flatten(0)[1]
     program = reader.builder.finish(outputs, **options)
+    if rules is None:  # because nobody knows the functions that it was written from
+        program = note_bits(program)
     if entry.name != "main" or len(contents) > LARGEST_ORIGIN:
         return program
     types = tuple(program.input_specs), tuple(program.output_specs)

@@ -27,6 +27,7 @@ __all__ = [
     "GuardError",
     "InvalidConfigError",
     "InvalidScheduleError",
+    "LostDerivativeWarning",
     "MalformedFamilyIdError",
     "MissingCellError",
     "MissingNameError",
@@ -160,6 +161,10 @@ class DuplicateFamilyError(RegistrationError):
 
 class MalformedFamilyIdError(RegistrationError):
     """The family id is not `<package>.<name>.v<major>`."""
+
+
+class LostDerivativeWarning(RuntimeWarning):
+    """A derivative is taken for zero where the rule of the function is not known, as in a module from a file."""
 
 
 class UnusableCacheWarning(RuntimeWarning):

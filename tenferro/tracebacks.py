@@ -12,6 +12,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from types import CodeType, FunctionType, TracebackType
@@ -19,9 +21,17 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from tenferro.errors import AxisError, TenferroError, shows_internal_frames
+from tenferro.errors import AxisError, ConcretizationError, TenferroError, shows_internal_frames
 
-__all__ = ["INTERNAL", "end_at_the_caller", "line_number", "public", "public_methods", "publish"]
+__all__ = [
+    "INTERNAL",
+    "end_at_the_caller",
+    "is_refusal_of_jax",
+    "line_number",
+    "public",
+    "public_methods",
+    "publish",
+]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
@@ -87,6 +97,34 @@ def _advise(error: BaseException) -> None:
         and not hasattr(error, "__notes__")
     ):
         error.add_note("tenferro.at(x)[index].set(values) takes NumPy arrays and tensors")
+    if is_refusal_of_jax(error) and _OF_JAX not in getattr(error, "__notes__", ()):
+        error.add_note(_OF_JAX)
+
+
+_OF_JAX = (
+    "the function is JAX's, and tenferro's tensors are not: xla_peer.native(f) runs it, and "
+    "xla_peer.from_jax(f, *arguments) gives a program, which tenferro.grad and the other functions take"
+)
+
+
+def is_refusal_of_jax(error: BaseException) -> bool:
+    """Whether JAX was called on tensors of a trace, and refused them.
+
+    >>> is_refusal_of_jax(TypeError("unsupported operand"))
+    False
+    """
+    if sys.modules.get("jax") is None:
+        return False
+    if isinstance(error, TypeError) and re.search(r"\b(Traced|Eager)Tensor\b", str(error)):
+        return True
+    if not isinstance(error, ConcretizationError | TypeError):
+        return False
+    traceback, is_jax = error.__traceback__, False
+    while traceback is not None:
+        name = str(traceback.tb_frame.f_globals.get("__name__"))
+        is_jax = name.startswith("jax.") or (is_jax and name.startswith("tenferro."))
+        traceback = traceback.tb_next
+    return is_jax
 
 
 def _name_the_called(error: AxisError, called: str) -> None:

@@ -13,6 +13,7 @@ from xla_peer.from_jax import from_jax
 from xla_peer.inside_jax import JaxFunction, to_jax
 from xla_peer.jax_export import export_for_jax
 from xla_peer.mesh import Mesh, PartitionedProgram, partition
+from xla_peer.native import NativeFunction, NativeReport, native
 from xla_peer.parity import (
     Digits,
     ErrorBound,
@@ -34,6 +35,8 @@ __all__ = [
     "Executable",
     "JaxFunction",
     "Mesh",
+    "NativeFunction",
+    "NativeReport",
     "ParityReport",
     "PartitionSpec",
     "PartitionedProgram",
@@ -49,6 +52,7 @@ __all__ = [
     "from_jax",
     "judge",
     "load",
+    "native",
     "partition",
     "to_jax",
     "verify",

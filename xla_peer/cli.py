@@ -431,7 +431,7 @@ def grad(
     """Value and gradient of a function that gives one real number."""
     with reporting(json) as out:
         opened, arguments = _opened(target, inputs, seed)
-        function = opened.callable(arguments)
+        function = opened.differentiable(arguments)
         chosen = _argnums(argnums, arguments)
         program = tnf.compile(tnf.value_and_grad(function, argnums=chosen), *arguments)
         value, gradients = _executor(platform).run(program, *arguments)

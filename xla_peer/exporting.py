@@ -33,6 +33,7 @@ from xla_peer.storage import (
     restored,
     suffix_of,
 )
+from xla_peer.tracing import traced
 from xla_peer.vectors import vectors_of, vectors_path, write_vectors
 
 __all__ = ["as_program", "export", "load", "module_for"]
@@ -192,7 +193,7 @@ def _pulled(
 def as_program(fn_or_program: Any, specs: Sequence[Any]) -> GraphProgram:
     """The program itself, specialised to specs if there are any, or the traced function."""
     if not isinstance(fn_or_program, GraphProgram):
-        return tenferro.compile(fn_or_program, *specs)
+        return traced(fn_or_program, *specs)
     return fn_or_program.specialize_to(specs) if specs else fn_or_program
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -11,22 +12,26 @@ from lowering import import_stablehlo
 from tenferro.api.compile import parameter_names
 from tenferro.errors import NonStaticShapeError
 from tenferro.program import GraphProgram
-from tenferro.types import TensorSpec, flatten, leaf_paths, unflatten
+from tenferro.types import DType, TensorSpec, flatten, leaf_paths, unflatten
+from xla_peer import pjrt
+from xla_peer.jax_rules import with_rules
 
-__all__ = ["from_jax"]
+__all__ = ["from_jax", "in_dtypes_of"]
 
 
 def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
     """A function written for jax as a program: it runs on NumPy, is differentiated by tenferro's rules,
     compared and exported.
 
-    What jax lowers has no `custom_jvp`, `custom_vjp` and `stop_gradient` any more: where these matter, give it the
-    derivative, as `jax.grad(fn)`.
+    Derivatives that jax states are kept: `custom_jvp`, `custom_vjp`, `stop_gradient`, custom linear solves and roots,
+    and formulas of functions that jax lowers to loops. A `custom_vjp` has no forward mode; extents that are symbols,
+    and a program that was pickled, have no such rules, and differentiation refuses them by name.
 
     Args:
         fn: traced and lowered by jax, for the CPU.
-        specs: for each argument a tree of arrays, `TensorSpec`s or `jax.ShapeDtypeStruct`s. Extents are
-            numbers, or symbols, of which jax assumes that they are at least 1: the program checks it.
+        specs: for each argument a tree of arrays, `TensorSpec`s, `jax.ShapeDtypeStruct`s, or Python numbers,
+            which are weakly typed. Extents are numbers, or symbols, of which jax assumes that they are at least
+            1: the program checks it.
 
     Raises:
         NonStaticShapeError: jax cannot trace it for symbolic extents, with jax's message.
@@ -39,22 +44,19 @@ def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
     {'norm': array(5., dtype=float32)}
     >>> from_jax(lambda x: x.sum(0), TensorSpec(("b", 2), "float32")).input_specs
     (f32[b,2],)
+    >>> import jax, tenferro as tnf
+    >>> relu = from_jax(lambda x: jnp.sum(jax.nn.relu(x)), np.zeros(2, "float32"))
+    >>> tnf.grad(relu)(np.zeros(2, "float32"))
+    array([0., 0.], dtype=float32)
     """
-    import jax  # because importing it takes long
-
     leaves, in_tree = flatten(specs)
+    leaves = [_typed(leaf) for leaf in leaves]
     types = [TensorSpec(leaf.shape, leaf.dtype) for leaf in leaves]
-    is_wide = any([spec.dtype.real.itemsize == 8 for spec in types])
-    with jax.enable_x64(is_wide or bool(jax.config.read("jax_enable_x64"))):
-        arguments = unflatten(in_tree, _shapes(types))
-        jitted = jax.jit(fn, keep_unused=True)
-        if all([spec.is_static for spec in types]):
-            lowered = jitted.lower(*arguments)
-            out_tree, text = flatten(lowered.out_info)[1], lowered.as_text()
-        else:
-            out_tree, text = _exported(jitted, arguments)
+    with in_dtypes_of(types):
+        arguments = unflatten(in_tree, _shapes(types, leaves))
+        out_tree, text, rules = _lowered(fn, arguments)
     return replace(
-        import_stablehlo(text, types, trusted=True),
+        import_stablehlo(text, types, trusted=True, rules=rules),
         name=getattr(fn, "__name__", "main"),
         in_tree=in_tree,
         out_tree=out_tree,
@@ -62,8 +64,24 @@ def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
     )
 
 
-def _shapes(types: list[TensorSpec]) -> list[Any]:
-    """The types as jax has them, symbols in one scope.
+def in_dtypes_of(types: Sequence[Any]) -> Any:
+    """JAX with 64-bit dtypes if one of these types is one; else as the user has set it."""
+    is_wide = any([DType.of(spec.dtype).real.itemsize == 8 for spec in types])
+    return pjrt.wide_dtypes() if is_wide else nullcontext()
+
+
+def _typed(leaf: Any) -> Any:
+    """A leaf with shape and dtype; JAX's type of a Python number, which is weak."""
+    import jax  # because importing it takes long
+
+    if not isinstance(leaf, bool | int | float | complex):
+        return leaf
+    dtype = jax.numpy.result_type(leaf)
+    return jax.ShapeDtypeStruct((), dtype, weak_type=not isinstance(leaf, bool))
+
+
+def _shapes(types: list[TensorSpec], leaves: list[Any]) -> list[Any]:
+    """The types as jax has them, symbols in one scope; weak where the leaves are.
 
     Raises:
         NonStaticShapeError: an extent that jax has no word for.
@@ -83,29 +101,52 @@ def _shapes(types: list[TensorSpec]) -> list[Any]:
                 f"from_jax: jax has no extents such as {spec}: {error}"
             ) from None
 
-    return [jax.ShapeDtypeStruct(shape_of(spec), spec.dtype.dtype) for spec in types]
+    return [
+        jax.ShapeDtypeStruct(
+            shape_of(spec), spec.dtype.dtype, weak_type=getattr(leaf, "weak_type", False)
+        )
+        for spec, leaf in zip(types, leaves, strict=True)
+    ]
 
 
-def _exported(jitted: Any, arguments: Any) -> tuple[Any, str]:
-    """The tree of the results, and the module, of a function of symbolic extents.
+def _lowered(fn: Callable[..., Any], arguments: Any) -> tuple[Any, str, dict[str, Any]]:
+    """The tree of the results, the module, and by function of the module the rules that it calls.
 
     Raises:
-        NonStaticShapeError: jax cannot trace it with symbolic extents.
+        NonStaticShapeError: JAX cannot trace it with symbolic extents.
     """
     import jax  # because importing it takes long
+    from jax.extend import core
 
-    # Its module differs among versions of jax.
-    errors: Any = jax.errors
-    if not hasattr(errors, "InconclusiveDimensionOperation"):
-        errors = importlib.import_module("jax.core")
+    leaves = jax.tree_util.tree_leaves(arguments)
+    is_static = all([isinstance(n, int) for leaf in leaves for n in leaf.shape])
     try:
-        exported = jax.export.export(jitted, platforms=["cpu"])(*arguments)
-    except errors.InconclusiveDimensionOperation as error:
+        traced = jax.jit(fn, keep_unused=True).trace(*arguments)
+        jaxpr, rules = with_rules(traced.jaxpr, from_jax)
+        out_tree = flatten(traced.out_info)[1]
+        if is_static and not rules:
+            return out_tree, traced.lower().as_text(), rules
+        flat: Any = core.jaxpr_as_fun(jaxpr)
+        flat.__name__ = getattr(fn, "__name__", "main")
+        jitted = jax.jit(flat, keep_unused=True)
+        if is_static:
+            return out_tree, jitted.lower(*leaves).as_text(), rules
+        exported = jax.export.export(jitted, platforms=["cpu"])(*leaves)
+        return out_tree, exported.mlir_module(), rules
+    except _inconclusive() as error:
         raise NonStaticShapeError(
             f"from_jax: jax does not export this for symbolic extents, give numbers instead: {error}"
         ) from error
-    result = jax.tree_util.tree_unflatten(exported.out_tree, exported.out_avals)
-    return flatten(result)[1], exported.mlir_module()
+
+
+def _inconclusive() -> Any:
+    """The class of JAX's errors about symbolic extents; its module differs among versions."""
+    import jax  # because importing it takes long
+
+    errors: Any = jax.errors
+    if not hasattr(errors, "InconclusiveDimensionOperation"):
+        errors = importlib.import_module("jax.core")
+    return errors.InconclusiveDimensionOperation
 
 
 def _input_names(fn: Callable[..., Any], specs: tuple[Any, ...]) -> tuple[str, ...]:

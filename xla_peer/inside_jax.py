@@ -1,19 +1,15 @@
 """`to_jax`: a program as a function of jax's, under jit, jvp, grad, vmap and their compositions.
 
-One primitive stands for "this program, on these arrays". Its derivatives are primitives of the same
-kind on derived programs, so every transformation of jax's can be applied again to the result. Programs
-are written into the module that jax is lowering, and XLA fuses them with the code around.
+A program is bound by the primitive of `jax_primitive`. It is written into the module that jax is lowering, and XLA
+fuses it with the code around.
 
 jax's convention for complex cotangents is the transpose, tenferro's the adjoint:
 J^T ct = conj(J^H conj(ct)).
-
-Relies on jax.extend.core.Primitive, and on jax.interpreters' ad, batching and mlir.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import tenferro as tnf
@@ -26,6 +22,7 @@ from tenferro.tracebacks import public_methods
 from tenferro.types import DType, agree, flatten, unflatten
 from xla_peer import pjrt
 from xla_peer.exporting import module_for
+from xla_peer.jax_primitive import program_primitive
 
 __all__ = ["JaxFunction", "to_jax"]
 
@@ -101,7 +98,7 @@ class JaxFunction:
                     f"{name}: expected {spec}, got {leaf.dtype}{list(leaf.shape)}{hint}"
                 )
         program = self._specialized(tuple([leaf.shape for leaf in leaves]))
-        results = _primitive().bind(*leaves, owner=self, program=program)
+        results = program_primitive().bind(*leaves, owner=self, program=program)
         return unflatten(self.program.out_tree, results)
 
     def cache_stats(self) -> CacheStats:
@@ -120,15 +117,26 @@ class JaxFunction:
 
         return self._derived.get(("specialized", shapes), make)
 
-    def compiled(self, program: GraphProgram) -> Any:
-        """The program jitted, for calls outside of any jit."""
+    def output_types(self, program: GraphProgram) -> list[Any]:
+        """The types of the results, for JAX."""
+        jax, _ = pjrt.modules()
+        return [jax.core.ShapedArray(spec.shape, spec.dtype.dtype) for spec in program.output_specs]
+
+    def lower(self, context: Any, program: GraphProgram, operands: Sequence[Any]) -> Any:
+        """Merge the program into the module that JAX is lowering."""
+        text = self.module(program, context.module_context.platforms)
+        pjrt.prepare(text)
+        return pjrt.merge_module(context, text, operands)
+
+    def evaluate(self, program: GraphProgram, leaves: Sequence[Any]) -> Any:
+        """The results on arrays, outside of any jit."""
         jax, _ = pjrt.modules()
 
         def call(*leaves: Any) -> Any:
-            return _primitive().bind(*leaves, owner=self, program=program)
+            return program_primitive().bind(*leaves, owner=self, program=program)
 
         rules = self._rules(program, PLATFORMS)
-        return self._derived.get(("compiled", program, rules), lambda: jax.jit(call))
+        return self._derived.get(("compiled", program, rules), lambda: jax.jit(call))(*leaves)
 
     def _rules(self, program: GraphProgram, platforms: Sequence[str]) -> tuple[Any, ...]:
         """The registered lowerings that its text depends on."""
@@ -218,82 +226,3 @@ def _flat(program: GraphProgram) -> GraphProgram:
         in_tree=flatten(tuple(range(len(program.input_slots))))[1],
         out_tree=flatten(tuple(range(len(program.output_slots))))[1],
     )
-
-
-@cache
-def _primitive() -> Any:
-    """The primitive, with its rules; there is one, because jax compares primitives by identity."""
-    jax, _ = pjrt.modules()
-    from jax.extend.core import Primitive
-    from jax.interpreters import ad, batching, mlir
-
-    primitive = Primitive("tenferro_program")
-    primitive.multiple_results = True
-
-    def evaluate(*leaves: Any, owner: JaxFunction, program: GraphProgram) -> Any:
-        return owner.compiled(program)(*leaves)
-
-    def abstract(*avals: Any, owner: JaxFunction, program: GraphProgram) -> Any:
-        return [jax.core.ShapedArray(spec.shape, spec.dtype.dtype) for spec in program.output_specs]
-
-    def lower(context: Any, *operands: Any, owner: JaxFunction, program: GraphProgram) -> Any:
-        text = owner.module(program, context.module_context.platforms)
-        pjrt.prepare(text)
-        return pjrt.merge_module(context, text, operands)
-
-    def jvp(primals: Any, tangents: Any, *, owner: JaxFunction, program: GraphProgram) -> Any:
-        results = primitive.bind(*primals, owner=owner, program=program)
-        active = tuple([type(x_dot) is not ad.Zero for x_dot in tangents])
-        derived = owner.tangents(program, active)
-        dots = [ad.instantiate_zeros(x_dot) for x_dot in tangents if type(x_dot) is not ad.Zero]
-        y_dot_values = iter(primitive.bind(*primals, *dots, owner=owner, program=derived))
-        y_dots = [
-            next(y_dot_values)
-            if spec.dtype.is_inexact
-            else ad.Zero(jax.core.ShapedArray(spec.shape, jax.dtypes.float0))
-            for spec in program.output_specs
-        ]
-        return results, y_dots
-
-    def transpose(bars: Any, *operands: Any, owner: JaxFunction, program: GraphProgram) -> Any:
-        linear = tuple([ad.is_undefined_primal(x) for x in operands])
-        nonzero = tuple([type(y_bar) is not ad.Zero for y_bar in bars])
-        if not any(nonzero):
-            return [
-                ad.Zero(x.aval) if here else None for x, here in zip(operands, linear, strict=True)
-            ]
-        derived = owner.transposed(program, linear, nonzero)
-        primals = [x for x, here in zip(operands, linear, strict=True) if not here]
-        y_bars = [y_bar for y_bar, here in zip(bars, nonzero, strict=True) if here]
-        cotangents = iter(primitive.bind(*primals, *y_bars, owner=owner, program=derived))
-        return [next(cotangents) if here else None for here in linear]
-
-    def batch(operands: Any, axes: Any, *, owner: JaxFunction, program: GraphProgram) -> Any:
-        mask = tuple([axis is not None for axis in axes])
-        moved = [
-            jax.numpy.moveaxis(x, axis, 0) if here else x
-            for x, axis, here in zip(operands, axes, mask, strict=True)
-        ]
-        size = moved[mask.index(True)].shape[0]
-        derived = owner.batched(program, mask, size)
-        if derived is not None:
-            results = primitive.bind(*moved, owner=owner, program=derived)
-        else:
-            results = by_slice(moved, mask, owner, program)
-        return results, [0] * len(results)
-
-    def by_slice(moved: Any, mask: Any, owner: JaxFunction, program: GraphProgram) -> Any:
-        def one(slices: Any) -> Any:
-            here = iter(slices)
-            xs = [next(here) if own else x for x, own in zip(moved, mask, strict=True)]
-            return primitive.bind(*xs, owner=owner, program=program)
-
-        return jax.lax.map(one, [x for x, own in zip(moved, mask, strict=True) if own])
-
-    primitive.def_impl(evaluate)
-    primitive.def_abstract_eval(abstract)
-    ad.primitive_jvps[primitive] = jvp
-    ad.primitive_transposes[primitive] = transpose
-    batching.primitive_batchers[primitive] = batch
-    mlir.register_lowering(primitive, lower)
-    return primitive

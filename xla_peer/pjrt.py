@@ -610,6 +610,33 @@ def wide_dtypes() -> Any:
     return enable_x64()
 
 
+def trace_context() -> Callable[[], Any]:
+    """The function that gives the settings of JAX that a trace depends on, as `jax.jit` compares them."""
+    from jax._src import config
+
+    return config.trace_context
+
+
+def emit_callback(context: Any, run: Any, operands: Sequence[Any]) -> Any:
+    """The results of a function of host arrays, called by the module that JAX is lowering.
+
+    Arrays reach it as they are, where `jax.pure_callback` puts them on a device, and may wait for itself.
+    """
+    from jax.interpreters import mlir
+
+    results, _, _ = mlir.emit_python_callback(
+        context,
+        run,
+        None,
+        operands,
+        context.avals_in,
+        context.avals_out,
+        has_side_effect=False,
+        returns_token=False,
+    )
+    return results
+
+
 def knows_trees(*trees: TreeDef) -> bool:
     """Whether jax flattens these trees in the same order."""
     jax, _ = modules()

@@ -44,7 +44,7 @@ class Turns:
 def counted_loop(r: Reader, loop: While, operands: Sequence[int]) -> Sequence[int] | None:
     """The results of the loop, written as a scan; None where the trip count depends on the data."""
     constants = [r.known(value) for value in operands]
-    body = loop.body.program
+    body = _body_of(loop)
     n = loop.num_consts
     unchanged = {*range(n), *[n + j for j, slot in enumerate(body.output_slots) if slot == n + j]}
     numbers = {
@@ -59,6 +59,11 @@ def counted_loop(r: Reader, loop: While, operands: Sequence[int]) -> Sequence[in
     results = r.apply(op, *[operands[i] for i in inputs])
     outputs = dict(zip(changed, results, strict=True))
     return [outputs.get(slot, operands[slot]) for slot in range(n, n + len(body.output_slots))]
+
+
+def _body_of(loop: While) -> GraphProgram:
+    """The body, with marks that programs keep; they name no integers, so that counters are found."""
+    return loop.body if loop.body.is_kept else loop.body.program
 
 
 # ---- how often ---------------------------------------------------------------------------------------
@@ -111,7 +116,7 @@ def _count(direction: str, first: int, step: int, bound: int) -> int | None:
 
 def _step(loop: While, counter: int) -> int | None:
     """The constant that the body adds to a carry."""
-    body = loop.body.program
+    body = _body_of(loop)
     if counter < loop.num_consts:
         return None
     maker = makers(body.instructions).get(body.output_slots[counter - loop.num_consts])
@@ -285,7 +290,7 @@ def _as_scan(
     loop: While, turns: Turns, unchanged: set[int], numbers: Mapping[int, int]
 ) -> tuple[Scan, list[int], list[int]]:
     """The scan, the loop's operands that it takes, and the carries that it returns."""
-    body, n = loop.body.program, loop.num_consts
+    body, n = _body_of(loop), loop.num_consts
     handed = [slot for j, slot in enumerate(body.output_slots) if n + j not in unchanged]
     windows = _Windows(
         body, turns, _lines(body, turns, numbers), readers(body.instructions), handed

@@ -23,6 +23,8 @@ Read = Callable[["Reader", Operation, Sequence[int]], "int | Sequence[int]"]
 """Writes an operation on these values, and gives its results."""
 ReadRows = Mapping[str, Read]
 Note = Callable[["Reader", Operation, Sequence[int], Sequence[int]], None]
+Rule = Callable[[int, int, tuple[int, ...]], Any]
+"""Makes the mark of a call, from the numbers of operands and results, and the positions of the named ones."""
 Write = Callable[[Sequence[int]], Sequence[int]]
 """A function that writes a region on its arguments, and returns the results."""
 
@@ -45,6 +47,8 @@ class Reader:
         note: records extents in the results of an operation that has been read.
         largest: the largest number of operations that are read, with calls inlined.
         trusted: whether the program is trusted, and programs derived from it.
+        rules: for functions of the module by name, the function that marks the results of a call, given the numbers
+            of operands and results, for differentiation.
 
     Attributes:
         extents: for a value that is made of extents of the arguments, which they are, an array of numbers
@@ -60,8 +64,10 @@ class Reader:
         note: Note,
         largest: int = MOST_OPS,
         trusted: bool = True,
+        rules: Mapping[str, Rule] | None = None,
     ) -> None:
         self.tree = tree
+        self.rules = {} if rules is None else rules
         self.note = note
         self.readers = readers
         self.trusted = trusted
@@ -96,9 +102,23 @@ class Reader:
             raise InvalidConfigError(f"@{name}: calls are nested more than {DEEPEST_CALL} deep")
         self._depth += 1
         try:
-            return self.block(function.body, operands, {})
+            results = self.block(function.body, operands, {})
         finally:
             self._depth -= 1
+        rule = self.rules.get(name)
+        return results if rule is None else self._marked(rule, operands, results)
+
+    def _marked(self, rule: Rule, operands: Sequence[int], results: list[int]) -> list[int]:
+        """The results of a call, of which those with a derivative have new names by a rule."""
+        places = [i for i, y in enumerate(results) if self.spec(y).dtype.is_inexact]
+        if not places or all([self.known(x) is not None for x in operands]):
+            return results
+        first = len(operands)
+        mark = rule(first, len(results), tuple([first + i for i in places]))
+        renamed = self.builder.mark(mark, *operands, *results)
+        for place, value in zip(places, renamed, strict=True):
+            results[place] = value
+        return results
 
     def block(self, block: Block, arguments: Sequence[int], outer: Mapping[int, int]) -> list[int]:
         """The results of a block on these arguments, with the values of its surroundings."""

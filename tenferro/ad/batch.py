@@ -204,6 +204,11 @@ class _BatchedMark(Mark):
         return self.mark.name
 
     @property
+    def is_kept(self) -> bool:
+        """As the mark's."""
+        return self.mark.is_kept
+
+    @property
     def key(self) -> Any:
         """The mark, and the operands with the leading axis."""
         key = self.mark.key
@@ -273,7 +278,7 @@ def batch_program(
     Raises:
         ADRuleUnsupportedError, UnsupportedError: an op without a batch rule for such operands.
     """
-    graph, values = program.to_graph()
+    graph, values = (program if program.marked is None else program.marked).to_graph()
     emitter = context.emitter(graph)
     shared = [values[slot] for slot in program.input_slots]
     leading = [
@@ -283,7 +288,8 @@ def batch_program(
         for value, here in zip(shared, batched, strict=True)
     ]
     leading_of = {value: new for value, new in zip(shared, leading, strict=True) if value != new}
-    outputs = [values[slot] for slot in program.output_slots]
+    slots = program.output_slots if program.marked is None else program.marked.output_slots
+    outputs = [values[slot] for slot in slots]
     many, one = _sweep(emitter, 0, leading_of, outputs)
     results = [
         many[value] if value in many else lead(Value(emitter, one.get(value, value)), size).handle

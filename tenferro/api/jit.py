@@ -29,7 +29,7 @@ from tenferro.rules.payload import normal_form
 from tenferro.tracebacks import end_at_the_caller, public, public_methods
 from tenferro.types import PyTree, TreeDef, flatten, has_dtype, leaf_paths, unflatten
 
-__all__ = ["disable_jit", "jit"]
+__all__ = ["BoundJitted", "Call", "Jitted", "StaticParameters", "disable_jit", "jit"]
 
 _IS_DISABLED: ContextVar[bool] = ContextVar("tenferro_jit_is_disabled", default=False)
 
@@ -46,7 +46,7 @@ def jit(
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
     cache_size: int = 256,
-) -> _Jitted[P, R]: ...
+) -> Jitted[P, R]: ...
 @overload
 def jit(
     fn: None = None,
@@ -55,7 +55,7 @@ def jit(
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
     cache_size: int = 256,
-) -> Callable[[Callable[P, R]], _Jitted[P, R]]: ...
+) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 def jit(
     fn: Callable[..., Any] | None = None,
     *,
@@ -111,7 +111,7 @@ def jit(
     if not callable(fn):
         raise InvalidConfigError(f"jit: expected a function, got {fn!r}")
     static = StaticParameters.of(fn, static_argnums, static_argnames)
-    return _Jitted(fn, executor, static, cache_size)
+    return Jitted(fn, executor, static, cache_size)
 
 
 @contextmanager
@@ -139,8 +139,13 @@ class StaticParameters(NamedTuple):
     names: frozenset[str]
 
     @classmethod
-    def of(cls, fn: Callable[..., Any], argnums: Any, argnames: Any) -> StaticParameters:
+    def of(
+        cls, fn: Callable[..., Any], argnums: Any, argnames: Any, kind: str = "jit"
+    ) -> StaticParameters:
         """Each parameter by position and by name, as far as the signature tells.
+
+        Args:
+            kind: the name of the decorator in messages.
 
         Raises:
             InvalidConfigError: a position or a name that the function does not have.
@@ -148,9 +153,9 @@ class StaticParameters(NamedTuple):
         names = [argnames] if isinstance(argnames, str) else list(argnames)
         positions = list(argnums) if isinstance(argnums, Sequence) else [argnums]
         if not all(isinstance(i, int | np.integer) and not isinstance(i, bool) for i in positions):
-            raise InvalidConfigError(f"jit: static_argnums are integers, got {argnums!r}")
+            raise InvalidConfigError(f"{kind}: static_argnums are integers, got {argnums!r}")
         if not all(isinstance(name, str) for name in names):
-            raise InvalidConfigError(f"jit: static_argnames are names, got {argnames!r}")
+            raise InvalidConfigError(f"{kind}: static_argnames are names, got {argnames!r}")
         if not positions and not names:
             return cls(frozenset(), frozenset())
         parameters = parameter_names(fn)
@@ -158,13 +163,13 @@ class StaticParameters(NamedTuple):
         for name in names:
             if name not in parameters and name not in keywords and not takes_keywords:
                 raise InvalidConfigError(
-                    f"jit: static_argnames has {name!r}, and {_name_of(fn)} has no such parameter"
+                    f"{kind}: static_argnames has {name!r}, and {_name_of(fn)} has no such parameter"
                 )
         count = len(parameters)
         for position in positions:
             if not -count <= position < count and not (takes_more and position >= 0):
                 raise InvalidConfigError(
-                    f"jit: static_argnums has {position}, and {_name_of(fn)} takes {count} arguments"
+                    f"{kind}: static_argnums has {position}, and {_name_of(fn)} takes {count} arguments"
                 )
         chosen = {
             int(position) % count if position < 0 else int(position) for position in positions
@@ -201,7 +206,7 @@ def _name_of(fn: Callable[..., Any]) -> str:
     return getattr(fn, "__name__", None) or type(fn).__name__
 
 
-class _Call(NamedTuple):
+class Call(NamedTuple):
     """One call, split into traced and static arguments.
 
     Attributes:
@@ -235,8 +240,14 @@ class _Call(NamedTuple):
         return names
 
 
-class _Jitted(Generic[P, R]):
-    """A function with its programs; see `jit`."""
+class Jitted(Generic[P, R]):
+    """A function with its programs; see `jit`.
+
+    Attributes:
+        kind: the name of the decorator in messages.
+    """
+
+    kind = "jit"
 
     def __init__(
         self,
@@ -320,12 +331,12 @@ class _Jitted(Generic[P, R]):
                 return self._fn(*args, **kwargs)
         return self._run(self._program(call, leaves, tree), leaves)
 
-    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         positions, names = self._static
         dynamic = tuple([i for i in range(len(args)) if i not in positions])
         by_keyword = {key: value for key, value in kwargs.items() if key not in names}
         positional = tuple([args[i] for i in dynamic])
-        return _Call(
+        return Call(
             (*positional, by_keyword) if by_keyword else positional,
             dynamic,
             bool(by_keyword),
@@ -333,7 +344,7 @@ class _Jitted(Generic[P, R]):
             {key: value for key, value in kwargs.items() if key in names},
         )
 
-    def _on_eager(self, call: _Call, leaves: list[Any], tree: TreeDef) -> Any:
+    def _on_eager(self, call: Call, leaves: list[Any], tree: TreeDef) -> Any:
         """Run by the executor on the arrays of eager tensors.
 
         Raises:
@@ -364,7 +375,7 @@ class _Jitted(Generic[P, R]):
         leaves, tree = flatten(call.dynamic)
         return self._program(call, leaves, tree)
 
-    def _program(self, call: _Call, leaves: list[Any], tree: TreeDef) -> GraphProgram:
+    def _program(self, call: Call, leaves: list[Any], tree: TreeDef) -> GraphProgram:
         for index, leaf in enumerate(leaves):
             if not has_dtype(leaf):
                 leaves[index] = self._as_array(call, index, leaf)
@@ -381,18 +392,21 @@ class _Jitted(Generic[P, R]):
 
         return self._programs.get(key, compiled)
 
-    def _as_array(self, call: _Call, index: int, leaf: PyTree) -> Any:
-        name = call.names(self._parameters)[index]
+    def _as_array(self, call: Call, index: int, leaf: PyTree) -> Any:
         try:
-            return as_array(leaf, name)
+            return as_array(leaf, call.names(self._parameters)[index])
         except DTypeError:
-            base = name.split("[")[0].split(".")[0]
-            raise DTypeError(
-                f"jit: {name} of {_name_of(self._fn)} is {leaf!r:.60}, which is no array; an argument that is "
-                f"known when the function is traced is named in jit(.., static_argnames={base!r})"
-            ) from None
+            raise self._no_array(call, index, leaf) from None
 
-    def _statics(self, call: _Call) -> list[tuple[Any, Any]]:
+    def _no_array(self, call: Call, index: int, leaf: PyTree) -> DTypeError:
+        name = call.names(self._parameters)[index]
+        base = name.split("[")[0].split(".")[0]
+        return DTypeError(
+            f"{self.kind}: {name} of {_name_of(self._fn)} is {leaf!r:.60}, which is no array; an argument that is "
+            f"known when the function is traced is named in {self.kind}(.., static_argnames={base!r})"
+        )
+
+    def _statics(self, call: Call) -> list[tuple[Any, Any]]:
         return [*call.static_args.items(), *sorted(call.static_kwargs.items())]
 
     def _static_key(self, static: tuple[Any, Any]) -> Any:
@@ -401,14 +415,14 @@ class _Jitted(Generic[P, R]):
         name = where if isinstance(where, str) else self._parameter(where)
         if is_traced(value) or isinstance(value, np.ndarray):
             raise InvalidConfigError(
-                f"jit: the static argument {name} of {_name_of(self._fn)} is a tensor; its elements are no "
+                f"{self.kind}: the static argument {name} of {_name_of(self._fn)} is a tensor; its elements are no "
                 "part of a program: leave it out of static_argnums and static_argnames"
             )
         try:
             return (where, normal_form(value))
         except TypeError:
             raise InvalidConfigError(
-                f"jit: the static argument {name} of {_name_of(self._fn)} is a {type(value).__name__}, which "
+                f"{self.kind}: the static argument {name} of {_name_of(self._fn)} is a {type(value).__name__}, which "
                 "has no hash; give a tuple, a frozen dataclass or another value that has one"
             ) from None
 
@@ -425,7 +439,7 @@ class _Jitted(Generic[P, R]):
         self._programs.clear()
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        return self if instance is None else _Method(self, instance)
+        return self if instance is None else BoundJitted(self, instance)
 
     def __repr__(self) -> str:
         count = self._programs.stats().entries
@@ -434,21 +448,21 @@ class _Jitted(Generic[P, R]):
     @property
     def shown(self) -> str:
         """Its name and the function's."""
-        return f"jit of {name_of(self._fn)}"
+        return f"{self.kind} of {name_of(self._fn)}"
 
 
 @public_methods
-class _Method:
+class BoundJitted:
     """A jitted function bound to an object, as its method."""
 
-    def __init__(self, function: _Jitted[..., Any], instance: Any) -> None:
+    def __init__(self, function: Jitted[..., Any], instance: Any) -> None:
         functools.update_wrapper(self, function, updated=())
         self._function = function
         self._instance = instance
 
     def __reduce__(self) -> Any:
         """The jitted function and the object."""
-        return _Method, (self._function, self._instance)
+        return BoundJitted, (self._function, self._instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._function(self._instance, *args, **kwargs)

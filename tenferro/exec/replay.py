@@ -35,8 +35,13 @@ def replay(program: GraphProgram, arguments: tuple[Any, ...]) -> Any:
     bound = program.specialize(program.bind([spec.shape for spec in specs], tensor.guards))
     if not program.trusted:
         tensor.__tenferro_distrust__()
-    values = dict(zip(bound.input_slots, operands, strict=True))
+    marked = bound.marked
+    if marked is not None and any([getattr(x, "is_tracked", False) for x in operands]):
+        return program.pack(tensor.runtime.noted(marked, operands))
+    is_eager = hasattr(tensor, "runtime")
+    code = bound if marked is None or is_eager else marked
+    values = dict(zip(code.input_slots, operands, strict=True))
     # What has no operand stays an op of the trace, and what is broadcast from it is not made dense.
-    for _ in applied(bound.instructions, values, like=tensor):
+    for _ in applied(code.instructions, values, like=tensor):
         pass
-    return program.pack([values[slot] for slot in program.output_slots])
+    return program.pack([values[slot] for slot in code.output_slots])

@@ -36,6 +36,7 @@ from tenferro.program import (
     GraphProgram,
     Subprogram,
     lookup_extension_factory,
+    note_bits,
     registered_families,
 )
 from tenferro.rules.family_id import by_version
@@ -184,7 +185,7 @@ def load(
     """
     try:
         with reading(path) as file, opened_archive(file, "load: the file", limit) as archive:
-            return _load(archive, skip_missing_extensions, trusted)
+            return note_bits(_load(archive, skip_missing_extensions, trusted))
     except (TenferroError, FileNotFoundError, PermissionError):
         raise
     except Exception as error:

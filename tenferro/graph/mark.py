@@ -22,10 +22,15 @@ class Mark:
     """Output i is input `takes[i]`, under a new name.
 
     Marks are never shared: each is a separate node.
+
+    Attributes:
+        is_kept: whether a program keeps it beside its instructions, so that a call of the program in a trace is
+            differentiated by it.
     """
 
     __slots__ = ("takes",)
     has_effects = False
+    is_kept = False
 
     def __init__(self, takes: tuple[int, ...]) -> None:
         self.takes = takes
@@ -44,6 +49,10 @@ class Mark:
     def key(self) -> Any:
         """The key by which traces of one function share the mark; None where there is none."""
         return (type(self), self.takes)
+
+    def specialize(self, bindings: Any) -> Mark:
+        """The mark itself, because it has no extents."""
+        return self
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
         """The types of the inputs that it names."""

@@ -50,6 +50,11 @@ class ControlOp(StdTensorOp):
         """Return the op with other sub-programs."""
         raise NotImplementedError
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether there are marks in its parts that programs keep."""
+        return any([part.is_kept for part in self.parts])
+
     def pruned(self, needed: Sequence[bool]) -> tuple[ControlOp, tuple[int, ...], tuple[int, ...]]:
         """Return the op with only the needed outputs, and the indices of the remaining operands and outputs.
 

@@ -2,6 +2,7 @@
 
 from tenferro.graph import Instruction, SourceLine
 from tenferro.program.arguments import bind_symbols, check_arguments
+from tenferro.program.bits import note_bits
 from tenferro.program.builder import ProgramBuilder
 from tenferro.program.cache import BoundedCache, CacheStats, ExtensionCacheKey, ExtensionCaches
 from tenferro.program.capability import Capability, capabilities, install_platforms
@@ -77,6 +78,7 @@ __all__ = [
     "native_executor",
     "needed",
     "new_native_executor",
+    "note_bits",
     "prune_outputs",
     "pruned",
     "readers",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.dims import GuardLog
-from tenferro.graph import Graph, Instruction, SourceLine
+from tenferro.graph import Graph, Instruction, Mark, SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops.source import Constant
 from tenferro.program.instructions import copy_into
@@ -73,6 +73,10 @@ class ProgramBuilder:
             ArityError, ShapeError, DTypeError: the op's card refuses the operands.
         """
         return self._graph.add(op, values, source)
+
+    def mark(self, mark: Mark, *values: int) -> tuple[int, ...]:
+        """New names for some of the values, which differentiation reads by the mark."""
+        return self._graph.add(mark, values)
 
     def copy(self, instructions: Iterable[Instruction], values: MutableMapping[int, int]) -> None:
         """Copy instructions, as `copy_into` does."""

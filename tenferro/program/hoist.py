@@ -45,4 +45,5 @@ def hoist_constants(program: GraphProgram, above: int) -> tuple[GraphProgram, di
         output_slots=output_slots,
         in_tree=flatten((*arguments, arrays))[1],
         input_names=(*program.input_names, *arrays),
+        marked=None,
     ), arrays

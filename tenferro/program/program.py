@@ -28,6 +28,7 @@ from tenferro.types import DType, TensorSpec, TreeDef, flatten, unflatten
 if TYPE_CHECKING:
     from tenferro.program.memory_plan import MemoryPlan
     from tenferro.program.profile import Profile
+    from tenferro.program.subprogram import Subprogram
 
 __all__ = ["GraphProgram", "flat_tree"]
 
@@ -44,6 +45,8 @@ class GraphProgram:
             it.
         origin: the `StableHloModule` that it was imported from, as it was written; None for any other. It is no
             part of what is saved or compared.
+        marked: the computation with its marks, where one is such that a call of the program in a trace is differentiated
+            by it; see `Mark.is_kept`. It is no part of what is saved or compared.
 
     Source: docs/specification/schedule.md.
     """
@@ -60,6 +63,7 @@ class GraphProgram:
     guards: tuple[Guard, ...] = ()
     trusted: bool = True
     origin: Any = None
+    marked: Subprogram | None = None
 
     @classmethod
     def from_graph(
@@ -78,6 +82,13 @@ class GraphProgram:
         """The part of the graph that `outputs` depend on, renumbered."""
         inputs = tuple(graph.inputs if inputs is None else inputs)
         instructions, values, output_slots = instructions_of(graph, inputs, outputs)
+        marked = None
+        if graph.marked or any(
+            [isinstance(i.op, ControlOp) and i.op.is_kept for i in graph.instructions]
+        ):
+            from tenferro.program.subprogram import kept_part  # because sub-programs are programs
+
+            marked = kept_part(graph, inputs, outputs)
         return cls(
             name=name,
             instructions=instructions,
@@ -90,6 +101,7 @@ class GraphProgram:
             output_names=tuple(_numbered("y", outputs) if output_names is None else output_names),
             guards=tuple(graph.guards.guards if guards is None else guards),
             trusted=graph.trusted,
+            marked=marked,
         )
 
     # ---- what it takes and gives -------------------------------------------------------------
@@ -220,6 +232,7 @@ class GraphProgram:
                 for instruction in self.instructions
             ),
             guards=(),
+            marked=None if self.marked is None else self.marked.with_extents(bindings),
         )
 
     @public

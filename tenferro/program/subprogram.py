@@ -19,7 +19,7 @@ from tenferro.program.instructions import copy_into, instructions_between, neede
 from tenferro.program.program import GraphProgram, flat_tree
 from tenferro.types import TensorSpec
 
-__all__ = ["Subprogram", "require_depth"]
+__all__ = ["Subprogram", "kept_part", "require_depth"]
 
 _NUMBERS = count()
 
@@ -145,6 +145,11 @@ class Subprogram(GraphProgram):
             for i in self.instructions
         ])  # fmt: skip
 
+    @cached_property
+    def is_kept(self) -> bool:
+        """Whether there are marks in it that programs keep, or in sub-programs inside it."""
+        return any([_is_kept(instruction) for instruction in self.instructions])
+
     # ---- writing it down ---------------------------------------------------------------------
 
     def emit(
@@ -235,7 +240,15 @@ class Subprogram(GraphProgram):
         program = self.program
         if program.is_static and not program.guards and self.is_plain:
             return self
+        if self.is_kept:
+            return self.with_extents(bindings)
         return Subprogram.of_program(program.specialize(bindings))
+
+    def with_extents(self, bindings: Mapping[Any, int]) -> Subprogram:
+        """The sub-program with numbers for symbols, and with its marks."""
+        specialized = GraphProgram.specialize(self, bindings)
+        assert isinstance(specialized, Subprogram)
+        return specialized
 
     # ---- identity ------------------------------------------------------------------------------
 
@@ -273,6 +286,25 @@ class Subprogram(GraphProgram):
         takes = ", ".join(map(str, self.input_specs))
         gives = ", ".join(map(str, self.output_specs))
         return f"<Subprogram {takes} -> {gives}: {len(self.instructions)} instructions>"
+
+
+def kept_part(graph: Graph, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram | None:
+    """The part of a graph between these values, with its marks; None if there are none that programs keep.
+
+    None too where a mark reads a value from before the inputs, as in a part of a derivative.
+    """
+    if not any([_is_kept(instruction) for instruction in graph.instructions]):
+        return None
+    try:
+        part = Subprogram.of(graph, inputs, outputs)
+    except InvalidConfigError:
+        return None
+    return part if part.is_kept else None
+
+
+def _is_kept(instruction: Instruction) -> bool:
+    """Whether it is a mark that programs keep, or has one in a sub-program."""
+    return getattr(instruction.op, "is_kept", False)
 
 
 def _between(program: GraphProgram, inputs: Sequence[int], outputs: Sequence[int]) -> GraphProgram:

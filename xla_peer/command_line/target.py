@@ -24,6 +24,7 @@ from xla_peer.exporting import load
 from xla_peer.manifest import ATTRIBUTE
 from xla_peer.sampling import random_arrays
 from xla_peer.storage import SUFFIXES
+from xla_peer.tracing import differentiable, traced
 
 __all__ = ["Target", "find_target"]
 
@@ -85,7 +86,7 @@ class Target:
         if self.program is not None:
             return self.program
         if self.function is not None:
-            return tnf.compile(self.function, *arguments)
+            return traced(self.function, *arguments)
         manifest = self._manifest
         is_static = all(spec.is_static for _, spec in manifest.inputs)
         if manifest.constants or not is_static:
@@ -103,8 +104,13 @@ class Target:
         )
 
     def callable(self, arguments: Sequence[Any]) -> Callable[..., Any]:
-        """A function of the arguments that can be traced."""
+        """A function of the arguments, for who traces it."""
         return self.function if self.function is not None else self.compiled(arguments)
+
+    def differentiable(self, arguments: Sequence[Any]) -> Callable[..., Any]:
+        """A function of the arguments that tenferro differentiates."""
+        program = self.compiled(arguments)
+        return program.run if self.function is None else differentiable(self.function, program)
 
 
 def find_target(text: str) -> Target:

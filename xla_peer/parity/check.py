@@ -30,6 +30,7 @@ from xla_peer.parity.proven import lost_bounds
 from xla_peer.parity.report import ParityReport
 from xla_peer.parity.turns import native_outputs
 from xla_peer.pullback import active, float_vjp
+from xla_peer.tracing import traced
 
 __all__ = ["check_parity", "departing", "tolerance_of"]
 
@@ -87,11 +88,7 @@ def check_parity(
     """
     tolerance = tolerance_of("check_parity", ulps, rtol, atol)
     is_proven = _is_proven(bound, tolerance)
-    program = (
-        fn_or_program
-        if isinstance(fn_or_program, GraphProgram)
-        else tnf.compile(fn_or_program, *arrays)
-    )
+    program = traced(fn_or_program, *arrays)
     if grad and against is not None:
         raise InvalidConfigError(
             "check_parity: give the gradients of both to compare them; grad= is for one program"

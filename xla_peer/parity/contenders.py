@@ -12,14 +12,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-import tenferro as tnf
 from lowering import StableHloModule, import_stablehlo
 from tenferro.errors import ArityError, DTypeError, InvalidConfigError, ShapeError
 from tenferro.extension.saving import load as load_program
 from tenferro.program import GraphProgram
 from tenferro.types import DType, flatten, unflatten
 from xla_peer import pjrt
-from xla_peer.from_jax import from_jax
+from xla_peer.tracing import traced
 
 __all__ = ["Contender", "checked_outputs", "original_outputs", "program_of_module"]
 
@@ -96,9 +95,7 @@ class Contender:
         try:
             if is_artifact(self.other):
                 return import_stablehlo(self.other.module)
-            if hasattr(self.other, "lower"):
-                return from_jax(self.other, *arguments)
-            return tnf.compile(self.other, *arguments)
+            return traced(self.other, *arguments)
         except Exception:
             return None  # because the functions of others may raise anything on a trace
 
@@ -139,8 +136,11 @@ def original_outputs(program: GraphProgram, leaves: Sequence[Any], peer: Any) ->
     return peer.compile_module(module).run_leaves([np.asarray(x, order="C") for x in leaves])
 
 
-def program_of_module(module: Any) -> GraphProgram:
-    """A module as a program that keeps the text it was read from; a program or an artifact likewise.
+def program_of_module(module: Any, arguments: Sequence[Any] = ()) -> GraphProgram:
+    """A module as a program that keeps the text it was read from; a program, an artifact or a function likewise.
+
+    Args:
+        arguments: those of a function.
 
     Raises:
         MlirDiagnosticError, UnsupportedError: what is no module, or has operations without a counterpart.
@@ -149,7 +149,7 @@ def program_of_module(module: Any) -> GraphProgram:
         return module
     if is_artifact(module):
         return import_stablehlo(module.module)
-    return import_stablehlo(module)
+    return traced(module, *arguments) if callable(module) else import_stablehlo(module)
 
 
 def is_artifact(value: Any) -> bool:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-import tenferro as tnf
 from tenferro.program import GraphProgram
 from tenferro.table import aligned
 from tenferro.types import DType, TensorSpec, unflatten
@@ -16,6 +15,7 @@ from xla_peer.json_values import json_value
 from xla_peer.parity.balls.enclosure import enclosed
 from xla_peer.parity.balls.operands import Ball
 from xla_peer.parity.ulps import modulus, spacing
+from xla_peer.tracing import traced
 
 __all__ = ["ErrorBound", "OpenStep", "OutputBound", "error_bound"]
 
@@ -137,11 +137,7 @@ def error_bound(fn_or_program: Callable[..., Any] | GraphProgram, *arrays: Any) 
     Source: J. H. Wilkinson, running error analysis; N. J. Higham, Accuracy and Stability of Numerical Algorithms,
     2nd ed., section 3.3.
     """
-    program = (
-        fn_or_program
-        if isinstance(fn_or_program, GraphProgram)
-        else tnf.compile(fn_or_program, *arrays)
-    )
+    program = traced(fn_or_program, *arrays)
     balls, remarks = enclosed(program, program.check_arguments(arrays))
     return ErrorBound(
         name=program.name,

@@ -46,7 +46,8 @@ def judge(
     reference interpreter are asked.
 
     Args:
-        module: StableHLO as text, bytes, a `StableHloModule` or a path; a program or an artifact.
+        module: StableHLO as text, bytes, a `StableHloModule` or a path; a program, an artifact, or a function of
+            tenferro or JAX, which is traced on `inputs`.
         inputs: the arguments of `main`, in order.
         outputs_a, outputs_b: its results, in order, as each has them.
         executor: where the text runs; the CPU by default.
@@ -70,7 +71,7 @@ def judge(
     (False, 'wrong: b')
     """
     tolerance = tolerance_of("judge", ulps, rtol, atol)
-    program = program_of_module(module)
+    program = program_of_module(module, inputs)
     leaves = program.check_leaves(list(inputs))
     static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
     one = checked_outputs("judge", static, outputs_a, "a")

@@ -26,6 +26,7 @@ from xla_peer.json_values import json_value
 from xla_peer.parity.movement import Record, RecordedMoves, RecordedValues, significant_digits
 from xla_peer.parity.sensitivity import changed_run
 from xla_peer.pullback import float_arguments
+from xla_peer.tracing import differentiable, traced
 
 __all__ = ["Digits", "LineDigits", "digits"]
 
@@ -212,9 +213,9 @@ def digits(fn: Callable[..., Any] | GraphProgram, *arrays: Any, grad: bool = Fal
 
     Source: stochastic arithmetic, as in CADNA (Vignes, 2004).
     """
-    program = fn if isinstance(fn, GraphProgram) else tnf.compile(fn, *arrays)
+    program = traced(fn, *arrays)
     if grad:
-        function = fn if callable(fn) and not isinstance(fn, GraphProgram) else program.run
+        function = differentiable(fn, program)
         program = tnf.compile(
             tnf.value_and_grad(_total(function), float_arguments(arrays)), *arrays
         )

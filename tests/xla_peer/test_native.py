@@ -1,0 +1,413 @@
+"""`xla_peer.native`: JAX functions on the native executor, against `jax.jit` and JAX's own transformations."""
+
+from __future__ import annotations
+
+import pickle
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import tenferro as tnf
+from tenferro.errors import DTypeError, InvalidConfigError
+from xla_peer import native
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["w", "b"], meta_fields=["activation"])
+@dataclass
+class Layer:
+    w: Any
+    b: Any
+    activation: str = "tanh"
+
+
+@jax.tree_util.register_pytree_node_class
+class Stack:
+    """A tree with static data, as modules of equinox and flax are."""
+
+    def __init__(self, layers: Any, name: str) -> None:
+        self.layers = layers
+        self.name = name
+
+    def tree_flatten(self) -> Any:
+        return (self.layers,), self.name
+
+    @classmethod
+    def tree_unflatten(cls, name: str, children: Any) -> Stack:
+        return cls(children[0], name)
+
+
+def array(*shape: int, dtype: str = "float32", seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape).astype(dtype)
+
+
+def alike(actual: Any, expected: Any, rtol: float = 2e-5) -> None:
+    """The same tree, dtypes and shapes, and values within rounding."""
+    actual_leaves, actual_tree = jax.tree.flatten(actual)
+    leaves, tree = jax.tree.flatten(expected)
+    assert actual_tree == tree
+    for x, y in zip(actual_leaves, leaves, strict=True):
+        assert (x.shape, x.dtype) == (y.shape, y.dtype)
+        np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=rtol, atol=1e-6)
+
+
+def mlp(stack: Stack, x: Any) -> Any:
+    for layer in stack.layers:
+        x = getattr(jnp, layer.activation)(x @ layer.w + layer.b)
+    return x
+
+
+STACK = Stack((Layer(array(3, 4), array(4)), Layer(array(4, 2, seed=1), array(2), "sin")), "mlp")
+TREES = {
+    "array": (lambda x: x * 2, (array(3),)),
+    "named tuple": (lambda p: Pair(p.second, {"a": p.first}), (Pair(array(2), array(3)),)),
+    "dataclass": (
+        lambda layer: Layer(layer.w.T, layer.b * 2, layer.activation),
+        (STACK.layers[0],),
+    ),
+    "class": (mlp, (STACK, array(5, 3))),
+    "ordered": (
+        lambda d: OrderedDict(z=d["b"], a=d["a"]),
+        (OrderedDict(b=array(2), a=array(3)),),
+    ),
+    "none": (lambda x, y: (x, None, [y]), (array(2), None)),
+    "empty": (lambda x: (), (array(2),)),
+    "constant": (lambda x: (x, 3, True, np.arange(3)), (array(2),)),
+    "same twice": (lambda x: (x, x), (array(2),)),
+    "rank 0": (jnp.sin, (np.float32(2.0),)),
+    "extent 0": (lambda x: jnp.sum(x, 0), (array(0, 3),)),
+    "extent 1": (lambda x: x / x, (array(1),)),
+    "special values": (
+        lambda x: (1 / x, jnp.maximum(x, 0)),
+        (np.array([-0.0, np.inf, -np.inf, np.nan], "float32"),),
+    ),
+    "bool": (lambda x: ~x, (np.array([True, False]),)),
+    "int": (lambda x: x // 2 + x % 3, (np.arange(-5, 5, dtype="int32"),)),
+    "bfloat16": (lambda x: x * 3, (jnp.arange(4, dtype="bfloat16"),)),
+    "complex": (lambda z: z * z.conj(), (np.array([1 + 2j, 3j], "complex64"),)),
+}
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_results_are_those_of_jit(name: str) -> None:
+    f, arguments = TREES[name]
+    function = native(f)
+    for _ in range(3):
+        alike(function(*arguments), jax.jit(f)(*arguments))
+    assert function.cache_stats().misses == 1
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_arrays_of_jax_are_taken_and_given(name: str) -> None:
+    f, arguments = TREES[name]
+    arguments = jax.tree.map(jnp.asarray, arguments)
+    function = native(f, results="jax")
+    for _ in range(2):
+        results = function(*arguments)
+        alike(results, jax.jit(f)(*arguments))
+        assert all(isinstance(y, jax.Array) for y in jax.tree.leaves(results))
+
+
+@pytest.mark.parametrize("x", [2, 2.5, True, 2j, np.float32(2), np.int8(3), np.float64(1.5)])
+@pytest.mark.parametrize("y", [array(2), np.ones(2, "float16"), np.ones(2, "int8"), 3, 1.5])
+def test_dtypes_are_promoted_as_in_jit(x: Any, y: Any) -> None:
+    def f(x: Any, y: Any) -> Any:
+        return x * y, x + 1, y + 0.5
+
+    function = native(f)
+    for _ in range(2):
+        alike(function(x, y), jax.jit(f)(x, y), rtol=1e-2)
+
+
+def test_a_weak_array_of_jax_stays_weak() -> None:
+    x = jnp.asarray(2.0)
+    assert x.weak_type
+    alike(native(lambda x, y: x * y)(x, np.ones(2, "float16")), np.full(2, 2, "float16"))
+
+
+@pytest.mark.parametrize("is_wide", [False, True])
+def test_64_bits_are_as_jax_has_set_them(is_wide: bool) -> None:
+    def f(x: Any, n: Any) -> Any:
+        return x / 3, n * 2, 1.0
+
+    function = native(f)
+    arguments = array(2, dtype="float64"), np.arange(3)
+    with jax.enable_x64(is_wide):
+        for _ in range(2):
+            alike(function(*arguments), jax.jit(f)(*arguments))
+    with jax.enable_x64(not is_wide):  # another program
+        assert function(*arguments)[0].dtype == ("float32" if is_wide else "float64")
+
+
+def test_keyword_and_static_arguments() -> None:
+    def f(x: Any, n: int, *, how: str = "sum", scale: Any = 1.0) -> Any:
+        return getattr(jnp, how)(x) * n * scale
+
+    function = native(f, static_argnums=1, static_argnames="how")
+    expected = jax.jit(f, static_argnums=1, static_argnames="how")
+    x = array(3)
+    for _ in range(2):
+        alike(function(x, 2), expected(x, 2))
+        alike(function(x, 3, how="max", scale=2.0), expected(x, 3, how="max", scale=2.0))
+        alike(function(x, n=3), expected(x, n=3))
+    assert function.cache_stats().misses == 3
+    with pytest.raises(
+        InvalidConfigError, match=r"native: the static argument n of .* has no hash"
+    ):
+        function(x, [1])
+
+
+def test_what_is_no_array_is_named() -> None:
+    with pytest.raises(DTypeError, match=r"native: how of .* is 'sum', .*static_argnames='how'"):
+        native(lambda x, how: x)(array(2), "sum")
+    with pytest.raises(DTypeError, match=r"x\['a'\]"):
+        native(lambda x: x)({"a": object()})
+
+
+@pytest.mark.parametrize(
+    "options", [{"results": "torch"}, {"static_argnums": 7}, {"donate_argnames": "y"}]
+)
+def test_options_that_mean_nothing(options: Any) -> None:
+    with pytest.raises(InvalidConfigError):
+        native(lambda x: x, **options)
+
+
+def test_donated_arrays_are_deleted() -> None:
+    @partial(native, donate_argnums=0, donate_argnames="extra")
+    def step(state: Any, x: Any, extra: Any = 0.0) -> Any:
+        return jax.tree.map(lambda s: s + x + extra, state)
+
+    x = jnp.ones(())
+    state: dict[str, Any] = {"a": jnp.ones(2), "b": np.ones(3, "float32")}
+    alike(step(state, x), {"a": np.full(2, 2, "float32"), "b": np.full(3, 2, "float32")})
+    assert state["a"].is_deleted()
+    assert state["b"].sum() == 3
+    assert not x.is_deleted()
+    extra = jnp.ones(())
+    step({"a": jnp.ones(2)}, x, extra=extra)
+    assert extra.is_deleted()
+
+
+def test_new_shapes_are_new_programs_in_a_bounded_cache() -> None:
+    function = native(lambda x: x + 1, cache_size=2)
+    for n in (1, 2, 3, 3, 1):
+        alike(function(array(n)), array(n) + 1)
+    stats = function.cache_stats()
+    assert (stats.misses, stats.hits, stats.evictions, stats.entries) == (4, 1, 2, 2)
+    function.cache_clear()
+    assert function.cache_stats().entries == 0
+    alike(function(array(3)), array(3) + 1)
+
+
+def test_symbols_are_one_program() -> None:
+    spec = tnf.TensorSpec(("rows", 3), "float32")
+    function = native(lambda x: {"mean": jnp.mean(x, 0)}, specs=[spec])
+    for n in (1, 4, 7, 4):
+        alike(function(array(n, 3)), {"mean": array(n, 3).mean(0)})
+    assert function.cache_stats().misses == 1
+    with pytest.raises(DTypeError, match="x is int32, and its spec"):
+        function(np.ones((2, 3), "int32"))
+    with pytest.raises(InvalidConfigError, match="specs of"):
+        function([array(2, 3)])
+
+
+def test_random_keys_are_arguments_and_results() -> None:
+    def f(key: Any) -> Any:
+        return jax.random.split(key), jax.random.uniform(key, (3,))
+
+    key = jax.random.key(3)
+    keys, numbers = native(f)(key)
+    expected_keys, expected = jax.jit(f)(key)
+    alike(numbers, expected)
+    assert keys.dtype == expected_keys.dtype
+    alike(jax.random.key_data(keys), jax.random.key_data(expected_keys))
+
+
+def test_steps_of_optax_with_its_state() -> None:
+    optimizer: Any = optax.adamw(optax.cosine_decay_schedule(1e-2, 10))
+
+    def step(params: Any, state: Any, x: Any) -> Any:
+        value, gradient = jax.value_and_grad(lambda p: jnp.mean(mlp(p, x) ** 2))(params)
+        updates, state = optimizer.update(gradient, state, params)
+        return optax.apply_updates(params, updates), state, value
+
+    mine = theirs = (STACK, optimizer.init(STACK))
+    function, expected = native(step), jax.jit(step)
+    for _ in range(3):
+        mine, theirs = function(*mine, array(5, 3)), expected(*theirs, array(5, 3))
+        alike(mine, theirs, rtol=1e-4)
+        mine, theirs = mine[:2], theirs[:2]
+    assert function.cache_stats().entries <= 2
+
+
+# ---- under JAX's transformations ---------------------------------------------------------------
+
+
+def loss(stack: Stack, x: Any) -> Any:
+    return jnp.mean(mlp(stack, x) ** 2)
+
+
+X = array(5, 3)
+TRANSFORMED = {
+    "grad": lambda f: jax.grad(f)(STACK, X),
+    "value_and_grad": lambda f: jax.value_and_grad(f, (0, 1))(STACK, X),
+    "jvp": lambda f: jax.jvp(f, (STACK, X), (STACK, X)),
+    "vjp": lambda f: jax.vjp(f, STACK, X)[1](jnp.float32(2)),
+    "hessian": lambda f: jax.hessian(f, 1)(STACK, X),
+    "jacfwd of jacrev": lambda f: jax.jacfwd(jax.jacrev(f, 1), 1)(STACK, X),
+    "third": lambda f: jax.grad(lambda x: jax.hessian(f, 1)(STACK, x).sum())(X),
+    "vmap": lambda f: jax.vmap(f, (None, 0))(STACK, array(4, 5, 3)),
+    "vmap along another axis": lambda f: jax.vmap(f, (None, 1))(STACK, array(5, 4, 3)),
+    "vmap of grad": lambda f: jax.vmap(jax.grad(f), (None, 0))(STACK, array(4, 5, 3)),
+    "grad of vmap": lambda f: jax.grad(
+        lambda s: jax.vmap(f, (None, 0))(s, array(4, 5, 3)).sum()
+    )(STACK),
+    "jit": lambda f: jax.jit(f)(STACK, X),
+    "jit of grad": lambda f: jax.jit(jax.grad(f))(STACK, X),
+    "jit with work around": lambda f: jax.jit(lambda x: 2 * f(STACK, jnp.sin(x)))(X),
+    "scan": lambda f: jax.lax.scan(lambda c, x: (c + f(STACK, x), c), 0.0, array(3, 5, 3)),
+    "checkpoint": lambda f: jax.grad(jax.checkpoint(f))(STACK, X),
+    "cond": lambda f: jax.jit(lambda x: jax.lax.cond(x[0, 0] > 0, f, loss, STACK, x))(X),
+    "eval_shape": lambda f: jax.eval_shape(f, STACK, X),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_transformations_are_jax_s(name: str) -> None:
+    transformed = TRANSFORMED[name]
+    if name == "eval_shape":
+        assert transformed(native(loss)) == transformed(loss)
+        return
+    alike(transformed(native(loss)), transformed(loss), rtol=1e-3)
+
+
+def test_gradients_under_jit_run_natively() -> None:
+    function = native(lambda x: jnp.sum(x**3))
+    gradient = jax.jit(jax.grad(function))
+    alike(gradient(np.ones(2, "float32")), np.full(2, 3, "float32"))
+    assert function.report().derived.entries == 2  # the tangent, and its transpose
+    text = gradient.lower(np.ones(2, "float32")).as_text()
+    assert "callback" in text
+    assert "multiply" not in text
+
+
+def test_large_arrays_pass_a_callback() -> None:
+    x = np.ones((1024, 1024), "float32")
+    alike(jax.jit(native(lambda x: x + 1))(x), x + 1)
+
+
+def test_integers_have_no_tangent() -> None:
+    def f(x: Any, n: Any) -> Any:
+        return {"y": x * n, "n": n + 1}
+
+    def value(x: Any, f: Any) -> Any:
+        return f(x, np.int32(3))["y"]
+
+    alike(jax.grad(value)(2.0, native(f)), np.float32(3))
+    result, dots = jax.jvp(lambda x: native(f)(x, np.int32(3)), (2.0,), (1.0,))
+    assert int(result["n"]) == 4
+    assert dots["n"].dtype == jax.dtypes.float0
+    assert float(dots["y"]) == 3
+
+
+def test_complex_derivatives_are_in_jax_s_convention() -> None:
+    z = np.array([1 + 2j, -0.5 + 0.3j], "complex64")
+
+    def f(z: Any) -> Any:
+        return jnp.sum(jnp.abs(z) ** 2 + jnp.real(z * z))
+
+    alike(jax.grad(native(f))(z), jax.grad(f)(z))
+    alike(native(jax.grad(f))(z), jax.grad(f)(z))
+
+
+@jax.custom_vjp
+def clipped(x: Any) -> Any:
+    return x * 1.0
+
+
+clipped.defvjp(lambda x: (clipped(x), None), lambda _, bar: (jnp.clip(bar, -1, 1),))
+
+
+def test_rules_that_jax_states_hold() -> None:
+    def f(x: Any) -> Any:
+        return jnp.sum(5 * clipped(x) + jax.lax.stop_gradient(x) * x)
+
+    x = array(3)
+    expected = jax.grad(f)(x)
+    np.testing.assert_allclose(expected, 1 + x, rtol=1e-6)
+    alike(native(jax.grad(f))(x), expected)
+    alike(jax.grad(native(f))(x), expected)
+    alike(jax.jit(jax.grad(native(f)))(x), expected)
+    alike(jax.vmap(jax.grad(native(f)))(x[:, None]), expected[:, None])
+
+
+# ---- what it knows ------------------------------------------------------------------------------
+
+
+def test_programs_are_shown() -> None:
+    function = native(loss)
+    assert repr(function) == "<native of loss: 0 programs>"
+    function(STACK, X)
+    assert repr(function) == "<native of loss: 1 program>"
+    report = function.report()
+    assert report.programs[0][0] == "f32[3,4], f32[4], f32[4,2], f32[2], f32[5,3]"
+    assert "1 traced" in str(report)
+    assert function.lower(STACK, x=X).input_names[-1] == "x"
+
+
+def test_a_lowered_program_has_the_trees() -> None:
+    program = native(loss).lower(STACK, tnf.TensorSpec((5, 3), "float32"))
+    alike(program.run(STACK, X), jax.jit(loss)(STACK, X))
+    assert program.name == "loss"
+    assert native(lambda x, *, y: x + y).lower(1.0, y=2.0).input_names == ("x", "y")
+
+
+def test_a_program_is_refused() -> None:
+    with pytest.raises(InvalidConfigError, match="a program runs natively already"):
+        native(tnf.compile(lambda x: x, 1.0))
+
+
+def test_methods_are_bound() -> None:
+    class Model:
+        def __init__(self, scale: float) -> None:
+            self.scale = scale
+
+        @partial(native, static_argnums=0)
+        def __call__(self, x: Any) -> Any:
+            return self.scale * x
+
+    alike(Model(2.0)(array(2)), 2 * array(2))
+
+
+def test_pickled_by_name_or_recipe() -> None:
+    again = pickle.loads(pickle.dumps(native(loss, results="jax")))
+    assert isinstance(again(STACK, X), jax.Array)
+
+
+def test_a_jitted_function_and_partials_are_taken() -> None:
+    alike(native(jax.jit(loss))(STACK, X), loss(STACK, X))
+    alike(native(partial(loss, STACK))(X), loss(STACK, X))
+
+
+def test_called_in_a_trace_of_tenferro() -> None:
+    f = native(lambda x: jnp.sum(jnp.sin(x) * x))
+    x = array(3)
+    alike(tnf.jit(lambda x: f(x) + 1)(x), jnp.sum(jnp.sin(x) * x) + 1)
+    alike(tnf.grad(f)(x), np.sin(x) + x * np.cos(x))
+
+
+def test_machine_code_is_kept_in_a_folder(tmp_path: Any) -> None:
+    function = native(loss, cache_dir=tmp_path)
+    alike(function(STACK, X), loss(STACK, X))
+    assert any(tmp_path.iterdir())

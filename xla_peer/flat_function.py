@@ -1,0 +1,204 @@
+"""`FlatFunction`: a JAX function of arrays, its native program, and the functions that JAX derives from it.
+
+JAX's transformations of a native function meet one primitive, as those of a program do (`jax_primitive`). Its
+tangents, transpose and batch are JAX functions again, so that every rule that JAX states holds, and each runs
+natively: at once on arrays, and by a callback in a module that JAX compiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tenferro.program import BoundedCache, CacheStats, GraphProgram
+from xla_peer import pjrt
+from xla_peer.from_jax import from_jax, in_dtypes_of
+
+__all__ = ["FlatFunction", "NativeOwner"]
+
+
+class FlatFunction:
+    """A JAX function from arrays to a list of arrays.
+
+    Args:
+        fn: a JAX function.
+        avals: the type of each argument, a `jax.ShapeDtypeStruct` or a `TensorSpec`.
+        name: shown in prints of the program.
+        primal: for a function that `NativeOwner.tangents` made, the function, and which arguments vary.
+    """
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        avals: Sequence[Any],
+        name: str,
+        primal: tuple[FlatFunction, tuple[bool, ...]] | None = None,
+    ) -> None:
+        jax, _ = pjrt.modules()
+        fn.__name__ = name
+        self.fn = jax.jit(fn, keep_unused=True)
+        self.avals = tuple(avals)
+        self.name = name
+        self.primal = primal
+
+    def __repr__(self) -> str:
+        return f"<FlatFunction {self.name}: {len(self.avals)} arguments>"
+
+    @cached_property
+    def program(self) -> GraphProgram:
+        """The native program, which takes and gives tuples.
+
+        Raises:
+            UnsupportedError: an operation without a counterpart.
+        """
+        return from_jax(self.fn, *self.avals)
+
+    @cached_property
+    def results(self) -> list[Any]:
+        """The types of the results, as JAX has them."""
+        jax, _ = pjrt.modules()
+        with in_dtypes_of(self.avals):
+            return list(jax.eval_shape(self.fn, *self.avals))
+
+
+class NativeOwner:
+    """The owner of the functions that JAX's transformations derive from native ones."""
+
+    def __init__(self, run: Callable[[GraphProgram, Sequence[Any]], Any]) -> None:
+        self._run = run
+        self._derived: BoundedCache[FlatFunction] = BoundedCache(256)
+
+    def cache_stats(self) -> CacheStats:
+        """Counts of the cache of derived functions."""
+        return self._derived.stats()
+
+    def cache_clear(self) -> None:
+        """Forget every derived function."""
+        self._derived.clear()
+
+    # ---- what the primitive asks for -------------------------------------------------------------
+
+    def output_types(self, function: FlatFunction) -> list[Any]:
+        """The types of the results, for JAX."""
+        jax, _ = pjrt.modules()
+        return [
+            jax.core.ShapedArray(y.shape, y.dtype, weak_type=y.weak_type) for y in function.results
+        ]
+
+    def evaluate(self, function: FlatFunction, leaves: Sequence[Any]) -> list[Any]:
+        """The results on arrays, computed natively, as arrays of JAX's."""
+        jax, _ = pjrt.modules()
+        types = zip(leaves, function.avals, strict=True)
+        arrays = [np.asarray(leaf, aval.dtype) for leaf, aval in types]
+        with in_dtypes_of(function.avals):
+            return [jax.numpy.asarray(y) for y in self._run(function.program, arrays)]
+
+    def lower(self, context: Any, function: FlatFunction, operands: Sequence[Any]) -> Any:
+        """Write a callback that runs the program natively."""
+        program = function.program  # because a callback must not trace
+
+        def run(*arrays: Any) -> tuple[Any, ...]:
+            return tuple(map(np.asarray, self._run(program, list(map(np.asarray, arrays)))))
+
+        return pjrt.emit_callback(context, run, operands)
+
+    def tangents(self, function: FlatFunction, active: tuple[bool, ...]) -> FlatFunction:
+        """(xs, x_dots of the active ones) to the y_dots of the outputs that vary."""
+        jax, _ = pjrt.modules()
+
+        def fn(*operands: Any) -> list[Any]:
+            xs, dots = list(operands[: len(active)]), operands[len(active) :]
+            chosen = [x for x, here in zip(xs, active, strict=True) if here]
+            return jax.jvp(self._of_active(function, active, xs), chosen, list(dots))[1]
+
+        avals = [*function.avals, *_chosen(function.avals, active)]
+        name = f"jvp_{function.name}"
+        return self._derived.get(
+            ("tangents", function, active),
+            lambda: FlatFunction(fn, avals, name, (function, active)),
+        )
+
+    def _of_active(
+        self, function: FlatFunction, active: Sequence[bool], xs: Sequence[Any]
+    ) -> Callable[..., list[Any]]:
+        """The outputs that vary, as a function of the active arguments."""
+
+        def fn(*chosen: Any) -> list[Any]:
+            free = iter(chosen)
+            ys = function.fn(
+                *[next(free) if here else x for x, here in zip(xs, active, strict=True)]
+            )
+            return [y for y in ys if _is_inexact(y.dtype)]
+
+        return fn
+
+    def transposed(
+        self, function: FlatFunction, linear: tuple[bool, ...], nonzero: tuple[bool, ...]
+    ) -> FlatFunction:
+        """(Operands that are not linear, cotangents of the `nonzero` outputs) to cotangents of the linear ones."""
+        jax, _ = pjrt.modules()
+        unknown = _chosen(function.avals, linear)
+
+        def fn(*operands: Any) -> list[Any]:
+            fixed = iter(operands)
+            xs = [None if here else next(fixed) for here in linear]
+            bars = iter(fixed)
+            y_bars = [
+                next(bars) if here else jax.numpy.zeros(y.shape, y.dtype)
+                for y, here in zip(function.results, nonzero, strict=True)
+            ]
+            return list(pull(xs, y_bars))
+
+        def pull(xs: list[Any], y_bars: list[Any]) -> Sequence[Any]:
+            def of_linear(*chosen: Any) -> Any:
+                free = iter(chosen)
+                return function.fn(*[next(free) if x is None else x for x in xs])
+
+            return jax.linear_transpose(of_linear, *unknown)(y_bars)
+
+        def pull_tangents(xs: list[Any], y_bars: list[Any]) -> Sequence[Any]:
+            primal, active = function.primal  # pyright: ignore[reportGeneralTypeIssues]  # because it has one
+            count = len(primal.avals)
+            of_active = self._of_active(primal, active, xs[:count])
+            chosen = [x for x, here in zip(xs, active, strict=False) if here]
+            x_bars = jax.vjp(of_active, *chosen)[1](y_bars)
+            return [x_bar for x_bar, here in zip(x_bars, linear[count:], strict=True) if here]
+
+        if function.primal is not None and not any(linear[: len(function.primal[0].avals)]):
+            pull = pull_tangents  # a pullback may be stated where its transpose is not
+        known = _chosen(function.avals, [not here for here in linear])
+        avals = [*known, *_chosen(function.results, nonzero)]
+        return self._derived.get(
+            ("transposed", function, linear, nonzero),
+            lambda: FlatFunction(fn, avals, f"transpose_{function.name}"),
+        )
+
+    def batched(self, function: FlatFunction, mask: tuple[bool, ...], size: int) -> FlatFunction:
+        """The function of `size` slices at once."""
+        jax, _ = pjrt.modules()
+        axes = [0 if here else None for here in mask]
+        mapped = jax.vmap(function.fn, axes)
+
+        def fn(*operands: Any) -> list[Any]:
+            return mapped(*operands)
+
+        avals = [
+            jax.ShapeDtypeStruct((size, *x.shape), x.dtype) if here else x
+            for x, here in zip(function.avals, mask, strict=True)
+        ]
+        return self._derived.get(
+            ("batched", function, mask, size),
+            lambda: FlatFunction(fn, avals, f"vmap_{function.name}"),
+        )
+
+
+def _chosen(types: Sequence[Any], mask: Sequence[bool]) -> list[Any]:
+    return [each for each, here in zip(types, mask, strict=True) if here]
+
+
+def _is_inexact(dtype: Any) -> bool:
+    jax, _ = pjrt.modules()
+    return jax.numpy.issubdtype(dtype, jax.numpy.inexact)

@@ -1,0 +1,126 @@
+"""The primitive of JAX's that stands for "this program, on these arrays".
+
+Its derivatives are primitives of the same kind on derived programs, so that every transformation of JAX's can be
+applied again to the result. What a program is, how it is evaluated and lowered, and what is derived from it is the
+owner's matter.
+
+Relies on jax.extend.core.Primitive, and on jax.interpreters' ad, batching and mlir.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Protocol
+
+from xla_peer import pjrt
+
+__all__ = ["Owner", "program_primitive"]
+
+
+class Owner(Protocol):
+    """The owner of what the primitive calls, and of the programs, or functions, derived from it.
+
+    Derived ones are of one kind with the `program` that they are derived from, which has a hash.
+    """
+
+    def evaluate(self, program: Any, leaves: Sequence[Any]) -> Any:
+        """The results on arrays, outside of any jit."""
+        ...
+
+    def output_types(self, program: Any) -> list[Any]:
+        """The types of the results, for JAX."""
+        ...
+
+    def lower(self, context: Any, program: Any, operands: Sequence[Any]) -> Any:
+        """The results in the module that JAX is lowering."""
+        ...
+
+    def tangents(self, program: Any, active: tuple[bool, ...]) -> Any:
+        """(xs, x_dots of the active ones) to the y_dots of the outputs that vary."""
+        ...
+
+    def transposed(self, program: Any, linear: tuple[bool, ...], nonzero: tuple[bool, ...]) -> Any:
+        """(Operands that are not linear, cotangents of the `nonzero` outputs) to cotangents of the linear ones."""
+        ...
+
+    def batched(self, program: Any, mask: tuple[bool, ...], size: int) -> Any:
+        """The program of `size` slices at once; None where an op has no batch rule."""
+        ...
+
+
+@cache
+def program_primitive() -> Any:
+    """The primitive, with its rules; there is one, because jax compares primitives by identity."""
+    jax, _ = pjrt.modules()
+    from jax.extend.core import Primitive
+    from jax.interpreters import ad, batching, mlir
+
+    primitive = Primitive("tenferro_program")
+    primitive.multiple_results = True
+
+    def evaluate(*leaves: Any, owner: Owner, program: Any) -> Any:
+        return owner.evaluate(program, leaves)
+
+    def abstract(*avals: Any, owner: Owner, program: Any) -> Any:
+        return owner.output_types(program)
+
+    def lower(context: Any, *operands: Any, owner: Owner, program: Any) -> Any:
+        return owner.lower(context, program, operands)
+
+    def jvp(primals: Any, tangents: Any, *, owner: Owner, program: Any) -> Any:
+        results = primitive.bind(*primals, owner=owner, program=program)
+        active = tuple([type(x_dot) is not ad.Zero for x_dot in tangents])
+        derived = owner.tangents(program, active)
+        dots = [ad.instantiate_zeros(x_dot) for x_dot in tangents if type(x_dot) is not ad.Zero]
+        y_dot_values = iter(primitive.bind(*primals, *dots, owner=owner, program=derived))
+        y_dots = [
+            next(y_dot_values)
+            if jax.numpy.issubdtype(aval.dtype, jax.numpy.inexact)
+            else ad.Zero(jax.core.ShapedArray(aval.shape, jax.dtypes.float0))
+            for aval in owner.output_types(program)
+        ]
+        return results, y_dots
+
+    def transpose(bars: Any, *operands: Any, owner: Owner, program: Any) -> Any:
+        linear = tuple([ad.is_undefined_primal(x) for x in operands])
+        nonzero = tuple([type(y_bar) is not ad.Zero for y_bar in bars])
+        if not any(nonzero):
+            return [
+                ad.Zero(x.aval) if here else None for x, here in zip(operands, linear, strict=True)
+            ]
+        derived = owner.transposed(program, linear, nonzero)
+        primals = [x for x, here in zip(operands, linear, strict=True) if not here]
+        y_bars = [y_bar for y_bar, here in zip(bars, nonzero, strict=True) if here]
+        cotangents = iter(primitive.bind(*primals, *y_bars, owner=owner, program=derived))
+        return [next(cotangents) if here else None for here in linear]
+
+    def batch(operands: Any, axes: Any, *, owner: Owner, program: Any) -> Any:
+        mask = tuple([axis is not None for axis in axes])
+        moved = [
+            jax.numpy.moveaxis(x, axis, 0) if here else x
+            for x, axis, here in zip(operands, axes, mask, strict=True)
+        ]
+        size = moved[mask.index(True)].shape[0]
+        derived = owner.batched(program, mask, size)
+        if derived is not None:
+            results = primitive.bind(*moved, owner=owner, program=derived)
+        else:
+            results = by_slice(moved, mask, owner, program)
+        return results, [0] * len(results)
+
+    def by_slice(moved: Any, mask: Any, owner: Owner, program: Any) -> Any:
+        def one(slices: Any) -> Any:
+            here = iter(slices)
+            xs = [next(here) if own else x for x, own in zip(moved, mask, strict=True)]
+            return primitive.bind(*xs, owner=owner, program=program)
+
+        return jax.lax.map(one, [x for x, own in zip(moved, mask, strict=True) if own])
+
+    primitive.def_impl(evaluate)
+    primitive.def_abstract_eval(abstract)
+    ad.primitive_jvps[primitive] = jvp
+    ad.primitive_transposes[primitive] = transpose
+    batching.primitive_batchers[primitive] = batch
+    mlir.register_lowering(primitive, lower)
+    return primitive

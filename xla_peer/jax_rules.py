@@ -1,0 +1,443 @@
+"""Derivatives that JAX states by hand, kept in programs that `from_jax` imports.
+
+`custom_jvp`, `custom_vjp`, custom linear solves and `stop_gradient` are in no StableHLO, and some functions that JAX
+differentiates by a formula are lowered to loops. So each such call in a function's jaxpr becomes a call of a private
+function of the module. Reading the module marks the results of that function, and differentiation asks the mark: it
+lets JAX trace the tangent, or the pullback, of the original call, and imports that.
+
+JAX's convention for complex cotangents is the transpose, tenferro's the adjoint: J^H y_bar = conj(J^T conj(y_bar)).
+
+Relies on jax.extend.core, and on the names of primitives in `RULES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tenferro.ad.algebra import Value, conj
+from tenferro.errors import ADRuleUnsupportedError
+from tenferro.graph import Mark, Opaque, StopGradient
+from tenferro.interruption import is_interruption
+from tenferro.program import BoundedCache, GraphProgram, Subprogram
+from tenferro.types import TensorSpec
+from xla_peer import pjrt
+
+__all__ = ["JaxRule", "LostRule", "with_rules"]
+
+FUNCTION = "tenferro_rule_"
+"""How the names of the private functions begin."""
+
+RULES: Mapping[str, str] = {
+    "custom_jvp_call": "custom_jvp",
+    "custom_vjp_call": "custom_vjp",
+    "custom_vjp_call_jaxpr": "custom_vjp",
+    "custom_linear_solve": "custom_linear_solve",
+    "stop_gradient": "stop_gradient",
+    **dict.fromkeys(
+        ["bessel_i0e", "igamma", "igammac", "igamma_grad_a", "random_gamma", "random_gamma_grad", "regularized_incomplete_beta"],
+        "formula",
+    ),
+}  # fmt: skip
+"""The kind of rule of each primitive of JAX with a rule that no module has."""
+
+Import = Callable[..., GraphProgram]
+
+
+def with_rules(jaxpr: Any, import_: Import) -> tuple[Any, dict[str, Any]]:
+    """The jaxpr with each call that has a rule in a function of its own, and the makers of marks by function.
+
+    Args:
+        jaxpr: closed.
+        import_: `from_jax`, for the derivatives.
+    """
+    rewriting = _Rewriting(import_)
+    return rewriting.closed(jaxpr), {name: rule.mark for name, rule in rewriting.rules.items()}
+
+
+class _Rewriting:
+    """A jaxpr on its way to one with functions for the calls that have rules.
+
+    Attributes:
+        rules: by the name of the function.
+    """
+
+    def __init__(self, import_: Import) -> None:
+        self.rules: dict[str, JaxRule] = {}
+        self._import = import_
+        self._done: dict[int, tuple[Any, Any]] = {}
+        self._jax, _ = pjrt.modules()
+        from jax.extend import core
+
+        self._core = core
+
+    def closed(self, jaxpr: Any) -> Any:
+        """A closed jaxpr, rewritten."""
+        open_ = self.open(jaxpr.jaxpr)
+        return jaxpr if open_ is jaxpr.jaxpr else self._core.ClosedJaxpr(open_, jaxpr.consts)
+
+    def open(self, jaxpr: Any) -> Any:
+        """A jaxpr, rewritten; the same object for the same one, because lowering is cached by it."""
+        if id(jaxpr) not in self._done:
+            eqns = [self._equation(eqn) for eqn in jaxpr.eqns]
+            is_same = all([new is eqn for new, eqn in zip(eqns, jaxpr.eqns, strict=True)])
+            self._done[id(jaxpr)] = jaxpr, jaxpr if is_same else jaxpr.replace(eqns=eqns)
+        return self._done[id(jaxpr)][1]
+
+    def _equation(self, eqn: Any) -> Any:
+        kind = RULES.get(eqn.primitive.name)
+        if kind is not None:
+            return self._called(eqn, kind)
+        params = {key: self._parameter(value) for key, value in eqn.params.items()}
+        if all([params[key] is value for key, value in eqn.params.items()]):
+            return eqn
+        return eqn.replace(params=params)
+
+    def _parameter(self, value: Any) -> Any:
+        """A parameter of an equation, with the jaxprs in it rewritten."""
+        if isinstance(value, self._core.ClosedJaxpr):
+            return self.closed(value)
+        if isinstance(value, self._core.Jaxpr):
+            return self.open(value)
+        if type(value) is tuple or type(value) is list:
+            parts = [self._parameter(part) for part in value]
+            is_same = all([new is part for new, part in zip(parts, value, strict=True)])
+            return value if is_same else type(value)(parts)
+        return value
+
+    def _called(self, eqn: Any, kind: str) -> Any:
+        """The equation as a call of a function that does nothing else."""
+        core = self._core
+        variables = list(dict.fromkeys(_variables(core, eqn)))
+        outvars = [y for y in eqn.outvars if not isinstance(y, core.DropVar)]
+        alone = core.Jaxpr((), variables, outvars, [eqn], eqn.effects)
+        evaluate = core.jaxpr_as_fun(core.ClosedJaxpr(alone, ()))
+
+        def call(*operands: Any) -> list[Any]:
+            return evaluate(*operands)
+
+        call.__name__ = name = f"{FUNCTION}{len(self.rules)}"
+        avals = [x.aval for x in variables]
+        types = [self._jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=x.weak_type) for x in avals]
+        (new,) = self._jax.make_jaxpr(self._jax.jit(call))(*types).jaxpr.eqns
+        self.rules[name] = JaxRule(_shown(eqn), kind, call, avals, self._import)
+        return new.replace(invars=variables, outvars=outvars)
+
+
+def _variables(core: Any, eqn: Any) -> list[Any]:
+    return [x for x in eqn.invars if not isinstance(x, core.Literal)]
+
+
+def _shown(eqn: Any) -> str:
+    """The name of the function whose rule it is."""
+    names = eqn.params.get("name"), getattr(eqn.params.get("call_jaxpr"), "jaxpr", None)
+    if isinstance(names[0], str):
+        return names[0]
+    info = getattr(names[1], "debug_info", None)
+    return getattr(info, "func_name", None) or eqn.primitive.name
+
+
+class JaxRule:
+    """A call in a JAX function with derivatives that JAX states.
+
+    Args:
+        name: of the function.
+        kind: of the rule, a value of `RULES`.
+        call: the call, a JAX function of arrays that returns a list.
+        avals: the types of its arguments, as JAX has them.
+        import_: `from_jax`.
+    """
+
+    def __init__(
+        self, name: str, kind: str, call: Callable[..., Any], avals: Sequence[Any], import_: Import
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self._call = call
+        self.is_static = all([isinstance(n, int) for aval in avals for n in aval.shape])
+        self._import = import_
+        self._jax, _ = pjrt.modules()
+        self._programs: BoundedCache[Any] = BoundedCache(16)
+        self._impls = [_key_impl(self._jax, aval) for aval in avals]
+
+    def call(self, *operands: Any) -> list[Any]:
+        """The call on arrays, of which some are the data of random keys."""
+        xs = [
+            x if impl is None else self._jax.random.wrap_key_data(x, impl=impl)
+            for x, impl in zip(operands, self._impls, strict=True)
+        ]
+        return self._call(*xs)
+
+    def mark(self, operand_count: int, result_count: int, takes: tuple[int, ...]) -> Mark:
+        """The mark of a call: its operands, then its results, of which it names some."""
+        if self.kind == "stop_gradient":
+            return _Stopped(takes)
+        return _RuleMark(self, operand_count, result_count, takes)
+
+    def _of_active(self, xs: Sequence[Any], active: Sequence[bool], outputs: Sequence[int]) -> Any:
+        """Some outputs as a function of the active arguments."""
+
+        def fn(*chosen: Any) -> list[Any]:
+            free = iter(chosen)
+            ys = self.call(*[next(free) if here else x for x, here in zip(xs, active, strict=True)])
+            return [ys[i] for i in outputs]
+
+        return fn
+
+    def tangents(
+        self, specs: Sequence[TensorSpec], active: tuple[bool, ...], outputs: tuple[int, ...]
+    ) -> Subprogram:
+        """(xs, x_dots of the active ones) to the y_dots of these outputs."""
+        count = len(active)
+
+        def fn(*operands: Any) -> Any:
+            xs, dots = operands[:count], operands[count:]
+            chosen = [x for x, here in zip(xs, active, strict=True) if here]
+            return self._jax.jvp(self._of_active(xs, active, outputs), chosen, list(dots))[1]
+
+        types = [*specs, *[spec for spec, here in zip(specs, active, strict=True) if here]]
+        key = ("tangents", tuple(specs), active, outputs)
+        return self._programs.get(key, lambda: self._imported(fn, types))
+
+    def pullback(
+        self, specs: Sequence[TensorSpec], active: tuple[bool, ...], outputs: tuple[int, ...]
+    ) -> tuple[Subprogram, Subprogram]:
+        """xs to residuals; and (residuals, y_bars of these outputs) to the x_bars of the active arguments."""
+
+        def make() -> tuple[Subprogram, Subprogram]:
+            tree_util, seen = self._jax.tree_util, dict[str, Any]()
+
+            def forward(*xs: Any) -> Any:
+                chosen = [x for x, here in zip(xs, active, strict=True) if here]
+                ys, pull = self._jax.vjp(self._of_active(xs, active, outputs), *chosen)
+                leaves, seen["tree"] = tree_util.tree_flatten(pull)
+                seen["ys"] = [TensorSpec(y.shape, y.dtype) for y in ys]
+                seen["is_array"] = [hasattr(leaf, "aval") for leaf in leaves]
+                seen["rest"] = [leaf for leaf in leaves if not hasattr(leaf, "aval")]
+                return [leaf for leaf in leaves if hasattr(leaf, "aval")]
+
+            first = self._imported(forward, specs)
+
+            def backward(*operands: Any) -> Any:
+                given, rest = iter(operands), iter(seen["rest"])
+                leaves = [next(given if here else rest) for here in seen["is_array"]]
+                return list(seen["tree"].unflatten(leaves)(list(given)))
+
+            return first, self._imported(backward, [*first.output_specs, *seen["ys"]])
+
+        return self._programs.get(("pullback", tuple(specs), active, outputs), make)
+
+    def transposed(
+        self,
+        specs: Sequence[TensorSpec],
+        linear: tuple[bool, ...],
+        outputs: tuple[int, ...],
+        bars: Sequence[TensorSpec],
+    ) -> Subprogram:
+        """(The other arguments, y_bars of these outputs) to the x_bars of the linear arguments."""
+        fixed = [spec for spec, here in zip(specs, linear, strict=True) if not here]
+
+        def fn(*operands: Any) -> Any:
+            jax, given = self._jax, iter(operands)
+            xs = [None if here else next(given) for here in linear]
+            unknown = [
+                jax.ShapeDtypeStruct(spec.shape, spec.dtype.dtype)
+                for spec, here in zip(specs, linear, strict=True)
+                if here
+            ]
+            pull = jax.linear_transpose(self._of_active(xs, linear, outputs), *unknown)
+            return list(pull(list(given)))
+
+        key = ("transposed", tuple(specs), linear, outputs)
+        return self._programs.get(key, lambda: self._imported(fn, [*fixed, *bars]))
+
+    def _imported(self, fn: Callable[..., Any], specs: Sequence[TensorSpec]) -> Subprogram:
+        """A derivative as JAX traces it, with the marks of the rules that it calls.
+
+        Raises:
+            ADRuleUnsupportedError: JAX refuses to differentiate, or the extents are symbols.
+        """
+        if not self.is_static or not all([spec.is_static for spec in specs]):
+            raise self.refusal(
+                "its rule is JAX's, which needs numbers for extents; import it without symbols"
+            )
+        try:
+            program = self._import(fn, *specs)
+        except Exception as error:
+            if is_interruption(error):
+                raise
+            raise self.refusal(
+                f"JAX does not trace its derivative: {type(error).__name__}: {error}"
+            ) from error
+        return Subprogram.of_program(program) if program.marked is None else program.marked
+
+    def refusal(self, reason: str) -> ADRuleUnsupportedError:
+        """The error for a derivative that there is not."""
+        return ADRuleUnsupportedError(f"{self.kind} {self.name}: {reason}")
+
+
+def _key_impl(jax: Any, aval: Any) -> Any:
+    """The implementation of random keys of this type; None for arrays."""
+    if not jax.dtypes.issubdtype(aval.dtype, jax.dtypes.prng_key):
+        return None
+    seen: list[Any] = []
+    jax.eval_shape(lambda key: seen.append(jax.random.key_impl(key)), aval)
+    return seen[0]
+
+
+class _Stopped(StopGradient):
+    """A stopped gradient that programs keep."""
+
+    __slots__ = ()
+    is_kept = True
+
+
+class _RuleMark(Mark):
+    """A call of a JAX function with a rule: its operands, then its results, of which it names some."""
+
+    __slots__ = ("operand_count", "result_count", "rule")
+    is_kept = True
+
+    def __init__(
+        self, rule: JaxRule, operand_count: int, result_count: int, takes: tuple[int, ...]
+    ) -> None:
+        super().__init__(takes)
+        self.rule = rule
+        self.operand_count = operand_count
+        self.result_count = result_count
+
+    def __reduce__(self) -> Any:
+        """Functions of JAX's are not pickled: what is loaded refuses to be differentiated."""
+        return LostRule, (f"{self.rule.kind} {self.rule.name}", self.operand_count, self.takes)
+
+    @property
+    def name(self) -> str:
+        """The kind of the rule, and its function."""
+        return f"{self.rule.kind} of {self.rule.name}"
+
+    @property
+    def key(self) -> Any:
+        """The rule, which is closed."""
+        return (_RuleMark, self.rule, self.operand_count, self.takes)
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """The numbers of the named results."""
+        return tuple([position - self.operand_count for position in self.takes])
+
+    def differentiates(self, mode: str) -> tuple[int, ...]:
+        """The operands; never the steps of the call."""
+        return tuple(range(self.operand_count))
+
+    def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
+        """Tangents by JAX's rule; of a custom_vjp, opaque until it is transposed."""
+        n = self.operand_count
+        active = tuple([dot is not None for dot in tangents[:n]])
+        if not any(active):
+            return (None,) * len(outputs)
+        specs = [x.type for x in inputs[:n]]
+        xs = [x.handle for x in inputs[:n]]
+        dots = [dot.handle for dot in tangents[:n] if dot is not None]
+        if self.rule.kind != "custom_vjp":
+            part = self.rule.tangents(specs, active, self.outputs)
+            return emitter.values(part.emit(emitter.graph, [*xs, *dots], emitter.source))
+        forward, backward = self.rule.pullback(specs, active, self.outputs)
+        residuals = forward.emit(emitter.graph, xs, emitter.source)
+        pulled = _Pulled(self.rule, tuple([y.type for y in outputs]), len(residuals), backward)
+        return emitter.values(emitter.graph.add(pulled, (*residuals, *dots), emitter.source))
+
+    def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
+        """Cotangents of linear operands: of a linear solve by JAX's rule, of others by the call's own steps."""
+        if self.rule.kind != "custom_linear_solve":
+            return super().transpose(emitter, inputs, linear, y_bars)
+        n = self.operand_count
+        mask = tuple(linear[:n])
+        types = [inputs[position].type for position in self.takes]
+        part = self.rule.transposed([x.type for x in inputs[:n]], mask, self.outputs, types)
+        fixed = [x.handle for x, here in zip(inputs[:n], mask, strict=True) if not here]
+        bars = _conjugated(emitter, y_bars, types)
+        x_bars = iter(emitter.values(part.emit(emitter.graph, [*fixed, *bars], emitter.source)))
+        cotangents = [conj(next(x_bars)) if here else None for here in mask]
+        return (*cotangents, *([None] * (len(inputs) - n)))
+
+
+class _Pulled(Opaque):
+    """The tangent of a function with a pullback of JAX's."""
+
+    __slots__ = ("backward", "rule")
+
+    def __init__(
+        self, rule: JaxRule, types: tuple[TensorSpec, ...], count: int, backward: Subprogram
+    ) -> None:
+        super().__init__(
+            types,
+            count,
+            f"custom_vjp {rule.name}: JAX states its pullback and no tangent, so that forward mode (jvp, jacfwd, "
+            "hvp) cannot pass it",
+        )
+        self.rule = rule
+        self.backward = backward
+
+    def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
+        """Cotangents of the active arguments, by the pullback."""
+        residuals = [x.handle for x in inputs[: self.first_linear]]
+        bars = _conjugated(emitter, y_bars, self.types)
+        x_bars = self.backward.emit(emitter.graph, [*residuals, *bars], emitter.source)
+        return (*([None] * self.first_linear), *map(conj, emitter.values(x_bars)))
+
+
+def _conjugated(
+    emitter: Any, bars: Sequence[Value | None], types: Sequence[TensorSpec]
+) -> list[int]:
+    """The cotangents in JAX's convention, zeros for those that there are not."""
+    return [
+        emitter.zeros(spec) if bar is None else conj(bar).handle
+        for bar, spec in zip(bars, types, strict=True)
+    ]
+
+
+class LostRule(Mark):
+    """A call whose rule did not come along, as where a program was pickled; it is not differentiated.
+
+    Args:
+        shown: the kind of the rule, and its function.
+        operand_count: the number of its operands, which come before its results.
+    """
+
+    __slots__ = ("operand_count", "shown")
+    is_kept = True
+
+    def __init__(self, shown: str, operand_count: int, takes: tuple[int, ...]) -> None:
+        super().__init__(takes)
+        self.shown = shown
+        self.operand_count = operand_count
+
+    def __reduce__(self) -> Any:
+        return LostRule, (self.shown, self.operand_count, self.takes)
+
+    @property
+    def name(self) -> str:
+        """The kind of the rule, and its function."""
+        return self.shown
+
+    @property
+    def key(self) -> Any:
+        """What it names."""
+        return (LostRule, self.shown, self.operand_count, self.takes)
+
+    def differentiates(self, mode: str) -> tuple[int, ...]:
+        """The operands."""
+        return tuple(range(self.operand_count))
+
+    def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
+        """Refuse.
+
+        Raises:
+            ADRuleUnsupportedError: an operand is differentiated.
+        """
+        if all([dot is None for dot in tangents[: self.operand_count]]):
+            return (None,) * len(outputs)
+        raise ADRuleUnsupportedError(
+            f"{self.shown}: JAX states its derivative, and the rule is not in a program that was pickled; import it "
+            "again by from_jax, or import the derivative, from_jax(jax.grad(f), *specs)"
+        )

@@ -1,0 +1,547 @@
+"""`native`: a decorator for JAX functions, which traces by JAX and runs on tenferro's native executor."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import Any, Literal, NamedTuple, overload
+
+import numpy as np
+
+from tenferro.api.compile import name_of
+from tenferro.api.jit import Call, Jitted, StaticParameters
+from tenferro.api.pickling import reduced
+from tenferro.door import is_traced
+from tenferro.errors import DTypeError, InvalidConfigError
+from tenferro.exec import GraphExecutor
+from tenferro.program import BoundedCache, CacheStats, GraphProgram
+from tenferro.tracebacks import end_at_the_caller, public
+from tenferro.types import DType, TensorSpec, host_array
+from xla_peer import pjrt
+from xla_peer.flat_function import FlatFunction, NativeOwner
+from xla_peer.from_jax import from_jax
+from xla_peer.jax_primitive import program_primitive
+
+__all__ = ["NativeFunction", "NativeReport", "native"]
+
+Array = Literal["numpy", "jax"]
+Argnums = int | Sequence[int]
+Argnames = str | Sequence[str]
+NUMBERS = frozenset({bool, int, float, complex})
+
+
+@overload
+def native(
+    f: Callable[..., Any],
+    *,
+    static_argnums: Argnums = (),
+    static_argnames: Argnames = (),
+    donate_argnums: Argnums = (),
+    donate_argnames: Argnames = (),
+    specs: Sequence[Any] | None = None,
+    results: Array = "numpy",
+    threads: int | None = None,
+    cache_dir: str | PathLike[str] | None = None,
+    cache_size: int = 256,
+) -> NativeFunction: ...
+@overload
+def native(
+    f: None = None,
+    *,
+    static_argnums: Argnums = (),
+    static_argnames: Argnames = (),
+    donate_argnums: Argnums = (),
+    donate_argnames: Argnames = (),
+    specs: Sequence[Any] | None = None,
+    results: Array = "numpy",
+    threads: int | None = None,
+    cache_dir: str | PathLike[str] | None = None,
+    cache_size: int = 256,
+) -> Callable[[Callable[..., Any]], NativeFunction]: ...
+def native(
+    f: Callable[..., Any] | None = None,
+    *,
+    static_argnums: Argnums = (),
+    static_argnames: Argnames = (),
+    donate_argnums: Argnums = (),
+    donate_argnames: Argnames = (),
+    specs: Sequence[Any] | None = None,
+    results: Array = "numpy",
+    threads: int | None = None,
+    cache_dir: str | PathLike[str] | None = None,
+    cache_size: int = 256,
+) -> Any:
+    """A JAX function that runs natively: a decorator as `jax.jit` is, without XLA.
+
+    JAX traces `f` once per tree, shapes, dtypes and static values of its arguments, `from_jax` imports it, and the
+    native executor runs it, compiled as `tenferro.jit` compiles. Trees are JAX's, and dtypes are those of `jax.jit`:
+    without `jax_enable_x64` a float64 argument is float32, and Python numbers are weakly typed.
+
+    It can be called inside of `jax.jit`, `jax.grad`, `jax.jvp` and `jax.vmap`. These derive JAX functions of `f`,
+    with JAX's rules, and run natively too, by a callback where JAX compiles. `native(jax.grad(f))` is faster than
+    `jax.grad(native(f))`, which computes the value of `f` twice.
+
+    Args:
+        f: a JAX function; one that `jax.jit` has wrapped is unwrapped by tracing.
+        static_argnums, static_argnames: as in `jax.jit`.
+        donate_argnums, donate_argnames: arguments whose JAX arrays are deleted after the call, as `jax.jit` does.
+            NumPy arrays are the caller's and stay.
+        specs: one tree of `TensorSpec`s per argument, with symbols for extents: one program for all of them.
+        results: "numpy" for NumPy arrays, "jax" for `jax.Array`s.
+        threads, cache_dir: of the executor; see `tenferro.GraphExecutor`.
+        cache_size: the most programs in the cache, least recently used dropped first.
+
+    The result has `.cache_stats()`, `.cache_clear()`, `.report()`, and `.lower(*args, **kwargs)`, which returns the
+    program for arguments like these.
+
+    Raises:
+        DTypeError: an argument that is neither an array nor static, by its name.
+        UnsupportedError: an operation of JAX without a counterpart, with its line.
+        InvalidConfigError: an option that means nothing; a static argument without a hash.
+
+    >>> import jax.numpy as jnp
+    >>> @native
+    ... def norm(tree):
+    ...     return {"norm": jnp.sqrt(jnp.sum(tree["x"] ** 2))}
+    >>> norm({"x": np.array([3.0, 4.0], "float32")})
+    {'norm': array(5., dtype=float32)}
+    >>> norm.cache_stats().misses
+    1
+
+    Source: jax.jit.
+    """
+    options: dict[str, Any] = {
+        "static_argnums": static_argnums,
+        "static_argnames": static_argnames,
+        "donate_argnums": donate_argnums,
+        "donate_argnames": donate_argnames,
+        "specs": specs,
+        "results": results,
+        "threads": threads,
+        "cache_dir": cache_dir,
+        "cache_size": cache_size,
+    }
+    if f is None:
+        return functools.partial(native, **options)
+    if not callable(f):
+        raise InvalidConfigError(f"native: expected a function, got {f!r:.60}")
+    if isinstance(f, GraphProgram):
+        raise InvalidConfigError(
+            "native: a program runs natively already; call it, or tenferro.jit(f)"
+        )
+    if results not in ("numpy", "jax"):
+        raise InvalidConfigError(f'native: results is "numpy" or "jax", got {results!r}')
+    return NativeFunction(f, options)
+
+
+@dataclass(frozen=True)
+class NativeReport:
+    """What a native function has compiled.
+
+    Attributes:
+        name: of the function.
+        programs: for each program, the types of its arguments, the number of its instructions, and the seconds
+            that tracing and import took.
+        cache, derived: counts of the caches of programs, and of functions that JAX's transformations derived.
+        compiled: counts of the executor's compiler; see `GraphExecutor.compile_stats`.
+    """
+
+    name: str
+    programs: tuple[tuple[str, int, float], ...]
+    cache: CacheStats
+    derived: CacheStats
+    compiled: Any
+
+    def __str__(self) -> str:
+        lines = [
+            f"  {types}: {count} instructions, imported in {seconds:.2f} s"
+            for types, count, seconds in self.programs
+        ]
+        counts = f"{self.cache.hits} calls of cached programs, {self.cache.misses} traced"
+        return "\n".join(
+            [f"native {self.name}: {counts}", *lines, *filter(None, [f"{self.compiled}"])]
+        )
+
+
+class _Entry(NamedTuple):
+    """A traced function.
+
+    Attributes:
+        program: takes and gives tuples.
+        dtypes: for each argument, its dtype in the program.
+        out_tree: the tree of the results, as JAX has it; the leaves are the results' numbers.
+        key_inputs, keys: for each argument, and each result, that is an array of random keys, its implementation,
+            else None.
+        donated: numbers of the leaves that are donated.
+        seconds: the time of tracing and import.
+    """
+
+    function: FlatFunction
+    program: GraphProgram
+    dtypes: tuple[np.dtype[Any], ...]
+    out_tree: Any
+    key_inputs: tuple[Any, ...]
+    keys: tuple[Any, ...]
+    donated: tuple[int, ...]
+    seconds: float
+
+
+class _Last(NamedTuple):
+    """The last call of arguments by position.
+
+    Attributes:
+        types: what the program depends on of each leaf.
+        context: the settings of JAX.
+        is_direct: whether the leaves are the program's arguments, and its results those of the function.
+    """
+
+    types: list[Any]
+    tree: Any
+    context: Any
+    entry: _Entry
+    is_direct: bool
+
+
+def _type_of(x: Any, array_class: type) -> Any:
+    """What a program depends on of a leaf."""
+    if type(x) is np.ndarray:
+        return (x.shape, x.dtype)
+    if type(x) is array_class:
+        return (x.shape, x.dtype, x.weak_type, x.sharding)
+    if type(x) in NUMBERS:
+        return type(x)
+    return (type(x), getattr(x, "shape", None), getattr(x, "dtype", None))
+
+
+class NativeFunction(Jitted[..., Any]):
+    """A JAX function with its native programs; see `native`."""
+
+    kind = "native"
+
+    def __init__(self, f: Callable[..., Any], options: dict[str, Any]) -> None:
+        static = StaticParameters.of(
+            f, options["static_argnums"], options["static_argnames"], self.kind
+        )
+        executor = GraphExecutor(
+            "K", options["threads"], compiled="jit", cache_dir=options["cache_dir"]
+        )
+        super().__init__(f, executor, static, options["cache_size"])
+        self._options = options
+        self._donated = StaticParameters.of(
+            f, options["donate_argnums"], options["donate_argnames"], self.kind
+        )
+        self._entries: BoundedCache[_Entry] = BoundedCache(options["cache_size"])
+        self._jax = pjrt.modules()[0]
+        self._flatten = self._jax.tree_util.tree_flatten
+        self._owner = NativeOwner(executor.run_leaves)
+        self._run_leaves = executor.run_leaves
+        self._trace_context = pjrt.trace_context()
+        self._last: _Last | None = None
+        self._gives_jax = options["results"] == "jax"
+        self._array_class = type(self._jax.numpy.zeros(()))
+
+    def __reduce__(self) -> Any:
+        """The function and the options, or its global name: programs are traced again where it is loaded."""
+        return reduced(self, native, self._fn, **self._options)
+
+    # ---- calls -----------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            if kwargs or self._has_static:
+                call = self._call(args, kwargs)
+                leaves, tree = self._flatten(call.dynamic)
+                return self._result(call, leaves, tree)
+            # The last call's program is at hand.
+            leaves, tree = self._flatten(args)
+            last = self._last
+            if last is not None and tree == last.tree and self._trace_context() == last.context:
+                types, own, is_same = last.types, self._array_class, True
+                for x, wanted in zip(leaves, types):  # noqa: B905  # because the trees are equal
+                    if type(x) is np.ndarray:
+                        is_same = (x.shape, x.dtype) == wanted
+                    elif type(x) is own:
+                        is_same = (x.shape, x.dtype, x.weak_type, x.sharding) == wanted
+                    else:
+                        is_same = _type_of(x, own) == wanted
+                    if not is_same:
+                        break
+                if is_same:
+                    self._entries.count_hit()
+                    if last.is_direct:
+                        return last.entry.out_tree.unflatten(
+                            self._run_leaves(last.entry.program, leaves)
+                        )
+                    return self._run_entry(last.entry, leaves)
+            return self._result(self._call(args, {}), leaves, tree)
+        except Exception as error:
+            end_at_the_caller(error)
+            raise
+
+    def _result(self, call: Call, leaves: list[Any], tree: Any) -> Any:
+        """The result of a call for which the last one's program does not serve."""
+        entry = self._entry(call, leaves, tree)
+        if any([isinstance(x, self._jax.core.Tracer) for x in leaves]):
+            return self._inside_jax(entry, leaves)
+        if not any([is_traced(x) for x in leaves]):
+            for leaf, impl, name in zip(
+                leaves, entry.key_inputs, entry.program.input_names, strict=True
+            ):
+                if type(leaf) is not np.ndarray and impl is None:
+                    host_array(leaf, name)  # because no device is read unasked
+            if not call.static_args and not call.static_kwargs and not call.has_kwargs:
+                is_plain = not entry.donated and not any(entry.keys) and not self._gives_jax
+                is_direct = is_plain and all(
+                    [
+                        type(x) is np.ndarray and x.dtype == dtype
+                        for x, dtype in zip(leaves, entry.dtypes, strict=True)
+                    ]
+                )
+                types = [_type_of(x, self._array_class) for x in leaves]
+                self._last = _Last(types, tree, self._trace_context(), entry, is_direct)
+        return self._run_entry(entry, leaves)
+
+    def _run_entry(self, entry: _Entry, leaves: list[Any]) -> Any:
+        """Run on the leaves."""
+        arrays = [
+            x
+            if type(x) is np.ndarray and x.dtype == dtype
+            else self._converted(x, dtype, impl is not None)
+            for x, dtype, impl in zip(leaves, entry.dtypes, entry.key_inputs, strict=True)
+        ]
+        results = self._run_leaves(entry.program, arrays)
+        for number in entry.donated:
+            if isinstance(leaves[number], self._array_class):
+                leaves[number].delete()
+        if self._gives_jax and not any([is_traced(x) for x in leaves]):
+            results = [self._jax.numpy.asarray(y) for y in results]
+        if any(entry.keys):
+            results = self._with_keys(entry, results)
+        return entry.out_tree.unflatten(results)
+
+    def _converted(self, leaf: Any, dtype: np.dtype[Any], is_key: bool) -> Any:
+        """A leaf as an array of the program's dtype."""
+        if is_traced(leaf):
+            return leaf
+        if is_key:
+            leaf = self._jax.random.key_data(leaf)
+        return np.asarray(leaf, dtype)
+
+    def _with_keys(self, entry: _Entry, results: Sequence[Any]) -> list[Any]:
+        """The results, with random keys where the function gives some."""
+        wrap = self._jax.random.wrap_key_data
+        return [
+            y if impl is None else wrap(self._jax.numpy.asarray(y), impl=impl)
+            for y, impl in zip(results, entry.keys, strict=True)
+        ]
+
+    def _inside_jax(self, entry: _Entry, leaves: Sequence[Any]) -> Any:
+        """Bind the primitive on tracers of JAX's."""
+        operands = [
+            self._jax.random.key_data(x)
+            if impl is not None
+            else x
+            if isinstance(x, self._jax.core.Tracer)
+            else self._jax.numpy.asarray(x, dtype)
+            for x, dtype, impl in zip(leaves, entry.dtypes, entry.key_inputs, strict=True)
+        ]
+        results = program_primitive().bind(*operands, owner=self._owner, program=entry.function)
+        if any(entry.keys):
+            results = self._with_keys(entry, results)
+        return entry.out_tree.unflatten(results)
+
+    def _is_key(self, leaf: Any) -> bool:
+        dtype = getattr(leaf, "dtype", None)
+        return dtype is not None and self._jax.dtypes.issubdtype(dtype, self._jax.dtypes.prng_key)
+
+    # ---- tracing ---------------------------------------------------------------------------------
+
+    def _entry(self, call: Call, leaves: list[Any], tree: Any) -> _Entry:
+        """The traced function for arguments of these types.
+
+        Raises:
+            DTypeError: an argument that is no array, by its name.
+        """
+        specs = self._options["specs"]
+        if specs is None:
+            avals = [self._aval(call, number, leaf) for number, leaf in enumerate(leaves)]
+        else:
+            avals = self._specified(call, leaves, tree, specs)
+        impls = [self._jax.random.key_impl(x) if self._is_key(x) else None for x in leaves]
+        types = tuple([(x.shape, x.dtype, getattr(x, "weak_type", False)) for x in avals])
+        fixed = map(self._static_key, self._statics(call))
+        key = (tree, types, tuple(map(str, impls)), call.positions, self._trace_context(), *fixed)
+        return self._entries.get(key, lambda: self._traced(call, leaves, tree, avals, impls))
+
+    def _traced(
+        self, call: Call, leaves: list[Any], tree: Any, avals: list[Any], impls: list[Any]
+    ) -> _Entry:
+        """Trace by JAX, and import."""
+        start = time.perf_counter()
+        jax, seen = self._jax, dict[str, Any]()
+
+        def flat(*arrays: Any) -> list[Any]:
+            wrapped = [
+                x if impl is None else jax.random.wrap_key_data(x, impl=impl)
+                for x, impl in zip(arrays, impls, strict=True)
+            ]
+            outputs, seen["tree"] = jax.tree_util.tree_flatten(
+                call.apply(self._fn, tree.unflatten(wrapped))
+            )
+            outputs = [y if hasattr(y, "dtype") else jax.numpy.asarray(y) for y in outputs]
+            seen["keys"] = tuple([
+                jax.random.key_impl(y) if self._is_key(y) else None for y in outputs
+            ])  # fmt: skip
+            return [jax.random.key_data(y) if self._is_key(y) else y for y in outputs]
+
+        function = FlatFunction(flat, avals, getattr(self._fn, "__name__", "main"))
+        program = replace(function.program, input_names=tuple(self._names(call)))
+        dtypes = tuple([spec.dtype.dtype for spec in program.input_specs])
+        donated = self._donated_leaves(call, tree)
+        seconds = time.perf_counter() - start
+        return _Entry(
+            function, program, dtypes, seen["tree"], tuple(impls), seen["keys"], donated, seconds
+        )
+
+    def _aval(self, call: Call, number: int, leaf: Any) -> Any:
+        """The type of a leaf, as `jax.jit` would have it.
+
+        Raises:
+            DTypeError: it is no array.
+        """
+        jax = self._jax
+        if type(leaf) in NUMBERS:
+            dtype = jax.numpy.result_type(leaf)
+            return jax.ShapeDtypeStruct((), dtype, weak_type=type(leaf) is not bool)
+        if self._is_key(leaf):
+            return jax.eval_shape(jax.random.key_data, leaf)
+        if isinstance(leaf, TensorSpec) or is_traced(leaf):
+            return TensorSpec(leaf.shape, leaf.dtype)
+        if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
+            raise self._no_array(call, number, leaf)
+        try:
+            dtype = jax.dtypes.canonicalize_dtype(leaf.dtype)
+            return jax.ShapeDtypeStruct(
+                leaf.shape, dtype, weak_type=getattr(leaf, "weak_type", False)
+            )
+        except TypeError:
+            raise self._no_array(call, number, leaf) from None
+
+    def _specified(
+        self, call: Call, leaves: Sequence[Any], tree: Any, specs: Sequence[Any]
+    ) -> list[Any]:
+        """The types that the user gave.
+
+        Raises:
+            InvalidConfigError: another tree than the arguments'.
+            DTypeError: another dtype than an argument's.
+        """
+        wanted, spec_tree = self._flatten(tuple(specs))
+        if spec_tree != tree:
+            raise InvalidConfigError(
+                f"native: specs of {name_of(self._fn)} are {spec_tree}, and the arguments {tree}"
+            )
+        for spec, leaf, name in zip(wanted, leaves, self._names(call), strict=True):
+            if type(leaf) not in NUMBERS and DType.of(leaf.dtype) is not DType.of(spec.dtype):
+                raise DTypeError(f"native: {name} is {leaf.dtype}, and its spec {spec}")
+        return wanted
+
+    def _names(self, call: Call) -> list[str]:
+        """The name of each leaf, from the parameter that holds it."""
+        keystr = self._jax.tree_util.keystr
+        bases = [
+            self._parameters[i] if i < len(self._parameters) else f"x{i}" for i in call.positions
+        ]
+        names: list[str] = []
+        for path, _ in self._jax.tree_util.tree_flatten_with_path(call.dynamic)[0]:
+            number = path[0].idx
+            is_positional = number < len(bases)
+            names.append(
+                bases[number] + keystr(path[1:])
+                if is_positional
+                else f"{path[1].key}{keystr(path[2:])}"
+            )
+        return names
+
+    def _no_array(self, call: Call, index: int, leaf: Any) -> DTypeError:
+        name = self._names(call)[index]
+        base = name.split("[")[0].split(".")[0]
+        return DTypeError(
+            f"native: {name} of {name_of(self._fn)} is {leaf!r:.60}, which is no array; an argument that is "
+            f"known when the function is traced is named in native(.., static_argnames={base!r})"
+        )
+
+    def _donated_leaves(self, call: Call, tree: Any) -> tuple[int, ...]:
+        if not self._donated.positions and not self._donated.names:
+            return ()
+        numbered = tree.unflatten(range(tree.num_leaves))
+        chosen: list[Any] = [
+            part
+            for position, part in zip(call.positions, numbered, strict=False)
+            if position in self._donated.positions
+        ]
+        if call.has_kwargs:
+            chosen += [part for key, part in numbered[-1].items() if key in self._donated.names]
+        return tuple(self._flatten(chosen)[0])
+
+    # ---- what it knows -----------------------------------------------------------------------------
+
+    @public
+    def lower(self, *args: Any, **kwargs: Any) -> GraphProgram:
+        """The program for arguments like these, arrays or specs, with their trees."""
+        call = self._call(args, kwargs)
+        leaves, tree = self._flatten(call.dynamic)
+        avals = [self._aval(call, number, leaf) for number, leaf in enumerate(leaves)]
+
+        def fn(*dynamic: Any) -> Any:
+            return call.apply(self._fn, dynamic)
+
+        program = from_jax(fn, *tree.unflatten(avals))
+        return replace(
+            program,
+            name=getattr(self._fn, "__name__", "main"),
+            input_names=tuple(self._names(call)),
+        )
+
+    @public
+    def report(self) -> NativeReport:
+        """What was traced, imported and compiled; printed, a line for each program.
+
+        >>> import jax.numpy as jnp
+        >>> double = native(lambda x: x + x)
+        >>> double(np.ones(3, "float32"))
+        array([2., 2., 2.], dtype=float32)
+        >>> double.report().programs[0][:2]
+        ('f32[3]', 1)
+        """
+        programs = [
+            (", ".join(map(str, e.program.input_specs)), len(e.program.instructions), e.seconds)
+            for e in self._entries.entries()
+        ]
+        executor: Any = self._executor
+        return NativeReport(
+            name_of(self._fn),
+            tuple(programs),
+            self.cache_stats(),
+            self._owner.cache_stats(),
+            executor.compile_stats(),
+        )
+
+    def cache_stats(self) -> CacheStats:
+        """Counts of hits, misses and entries of the cache of programs."""
+        return self._entries.stats()
+
+    def cache_clear(self) -> None:
+        """Empty the caches of programs and of derived functions."""
+        executor: Any = self._executor
+        self._last = None
+        self._entries.clear()
+        self._owner.cache_clear()
+        executor.cache_clear()
+
+    def __repr__(self) -> str:
+        count = self.cache_stats().entries
+        return f"<{self.shown}: {count} program{'' if count == 1 else 's'}>"

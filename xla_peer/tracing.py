@@ -1,0 +1,54 @@
+"""`traced`: the program of a function, which tenferro traces, or JAX where the function is JAX's."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import tenferro as tnf
+from tenferro.program import GraphProgram
+from tenferro.tracebacks import is_refusal_of_jax
+from xla_peer.from_jax import from_jax
+from xla_peer.native import NativeFunction
+
+__all__ = ["differentiable", "traced"]
+
+
+def traced(fn_or_program: GraphProgram | Callable[..., Any], *specs: Any) -> GraphProgram:
+    """A program as it is; the program of a function for arguments of these types.
+
+    A function that `jax.jit` or `native` has wrapped is traced by JAX, and so is one that JAX refuses to call on
+    tensors of a trace.
+
+    Args:
+        specs: one tree of arrays or types per argument of a function.
+
+    Raises:
+        TenferroError, and exceptions of the function: as `tenferro.compile` and `from_jax`.
+
+    >>> import jax.numpy as jnp, numpy as np
+    >>> traced(lambda x: jnp.sin(x) * x, np.ones(3, "float32")).run(np.zeros(3, "float32"))
+    array([0., 0., 0.], dtype=float32)
+    """
+    if isinstance(fn_or_program, GraphProgram):
+        return fn_or_program
+    if isinstance(fn_or_program, NativeFunction):
+        return fn_or_program.lower(*specs)
+    stages: Any = sys.modules.get("jax.stages")
+    if stages is not None and isinstance(fn_or_program, stages.Wrapped):
+        return from_jax(fn_or_program, *specs)
+    try:
+        return tnf.compile(fn_or_program, *specs)
+    except Exception as error:
+        if not is_refusal_of_jax(error):
+            raise
+    return from_jax(fn_or_program, *specs)
+
+
+def differentiable(
+    fn_or_program: GraphProgram | Callable[..., Any], program: GraphProgram
+) -> Callable[..., Any]:
+    """What tenferro differentiates: the function itself if it traced it, and else the program."""
+    is_imported = program.origin is not None
+    return program.run if is_imported or program is fn_or_program else fn_or_program
