@@ -10,10 +10,11 @@ from typing import Any
 
 from lowering import import_stablehlo
 from tenferro.api.compile import parameter_names
-from tenferro.errors import NonStaticShapeError
+from tenferro.errors import NonStaticShapeError, PlatformUnavailableError
 from tenferro.program import GraphProgram
 from tenferro.types import DType, TensorSpec, flatten, leaf_paths, unflatten
 from xla_peer import pjrt
+from xla_peer.forking import forked
 from xla_peer.jax_rules import with_rules
 
 __all__ = ["from_jax", "in_dtypes_of"]
@@ -35,6 +36,7 @@ def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
 
     Raises:
         NonStaticShapeError: jax cannot trace it for symbolic extents, with jax's message.
+        PlatformUnavailableError: a process that was forked after jax had started.
         UnsupportedError: jax lowers it to operations without a counterpart, with their locations.
 
     >>> import jax.numpy as jnp
@@ -49,6 +51,12 @@ def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
     >>> tnf.grad(relu)(np.zeros(2, "float32"))
     array([0., 0.], dtype=float32)
     """
+    if forked():
+        raise PlatformUnavailableError(
+            "from_jax: this process was forked from one in which JAX had started, and JAX would wait here for "
+            "threads that it does not have; import before the fork, whose programs run here, or start processes "
+            'with multiprocessing\'s "spawn"'
+        )
     leaves, in_tree = flatten(specs)
     leaves = [_typed(leaf) for leaf in leaves]
     types = [TensorSpec(leaf.shape, leaf.dtype) for leaf in leaves]

@@ -22,6 +22,7 @@ from tenferro.tracebacks import end_at_the_caller, public
 from tenferro.types import DType, TensorSpec, host_array
 from xla_peer import pjrt
 from xla_peer.flat_function import FlatFunction, NativeOwner
+from xla_peer.forking import require_own_client
 from xla_peer.from_jax import from_jax
 from xla_peer.jax_primitive import program_primitive
 
@@ -205,7 +206,7 @@ class _Last(NamedTuple):
     is_direct: bool
 
 
-def _type_of(x: Any, array_class: type) -> Any:
+def _type_of(x: Any, array_class: type | None) -> Any:
     """What a program depends on of a leaf."""
     if type(x) is np.ndarray:
         return (x.shape, x.dtype)
@@ -241,7 +242,8 @@ class NativeFunction(Jitted[..., Any]):
         self._trace_context = pjrt.trace_context()
         self._last: _Last | None = None
         self._gives_jax = options["results"] == "jax"
-        self._array_class = type(self._jax.numpy.zeros(()))
+        # Of arrays, once one is met: making one now would start JAX's backends.
+        self._array_class: Any = None
 
     def __reduce__(self) -> Any:
         """The function and the options, or its global name: programs are traced again where it is loaded."""
@@ -292,6 +294,7 @@ class NativeFunction(Jitted[..., Any]):
             ):
                 if type(leaf) is not np.ndarray and impl is None:
                     host_array(leaf, name)  # because no device is read unasked
+            self._array_class = self._array_class or self._class_of_arrays(leaves, entry)
             if not call.static_args and not call.static_kwargs and not call.has_kwargs:
                 is_plain = not entry.donated and not any(entry.keys) and not self._gives_jax
                 is_direct = is_plain and all(
@@ -304,6 +307,12 @@ class NativeFunction(Jitted[..., Any]):
                 self._last = _Last(types, tree, self._trace_context(), entry, is_direct)
         return self._run_entry(entry, leaves)
 
+    def _class_of_arrays(self, leaves: Sequence[Any], entry: _Entry) -> Any:
+        """The class of JAX's arrays, if one is among the leaves."""
+        pairs = zip(leaves, entry.key_inputs, strict=True)
+        arrays = [x for x, impl in pairs if impl is None and isinstance(x, self._jax.Array)]
+        return type(arrays[0]) if arrays else None
+
     def _run_entry(self, entry: _Entry, leaves: list[Any]) -> Any:
         """Run on the leaves."""
         arrays = [
@@ -314,8 +323,10 @@ class NativeFunction(Jitted[..., Any]):
         ]
         results = self._run_leaves(entry.program, arrays)
         for number in entry.donated:
-            if isinstance(leaves[number], self._array_class):
+            if isinstance(leaves[number], self._jax.Array):
                 leaves[number].delete()
+        if self._gives_jax:
+            require_own_client()
         if self._gives_jax and not any([is_traced(x) for x in leaves]):
             results = [self._jax.numpy.asarray(y) for y in results]
         if any(entry.keys):

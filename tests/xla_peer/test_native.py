@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -405,6 +409,45 @@ def test_called_in_a_trace_of_tenferro() -> None:
     x = array(3)
     alike(tnf.jit(lambda x: f(x) + 1)(x), jnp.sum(jnp.sin(x) * x) + 1)
     alike(tnf.grad(f)(x), np.sin(x) + x * np.cos(x))
+
+
+FORKED = """
+import os
+import numpy as np
+import jax.numpy as jnp
+from jax._src import xla_bridge
+from xla_peer import native
+
+f = native(lambda x: jnp.sum(x * 2))
+assert not xla_bridge.backends_are_initialized()
+f(np.ones(3, "float32"))
+child = os.fork()
+if child == 0:
+    assert f(np.ones(3, "float32")) == 6
+    try:
+        f(np.ones(4, "float32"))
+    except Exception as error:
+        assert type(error).__name__ == "PlatformUnavailableError", error
+        os._exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+def test_a_fork_runs_what_was_traced_and_refuses_to_trace() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKED], capture_output=True, text=True, timeout=120
+    )
+    assert done.stdout == "7\n", done.stderr
+
+
+def test_threads_trace_once() -> None:
+    function = native(lambda x: jnp.sum(jnp.sin(x)))
+    sizes = [1 + i % 4 for i in range(16)]
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda n: float(function(np.ones(n, "float32"))), sizes))
+    np.testing.assert_allclose(results, np.sin(1) * np.array(sizes), rtol=1e-6)
+    assert function.cache_stats().misses == 4
 
 
 def test_machine_code_is_kept_in_a_folder(tmp_path: Any) -> None:
