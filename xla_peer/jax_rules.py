@@ -19,7 +19,7 @@ from tenferro.ad.algebra import Value, conj
 from tenferro.errors import ADRuleUnsupportedError
 from tenferro.graph import Mark, Opaque, StopGradient
 from tenferro.interruption import is_interruption
-from tenferro.program import BoundedCache, GraphProgram, Subprogram
+from tenferro.program import BoundedCache, GraphProgram, KeptMark, Subprogram
 from tenferro.types import TensorSpec
 from xla_peer import pjrt
 
@@ -285,18 +285,16 @@ def _key_impl(jax: Any, aval: Any) -> Any:
     return seen[0]
 
 
-class _Stopped(StopGradient):
+class _Stopped(KeptMark, StopGradient):
     """A stopped gradient that programs keep."""
 
     __slots__ = ()
-    is_kept = True
 
 
-class _RuleMark(Mark):
+class _RuleMark(KeptMark):
     """A call of a JAX function with a rule: its operands, then its results, of which it names some."""
 
     __slots__ = ("operand_count", "result_count", "rule")
-    is_kept = True
 
     def __init__(
         self, rule: JaxRule, operand_count: int, result_count: int, takes: tuple[int, ...]
@@ -396,7 +394,7 @@ def _conjugated(
     ]
 
 
-class LostRule(Mark):
+class LostRule(KeptMark):
     """A call whose rule did not come along, as where a program was pickled; it is not differentiated.
 
     Args:
@@ -405,7 +403,6 @@ class LostRule(Mark):
     """
 
     __slots__ = ("operand_count", "shown")
-    is_kept = True
 
     def __init__(self, shown: str, operand_count: int, takes: tuple[int, ...]) -> None:
         super().__init__(takes)

@@ -208,6 +208,11 @@ class _BatchedMark(Mark):
         """As the mark's."""
         return self.mark.is_kept
 
+    def kept_part(self, graph: Any, inputs: Sequence[int], outputs: Sequence[int]) -> Any:
+        """As the mark's."""
+        mark: Any = self.mark
+        return mark.kept_part(graph, inputs, outputs)
+
     @property
     def key(self) -> Any:
         """The mark, and the operands with the leading axis."""

@@ -46,6 +46,10 @@ class ControlOp(StdTensorOp):
         """True if its sub-programs have marks of derivatives, at any depth."""
         return any(part.is_marked for part in self.parts)
 
+    def kept_part(self, graph: Any, inputs: Any, outputs: Any) -> Any:
+        """Return the part of a graph between these values, with its marks."""
+        return type(self.parts[0]).kept_part(graph, inputs, outputs)
+
     def with_parts(self, *parts: Any) -> ControlOp:
         """Return the op with other sub-programs."""
         raise NotImplementedError

@@ -39,7 +39,7 @@ from tenferro.program.native import (
 from tenferro.program.program import GraphProgram
 from tenferro.program.prune_outputs import prune_outputs
 from tenferro.program.runtimes import ExtensionRuntime, HostReferenceRuntime, Routine
-from tenferro.program.subprogram import Subprogram, require_depth
+from tenferro.program.subprogram import KeptMark, Subprogram, require_depth
 
 __all__ = [
     "BoundedCache",
@@ -54,6 +54,7 @@ __all__ = [
     "GraphProgram",
     "HostReferenceRuntime",
     "Instruction",
+    "KeptMark",
     "OpFactory",
     "ProgramBuilder",
     "Routine",

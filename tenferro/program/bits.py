@@ -13,11 +13,11 @@ from dataclasses import replace
 from typing import Any
 
 from tenferro.errors import LostDerivativeWarning
-from tenferro.graph import Graph, Instruction, Mark
+from tenferro.graph import Graph, Instruction
 from tenferro.ops.control import ControlOp
 from tenferro.ops.elementwise import BitcastConvert
 from tenferro.program.program import GraphProgram
-from tenferro.program.subprogram import Subprogram
+from tenferro.program.subprogram import KeptMark, Subprogram
 from tenferro.types import TensorSpec
 
 __all__ = ["note_bits"]
@@ -96,11 +96,10 @@ def _sources(
     return found
 
 
-class _Bits(Mark):
+class _Bits(KeptMark):
     """A float, and the floats whose bits it was made of."""
 
     __slots__ = ("count", "line")
-    is_kept = True
 
     def __init__(self, line: str, count: int) -> None:
         super().__init__((0,))

@@ -82,13 +82,9 @@ class GraphProgram:
         """The part of the graph that `outputs` depend on, renumbered."""
         inputs = tuple(graph.inputs if inputs is None else inputs)
         instructions, values, output_slots = instructions_of(graph, inputs, outputs)
-        marked = None
-        if graph.marked or any(
-            [isinstance(i.op, ControlOp) and i.op.is_kept for i in graph.instructions]
-        ):
-            from tenferro.program.subprogram import kept_part  # because sub-programs are programs
-
-            marked = kept_part(graph, inputs, outputs)
+        kept = (each.op for each in graph.instructions if getattr(each.op, "is_kept", False))
+        keeper: Any = next(kept, None)
+        marked = None if keeper is None else keeper.kept_part(graph, inputs, outputs)
         return cls(
             name=name,
             instructions=instructions,

@@ -19,7 +19,7 @@ from tenferro.program.instructions import copy_into, instructions_between, neede
 from tenferro.program.program import GraphProgram, flat_tree
 from tenferro.types import TensorSpec
 
-__all__ = ["Subprogram", "kept_part", "require_depth"]
+__all__ = ["KeptMark", "Subprogram", "require_depth"]
 
 _NUMBERS = count()
 
@@ -223,6 +223,20 @@ class Subprogram(GraphProgram):
             slot for slot in program.input_slots if slot in read or slot in program.output_slots
         }
 
+    @classmethod
+    def kept_part(
+        cls, graph: Graph, inputs: Sequence[int], outputs: Sequence[int]
+    ) -> Subprogram | None:
+        """Return the part of a graph between these values, with its marks; None without marks that programs keep.
+
+        None too where a mark reads a value from before the inputs, as in a part of a derivative.
+        """
+        try:
+            part = cls.of(graph, inputs, outputs)
+        except InvalidConfigError:
+            return None
+        return part if part.is_kept else None
+
     def restricted(self, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram:
         """Some of the outputs, as a function of those inputs that they depend on, without marks."""
         key = tuple(inputs), tuple(outputs)
@@ -288,18 +302,17 @@ class Subprogram(GraphProgram):
         return f"<Subprogram {takes} -> {gives}: {len(self.instructions)} instructions>"
 
 
-def kept_part(graph: Graph, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram | None:
-    """The part of a graph between these values, with its marks; None if there are none that programs keep.
+class KeptMark(Mark):
+    """Mark that a program keeps beside its instructions, so that a call of the program in a trace is differentiated by it."""
 
-    None too where a mark reads a value from before the inputs, as in a part of a derivative.
-    """
-    if not any([_is_kept(instruction) for instruction in graph.instructions]):
-        return None
-    try:
-        part = Subprogram.of(graph, inputs, outputs)
-    except InvalidConfigError:
-        return None
-    return part if part.is_kept else None
+    __slots__ = ()
+    is_kept = True
+
+    def kept_part(
+        self, graph: Graph, inputs: Sequence[int], outputs: Sequence[int]
+    ) -> Subprogram | None:
+        """Return the part of a graph between these values, with its marks; see `Subprogram.kept_part`."""
+        return Subprogram.kept_part(graph, inputs, outputs)
 
 
 def _is_kept(instruction: Instruction) -> bool:
