@@ -6,6 +6,7 @@ Each function names the calls that it relies on, so that a new jaxlib is one fil
 from __future__ import annotations
 
 import hashlib
+import inspect
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
@@ -624,6 +625,9 @@ def emit_callback(context: Any, run: Any, operands: Sequence[Any]) -> Any:
     """
     from jax.interpreters import mlir
 
+    # Some versions count a token among the results, unless told.
+    asked = inspect.signature(mlir.emit_python_callback).parameters
+    options = {"returns_token": False} if "returns_token" in asked else {}
     results, _, _ = mlir.emit_python_callback(
         context,
         run,
@@ -632,7 +636,7 @@ def emit_callback(context: Any, run: Any, operands: Sequence[Any]) -> Any:
         context.avals_in,
         context.avals_out,
         has_side_effect=False,
-        returns_token=False,
+        **options,
     )
     return results
 
