@@ -134,7 +134,7 @@ class GraphExecutor:
             )
         if check_finite and backend is not NUMPY:
             raise InvalidConfigError("GraphExecutor: check_finite looks at NumPy's arrays only")
-        if not any([compiled is known for known in (True, False)]) and compiled not in BLOCK_GAINS:
+        if compiled not in tuple(BLOCK_GAINS):  # a tuple, because not every value has a hash
             raise InvalidConfigError(
                 f'GraphExecutor: compiled is "auto", "loops", "jit", True or False, got {compiled!r}'
             )

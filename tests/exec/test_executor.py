@@ -31,6 +31,7 @@ OTHER = Backend("other", {Multiply: lambda op, x, y: x * y})
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "order": ({"order": "A"}, "order is "), "no threads": ({"threads": 0}, "threads is an integer from 1, got 0"),
     "threads": ({"threads": True}, "threads is an integer from 1, got True"), "compiled": ({"compiled": "no"}, "compiled is "),
+    "a list": ({"compiled": []}, "compiled is "),
     "finite": ({"check_finite": True, "backend": OTHER}, "check_finite looks at NumPy's arrays only"),
     "backend": ({"compiled": True, "backend": OTHER}, "not those of backend 'other'"),
 }  # fmt: skip

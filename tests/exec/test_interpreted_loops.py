@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,36 +13,23 @@ import pytest
 import tenferro as tnf
 from tenferro import errors
 from tenferro.exec.kernels.buffered import FEW, has_zeros, maximum
-from tenferro.extension import ExtensionOp, HostReferenceRuntime, apply, extension_family
+from tenferro.extension import HostReferenceRuntime, apply
+from tests.test_printed_programs import WornOut
 
 X = np.linspace(0.1, 1.0, 6)
 EXECUTOR = tnf.GraphExecutor("K", compiled=False)
 
 
-@extension_family("tenferro-tests", "worn_in_turns", version=1)
-@dataclass(frozen=True)
-class Worn(ExtensionOp):
-    """y = x, until it fails."""
-
-    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
-        return [(input_dtypes[0], input_shapes[0])]
-
-    def eager_execute(self, inputs: Any) -> Any:
-        if inputs[0].min() < 0:
-            raise RuntimeError("worn out")
-        return [inputs[0] * 1]
-
-
 def test_an_error_in_an_inner_loop_names_its_line() -> None:
     def inner(_: Any, c: Any) -> Any:
-        return apply(Worn(), c) - 0.3  # the line that fails
+        return apply(WornOut(), c) - 0.3  # the line that fails
 
     def function(x: Any) -> Any:
         return tnf.fori_loop(0, 2, lambda _, c: tnf.fori_loop(0, 2, inner, c) + 0.0, x)
 
     program = tnf.compile(function, X)
     executor = tnf.GraphExecutor(
-        "K", compiled=False, runtimes=[HostReferenceRuntime(Worn.family_id)]
+        "K", compiled=False, runtimes=[HostReferenceRuntime(WornOut.family_id)]
     )
     for _ in range(2):
         executor.run(program, X + 2.0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from tenferro.exec.llvm import is_installed
 from tenferro.exec.llvm.control import COMPILED
 from tenferro.exec.plan import block as planning
 from tenferro.exec.schedule import Block, Copies
-from tenferro.extension import ExtensionOp, HostReferenceRuntime, apply, extension_family
+from tenferro.extension import HostReferenceRuntime, apply
 from tenferro.graph import GraphBuilder
 from tenferro.ops.control import ControlOp
 from tenferro.ops.dynamic import DynamicTruncate
@@ -27,6 +26,7 @@ from tenferro.types import flatten
 from tests.exec.compiled_loops import require_near, require_same_bits
 from tests.samples import SAMPLES
 from tests.samples.each import each_card
+from tests.test_printed_programs import WornOut
 
 pytestmark = pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
 X = np.random.default_rng(3).standard_normal((3, 4))
@@ -260,20 +260,6 @@ def test_results_are_nobody_elses() -> None:
             for number, y in enumerate(results):
                 assert y.flags.writeable
                 assert not any(np.may_share_memory(y, other) for other in (X, *results[:number]))
-
-
-@extension_family("tenferro-tests", "worn_between_blocks", version=1)
-@dataclass(frozen=True)
-class WornOut(ExtensionOp):
-    """y = x, until it fails."""
-
-    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
-        return [(input_dtypes[0], input_shapes[0])]
-
-    def eager_execute(self, inputs: Any) -> Any:
-        if inputs[0].min() < 0:
-            raise RuntimeError("worn out")
-        return [inputs[0] * 1]
 
 
 def test_errors_around_a_block_name_their_own() -> None:

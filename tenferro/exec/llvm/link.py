@@ -10,7 +10,7 @@ import ctypes
 import platform
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
@@ -135,13 +135,8 @@ def _machine(processor: Processor, level: int) -> Any:
 @cache
 def _add_symbols(module: Any) -> None:
     """Let LLVM know the addresses that a module of this package gives for names in texts."""
-    _add(module.addresses())
-
-
-def _add(symbols: Mapping[str, int]) -> None:
-    """Let LLVM know addresses for names in texts."""
     llvm = _llvm()
-    for name, address in symbols.items():
+    for name, address in module.addresses().items():
         llvm.add_symbol(name, address)
 
 
