@@ -226,7 +226,7 @@ def test_scalars_stay_arrays_where_people_see_them() -> None:
 
 @pytest.fixture
 def tiny_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group, "SMALLEST", 1)
+    monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     monkeypatch.setattr(tiling, "TILE_BYTES", 48)
     monkeypatch.setattr(tiling, "MIN_SHARED_ELEMENTS", 0)
     monkeypatch.setattr(tiling, "MIN_PARALLEL_MICROSECONDS", 0.0)

@@ -12,11 +12,11 @@ from tenferro.exec.plan import group, place, tiling
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure() -> None:
     """Before anything runs."""
-    group.SMALLEST = 1
+    group.MIN_GROUPED_ELEMENTS = 1
     tiling.MIN_SHARED_ELEMENTS = 0
     tiling.MIN_PARALLEL_MICROSECONDS = 0.0
     tiling.TILE_BYTES = tiling.ROW_TILE_BYTES = 256
-    place.SMALLEST_BLOCK = 1
+    place.MIN_PLACED_BYTES = 1
     matrix_product.MIN_PARALLEL_WORK = 1
     matrix_product.MIN_BLOCK_EXTENT = 2
     matrix_product.MIN_POOLED_BYTES = 1

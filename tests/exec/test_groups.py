@@ -118,7 +118,7 @@ CASES |= {f"{name}, gradient": (loss(fn), args) for name, (fn, args) in CASES.it
 def test_groups_of_rows(
     name: str, tile: int, is_compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(group, "SMALLEST", 16)
+    monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 16)
     monkeypatch.setattr(tiling, "TILE_BYTES", tile)
     monkeypatch.setattr(tiling, "MIN_SHARED_ELEMENTS", 0)
     monkeypatch.setattr(tiling, "MIN_PARALLEL_MICROSECONDS", 0.0)
@@ -296,9 +296,9 @@ def test_a_large_reduction_by_itself(
     name: str, threads: int, compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Over any axes, of numbers that do not fill vectors, with NaN and with zeros of both signs."""
-    monkeypatch.setattr(group, "SMALLEST", 1)
-    monkeypatch.setattr(group, "SMALLEST_IN_RUNS", 1)
-    monkeypatch.setattr(group, "SMALLEST_REDUCED", (1, 1, 1))
+    monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
+    monkeypatch.setattr(group, "MIN_REDUCED_IN_RUNS", 1)
+    monkeypatch.setattr(group, "MIN_REDUCED_BYTES", (1, 1, 1))
     ours, numpys = REDUCED[name]
     executor = tnf.GraphExecutor(threads=threads, compiled=compiled)
     for shape in ((2051,), (7, 301), (301, 7), (3, 5, 130)):
@@ -352,7 +352,7 @@ def test_which_reductions_go_by_themselves() -> None:
 )
 def test_totals_of_blocks_of_rows(dtype: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of integers, whose sums are exact in any order."""
-    monkeypatch.setattr(group, "SMALLEST", 1)
+    monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     monkeypatch.setattr(tiling, "MIN_SHARED_ELEMENTS", 0)
     monkeypatch.setattr(tiling, "MIN_PARALLEL_MICROSECONDS", 0.0)
     rng = np.random.default_rng(rows)
@@ -497,28 +497,28 @@ RUNS: dict[str, tuple[Any, tuple[Any, ...], str]] = {
         lambda x: -tnf.lax.broadcast_in_dim(tnf.sum(tnf.exp(x)), (4, 5), ()), (TABLE,),
         "(Exp ReduceSum) 4x5 by 2: 0+1, BroadcastInDim, (Negate) 4x5 by 2: 1+0"),
     "what waits": (several_waiting(2), (TABLE,), "(Exp ReduceSum Negate) 4x5 by 2: 1+1, Sin, Sin"),
-    "as much as may wait": (several_waiting(group.MOST_WAITING), (TABLE,),
-                            "(Exp ReduceSum Negate) 4x5 by 2: 1+1" + ", Sin" * group.MOST_WAITING),
+    "as much as may wait": (several_waiting(group.MAX_POSTPONED), (TABLE,),
+                            "(Exp ReduceSum Negate) 4x5 by 2: 1+1" + ", Sin" * group.MAX_POSTPONED),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_which_steps_are_a_group(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group, "SMALLEST", 16)
+    monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 16)
     fn, arrays, expected = RUNS[name]
     assert grouped(fn, *arrays) == expected
 
 
 def test_few_steps_wait_for_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group, "SMALLEST", 16)
-    steps = grouped(several_waiting(group.MOST_WAITING + 1), TABLE)
+    monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 16)
+    steps = grouped(several_waiting(group.MAX_POSTPONED + 1), TABLE)
     assert steps.startswith("(Exp ReduceSum) 4x5 by 2: 1+1, Sin, ")
     assert "(Negate) 4x5 by 2: 1+0" in steps
 
 
 def test_rows_that_are_too_long_are_no_group() -> None:
     fn: Any = lambda x: tnf.sum(tnf.exp(x), axis=1)
-    longest = group.LONGEST_ROW
+    longest = group.MAX_ROW_ELEMENTS
     assert grouped(fn, ones(4, longest)) == f"(Exp ReduceSum) 4x{longest} by 1: 1+0"
     assert grouped(fn, ones(4, longest + 1)) == f"(Exp) 4x{longest + 1} by 2: 1+0, ReduceSum"
 
@@ -689,7 +689,7 @@ def test_the_time_of_a_group_is_that_of_its_elements() -> None:
 def test_large_column_major_results_are_transposed_row_by_row(
     change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(group, "SMALLEST", 1)
+    monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     rows = MIN_STREAMED_BYTES // 128 - (8 if change == "small" else 0)
     x = np.ones((rows, 16))
 
@@ -718,7 +718,7 @@ class Parts(Workers):
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_groups_that_take_long_are_shared(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As long as elements of eight bytes take, by the bytes of the widest."""
-    monkeypatch.setattr(group, "SMALLEST", 16)
+    monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 16)
     x = normal(40, 30).astype(dtype)
     program = tnf.compile(lambda x: (tnf.exp(x) * x, tnf.sum(x * x + x)), x)
     schedule = compile_std_to_exec(program, plan=(fold.fold, group.group))
@@ -771,7 +771,7 @@ def test_extremes_of_many_numbers_go_in_chains(
     shape: tuple[int, ...], fn: Any, chained: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the innermost loop, so that none waits for the one before."""
-    monkeypatch.setattr(group, "SMALLEST", 1)
+    monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     executor = tnf.GraphExecutor("K", compiled=True)
     text = executor.source(tnf.compile(fn, np.ones(shape)), "llvm")
     assert text.count('!"llvm.loop.interleave.count", i32 4}') == chained
@@ -798,7 +798,7 @@ def test_operands_that_lie_across_are_copied_first(
 ) -> None:
     """Unless compiled code takes strips of them."""
     arrange, count = ACROSS[lies]
-    monkeypatch.setattr(group, "SMALLEST", 1)
+    monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     y = arrange(normal(256, 256))
     x = normal(*y.shape)
     before = y.copy()
@@ -866,7 +866,7 @@ def test_strips_of_columns_where_an_operand_lies_across(
     total: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(group, "SMALLEST", 1)
+    monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
 
     def fn(x: Any, y: Any) -> Any:
         z = x * y + 1.0

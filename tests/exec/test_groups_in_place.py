@@ -136,7 +136,7 @@ def overwritten(program: Any) -> list[int]:
 def test_results_in_place_of_operands_at_their_last_use(
     name: str, order: Any, compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(group, "SMALLEST", 1)
+    monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     fn, count = CASES[name]
     shape = 200, 200
     program = tnf.compile(fn, uniform(*shape))
@@ -214,8 +214,8 @@ def test_no_result_is_in_place_of_a_copied_operand(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Check a strided operand, which is read from a copy."""
-    monkeypatch.setattr(group, "SMALLEST", 1)
-    monkeypatch.setattr(place, "SMALLEST_BLOCK", 64)
+    monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
+    monkeypatch.setattr(place, "MIN_PLACED_BYTES", 64)
     for module, name, size in (
         (copying, "MIN_TILED_BYTES", 1), (copying, "ALIASING_STRIDE", 8), (copying, "MIN_RUN_ELEMENTS", 2), (copying, "TILE_ELEMENTS", 4),
         (copying, "MIN_STREAMED_BYTES", 64), (tiling, "MIN_SHARED_ELEMENTS", 0), (tiling, "MIN_PARALLEL_MICROSECONDS", 0.0), (tiling, "TILE_BYTES", 256),
@@ -237,7 +237,7 @@ def test_operands_of_another_layout_are_not_overwritten(
     compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Check operands of another layout than that of most operands, which results have."""
-    monkeypatch.setattr(group, "SMALLEST", 1)
+    monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     x, y, z = np.asfortranarray(uniform(200, 200)), uniform(200, 200), uniform(200, 200)
 
     def fn(x: Any, y: Any, z: Any) -> Any:
@@ -261,7 +261,7 @@ def test_each_buffer_has_one_pointer(monkeypatch: pytest.MonkeyPatch) -> None:
     from tenferro.exec.llvm.group import CompiledGroup  # because it needs llvmlite
     from tenferro.exec.llvm.link import Linker
 
-    monkeypatch.setattr(group, "SMALLEST", 1)
+    monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     x = uniform(200, 200)
     executor = tnf.GraphExecutor("K", compiled=True)
     *_, step = executor.compile(tnf.compile(normalised, x)).instructions
@@ -273,7 +273,7 @@ def test_each_buffer_has_one_pointer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_in_place_results_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group, "SMALLEST", 1)
+    monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     x = uniform(160, 160)
     executor = tnf.GraphExecutor("K", compiled=False)
     program = executor.compile(tnf.compile(normalised, x))
@@ -288,7 +288,7 @@ def test_a_ufunc_does_not_overwrite_the_buffer_of_another_value(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Check that an in-place result uses the operand's buffer, in the next run too."""
-    monkeypatch.setattr(group, "SMALLEST", 1)
+    monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     x = uniform(200, 200)
 
     def fn(x: Any) -> Any:

@@ -103,7 +103,7 @@ def test_samples(card: Any) -> None:
 @each_card
 def test_samples_in_fused_groups(card: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Elementwise ops alone, on row-major, column-major, strided and broadcast arrays."""
-    monkeypatch.setattr(group, "SMALLEST", 1)
+    monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     row, samples = COMPILED.get(card), SAMPLES[card]
     for number, sample in enumerate(samples[:: max(1, len(samples) // 12)]):
         if not sample.inputs or issubclass(card, ControlOp | DynamicTruncate):

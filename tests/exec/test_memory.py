@@ -57,8 +57,8 @@ def test_a_chain_needs_no_more_than_what_lives_at_once() -> None:
 @pytest.fixture
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that every group and contraction has a place for its results."""
-    monkeypatch.setattr(place, "SMALLEST_BLOCK", 1)
-    monkeypatch.setattr(group, "SMALLEST", 1)
+    monkeypatch.setattr(place, "MIN_PLACED_BYTES", 1)
+    monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     monkeypatch.setattr(tiling, "MIN_SHARED_ELEMENTS", 0)
     monkeypatch.setattr(tiling, "MIN_PARALLEL_MICROSECONDS", 0.0)
     monkeypatch.setattr(dot_general, "MIN_BUFFERED_ELEMENTS", 0)

@@ -62,8 +62,8 @@ HOLDERS = (by_view, by_memoryview, by_ctypes, by_item, capsule)
 
 @pytest.fixture
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(place, "SMALLEST_BLOCK", 1)
-    monkeypatch.setattr(group, "SMALLEST", 1)
+    monkeypatch.setattr(place, "MIN_PLACED_BYTES", 1)
+    monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     monkeypatch.setattr(tiling, "MIN_SHARED_ELEMENTS", 0)
     monkeypatch.setattr(tiling, "MIN_PARALLEL_MICROSECONDS", 0.0)
     monkeypatch.setattr(dot_general, "MIN_BUFFERED_ELEMENTS", 0)

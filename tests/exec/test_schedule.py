@@ -114,7 +114,7 @@ def test_numbers_are_what_ufuncs_alone_read() -> None:
 
 
 def test_group_gathers_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group, "SMALLEST", 4)
+    monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 4)
     schedule = group.group(bound(lambda x: tnf.sum(tnf.exp(x) * x, axis=1) + 1.0, X))
     assert any(isinstance(step.inner_op, Fused) for step in schedule.instructions)
     (op,) = [step.op for step in schedule.instructions if isinstance(step.inner_op, Fused)]
@@ -141,7 +141,7 @@ def test_place_writes_over_what_dies_alone() -> None:
 def test_place_keeps_large_values_in_the_arena_and_lends_what_leaves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(place, "SMALLEST_BLOCK", 1)
+    monkeypatch.setattr(place, "MIN_PLACED_BYTES", 1)
     x = np.ones((200, 200))
     placed = place.place(bound(lambda x: (x @ x) @ x, x))
     first, second = placed.instructions
@@ -177,7 +177,7 @@ def test_finish_copies_a_result_as_soon_as_nothing_reads_it() -> None:
 
 
 def test_the_print_shows_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group, "SMALLEST", 4)
+    monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 4)
     x = np.ones((4, 4))
 
     def fn(x: Any) -> Any:

@@ -89,7 +89,7 @@ def test_a_result_in_place_of_a_view() -> None:
 
 
 def test_values_that_overlap_in_the_arena(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(place, "SMALLEST_BLOCK", 1)
+    monkeypatch.setattr(place, "MIN_PLACED_BYTES", 1)
     monkeypatch.setattr("tenferro.exec.kernels.dot_general.MIN_BUFFERED_ELEMENTS", 0)
     x = np.ones((30, 30))
     fn = lambda x: tnf.sum((x @ x) @ (x @ x.T))

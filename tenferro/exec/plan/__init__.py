@@ -55,14 +55,14 @@ def compile_std_to_exec(
     order: Literal["F", "C", "K"] = "K",
     plan: Sequence[PlanStep] = NATIVE,
 ) -> ExecProgram:
-    """The schedule of a static program.
+    """Return the schedule of a static program.
 
     Args:
-        passes: from program to program, before it is bound.
-        extensions: the runtimes of families.
-        resources: of the executor; one thread and no memory that stays by default.
-        order: of the results.
-        plan: the steps of planning; without any, every instruction is a step, as observers want it.
+        passes: functions from program to program, which run before it is bound.
+        extensions: runtimes of extension families.
+        resources: threads and memory of the executor; one thread and no cached memory by default.
+        order: order of the results in memory.
+        plan: steps of planning; without any, every instruction is a step.
 
     Raises:
         UnsupportedError: an extension whose family has no runtime in `extensions`.

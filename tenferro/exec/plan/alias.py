@@ -1,4 +1,4 @@
-"""Alias analysis: the memory that each value may share. The only one; places and copies follow from it."""
+"""Alias analysis: the memory that each value may share. Places and copies follow from it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Aliases:
     """The memory that values may share.
 
     Attributes:
-        roots: for each slot those whose kernels, or callers, made the memory that it may look at.
-        foreign: roots whose memory is not the program's to write or to give away: inputs and constants.
+        roots: for each slot the slots whose kernels or callers made the memory that it may refer to.
+        foreign: roots whose memory the program neither writes nor returns: inputs and constants.
     """
 
     roots: dict[int, tuple[int, ...]]
@@ -25,7 +25,7 @@ class Aliases:
 
 
 def aliases(program: ExecProgram) -> Aliases:
-    """Of every slot that the schedule reads or writes."""
+    """Return the aliases of every slot that the schedule reads or writes."""
     sources = (*program.input_slots, *program.constants)
     roots: dict[int, tuple[int, ...]] = {slot: (slot,) for slot in sources}
     foreign = set(sources)
@@ -37,12 +37,12 @@ def aliases(program: ExecProgram) -> Aliases:
         for slot in step.output_slots:
             roots[slot] = tuple(operands) or (slot,)
             if not operands:
-                foreign.add(slot)  # because a kernel that views nothing gives what it keeps
+                foreign.add(slot)  # because a kernel without operands returns memory that it keeps
     return Aliases(roots, frozenset(foreign))
 
 
 def may_view(step: ExecInstruction) -> bool:
-    """Whether a result may be a view of an operand, or memory that is not to be written."""
+    """Return whether a result may be a view of an operand, or read-only memory."""
     if isinstance(step.op, PlannedOp):
         return step.op.is_view
     kernel = step.kernel

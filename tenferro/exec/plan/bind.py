@@ -1,4 +1,4 @@
-"""Bind: one kernel per instruction, for its types and for every way of running it."""
+"""Bind: one step per instruction, and the kernels of an executor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ from tenferro.exec.extensions import ExtensionRegistry
 from tenferro.exec.fused import FusedFunction
 from tenferro.exec.kernels import KERNELS, bind_kernel
 from tenferro.exec.kernels.copying import Dense
-from tenferro.exec.plan.compile import FEWEST, FEWEST_IN_LOOPS, with_compiled_sums
+from tenferro.exec.plan.compile import (
+    MIN_MULTIPLICATIONS,
+    MIN_MULTIPLICATIONS_IN_LOOPS,
+    with_compiled_sums,
+)
 from tenferro.exec.plan.finish import copied
 from tenferro.exec.plan.verify import verified
 from tenferro.exec.planned import Axes, Control, Copies, Fused
@@ -46,9 +50,9 @@ class Binder:
     Attributes:
         backend: whose kernels they are.
         extensions: the runtimes of families.
-        passes: that bodies of loops and choices go through, as programs do.
-        plan: the steps of planning, of bodies too.
-        prints: whether bodies run as printed code from their second turn on.
+        passes: passes over programs, and over the bodies of loops and conditionals.
+        plan: steps of planning, for bodies too.
+        prints: whether bodies run as printed code from their second iteration on.
         compiler: of loops; None leaves all to the interpreter.
     """
 
@@ -150,18 +154,20 @@ class Binder:
 
     def function(self, op: Any, operands: tuple[TensorSpec, ...]) -> Callable[..., Any]:
         """Return the kernel of an op as a function of arrays of these types."""
-        return self._bound(op, operands, FEWEST)
+        return self._bound(op, operands, MIN_MULTIPLICATIONS)
 
     def bound(self, op: StdTensorOp, inputs: tuple[TensorSpec, ...]) -> Callable[..., Any]:
         """Return the kernel of an op without bodies, bound to types, as a compiled loop calls it."""
         with user_code():
-            return self._bound(op, inputs, FEWEST_IN_LOOPS)
+            return self._bound(op, inputs, MIN_MULTIPLICATIONS_IN_LOOPS)
 
-    def _bound(self, op: Any, operands: tuple[TensorSpec, ...], fewest: int) -> Callable[..., Any]:
+    def _bound(
+        self, op: Any, operands: tuple[TensorSpec, ...], min_multiplications: int
+    ) -> Callable[..., Any]:
         function = bind_kernel(self.cell(op, operands, ()), op, operands, self.resources)
         if self.compiler is None:
             return function
-        return with_compiled_sums(function, self.compiler, fewest)
+        return with_compiled_sums(function, self.compiler, min_multiplications)
 
     def runner(self, body: ExecProgram) -> Runner:
         """Return a body as a function from a sequence of arrays to a list of them."""
@@ -176,7 +182,7 @@ class Binder:
         return partial(copied, op, None if op.order == "K" else Dense(op.order, self.resources))
 
     def row(self, op: StdTensorOp, inputs: tuple[TensorSpec, ...]) -> Any:
-        """How an extension's runtime has its op compiled, if it does."""
+        """Return the compiled form of an extension's op, if its runtime has one."""
         if not isinstance(op, Extension) or self.backend is not NUMPY:
             return None
         # because only what compiles a loop asks
@@ -196,7 +202,7 @@ class Binder:
         return row_of_program(self.prepared(expansion))
 
     def alternative(self, op: Alternatives) -> Any:
-        """The sequential program where its loops are compiled, and the interpreter would not turn them."""
+        """Return the sequential program if its loops are worth compiling, else the parallel one."""
         steps = op.sequential.program.instructions
         loops = [step.op for step in steps if isinstance(step.op, Scan | While)]
         compiler = self.compiler
@@ -205,7 +211,7 @@ class Binder:
         return op.sequential
 
     def prepared(self, program: GraphProgram) -> GraphProgram:
-        """A program or a body after the passes."""
+        """Return a program or a body after the passes."""
         program = choose_alternatives(program, self.alternative)
         with user_code():  # because passes are an argument of the executor
             for rewrite in self.passes:

@@ -1,4 +1,4 @@
-"""Compile: loops, fused groups and convolutions as machine code, or the reasons why they are interpreted."""
+"""Compile: machine code of loops, fused groups and convolutions, or the reasons why they are interpreted."""
 
 from __future__ import annotations
 
@@ -22,24 +22,25 @@ from tenferro.ops.reduction import Reduction
 from tenferro.program import Subprogram
 
 __all__ = [
-    "FEWEST",
-    "FEWEST_IN_LOOPS",
+    "MIN_MULTIPLICATIONS",
+    "MIN_MULTIPLICATIONS_IN_LOOPS",
     "compile_groups",
     "compile_loops",
     "tile_compiled_groups",
     "with_compiled_sums",
 ]
 
-WORTH = 250.0
-"""Estimated microseconds of the interpreter that are worth compiling a fused group, which takes some 20 milliseconds:
-they are paid for by a hundred runs, and kept for the next process.
+MIN_COMPILED_COST = 250.0
+"""Minimum cost of a fused group that is compiled, in microseconds of the interpreter.
+
+Compiling takes some 20 milliseconds, and a hundred runs save them; the code is kept for the next process.
 """
-WORTH_ALONE = 1e4
-"""The same for a reduction by itself, whose tiles NumPy reduces nearly as fast."""
-FEWEST = 1 << 16
-"""Multiplications of a convolution that are worth compiling: it saves some 70 us of a run, and takes 15 ms."""
-FEWEST_IN_LOOPS = 1 << 12
-"""The same for a convolution that a compiled loop calls in each iteration."""
+MIN_REDUCTION_COST = 1e4
+"""Minimum cost of a single reduction that is compiled, in microseconds: NumPy reduces tiles nearly as fast."""
+MIN_MULTIPLICATIONS = 1 << 16
+"""Minimum number of multiplications of a convolution that is compiled: it saves some 70 us a run, and takes 15 ms."""
+MIN_MULTIPLICATIONS_IN_LOOPS = 1 << 12
+"""Minimum number of multiplications of a convolution that a compiled loop calls."""
 
 
 def compile_loops(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
@@ -106,7 +107,7 @@ def _pays(op: Fused, compiler: LoopCompiler) -> bool:
 
 def _break_even(op: Fused) -> float:
     (first, *others) = [member.op for member in op.members]
-    return WORTH_ALONE if isinstance(first, Reduction) and not others else WORTH
+    return MIN_REDUCTION_COST if isinstance(first, Reduction) and not others else MIN_COMPILED_COST
 
 
 def _group(step: ExecInstruction, op: Fused, compiler: LoopCompiler) -> FusedFunction:
@@ -125,11 +126,13 @@ def _first_line(error: NotCompiledError) -> str:
 
 
 def with_compiled_sums(
-    function: Callable[..., Any], compiler: LoopCompiler, fewest: int
+    function: Callable[..., Any], compiler: LoopCompiler, min_multiplications: int
 ) -> Callable[..., Any]:
-    """Return a convolution with compiled sums, from so many multiplications on; any other function as it is."""
+    """Return a convolution with compiled sums of products; any other function as it is."""
     if not isinstance(function, ConvolutionFunction):
         return function
     from tenferro.exec.llvm.sums_of_products import CompiledSums  # because few convolve
 
-    return function.with_compiler(CompiledSums(compiler.linker, 1 if compiler.always else fewest))
+    return function.with_compiler(
+        CompiledSums(compiler.linker, 1 if compiler.always else min_multiplications)
+    )

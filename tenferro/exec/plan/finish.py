@@ -20,11 +20,11 @@ __all__ = ["copied", "finish"]
 
 
 def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
-    """The schedule with copies of the results that may be in another order, or in memory of others.
+    """Return the schedule with copies of results that may have another order, or share memory.
 
     Results never share memory with an input, a constant, or each other. One in memory of its own is copied as soon
-    as nothing else reads it: caches hold it then, and its memory serves the next. A kernel that can give its result
-    in the order does so, where nothing else reads it.
+    as nothing else reads it: caches hold it then, and its memory is reused. A kernel that can write its result
+    in the order does so, if nothing else reads it.
     """
     memory = aliases(program)
     roots = [memory.roots[slot] for slot in program.output_slots]
@@ -116,7 +116,7 @@ def _in_order(
 
 
 def _ending(program: ExecProgram, slots: Container[int]) -> list[list[int]]:
-    """For each step, those of the slots that no later one reads."""
+    """Return for each step the slots whose last use it is."""
     last: dict[int, int] = {}
     for number, step in enumerate(program.instructions):
         last.update(

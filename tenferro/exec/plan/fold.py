@@ -1,4 +1,4 @@
-"""Fold constants: compute steps of constant operands once, and keep numbers as numbers."""
+"""Fold: compute steps with constant operands once, and keep values of rank 0 as scalars."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from tenferro.types import TensorSpec
 
 __all__ = ["fold", "keep_numbers"]
 
-LARGEST = 1 << 16
-"""Elements of a value that is computed once, when the program is compiled."""
+MAX_FOLDED_ELEMENTS = 1 << 16
+"""Maximum number of elements of a value that is computed when the program is compiled."""
 FREE = (Constant, BroadcastInDim)
-"""Ops that take no memory, however large the result."""
+"""Ops whose results take no memory, however large they are."""
 
 
 def fold(program: ExecProgram) -> ExecProgram:
-    """The schedule with steps of constant operands folded, where the result is small or a view; what has no elements is
-    constant.
+    """Return the schedule without steps of constant operands whose results are small or views.
+
+    Values without elements are constants.
     """
     constants: dict[int, Any] = dict(program.constants)
     arguments = {slot: _empty(program.types[slot]) for slot in program.input_slots}
@@ -42,14 +43,14 @@ def fold(program: ExecProgram) -> ExecProgram:
                 steps.append(step)
             else:
                 constants.update(zip(step.output_slots, values, strict=True))
-    # In the end, because functions of what has gaps may have other bits.
+    # In the end, because functions of strided arrays may have other bits.
     dense = {slot: _dense(x) for slot, x in constants.items()}
     folded = replace(program, instructions=tuple(steps), constants=dense)
     return free(folded) if dense.keys() > program.constants.keys() else folded
 
 
 def _values(step: ExecInstruction, constants: Mapping[int, Any]) -> list[Any] | None:
-    """The outputs of a step that is to be computed now; None for any other."""
+    """Return the results of a step with constant operands; None if it is not folded."""
     if isinstance(step.op, Extension | PlannedOp):
         return None
     empty = [x for x in map(_empty, step.output_types) if x is not None]
@@ -57,13 +58,15 @@ def _values(step: ExecInstruction, constants: Mapping[int, Any]) -> list[Any] | 
         return empty
     if not constants.keys() >= {*step.input_slots}:
         return None
-    is_small = all([spec.is_static and spec.size <= LARGEST for spec in step.output_types])
+    is_small = all(
+        [spec.is_static and spec.size <= MAX_FOLDED_ELEMENTS for spec in step.output_types]
+    )
     if not (is_small or isinstance(step.op, FREE)):
         return None
     try:
         result = step.function(*[constants[slot] for slot in step.input_slots])
     except (ValueError, MemoryError):
-        return None  # because the run says which line asked for it, if it comes there at all
+        return None  # because the run names the line, if it gets there
     values = [np.asarray(y) for y in ((result,) if len(step.output_slots) == 1 else result)]
     for value in values:
         value.flags.writeable = False
@@ -71,8 +74,8 @@ def _values(step: ExecInstruction, constants: Mapping[int, Any]) -> list[Any] | 
 
 
 def _dense(x: Any) -> Any:
-    """A constant row by row, but for what repeats elements, or has many."""
-    if x.flags.c_contiguous or 0 in x.strides or x.size > LARGEST:
+    """Return a row-major constant, unless it repeats elements or is large."""
+    if x.flags.c_contiguous or 0 in x.strides or x.size > MAX_FOLDED_ELEMENTS:
         return x
     y = np.ascontiguousarray(x)
     y.flags.writeable = False
@@ -80,19 +83,19 @@ def _dense(x: Any) -> Any:
 
 
 def _empty(spec: TensorSpec) -> Any:
-    """The array of a type without elements; None for any other, and where NumPy has no array of the extents."""
+    """Return the array of a type without elements; None for another type, and for extents beyond NumPy's."""
     if not spec.is_static or spec.size:
         return None
     try:
         x = np.empty(spec.shape, spec.dtype.dtype)
     except ValueError:
-        return None  # because the run says which line asked for it
+        return None  # because the run names the line
     x.flags.writeable = False
     return x
 
 
 def keep_numbers(program: ExecProgram) -> ExecProgram:
-    """The schedule with values of rank 0 that nothing but ufuncs reads as NumPy's scalars, which are faster."""
+    """Return the schedule with NumPy's scalars for values of rank 0 that only ufuncs read, which are faster."""
     numbers = {slot for slot, spec in enumerate(program.types) if not spec.shape}
     numbers.difference_update(program.output_slots)
     if numbers:

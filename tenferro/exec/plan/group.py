@@ -1,9 +1,8 @@
-"""Group: instructions that run together, tile by tile.
+"""Group: fuse steps that run tile by tile.
 
-A group works on rows: every value in it has the same leading axes, and what becomes of a row depends on
-that row alone. Elementwise ops do so over all axes; sums along trailing axes, and what repeats a row's
-number along the row, leave the axes in front of them. A reduction over the leading axes can end a group:
-each tile gives its share, and the shares are combined afterwards.
+A fused group computes rows: all of its values have the same leading axes, and a row of a result depends on the same row
+of the operands. Rows of elementwise ops are elements. Reductions along trailing axes, and broadcasts of their results,
+keep the axes before them. A reduction over the leading axes can end a group: the partial results of tiles are combined.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from math import prod
 from typing import Any
 
 from tenferro.exec.plan.place import free
-from tenferro.exec.plan.tile import REDUCTIONS, VIEWS, Group, tiles
+from tenferro.exec.plan.tile import REDUCTIONS, VIEWS, Group, tile_group
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.ops.reduction import ReduceAnd, ReduceMax, ReduceMin, ReduceOr
 from tenferro.ops.structural import BroadcastInDim
@@ -23,25 +22,25 @@ from tenferro.types import DType, TensorSpec
 
 __all__ = ["group"]
 
-SMALLEST = 1 << 16
-"""Elements of a shape whose instructions are worth grouping."""
-SHORT_RUN = 64
-"""Neighbours."""
-SMALLEST_IN_RUNS = 1 << 19
-"""Elements of which a reduction by itself is worth sharing among threads, if runs of neighbours are short."""
-SMALLEST_REDUCED = 1 << 24, 1 << 25, 1 << 26
-"""Bytes, where they are long: of sums and products, of extremes, and of numbers that are narrower than 8 bytes."""
-MOST_WAITING = 32
-"""Small steps that a run goes on without."""
-LONGEST_ROW = 1 << 16
-"""Elements of a row, where rows stay whole."""
+MIN_GROUPED_ELEMENTS = 1 << 16
+"""Minimum number of elements of the first value of a group."""
+MIN_RUN = 64
+"""Minimum number of contiguous elements that NumPy reduces, or keeps, at full speed."""
+MIN_REDUCED_IN_RUNS = 1 << 19
+"""Minimum number of elements of a reduction that is a group by itself, if runs are shorter than `MIN_RUN`."""
+MIN_REDUCED_BYTES = 1 << 24, 1 << 25, 1 << 26
+"""Minimum number of bytes if runs are longer: of sums and products, of extremes, and of elements below 8 bytes."""
+MAX_POSTPONED = 32
+"""Maximum number of small steps that are postponed until the end of a group."""
+MAX_ROW_ELEMENTS = 1 << 16
+"""Maximum number of elements of a row of a reduction."""
 
 
 def group(program: ExecProgram) -> ExecProgram:
-    """The schedule with runs of steps that belong together as one step each.
+    """Return the schedule with fused groups.
 
-    What depends on what stays in order. So that runs are long, a step that needs nothing of the run before it goes
-    ahead of it, and a few small ones that do need something wait until it ends.
+    Steps keep the order of their dependences. To make groups long, a step that does not depend on the group before it is
+    moved ahead of it, and a few small steps that depend on it are postponed to its end.
     """
     if not any(map(is_large, {id(spec): spec for spec in program.types}.values())):
         return program
@@ -52,14 +51,14 @@ def group(program: ExecProgram) -> ExecProgram:
     steps: list[ExecInstruction] = []
     run = _Run(program, readers)
     for number, step in enumerate(program.instructions):
-        if run.take(number):
+        if run.add(number):
             continue
         if run.is_needed_by(step):
-            if run.puts_off(step):
+            if run.postpones(step):
                 continue
             steps += run.finish()
             run = _Run(program, readers)
-            if run.take(number):
+            if run.add(number):
                 continue
         steps.append(step)
     steps += run.finish()
@@ -67,8 +66,8 @@ def group(program: ExecProgram) -> ExecProgram:
 
 
 def is_large(spec: TensorSpec) -> bool:
-    """Whether a group may begin with a value of this type."""
-    return spec.is_static and spec.size >= SMALLEST
+    """Return whether a group may begin with a value of this type."""
+    return spec.is_static and spec.size >= MIN_GROUPED_ELEMENTS
 
 
 def _may_be_grouped(step: ExecInstruction) -> bool:
@@ -77,25 +76,25 @@ def _may_be_grouped(step: ExecInstruction) -> bool:
 
 @dataclass
 class _Run:
-    """A group that is being collected."""
+    """Group under construction."""
 
     program: ExecProgram
     readers: dict[int, list[int]]
     numbers: list[int] = field(default_factory=list)
     results: dict[int, None] = field(default_factory=dict)
     totals: set[int] = field(default_factory=set)
-    waiting: list[ExecInstruction] = field(default_factory=list)
+    postponed: list[ExecInstruction] = field(default_factory=list)
     late: set[int] = field(default_factory=set)
     shape: tuple[Any, ...] = ()
     lead: int = 0
 
     @property
     def types(self) -> tuple[TensorSpec, ...]:
-        """Of all slots."""
+        """The type of each slot."""
         return self.program.types
 
-    def take(self, index: int) -> bool:
-        """Take the instruction in, if it fits."""
+    def add(self, index: int) -> bool:
+        """Add an instruction, if it fits, and return whether it does."""
         step = self.program.instructions[index]
         if not _may_be_grouped(step) or not self.totals.isdisjoint(step.input_slots):
             return False
@@ -118,30 +117,30 @@ class _Run:
         return True
 
     def is_needed_by(self, step: ExecInstruction) -> bool:
-        """Whether the step reads a result of the run, or of a step that waits for it."""
+        """Return whether the step reads a result of the group, or of a step that is postponed."""
         operands = step.input_slots
         return not (self.results.keys().isdisjoint(operands) and self.late.isdisjoint(operands))
 
-    def puts_off(self, step: ExecInstruction) -> bool:
-        """Let the step wait for the end of the run, if it is small; effects stay in order."""
+    def postpones(self, step: ExecInstruction) -> bool:
+        """Postpone a small step to the end of the group, and return whether it was; effects stay in order."""
         slots = (*step.input_slots, *step.output_slots)
-        if len(self.waiting) >= MOST_WAITING or getattr(step.op, "has_effects", False):
+        if len(self.postponed) >= MAX_POSTPONED or getattr(step.op, "has_effects", False):
             return False
         if not all([self.types[slot].is_static for slot in slots]):
             return False
         if any([is_large(self.types[slot]) for slot in slots]):
             return False
-        self.waiting.append(step)
+        self.postponed.append(step)
         self.late.update(step.output_slots)
         return True
 
     def _is_large(self, step: ExecInstruction) -> bool:
-        """Whether a group may begin with this step: its result, or the operand that it reduces, is large."""
+        """Return whether the result of the step, or the operand that it reduces, is large enough to begin a group."""
         x = self.types[step.input_slots[0]] if isinstance(step.op, REDUCTIONS) else None
         return is_large(step.output_types[0] if x is None else x)
 
     def _lead(self, step: ExecInstruction) -> int | None:
-        """How many leading axes the group has with this instruction in it; None where it does not fit."""
+        """Return the number of leading axes of the group with this step; None if it does not fit."""
         op, kind = step.op, type(step.op)
         if step.is_elementwise:
             return self._lead_of_elementwise(step)
@@ -175,22 +174,22 @@ class _Run:
         if x.shape[:lead] != shape[:lead]:
             return None
         if _is_total(step):
-            # A share of every tile in a narrow float would be rounded once more than the whole.
+            # Partial results of tiles would be rounded once more than the whole.
             if x.dtype in (DType.F16, DType.BF16):
                 return None
             axes = sorted(op.axes)
             lead = min(lead, sum(axis == i for i, axis in enumerate(axes)))
         else:
             lead = min(lead, *op.axes)
-        return lead if prod(shape[lead:]) <= LONGEST_ROW else None
+        return lead if prod(shape[lead:]) <= MAX_ROW_ELEMENTS else None
 
     def _shares(self, spec: TensorSpec) -> bool:
         return spec.rank >= self.lead and spec.shape[: self.lead] == self.shape[: self.lead]
 
-    def pays(self, step: ExecInstruction) -> bool:
-        """Whether a step is a group by itself.
+    def is_worth_grouping(self, step: ExecInstruction) -> bool:
+        """Return whether a single step is worth being a group.
 
-        NumPy has one thread for a reduction, and starts again for each run of neighbours that are combined, or that stay.
+        NumPy reduces on one thread, and calls an inner loop for each contiguous run.
         """
         if step.is_elementwise:
             return True
@@ -199,15 +198,15 @@ class _Run:
         is_reduced = [axis in op.axes for axis in range(x.rank)]
         extents = zip(reversed(x.shape), reversed(is_reduced), strict=True)
         run = prod([n for n, _ in takewhile(lambda pair: pair[1] == is_reduced[-1], extents)])
-        if run < SHORT_RUN:
-            return x.size >= SMALLEST_IN_RUNS
+        if run < MIN_RUN:
+            return x.size >= MIN_REDUCED_IN_RUNS
         if isinstance(op, (ReduceAnd, ReduceOr)):
-            return False  # because NumPy ends where nothing can change
+            return False  # because NumPy stops early
         is_narrow, is_extreme = x.dtype.itemsize < 8, isinstance(op, (ReduceMax, ReduceMin))
-        return x.size * x.dtype.itemsize >= SMALLEST_REDUCED[2 if is_narrow else is_extreme]
+        return x.size * x.dtype.itemsize >= MIN_REDUCED_BYTES[2 if is_narrow else is_extreme]
 
     def finish(self) -> Iterator[ExecInstruction]:
-        """The group, once more views for readers outside, then steps that waited; a single reduction by itself."""
+        """Give the group, views again for steps outside of it, and the steps that were postponed."""
         steps = self.program.instructions
         mine, needed = set(self.numbers), set[int]()
         leaving: set[int] = set()
@@ -226,13 +225,13 @@ class _Run:
             if slot in leaving or any([reader in needed for reader in readers]):
                 needed.add(number)
         order = [number for number in self.numbers if number in needed]
-        if len(order) < 2 and not (order and self.pays(steps[order[0]])):
+        if len(order) < 2 and not (order and self.is_worth_grouping(steps[order[0]])):
             yield from [steps[number] for number in order]
         else:
-            yield tiles(self.program, Group(tuple([steps[number] for number in order]), self.shape,
+            yield tile_group(self.program, Group(tuple([steps[number] for number in order]), self.shape,
                                             self.lead, leaving, self.totals))  # fmt: skip
         yield from [steps[number] for number in reversed(again)]
-        yield from self.waiting
+        yield from self.postponed
 
 
 def _is_total(step: ExecInstruction) -> bool:

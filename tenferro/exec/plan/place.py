@@ -30,30 +30,30 @@ from tenferro.program.memory_plan import Block
 
 __all__ = ["free", "place", "slots_read"]
 
-SMALLEST_BLOCK = 1 << 17
-"""Minimum number of bytes of a value that is given a place; smaller ones stay with the process when they are freed."""
+MIN_PLACED_BYTES = 1 << 17
+"""Minimum number of bytes of a value with a place; the allocator keeps smaller ones when they are freed."""
 
 
 def free(program: ExecProgram) -> ExecProgram:
-    """The schedule with every slot freed by the last step that reads it, or writes it for nobody."""
+    """Return the schedule with each slot freed by the last step that reads it, or by the one that writes it in vain."""
     touched = [(*slots_read(step), *step.output_slots) for step in program.instructions]
     last = last_uses(touched, (*program.output_slots, *program.constants))
     steps: list[ExecInstruction] = []
     for step, slots, is_last in zip(program.instructions, touched, last, strict=True):
-        dying = tuple(dict.fromkeys(compress(slots, is_last))) if True in is_last else ()
-        steps.append(step if dying == step.frees else step.replaced(frees=dying))
+        last_used = tuple(dict.fromkeys(compress(slots, is_last))) if True in is_last else ()
+        steps.append(step if last_used == step.frees else step.replaced(frees=last_used))
     return replace(program, instructions=tuple(steps))
 
 
 def slots_read(step: ExecInstruction) -> Sequence[int]:
-    """Slots that a step reads, or writes over."""
+    """Return the slots that a step reads or overwrites."""
     if not step.places:
         return step.input_slots
     return [*step.input_slots, *[p.slot for p in step.places if isinstance(p, InPlace)]]
 
 
 def place(program: ExecProgram) -> ExecProgram:
-    """The schedule with a place for each result that is better written somewhere than in new memory."""
+    """Return the schedule with places of results: in place, in the arena or in the pool, where new memory would cost more."""
     program, aliasing = free(program), aliases(program)
     spans, leaving, over = _spans(program, aliasing)
     memory = plan_memory([
@@ -64,9 +64,9 @@ def place(program: ExecProgram) -> ExecProgram:
     blocks = {block.slot: block for block in memory.blocks}
     blocks |= {slot: blocks[each.root] for slot, each in over.items() if each.root in blocks}
     steps: list[ExecInstruction] = []
-    watch = _Watch(aliasing, blocks)
+    live = _LiveAliases(aliasing, blocks)
     for step in program.instructions:
-        slot = watch.buffer(step, program.types)
+        slot = live.overwritable(step, program.types)
         places: tuple[Place | None, ...] = () if slot is None else (InPlace(slot),)
         if spans and not places:
             places = tuple([
@@ -76,16 +76,16 @@ def place(program: ExecProgram) -> ExecProgram:
                 else None
                 for slot in _placeable(step)
             ])  # fmt: skip
-        watch.step(step)
+        live.step(step)
         steps.append(step.replaced(places=places) if any(places) else step)
     return replace(program, instructions=tuple(steps), memory=memory)
 
 
 def _has_large(program: ExecProgram) -> bool:
-    """Whether any value is worth a place."""
+    """Return whether any value is large enough for a place."""
     types = {id(spec): spec for spec in program.types}.values()
     return any([
-        spec.is_static and spec.nbytes >= SMALLEST_BLOCK for spec in types
+        spec.is_static and spec.nbytes >= MIN_PLACED_BYTES for spec in types
     ])  # fmt: skip
 
 
@@ -96,7 +96,7 @@ def fused_of(step: ExecInstruction) -> Fused | None:
 
 
 def _placeable(step: ExecInstruction) -> tuple[int, ...]:
-    """Slots that the kernel writes into bytes that it is given."""
+    """Return the result slots for which the kernel takes memory."""
     fused = fused_of(step)
     if fused is not None:
         return step.output_slots[: len(fused.results)]
@@ -104,7 +104,7 @@ def _placeable(step: ExecInstruction) -> tuple[int, ...]:
 
 
 class _Overwritten(NamedTuple):
-    """Where a result of a group goes that is written over an operand: the operand, and the value that has the place."""
+    """In-place result of a group: the operand, and the value whose memory it is."""
 
     operand: int
     root: int
@@ -114,15 +114,13 @@ _Spans: TypeAlias = tuple[dict[int, tuple[int, int]], set[int], dict[int, _Overw
 
 
 def _spans(program: ExecProgram, aliasing: Aliases) -> _Spans:
-    """From which to which step large values are needed that can have places, those that leave, and results of groups
-    that are written over an operand, whose place is theirs.
-    """
+    """Return the live ranges of large values, those that leave the program, and the in-place results of groups."""
     spans: dict[int, tuple[int, int]] = {}
     leaving: set[int] = set()
     over: dict[int, _Overwritten] = {}
     if not _has_large(program):
         return spans, leaving, over
-    watch = _Watch(aliasing, {})
+    live = _LiveAliases(aliasing, {})
 
     def roots_of(slot: int) -> set[int]:
         roots = [over[root].root if root in over else root for root in aliasing.roots[slot]]
@@ -132,39 +130,39 @@ def _spans(program: ExecProgram, aliasing: Aliases) -> _Spans:
         read = {root for slot in step.input_slots for root in roots_of(slot)}
         spans.update([(root, (spans[root][0], number)) for root in read])
         if isinstance(step.op, Extension):
-            leaving |= read  # because a runtime may keep what it is given
-        # Operands of groups that nobody else looks at, and that a runtime has not seen.
-        dying = [
+            leaving |= read  # because a runtime may keep its operands
+        # Operands of groups without other aliases, which no runtime has seen.
+        last_used = [
             slot
             for slot in (step.frees if fused_of(step) is not None else ())
-            if watch.is_alone(slot) and roots_of(slot) - leaving
+            if live.is_alone(slot) and roots_of(slot) - leaving
         ]
         for slot in _placeable(step):
             spec = program.types[slot]
-            if spec.is_static and spec.nbytes >= SMALLEST_BLOCK:
-                operand = _operand_under(step, slot, dying, program.types)
+            if spec.is_static and spec.nbytes >= MIN_PLACED_BYTES:
+                operand = _overwritten_operand(step, slot, last_used, program.types)
                 if operand is None:
                     spans[slot] = number, number
                 else:
-                    dying.remove(operand)
+                    last_used.remove(operand)
                     (root,) = roots_of(operand)
                     over[slot] = _Overwritten(operand, root)
-        watch.step(step)
+        live.step(step)
     for slot in program.output_slots:
         leaving |= roots_of(slot)
     return spans, leaving, over
 
 
-def _operand_under(
-    step: ExecInstruction, slot: int, dying: Iterable[int], types: Sequence[Any]
+def _overwritten_operand(
+    step: ExecInstruction, slot: int, last_used: Iterable[int], types: Sequence[Any]
 ) -> int | None:
-    """The dying operand of a group that a result may be written over, tile by tile; None where there is none."""
+    """Return the operand that a result of a group may overwrite tile by tile; None without one."""
     op = fused_of(step)
     if op is None or op.lead < len(op.shape):
         return None
     tiling, number = op.require_tiling(), step.output_slots.index(slot)
     layout = dense(types[slot].shape, tiling.axes(types[slot].rank))
-    for operand in dying:
+    for operand in last_used:
         if operand not in step.input_slots or types[operand] != types[slot]:
             continue
         if tiling.operands[step.input_slots.index(operand)] == layout:
@@ -176,7 +174,7 @@ def _operand_under(
 
 
 def _is_read_before(body: ExecProgram, operand: int, target: int) -> bool:
-    """Whether a tile of an operand is read by nothing after the target's is written, and looked at by nothing."""
+    """Return whether nothing reads or aliases a tile of an operand after the target's is written."""
     is_written = False
     for step in body.instructions:
         if operand in step.input_slots and (is_written or may_view(step)):
@@ -190,15 +188,15 @@ def _is_read_before(body: ExecProgram, operand: int, target: int) -> bool:
     return True
 
 
-class _Watch:
-    """How many living values look at each root's memory, step by step."""
+class _LiveAliases:
+    """Number of live values that refer to each root's memory, step by step."""
 
     def __init__(self, aliasing: Aliases, blocks: Mapping[int, Block]) -> None:
         self.aliasing, self.blocks = aliasing, blocks
-        self.lookers: dict[int, int] = {}
+        self.aliases: dict[int, int] = {}
 
-    def buffer(self, step: ExecInstruction, types: Sequence[Any]) -> int | None:
-        """A dying operand of the result's type that a ufunc may overwrite."""
+    def overwritable(self, step: ExecInstruction, types: Sequence[Any]) -> int | None:
+        """Return an operand of the result's type that a ufunc may overwrite at its last use."""
         if not step.frees or not step.output_types[0].shape or not step.is_ufunc:
             return None
         for slot in step.frees:
@@ -208,20 +206,20 @@ class _Watch:
         return None
 
     def is_alone(self, slot: int) -> bool:
-        """Whether nothing but the value looks at its memory."""
-        return self.aliasing.roots[slot] == (slot,) and self.lookers.get(slot) == 1
+        """Return whether nothing but the value refers to its memory."""
+        return self.aliasing.roots[slot] == (slot,) and self.aliases.get(slot) == 1
 
     def step(self, step: ExecInstruction) -> None:
-        """Count the values that a step adds and frees."""
-        lookers, roots_of = self.lookers, self.aliasing.roots
+        """Count the values that a step writes and frees."""
+        counts, roots_of = self.aliases, self.aliasing.roots
         for slot in step.output_slots:
             roots = roots_of[slot]
             if roots == (slot,) and slot not in self.aliasing.foreign:
-                lookers[slot] = 0
+                counts[slot] = 0
             for root in roots:
-                if root in lookers:
-                    lookers[root] += 1
+                if root in counts:
+                    counts[root] += 1
         for slot in step.frees:
             for root in roots_of[slot]:
-                if root in lookers:
-                    lookers[root] -= 1
+                if root in counts:
+                    counts[root] -= 1

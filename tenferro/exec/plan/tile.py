@@ -1,4 +1,4 @@
-"""Tile: a schedule for one tile of a group."""
+"""Tile: the schedule for one tile of a fused group."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tenferro.ops.elementwise import Multiply
 from tenferro.ops.structural import BroadcastInDim, Reshape
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["REDUCTIONS", "VIEWS", "Group", "tiles"]
+__all__ = ["REDUCTIONS", "VIEWS", "Group", "tile_group"]
 
 REDUCTIONS = (
     re.ReduceSum,
@@ -31,9 +31,9 @@ REDUCTIONS = (
     re.ReduceOr,
 )
 VIEWS = (BroadcastInDim, Reshape)
-"""Ops that take no memory: one whose result is needed outside is done there once more."""
+"""Ops whose results take no memory: one that is read outside of the group is run there again."""
 ROWS = TensorSpec((), DType.I64)
-"""The number of rows of a tile."""
+"""Type of the number of rows of a tile."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,10 @@ class Group:
     """Steps that run tile by tile.
 
     Attributes:
-        shape: of the largest values in the group.
-        lead: how many leading axes all values share.
-        leaving: slots that are needed outside.
-        totals: slots of reductions over the leading axes, which only the end of the group knows.
+        shape: shape of the largest values in the group.
+        lead: number of leading axes that all values share.
+        leaving: slots that are read outside.
+        totals: slots of reductions over the leading axes.
     """
 
     steps: tuple[ExecInstruction, ...]
@@ -54,15 +54,15 @@ class Group:
     totals: Collection[int]
 
     @property
-    def takes(self) -> list[int]:
-        """Slots from outside."""
+    def operands(self) -> list[int]:
+        """Slots that are read from outside."""
         inside = {slot for step in self.steps for slot in step.output_slots}
         read = dict.fromkeys([slot for step in self.steps for slot in step.input_slots])
         return [slot for slot in read if slot not in inside]
 
 
-def tiles(program: ExecProgram, group: Group) -> ExecInstruction:
-    """The step of a group."""
+def tile_group(program: ExecProgram, group: Group) -> ExecInstruction:
+    """Return the step of a group."""
     written = [slot for step in group.steps for slot in step.output_slots if slot in group.leaving]
     results = [slot for slot in written if slot not in group.totals]
     totals = [slot for slot in written if slot in group.totals]
@@ -74,7 +74,7 @@ def tiles(program: ExecProgram, group: Group) -> ExecInstruction:
         shape=group.shape,
         lead=group.lead,
         tiles={lead: body.schedule() for lead, body in bodies.items()},
-        operands=tuple([types[slot] for slot in body.takes]),
+        operands=tuple([types[slot] for slot in body.operands]),
         scratch=tuple(body.scratch.values()),
         results=tuple([types[slot] for slot in results]),
         totals=tuple([types[slot] for slot in totals]),
@@ -83,9 +83,9 @@ def tiles(program: ExecProgram, group: Group) -> ExecInstruction:
     )
     return ExecInstruction(
         op=op,
-        input_slots=tuple(body.takes),
+        input_slots=tuple(body.operands),
         output_slots=(*results, *totals),
-        input_types=tuple([types[slot] for slot in body.takes]),
+        input_types=tuple([types[slot] for slot in body.operands]),
         kernels=program.kernels,
         output_types=(*op.results, *op.totals),
         source=group.steps[0].source,
@@ -94,7 +94,7 @@ def tiles(program: ExecProgram, group: Group) -> ExecInstruction:
 
 
 def _fold(step: ExecInstruction) -> Callable[[Any], Any]:
-    """The function that combines the partials of a total: the reduction itself, over the first axis."""
+    """Return the function that combines the partial results of a total: the reduction over the first axis."""
     (y,) = step.output_types
     op: Any = replace(step.op, axes=(0,))
     fold = bind_kernel(step.kernel, op, (TensorSpec((1, *y.shape), y.dtype),))
@@ -102,14 +102,14 @@ def _fold(step: ExecInstruction) -> Callable[[Any], Any]:
 
 
 class _Body:
-    """The schedule of a tile, while it is planned; scratch is used again where a value dies.
+    """Builder of the schedule of a tile; scratch is reused after the last use of a value.
 
     Slots are those of the program, and new ones for the number of rows, scratch, results and shares.
 
     Attributes:
         scratch: types of whole values, by the slot of their buffer.
-        thin: slots whose tile has extents of one where the value repeats itself.
-        root: the slot whose memory a view of a tile is.
+        broadcast: slots whose tile has extents of one where elements are repeated.
+        root: the slot whose memory a view of a tile refers to.
     """
 
     def __init__(
@@ -127,17 +127,17 @@ class _Body:
         moved = {s for step in group.steps if not step.is_elementwise for s in step.input_slots}
         self.constants = {
             slot: constants[slot][(0,) * constants[slot].ndim]
-            for slot in group.takes
+            for slot in group.operands
             if slot in constants and slot not in moved and not any(constants[slot].strides)
         }
-        self.takes = [slot for slot in group.takes if slot not in self.constants]
+        self.operands = [slot for slot in group.operands if slot not in self.constants]
         self.targets = {slot: self._slot(self.types[slot]) for slot in (*results, *totals)}
         self.scratch: dict[int, TensorSpec] = {}
         self.steps: list[ExecInstruction] = []
         self.free: list[int] = []
         self.held: dict[int, int] = {}
         self.last: dict[int, int] = {}
-        self.thin: set[int] = set()
+        self.broadcast: set[int] = set()
         self.root: dict[int, int] = {}
         for number, step in enumerate(group.steps):
             if may_view(step):
@@ -148,11 +148,11 @@ class _Body:
         self._plan()
 
     def schedule(self) -> ExecProgram:
-        """The schedule: of rows, scratch, operands, results and shares, without results of its own."""
+        """Return the schedule of rows, scratch, operands, results and partial totals, without results of its own."""
         return free(
             ExecProgram(
                 instructions=tuple(self.steps),
-                input_slots=(self.rows, *self.scratch, *self.takes, *self.targets.values()),
+                input_slots=(self.rows, *self.scratch, *self.operands, *self.targets.values()),
                 output_slots=(),
                 types=tuple(self.types),
                 kernels=self.kernels,
@@ -177,7 +177,7 @@ class _Body:
                 self._elementwise(number, step)
             else:
                 if isinstance(step.op, BroadcastInDim):
-                    self.thin.add(slot)
+                    self.broadcast.add(slot)
                 self._step(step, self._of_tile(step), [self._with_all_rows(step.input_slots[0])])
                 self._release(step.input_slots, number)
 
@@ -188,7 +188,7 @@ class _Body:
         operands: list[int],
         into: int | None = None,
     ) -> None:
-        """Add the step in the tile, and the copy to where its result leaves, if it is not written there."""
+        """Add a step, and the copy of its result to where it leaves, if it is not written there."""
         (slot,) = step.output_slots
         places = () if into is None else (InPlace(into),)
         types = step.input_types if op is step.op else self._types_of(operands)
@@ -212,7 +212,7 @@ class _Body:
         return tuple([self.types[slot] for slot in slots])
 
     def _elementwise(self, number: int, step: ExecInstruction) -> None:
-        """Into a result or scratch where the function can."""
+        """Add an elementwise step, which writes a result or scratch if its function can."""
         (slot,) = step.output_slots
         kernel: Any = step.kernel
         function = step.function if step.is_ufunc else kernel.into.get(step.function)
@@ -232,7 +232,7 @@ class _Body:
         self._step(step, op, list(step.input_slots), into)
 
     def _sum_of_products(self, number: int, step: ExecInstruction, total: ExecInstruction) -> None:
-        """The sum where its product would be; scratch holds the product if that is needed."""
+        """Add a sum of products; scratch holds the product."""
         buffer = self._buffer(step.output_slots[0])
         self.free.append(buffer)
         operands = [*map(self._with_all_rows, step.input_slots), buffer]
@@ -242,7 +242,7 @@ class _Body:
         self._step(total, OnTile(total.op, function), operands)
 
     def _sums_of_products(self) -> dict[int, ExecInstruction]:
-        """For each product that nothing but a sum reads, the sum."""
+        """Return the sum for each product that only a sum reads."""
         readers = Counter(slot for step in self.group.steps for slot in step.input_slots)
         makers = {step.output_slots[0]: step for step in self.group.steps}
         sums: dict[int, ExecInstruction] = {}
@@ -263,7 +263,7 @@ class _Body:
         return sums
 
     def _buffer(self, slot: int) -> int:
-        """The slot of scratch for a value: that of one which died, or more."""
+        """Return a slot of scratch for a value, reused if possible."""
         spec = self.types[slot]
         buffer = next((s for s in self.free if self.scratch[s] == spec), None)
         if buffer is None:
@@ -282,8 +282,8 @@ class _Body:
         return dict.fromkeys([self.root.get(slot, slot) for slot in slots])
 
     def _with_all_rows(self, slot: int) -> int:
-        """The operand with every element there, if only as a view."""
-        if slot not in self.thin:
+        """Return the operand with all of its rows, as a broadcast view if it has one."""
+        if slot not in self.broadcast:
             return slot
         whole = self._slot(self.types[slot])
         tail = self._tail(slot)
@@ -301,18 +301,18 @@ class _Body:
         )
         return whole
 
-    # ---- ops that move or fold axes, with their axes counted in a tile -----------------------------
+    # ---- ops on axes, which are counted as in a tile ------------------------------------------------
 
     def _tail(self, slot: int) -> tuple[int, ...]:
-        """Extents of a slot's tile after the first."""
+        """Return the extents of a slot's tile after the first."""
         return self.types[slot].shape[self.group.lead - self.lead + 1 :]
 
     def _tile_type(self, slot: int) -> TensorSpec:
-        """The type of a slot's tile of one row."""
+        """Return the type of a slot's tile of one row."""
         return TensorSpec((1, *self._tail(slot)), self.types[slot].dtype)
 
     def _axes(self, op: Any) -> tuple[int, ...]:
-        """The axes of a reduction."""
+        """Return the axes of a reduction on a tile."""
         all_lead = self.group.lead
         first = range(self.lead) if 0 in op.axes else ()
         return (*first, *[axis - all_lead + self.lead for axis in op.axes if axis >= all_lead])
