@@ -33,13 +33,17 @@ RULES: Mapping[str, str] = {
     "custom_vjp_call": "custom_vjp",
     "custom_vjp_call_jaxpr": "custom_vjp",
     "custom_linear_solve": "custom_linear_solve",
+    "call_hi_primitive": "hi_primitive",
     "stop_gradient": "stop_gradient",
     **dict.fromkeys(
         ["bessel_i0e", "igamma", "igammac", "igamma_grad_a", "random_gamma", "random_gamma_grad", "regularized_incomplete_beta"],
         "formula",
     ),
 }  # fmt: skip
-"""The kind of rule of each primitive of JAX with a rule that no module has."""
+"""The kind of rule of each primitive of JAX with a rule that no module has.
+
+A `hi_primitive`, as later versions have them for `ldexp` and for much else, may state a tangent, a pullback, or both.
+"""
 
 Import = Callable[..., GraphProgram]
 
@@ -130,6 +134,8 @@ def _variables(core: Any, eqn: Any) -> list[Any]:
 
 def _shown(eqn: Any) -> str:
     """The name of the function whose rule it is."""
+    if "_prim" in eqn.params:
+        return type(eqn.params["_prim"]).__name__
     names = eqn.params.get("name"), getattr(eqn.params.get("call_jaxpr"), "jaxpr", None)
     if isinstance(names[0], str):
         return names[0]
@@ -328,7 +334,7 @@ class _RuleMark(KeptMark):
         return tuple(range(self.operand_count))
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
-        """Tangents by JAX's rule; of a custom_vjp, opaque until it is transposed."""
+        """Tangents by JAX's rule; of a pullback, opaque until it is transposed."""
         n = self.operand_count
         active = tuple([dot is not None for dot in tangents[:n]])
         if not any(active):
@@ -336,7 +342,8 @@ class _RuleMark(KeptMark):
         specs = [x.type for x in inputs[:n]]
         xs = [x.handle for x in inputs[:n]]
         dots = [dot.handle for dot in tangents[:n] if dot is not None]
-        if self.rule.kind != "custom_vjp":
+        is_pulled = self.rule.kind == "hi_primitive" and mode == "reverse"
+        if self.rule.kind != "custom_vjp" and not is_pulled:
             part = self.rule.tangents(specs, active, self.outputs)
             return emitter.values(part.emit(emitter.graph, [*xs, *dots], emitter.source))
         forward, backward = self.rule.pullback(specs, active, self.outputs)
@@ -346,7 +353,7 @@ class _RuleMark(KeptMark):
 
     def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
         """Cotangents of linear operands: of a linear solve by JAX's rule, of others by the call's own steps."""
-        if self.rule.kind != "custom_linear_solve":
+        if self.rule.kind not in ("custom_linear_solve", "hi_primitive"):
             return super().transpose(emitter, inputs, linear, y_bars)
         n = self.operand_count
         mask = tuple(linear[:n])
@@ -370,7 +377,7 @@ class _Pulled(Opaque):
         super().__init__(
             types,
             count,
-            f"custom_vjp {rule.name}: JAX states its pullback and no tangent, so that forward mode (jvp, jacfwd, "
+            f"{rule.kind} {rule.name}: JAX states its pullback and no tangent, so that forward mode (jvp, jacfwd, "
             "hvp) cannot pass it",
         )
         self.rule = rule
