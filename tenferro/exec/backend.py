@@ -1,7 +1,7 @@
-"""The seam for backends: kernels from a table, and memory from whom they belong to.
+"""`Backend`: a table of kernels, and how arrays are uploaded and downloaded.
 
-A backend is a value. NumPy's is the default; another one runs the same schedules by the interpreter, on arrays of
-its own, and what it has no kernel for is refused by name: nothing falls back.
+NumPy's is the default. Another backend runs the same schedules by the interpreter, on arrays of its own. An op without
+a kernel is refused by name: nothing falls back.
 
 Source: docs/specification/backends.md.
 """
@@ -25,19 +25,19 @@ __all__ = ["NUMPY", "Backend"]
 
 @dataclass(frozen=True, eq=False)
 class Backend:
-    """A provider of kernels and of memory for their arrays.
+    """Kernels, and memory for their arrays.
 
     Attributes:
-        name: for errors.
+        name: name in errors.
         kernels: for each op a function of the op and of the backend's arrays, which gives one array, or a
             tuple of as many as the op has outputs. It may have `bind(op, types, resources)`, which gives a
-            function of the arrays alone. That of a loop or choice has `over(runs)`, which gives such a
+            function of the arrays alone. The kernel of a loop or conditional has `bind_programs(runs)`, which gives such a
             function for the op's parts, each a function from a sequence of arrays to a list of them.
             Constants are uploaded, unless there is a kernel for them.
-        upload: a NumPy array as one of the backend's.
-        download: one of the backend's arrays as NumPy's.
-        allocate: an array of a type, its elements undefined.
-        refuses: what is not computed although there is a kernel, of operands and of results: why, or None.
+        upload: converts a NumPy array to one of the backend.
+        download: converts an array of the backend to NumPy's.
+        allocate: returns an array of a type, with undefined elements.
+        refuses: returns why an op is not computed for a dtype of operands or results, or None.
 
     >>> import tenferro as tnf
     >>> from tenferro.ops.elementwise import Multiply
@@ -57,10 +57,10 @@ class Backend:
     def kernel(
         self, op: type[StdTensorOp], dtypes: tuple[DType, ...] = (), name: str | None = None
     ) -> Callable[..., Any]:
-        """The kernel of an op, on operands or results of these dtypes.
+        """Return the kernel of an op, on operands or results of these dtypes.
 
         Args:
-            name: for errors; that of the op's class by default.
+            name: name in errors; by default that of the op's class.
 
         Raises:
             UnsupportedError: there is none.
@@ -82,4 +82,4 @@ class Backend:
 
 
 NUMPY = Backend("numpy", KERNELS)
-"""NumPy and SciPy, on the host's memory; its schedules are planned further, for how NumPy uses memory."""
+"""NumPy and SciPy on the host, whose schedules go through all steps of planning."""

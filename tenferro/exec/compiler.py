@@ -31,9 +31,9 @@ class LoopCompiler:
     """Compiles loops, and keeps the functions.
 
     Args:
-        always: compile loops of few turns too, for which it does not pay.
+        always: compile loops of few iterations too, although they are not worth it.
         block_gain: microseconds that a compiled block has to save in each run; None for no blocks.
-        cache: machine code of earlier processes, on disk.
+        cache: machine code of earlier processes on disk.
         log: the record of attempts.
     """
 
@@ -50,7 +50,7 @@ class LoopCompiler:
 
     @cached_property
     def linker(self) -> Linker:
-        """The functions that have been linked."""
+        """The linked functions."""
         from tenferro.exec.llvm.link import Linker  # because most processes compile nothing
 
         return Linker(cache=self._cache, log=self.log)
@@ -70,10 +70,10 @@ class LoopCompiler:
         kernels: Kernels,
         interpreted: Interpreted,
     ) -> CompiledFunction | StripLoop:
-        """The loop as a function of its operands; see `compiled_loop`.
+        """Return the loop as a function of its operands; see `compiled_loop`.
 
         Raises:
-            NotCompiledError: what cannot be compiled, or does not pay.
+            NotCompiledError: it cannot be compiled, or is not worth it.
         """
         from tenferro.exec.llvm.loop import (  # because not all have loops
             compiled_loop,
@@ -85,7 +85,7 @@ class LoopCompiler:
         return compiled_loop(op, inputs, prepare, kernels, self.linker, interpreted)
 
     def pays(self, op: Scan | While, kernels: Kernels) -> bool:
-        """Whether the loop is worth compiling, by its estimated cost."""
+        """Return whether the loop is worth compiling, by its estimated cost."""
         from tenferro.exec.llvm.loop import require_gain  # because not all have loops
 
         with suppress(NotCompiledError), self.log.attempt("estimate of a loop"):
@@ -94,7 +94,7 @@ class LoopCompiler:
         return False
 
     def cache_clear(self) -> None:
-        """Forget every function that no schedule holds."""
+        """Drop every function that no schedule refers to."""
         for name in ("linker", "transposer"):
             if name in self.__dict__:  # or nothing was compiled
                 getattr(self, name).cache_clear()

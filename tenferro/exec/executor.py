@@ -177,7 +177,7 @@ class GraphExecutor:
         return f"<GraphExecutor order={self.order!r}, threads={self.threads}: {programs} programs>"
 
     def run(self, program: GraphProgram, *arrays: Any) -> Any:
-        """The tree the program's function returns, of fresh NumPy arrays.
+        """Run a program, and return the tree of its function with new NumPy arrays.
 
         Given tensors of a trace, the program is written into it, and tensors come back: programs can
         be called from functions that are traced or differentiated.
@@ -203,7 +203,7 @@ class GraphExecutor:
             raise
 
     def run_leaves(self, program: GraphProgram, leaves: Sequence[Any]) -> Any:
-        """As `run`, on the leaves of the arguments, which must have the structure that the program takes.
+        """Run a program on the leaves of its arguments, which must have the program's structure.
 
         Raises:
             as `run`, but for structures.
@@ -246,7 +246,7 @@ class GraphExecutor:
 
     @public
     def compile(self, program: GraphProgram, *specs: Any) -> ExecProgram:
-        """The schedule for inputs of these shapes, and layouts of arrays (specs or arrays); kept in the cache."""
+        """Return the schedule for specs, or for arrays with their layouts; it is cached."""
         shapes = tuple(tuple(spec.shape) for spec in specs or program.input_specs)
         return self._compile(program, shapes, axes_of(specs)).schedule
 
@@ -283,13 +283,13 @@ class GraphExecutor:
         return axes in layouts
 
     def _on_backend(self, schedule: ExecProgram, leaves: Sequence[Any]) -> list[Any]:
-        """The results of another backend, as arrays of the caller's."""
+        """Run a schedule on another backend, and return NumPy arrays."""
         outputs = interpret(schedule, list(map(self.binder.backend.upload, leaves)))
         dense = None if self.order == "K" else Dense(self.order)
         return copy_aliases(list(map(self.binder.backend.download, outputs)), leaves, dense)
 
     def kernel(self, op: StdTensorOp) -> Callable[..., Any]:
-        """The function that runs one op on arrays: an extension's by the runtimes here, a loop's by these passes.
+        """Return the function that runs one op on arrays, with this executor's runtimes and passes.
 
         Raises:
             UnsupportedError: an extension without a runtime.
@@ -297,7 +297,7 @@ class GraphExecutor:
         return self.binder.kernel(op)
 
     def apply(self, op: StdTensorOp, arrays: Sequence[Any]) -> tuple[Any, ...]:
-        """The outputs of one op on arrays, outside any program.
+        """Run one op on arrays outside any program, and return its results.
 
         Raises:
             ArityError, ShapeError, DTypeError: what the op's card refuses.
@@ -344,7 +344,7 @@ class GraphExecutor:
 
     @public
     def source(self, program: GraphProgram, *specs: Any) -> str:
-        """The Python that runs the program for inputs of these shapes; see `GraphProgram.source`."""
+        """Return the Python that runs the program for inputs of these shapes; see `GraphProgram.source`."""
         if specs and isinstance(specs[0], str):
             if specs[0] != "llvm":
                 raise InvalidConfigError(
@@ -357,7 +357,7 @@ class GraphExecutor:
 
     @public
     def memory_plan(self, program: GraphProgram, *specs: Any) -> MemoryPlan:
-        """Where values in the middle live; see `GraphProgram.memory_plan`."""
+        """Return the offsets of intermediate values; see `GraphProgram.memory_plan`."""
         return self.compile(program, *specs).memory
 
     def cache_stats(self) -> CacheStats:
@@ -379,7 +379,7 @@ class GraphExecutor:
         return self.binder.resources.log.stats()
 
     def cache_clear(self) -> None:
-        """Forget every specialised program and every plan of extensions, and let go of the memory that is kept."""
+        """Drop every schedule, plan of an extension and machine code that nothing refers to, and free cached memory."""
         self._compiled.clear()
         self._layouts.clear()
         self.extensions.caches.clear()

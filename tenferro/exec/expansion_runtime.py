@@ -31,7 +31,7 @@ class ExpansionRuntime(ExtensionRuntime):
         self._programs = ExtensionCacheKey(family_id, "programs")
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """The outputs of the expansion."""
+        """Return the results of the expansion."""
         carrier = Extension(op)
         specs = tuple([TensorSpec.of(x.shape, DType.of(x.dtype)) for x in inputs])
 

@@ -72,11 +72,11 @@ class ExtensionRegistry:
 
     @property
     def registered(self) -> tuple[ExtensionRuntime, ...]:
-        """The runtimes that have been registered here."""
+        """The registered runtimes."""
         return tuple(self._registered.values())
 
     def runtime_of(self, op: Extension) -> ExtensionRuntime:
-        """The runtime of `op` here: the registered one, that of its family, or its expansion if it says so.
+        """Return the runtime of an op: the registered one, its family's, or its expansion's if the op allows it.
 
         Raises:
             UnsupportedError: there is none.
@@ -106,7 +106,7 @@ class ExtensionRegistry:
         )
 
     def kernel(self, op: Extension) -> Callable[..., Any]:
-        """A kernel that executes `op` by its family's runtime.
+        """Return a kernel that executes an op by its family's runtime.
 
         Raises:
             UnsupportedError: there is none.
@@ -145,7 +145,7 @@ def execute(
             inputs or outputs that there are not.
     """
     family = carrier.family_id
-    inputs = lent(runtime, carrier.op, arrays)
+    inputs = borrowed(runtime, carrier.op, arrays)
     try:
         result = runtime.execute(carrier.op, inputs, caches)
     except TenferroError as error:
@@ -173,7 +173,7 @@ def execute(
 
 
 def fits(shape: Sequence[int], declared: Sequence[Any]) -> bool:
-    """Whether an array's shape fits the declared one, in which a bound is an upper limit of the extent.
+    """Return whether an array's shape fits the declared one, in which a bound is an upper limit of the extent.
 
     >>> fits((2,), (3,)), fits((2,), (UpperBound(3),)), fits((4,), (UpperBound(3),)), fits((4,), (UNKNOWN,))
     (False, True, False, True)
@@ -192,12 +192,11 @@ def fits(shape: Sequence[int], declared: Sequence[Any]) -> bool:
     )
 
 
-def lent(runtime: ExtensionRuntime, op: Any, arrays: Sequence[Any]) -> list[Any]:
-    """The arrays as a runtime takes them: read-only, in the order that it asks for; copies of those that it
-    may overwrite.
+def borrowed(runtime: ExtensionRuntime, op: Any, arrays: Sequence[Any]) -> list[Any]:
+    """Return arrays for a runtime: read-only, in its order, and copies of those that it may overwrite.
 
     Raises:
-        InvalidConfigError: aliases of inputs or outputs that there are not.
+        InvalidConfigError: aliases of inputs or outputs that the op does not have.
     """
     is_columns = runtime.order == "F"
     inputs = [read_only(np.asfortranarray(x) if is_columns and x.ndim else x) for x in arrays]
@@ -207,7 +206,7 @@ def lent(runtime: ExtensionRuntime, op: Any, arrays: Sequence[Any]) -> list[Any]
 
 
 def aliased_inputs(op: Any) -> frozenset[int]:
-    """The inputs that outputs overwrite, as the op's `aliases` declare.
+    """Return the inputs that outputs overwrite, as the op's `aliases` declare.
 
     Raises:
         InvalidConfigError: an output or an input that the op does not have.
@@ -225,7 +224,7 @@ def aliased_inputs(op: Any) -> frozenset[int]:
 
 
 def _failure(family: str, error: Exception) -> BackendFailureError:
-    """The error for a runtime that failed."""
+    """Return the error of a runtime that failed."""
     help_ = (
         "; inputs are read-only, because they belong to the caller: write to a copy, "
         "inputs[0].copy(), or declare aliases"
@@ -238,7 +237,7 @@ def _failure(family: str, error: Exception) -> BackendFailureError:
 
 
 def outputs_of(family: str, result: Any, count: int) -> list[Any]:
-    """The outputs of a runtime, as a list of arrays.
+    """Return the outputs of a runtime as a list of arrays.
 
     Raises:
         InvalidConfigError: another number of them, or what is no array.

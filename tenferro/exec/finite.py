@@ -17,7 +17,7 @@ __all__ = ["finite_or_raise", "strange"]
 def finite_or_raise(
     _: ExecProgram, step: ExecInstruction, operands: Sequence[Any], call: Callable[..., Any]
 ) -> Sequence[Any]:
-    """The results of a step.
+    """Run a step, and return its results.
 
     Raises:
         NonFiniteError: it made what is not finite of what was. A constant is as it was written, and what loops
@@ -34,7 +34,7 @@ def finite_or_raise(
 
 
 def strange(y: Any, operands: Sequence[Any]) -> str | None:
-    """The complaint about an op's result: NaN where no operand has one, infinity where all are finite.
+    """Return the complaint about a result: NaN where no operand has one, infinity where all are finite.
 
     >>> strange(np.array([0.0, -np.inf]), [np.array([1.0, 0.0])])
     'made -inf at [1] of 0.0; 1 of 2 elements'

@@ -26,7 +26,7 @@ gives the results.
 def interpret(
     program: ExecProgram, leaves: Sequence[Any], around: Observer | None = None
 ) -> list[Any]:
-    """The results of a schedule, as its last steps left them.
+    """Run a schedule, and return its results.
 
     Args:
         leaves: arrays that fit the inputs.
@@ -69,7 +69,7 @@ def _call(
     arena: Any,
     operands: Sequence[Any],
 ) -> Sequence[Any]:
-    """The results of one step, put where the schedule says."""
+    """Run one step, and return its results in the planned places."""
     options: dict[str, Any] = {}
     if step.out is not None:
         options["out"] = slots[step.out]
@@ -91,7 +91,7 @@ def _call(
 
 
 def results_of(op: Any, result: Any, count: int) -> Sequence[Any]:
-    """The result of a kernel, as a sequence of one array for each output of its op.
+    """Return the results of a kernel as a sequence of one array per output of its op.
 
     Raises:
         BackendFailureError: it gave None, or another number of them.
@@ -116,7 +116,7 @@ def _function(step: ExecInstruction, around: Observer | None) -> Callable[..., A
 
 
 def located(step: ExecInstruction, error: Exception) -> Exception:
-    """The error of a step with its op and the user's line; one raised by a handler of signals, unchanged."""
+    """Return the error of a step with its op and the user's line; an interruption by a signal is unchanged."""
     if is_interruption(error):
         return error
     line = str(step.source) if step.source else None
@@ -128,7 +128,7 @@ def located(step: ExecInstruction, error: Exception) -> Exception:
 def failure(
     op: StdTensorOp | Any, types: Sequence[TensorSpec], error: Exception
 ) -> BackendFailureError:
-    """The error for a kernel that failed."""
+    """Return the error of a kernel that failed."""
     shown = ", ".join(map(str, types))
     return BackendFailureError(
         f"{op.name}: the kernel for {shown} failed: {type(error).__name__}: {error}"

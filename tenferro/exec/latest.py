@@ -77,7 +77,7 @@ class Latest(NamedTuple):
         return cls(program, types, compiled, has_scalars, matrices)
 
     def leaves(self, arrays: Sequence[Any]) -> Sequence[Any] | None:
-        """The arguments as arrays, if they are of these types."""
+        """Return the arguments as arrays if they have these types, else None."""
         if len(arrays) != len(self.types):
             return None
         for x, (kind, shape, dtype) in zip(arrays, self.types):  # noqa: B905  # because the lengths are equal

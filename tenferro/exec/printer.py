@@ -77,7 +77,7 @@ class Printed:
         return FunctionType(code.replace(co_name=f"run_{text.start}", co_filename=file), text.names)
 
     def _run(self, *leaves: Any) -> list[Any]:
-        """The results, by all functions, with a piece of memory of their own."""
+        """Run all functions with an arena, and return the results."""
         memory, size = self.program.resources.memory, self.program.memory.size
         first = (memory.acquire(size),) if size else ()
         values = dict(zip(self.program.input_slots, leaves, strict=True))
@@ -94,7 +94,7 @@ class Printed:
         return [values[slot] for slot in self.program.output_slots]
 
     def failed(self, traceback: TracebackType | None) -> ExecInstruction | None:
-        """The step at which an exception was raised."""
+        """Return the step that raised an exception."""
         number = None
         while traceback is not None:
             start, first = self._first.get(traceback.tb_frame.f_code.co_filename, (0, 0))
@@ -107,7 +107,7 @@ class Printed:
 
 
 def source_of(program: ExecProgram, name: str = "run") -> str:
-    """The schedule as Python, with those inside of groups and loops."""
+    """Return the schedule as Python, with the bodies of groups and loops."""
     sources = [f"def {name}_{text.start}{text.source}" for text in _texts(program)]
     for number, step in enumerate(program.instructions):
         kind = step.op.name.partition("(")[0].partition(" ")[0].lower()
@@ -119,7 +119,7 @@ def source_of(program: ExecProgram, name: str = "run") -> str:
 
 
 def _texts(program: ExecProgram) -> Iterator[Text]:
-    """The functions, one if the program is not too long."""
+    """Return the texts of the functions, one unless the program is too long."""
     steps = program.instructions
     if len(steps) <= LONGEST:
         yield _text(program, 0, len(steps), program.input_slots, program.output_slots)
@@ -139,7 +139,7 @@ def _texts(program: ExecProgram) -> Iterator[Text]:
 def _text(
     program: ExecProgram, start: int, stop: int, takes: Sequence[int], gives: Sequence[int]
 ) -> Text:
-    """The function of some steps."""
+    """Return the text of a function of some steps."""
     writer = Writer(program, Names(program), Locals(takes))
     name_of = writer.name_of
     parameters = [*(["arena"] if program.memory.size else []), *[name_of(slot) for slot in takes]]
@@ -152,6 +152,6 @@ def _text(
     head = len(lines)
     lines += [f"    {writer.statement(step)}" for step in program.instructions[start:stop]]
     lines.append(f"    return [{', '.join(map(name_of, gives))}]")
-    drops = tuple([slot for slot in takes if slot not in writer.locals.of])
+    drops = tuple([slot for slot in takes if slot not in writer.locals.names])
     names = writer.names.values
     return Text(start, stop, "\n".join(lines), head, names, tuple(takes), tuple(gives), drops)

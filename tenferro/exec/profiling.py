@@ -66,7 +66,7 @@ class _Clock:
         operands: Sequence[Any],
         call: Callable[..., Any],
     ) -> Sequence[Any]:
-        """The results of the step; notes its time and memory."""
+        """Run a step, record its time and memory, and return its results."""
         before = _owners(operands)
         start = time.perf_counter()
         results = call(operands)
@@ -88,7 +88,7 @@ class _Clock:
 def _rows(
     schedule: ExecProgram, clocks: Sequence[_Clock], depth: int
 ) -> Iterator[InstructionProfile]:
-    """A row for each instruction, that of a loop followed by those of its bodies."""
+    """Return a row for each instruction, a loop's followed by those of its bodies."""
     for step in schedule.instructions:
         spent = [clock.spent.get(id(step), _Spent()) for clock in clocks]
         yield InstructionProfile(
@@ -107,13 +107,13 @@ def _rows(
 
 
 def base_of(x: Any) -> Any:
-    """The array that owns the memory."""
+    """Return the array that owns the memory."""
     while isinstance(x.base, np.ndarray):
         x = x.base
     return x
 
 
 def _owners(arrays: Sequence[Any]) -> dict[int, int]:
-    """Bytes of each piece of memory that the arrays are views of."""
+    """Return the bytes of each piece of memory that the arrays are views of."""
     owners = [base_of(x) for x in arrays if x is not None]
     return {id(owner): owner.nbytes for owner in owners}

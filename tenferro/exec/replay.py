@@ -14,7 +14,7 @@ __all__ = ["replay"]
 
 
 def replay(program: GraphProgram, arguments: tuple[Any, ...]) -> Any:
-    """The tree the program's function returns, of tensors of the trace that `arguments` belong to.
+    """Replay a program in the trace of its arguments, and return the tree of its function.
 
     Symbols of the program are extents of the trace, which may have symbols of its own.
 

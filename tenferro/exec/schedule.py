@@ -158,7 +158,7 @@ class ExecInstruction:
 
     @property
     def inner_op(self) -> Any:
-        """The op without what says how it is run: compiled, or with results in an order."""
+        """The op without annotations of how it runs: compiled, or with results in an order."""
         op = self.op
         while isinstance(op, Compiled | InOrder):
             op = op.op
@@ -166,7 +166,7 @@ class ExecInstruction:
 
     @property
     def source_op(self) -> Any:
-        """The program's own op; for a fused group or block, which is none, that."""
+        """The program's own op, or the fused group or block."""
         op = self.inner_op
         return op.op if isinstance(op, Control | OnTile) else op
 
@@ -182,7 +182,7 @@ class ExecInstruction:
 
     @property
     def last_use(self) -> tuple[bool, ...]:
-        """For each operand whether it is its last use."""
+        """Flag of each operand: whether this is its last use."""
         return tuple([slot in self.frees for slot in self.input_slots])
 
     @property
@@ -289,7 +289,7 @@ class ExecProgram:
 
     @cached_property
     def may_call_back(self) -> bool:
-        """Whether a kernel may come back to tenferro, as an extension's may that is no routine of a library."""
+        """Whether a kernel may call tenferro, as a runtime of an extension may that is no library routine."""
         return any([
             any([body.may_call_back for body in step.bodies])
             or (not isinstance(step.op, PlannedOp) and getattr(step.kernel, "may_call_back", False))

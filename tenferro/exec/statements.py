@@ -20,22 +20,22 @@ class Locals:
 
     def __init__(self, slots: Sequence[int]) -> None:
         self._numbers = count()
-        self.of = {slot: self.new() for slot in slots}
+        self.names = {slot: self.new() for slot in slots}
         self._free: list[str] = []
 
     def new(self) -> str:
-        """A name that nothing has."""
+        """Return an unused name."""
         return f"v{next(self._numbers)}"
 
     def statement(self, results: Sequence[int], call: str, frees: Sequence[int]) -> str:
-        """The call's results in locals, and the locals that go with it, some of the results perhaps."""
-        freed = [self.of.pop(slot) for slot in frees if slot in self.of]
+        """Return the assignment of a call's results, and the deletion of values after their last use."""
+        freed = [self.names.pop(slot) for slot in frees if slot in self.names]
         targets: list[str] = []
         for slot in results:
             name = freed.pop() if freed else self._free.pop() if self._free else self.new()
-            self.of[slot] = name
+            self.names[slot] = name
             targets.append(name)
-        freed += [self.of.pop(slot) for slot in results if slot in frees]
+        freed += [self.names.pop(slot) for slot in results if slot in frees]
         self._free += freed
         gone = f"; del {', '.join(freed)}" if freed else ""
         return f"{', '.join(targets)} = {call}{gone}" if targets else f"{call}{gone}"
@@ -45,7 +45,7 @@ class Names:
     """Names in a function's text beside its locals.
 
     Attributes:
-        values: by name.
+        values: values by name.
     """
 
     def __init__(self, program: ExecProgram) -> None:
@@ -54,12 +54,12 @@ class Names:
         self._constants = 0
 
     def function(self, step: ExecInstruction) -> str:
-        """Of a step's function."""
+        """Return the name of a step's function."""
         plain = step.function.__name__ if step.is_ufunc else step.op.name.partition("(")[0]
         return self.value(re.sub(r"\W", "_", plain), step.function)  # because families have dots
 
     def value(self, name: str, value: Any) -> str:
-        """Of a value; the one that is asked for, or with a number behind it."""
+        """Return the name of a value: the given one, or that with a number."""
         name_of_value = self._of.get(id(value))
         if name_of_value is None:
             name_of_value = f"{name}_{len(self._of)}" if name in self.values else name
@@ -68,7 +68,7 @@ class Names:
         return name_of_value
 
     def constant(self, value: Any) -> str:
-        """Of a constant of the program."""
+        """Return the name of a constant of the program."""
         name_of_value = self._of.get(id(value))
         if name_of_value is None:
             name_of_value = self.value(f"c{self._constants}", value)
@@ -84,11 +84,11 @@ class Writer:
 
     def name_of(self, slot: int) -> str:
         """Return the name of a value."""
-        name = self.locals.of.get(slot)
+        name = self.locals.names.get(slot)
         return self.names.constant(self.program.constants[slot]) if name is None else name
 
     def statement(self, step: ExecInstruction) -> str:
-        """The step, with the values that die with it."""
+        """Return the statement of a step, and the deletion of values after their last use."""
         return self.locals.statement(step.output_slots, self._call(step), step.frees)
 
     def _call(self, step: ExecInstruction) -> str:
