@@ -66,6 +66,8 @@ SHOWN: dict[str, tuple[Any, str]] = {
     "Digits": (xla_peer.digits(program, *[np.zeros(spec.shape) for spec in program.input_specs]), "<Digits loss: "),
     "ErrorBound": (xla_peer.error_bound(program, *[np.zeros(spec.shape) for spec in program.input_specs]), "<ErrorBound loss: "),
     "JaxFunction": (xla_peer.to_jax(program), "<JaxFunction of <GraphProgram loss: "),
+    "NativeFunction": (xla_peer.native(loss), "<native of loss: 0 programs>"),
+    "NativeReport": (xla_peer.native(loss).report(), "<NativeReport of loss: 0 programs>"),
     "the standard": (tnf.__array_namespace_info__(), "<ArrayNamespaceInfo of tenferro, Array API "),
 }  # fmt: skip
 

@@ -138,7 +138,7 @@ def native(
     return NativeFunction(f, options)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NativeReport:
     """What a native function has compiled.
 
@@ -155,6 +155,9 @@ class NativeReport:
     cache: CacheStats
     derived: CacheStats
     compiled: Any
+
+    def __repr__(self) -> str:
+        return f"<NativeReport of {self.name}: {len(self.programs)} programs>"
 
     def __str__(self) -> str:
         lines = [

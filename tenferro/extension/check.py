@@ -29,7 +29,7 @@ from tenferro.ad.extension_rule import ExtensionRuleSet, has_role
 from tenferro.dims import Symbol, SymDim, is_exact
 from tenferro.errors import TenferroError, UnsupportedError
 from tenferro.exec import GraphExecutor
-from tenferro.exec.extensions import aliased_inputs, lent, outputs_of
+from tenferro.exec.extensions import aliased_inputs, borrowed, outputs_of
 from tenferro.exec.ownership import take_ownership
 from tenferro.extension.extension_op import check_family_id
 from tenferro.extension.saving import load, save
@@ -342,7 +342,7 @@ class _Bench:
     def called(self, executor: GraphExecutor, arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """The runtime's inputs for these arrays, and its outputs, uncopied."""
         runtime = executor.extensions.runtime_of(self.carrier)
-        inputs = lent(runtime, self.op, arrays)
+        inputs = borrowed(runtime, self.op, arrays)
         with np.errstate():
             result = runtime.execute(self.op, inputs, executor.extensions.caches)
         return inputs, outputs_of(self.op.family_id, result, self.op.output_count)
@@ -442,7 +442,7 @@ class _Bench:
             return _NotApplicable("effects are declared")
         registry = self.native().extensions
         runtime, caches = registry.runtime_of(self.carrier), registry.caches
-        inputs = lent(runtime, self.op, self.inputs)
+        inputs = borrowed(runtime, self.op, self.inputs)
         # What is changed is put back, and a filter that is there already moves to the front.
         with np.errstate(), warnings.catch_warnings():
             warnings.simplefilter("default", category=_OfThisCheck)

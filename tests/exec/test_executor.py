@@ -225,7 +225,7 @@ def test_names_of_values_that_die_go_to_the_next() -> None:
         "v0 = f(v0, v1)", "v2 = g(v0)", "v0, v1 = h()", "v0 = k(); del v2", "v2 = l()", "v3 = m(); del v3",
         "n(); del v0", "v0, v3 = o(); del v3",
     ]  # fmt: skip
-    assert values.of == {8: "v1", 10: "v2", 12: "v0"}
+    assert values.names == {8: "v1", 10: "v2", 12: "v0"}
 
 
 def test_values_that_a_text_names_have_one_name_each() -> None:

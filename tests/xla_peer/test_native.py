@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 from collections import OrderedDict
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +22,15 @@ import pytest
 import tenferro as tnf
 from tenferro.errors import DTypeError, InvalidConfigError
 from xla_peer import native
+
+
+@pytest.fixture(autouse=True)
+def narrow_numbers() -> Iterator[None]:
+    """JAX's default dtypes, whatever other tests of the process have set."""
+    before = jax.config.read("jax_enable_x64")
+    jax.config.update("jax_enable_x64", False)  # in all threads
+    yield
+    jax.config.update("jax_enable_x64", before)
 
 
 class Pair(NamedTuple):
