@@ -124,6 +124,11 @@ class ExtensionRegistry:
             runtime: Any = registered.get(family_id, own)
             return execute(runtime, carrier, arrays, self.caches, declared)
 
+        # A routine of a library does not call tenferro.
+        planned: Any = registered.get(family_id, own)
+        routine = planned.compiled_routine(op.op)
+        is_routine = routine is not None and routine.is_exact
+        kernel.may_call_back = not is_routine  # pyright: ignore[reportFunctionMemberAccess]
         return kernel
 
 

@@ -147,10 +147,7 @@ class Binder:
             return backend.kernel(type(op), dtypes, name)
         if type(op) is not Extension:
             return KERNELS.cell(op)
-        kernel: Any = self.extensions.kernel(op)
-        routine = self.extensions.runtime_of(op).compiled_routine(op.op)
-        kernel.may_call_back = routine is None or not routine.is_exact
-        return kernel
+        return self.extensions.kernel(op)
 
     def function(self, op: Any, operands: tuple[TensorSpec, ...]) -> Callable[..., Any]:
         """Return the kernel of an op as a function of arrays of these types."""
