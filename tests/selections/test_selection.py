@@ -147,3 +147,9 @@ def test_a_test_that_is_not_marked_fails_the_run(tmp_path: Path) -> None:
     status, said = run("-m", "processor")
     assert status == 0, said
     assert "6 passed, 1 deselected" in said
+
+
+@pytest.mark.parametrize("marker", ["processor", "compiled", "core"])
+def test_selected_files_exist(marker: str) -> None:
+    files = {selection.file_of(test) for test in selection.read(marker)}
+    assert not [file for file in sorted(files) if not Path(file).exists()]
