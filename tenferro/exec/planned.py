@@ -70,8 +70,22 @@ class PlannedOp:
         return self.name
 
 
+class AnnotatedOp(PlannedOp):
+    """An op with what planning decided about it; errors and texts name the op."""
+
+    op: Any
+
+    @property
+    def name(self) -> str:
+        """The op's name."""
+        return self.op.name
+
+    def __str__(self) -> str:
+        return str(self.op)
+
+
 @dataclass(frozen=True, eq=False)
-class Control(PlannedOp):
+class Control(AnnotatedOp):
     """A loop or conditional whose bodies are schedules, which the interpreter runs.
 
     Attributes:
@@ -83,11 +97,6 @@ class Control(PlannedOp):
     op: ControlOp
     schedules: tuple[ExecProgram, ...]
     reason: str = ""
-
-    @property
-    def name(self) -> str:
-        """The op's name."""
-        return self.op.name
 
     @property
     def bodies(self) -> Sequence[ExecProgram]:
@@ -107,9 +116,6 @@ class Control(PlannedOp):
         """Return the loop or conditional over functions in place of its bodies."""
         kernel: Any = kernels.cell(self.op, (), ())
         return partial(kernel.bind_programs(runs), self.op)
-
-    def __str__(self) -> str:
-        return str(self.op)
 
 
 @dataclass(frozen=True)
@@ -274,7 +280,7 @@ class Block(PlannedOp):
 
 
 @dataclass(frozen=True, eq=False)
-class Compiled(PlannedOp):
+class Compiled(AnnotatedOp):
     """A loop, fused group or block as machine code.
 
     Attributes:
@@ -284,11 +290,6 @@ class Compiled(PlannedOp):
 
     op: Control | Fused | Block
     code: Any
-
-    @property
-    def name(self) -> str:
-        """The op's name."""
-        return self.op.name
 
     @property
     def bodies(self) -> Sequence[ExecProgram]:
@@ -304,12 +305,9 @@ class Compiled(PlannedOp):
         """Return the machine code."""
         return self.code
 
-    def __str__(self) -> str:
-        return str(self.op)
-
 
 @dataclass(frozen=True, eq=False)
-class InOrder(PlannedOp):
+class InOrder(AnnotatedOp):
     """A standard op whose result is written in row-major or column-major order, where that costs less than a copy.
 
     Attributes:
@@ -320,11 +318,6 @@ class InOrder(PlannedOp):
     op: StdTensorOp
     operands: tuple[TensorSpec, ...]
     order: Literal["F", "C"]
-
-    @property
-    def name(self) -> str:
-        """The op's name."""
-        return self.op.name
 
     def function(self, kernels: KernelTable) -> Function:
         """Return the op's kernel, in the order."""
@@ -341,7 +334,7 @@ def function_of(op: Any, kernels: KernelTable, operands: tuple[TensorSpec, ...])
 
 
 @dataclass(frozen=True, eq=False)
-class OnTile(PlannedOp):
+class OnTile(AnnotatedOp):
     """A step of a fused group on one tile, where its axes are counted otherwise than on the whole arrays.
 
     Attributes:
@@ -354,17 +347,9 @@ class OnTile(PlannedOp):
     call: Function
     is_view: bool = False  # pyright: ignore[reportIncompatibleVariableOverride]  # because each differs
 
-    @property
-    def name(self) -> str:
-        """The op's name."""
-        return self.op.name
-
     def function(self, kernels: KernelTable) -> Function:
         """Return the function of tiles."""
         return self.call
-
-    def __str__(self) -> str:
-        return str(self.op)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import numpy as np
 
 from tenferro.exec.kernels.copying import Copy, fastest_axis
 from tenferro.exec.kernels.kernel import Array
+from tenferro.exec.layout import Axes
 from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
 
 __all__ = [
@@ -23,7 +24,6 @@ __all__ = [
     "merged_strides",
 ]
 
-Axes = tuple[int, ...]
 MIN_PLANNED_BYTES = 1 << 16
 """Minimum number of bytes of a copy for which a traversal is planned."""
 
