@@ -54,6 +54,7 @@ def write(folder: Path) -> None:
     folder.mkdir()
     for name in MODULES:
         (folder / f"{name}.md").write_text(module_page(name), "utf-8")
+    (folder / "names.md").write_text(names_page(), "utf-8")
     for family, title in FAMILIES.items():
         (folder / f"ops_{family}.md").write_text(family_page(family, title), "utf-8")
 
@@ -79,6 +80,33 @@ def module_page(name: str) -> str:
             for member, value in sorted(vars(found).items()):
                 lines += member_entry(member, value)
     return "\n".join(lines)
+
+
+def names_page() -> str:
+    """Return the names of the main namespace, and those of NumPy and `jax.numpy` that have none there, with what to write."""
+    import tenferro
+    from tenferro.counterparts import ABSENT, COUNTERPARTS
+
+    here = [name for name in dir(tenferro) if not name.startswith("_")]
+    lines = ["# Names", ""]
+    lines += [
+        "For whoever has a program in NumPy's or `jax.numpy`'s names, and looks for one here.",
+        "",
+    ]
+    lines += [
+        "## Here",
+        "",
+        ", ".join(f"`{name}`" for name in here),
+        "",
+        "## Under another name",
+        "",
+    ]
+    lines += ["| name | here |", "| --- | --- |"]
+    table = COUNTERPARTS["tnf"]
+    lines += [f"| `{name}` | {table[name]} |" for name in sorted(table) if name not in here]
+    lines += ["", "## Without a meaning for tensors", "", "| name | reason |", "| --- | --- |"]
+    lines += [f"| `{name}` | {ABSENT[name]} |" for name in sorted(ABSENT)]
+    return "\n".join([*lines, ""])
 
 
 def entry(name: str, found: Any, level: str) -> list[str]:

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from tenferro.api.eager.recording import no_grad
     from tenferro.exec import GraphExecutor
     from tenferro.extension.saving import load, save
+    from tenferro.special import i0
 
 # What takes long to import is imported when it is first used.
 _LATER = {
@@ -75,6 +76,7 @@ _LATER = {
     "GraphExecutor": ("tenferro.exec", "GraphExecutor"),
     "check_grads": ("tenferro.api.check_grads", "check_grads"),
     "fft": ("tenferro.api.fft", None),
+    "i0": ("tenferro.special", "i0"),
     "lax": ("tenferro.lax", None),
     "linalg": ("tenferro.api.linalg", None),
     "nn": ("tenferro.nn", None),
@@ -171,6 +173,7 @@ __all__ = [
     "fixed_point",
     "grad",
     "hessian",
+    "i0",
     "hvp",
     "jacfwd",
     "jacobian",

@@ -16,6 +16,7 @@ from tenferro.errors import MissingNameError
 from tenferro.tracebacks import public, publish
 
 __all__ = [
+    "ABSENT",
     "COUNTERPARTS",
     "MissingMember",
     "is_missing",
@@ -39,7 +40,11 @@ COUNTERPARTS: dict[str, dict[str, str]] = {
         "arctan2": "tnf.atan2",
         "arctanh": "tnf.atanh",
         "array": "tnf.asarray",
+        "asanyarray": "tnf.asarray",
+        "asarray_chkfinite": "tnf.asarray",
+        "complex_": "tnf.complex128",
         "conjugate": "tnf.conj",
+        "float_": "tnf.float64",
         "cumprod": "tnf.cumulative_prod",
         "cumsum": "tnf.cumulative_sum",
         "dot": "tnf.matmul, or tnf.tensordot(x, y, axes=1)",
@@ -178,6 +183,42 @@ COUNTERPARTS: dict[str, dict[str, str]] = {
 }  # fmt: skip
 """By the namespace that is asked, and the name that is asked for; `x` is a tensor."""
 
+ABSENT: dict[str, str] = {
+    name: reason.replace("{name}", name).replace("{set}", "x.at[index].set(values)")
+    for reason, names in {
+        "tensors do not change; {set} gives a new one, and so do put, place and fill_diagonal with inplace=False": "copyto putmask",
+        "tensors hold numbers and truth values: no strings, dates, records or objects": """
+            busday_count busday_offset busdaycalendar bytes_ character chararray datetime64 datetime_as_string datetime_data flexible
+            is_busday isnat object_ rec recarray record str_ timedelta64 void""",
+        "longer floats than 64 bits are in no tensor": "clongdouble complex256 float96 complex192 float128 longdouble",
+        "files and bytes are read by NumPy; give the array that numpy.{name} returns": """
+            frombuffer fromfile fromiter fromregex fromstring genfromtxt loadtxt""",
+        "arrays are written by NumPy: run the program, and give its result to numpy.{name}": "savetxt savez savez_compressed",
+        "text of numbers is NumPy's: run the program, and give its result to numpy.{name}": """
+            array2string array_repr array_str base_repr binary_repr format_float_positional format_float_scientific typename""",
+        "how arrays are printed and how NumPy reports is set with numpy.{name}": """
+            errstate get_printoptions getbufsize geterr geterrcall info printoptions set_printoptions setbufsize seterr seterrcall
+            show_config show_runtime test get_include""",
+        "how elements lie in memory is no part of a tensor": """
+            ascontiguousarray asfortranarray isfortran little_endian may_share_memory memmap require shares_memory""",
+        "elements are visited in a loop of the graph: tnf.scan, tnf.map or tnf.vmap": """
+            broadcast flatiter ndenumerate ndindex nditer nested_iters""",
+        "matrices are tensors of rank 2": "asmatrix bmat matrix",
+        "dtypes are members of tnf.DType: DType.of(name)": "dtype sctypeDict ScalarType typecodes",
+        "the dtype of results is tnf.result_type(x, y)": "common_type min_scalar_type mintypecode",
+        "True and False are Python's": "True_ False_",
+        "there are no polynomial objects: coefficients go to tnf.polyval, tnf.polyadd and others": "poly1d",
+        "eigenvalues of general matrices are not computed; numpy.roots of known coefficients are constants": "roots",
+        "elementwise functions are plain functions": "ufunc",
+        "dtypes of less than a byte, and floats of one, are not supported": """
+            float4_e2m1fn float8_e3m4 float8_e4m3 float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz
+            float8_e8m0fnu float6_e2m3fn float6_e3m2fn int1 int2 int4 uint1 uint2 uint4""",
+        "NumPy's warnings are in numpy.exceptions": "ComplexWarning",
+    }.items()
+    for name in names.split()
+}  # fmt: skip
+"""Names of NumPy's and `jax.numpy`'s main namespaces that have no meaning for tensors, with the reason."""
+
 
 def open_namespace(
     namespace: dict[str, Any],
@@ -229,6 +270,8 @@ def missing_name(shown: str, name: str) -> str:
     for table in tables:
         if name in table:
             return _said(table[name])
+    if shown == "tnf" and name in ABSENT:
+        return ABSENT[name]
     import difflib  # because few names are missing
 
     close = difflib.get_close_matches(name, _namespaces().get(shown, ()), cutoff=0.75)

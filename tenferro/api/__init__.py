@@ -1,218 +1,68 @@
-"""The surface: the Array API's functions, dtypes and constants, tracing, and compiling."""
+"""The surface: the functions of the Array API and of NumPy, dtypes and constants, tracing, and compiling."""
+
+# ruff: noqa: F403  # because every public name of these modules is one of the surface
 
 import math
 
-from tenferro.api import elementwise
-from tenferro.api.arrangement import (
-    diag,
-    diagflat,
-    fliplr,
-    flipud,
-    rot90,
+import numpy as np
+
+from tenferro.api import (
+    arrangement,
+    calculus,
+    creation,
+    data_types,
+    elementwise,
+    grids,
+    insertion,
+    integers,
+    linear,
+    manipulation,
+    mapping,
+    padding,
+    pointwise,
+    polynomial,
+    products,
+    reductions,
+    searching,
+    sets,
+    shapes,
+    splitting,
+    stacking,
+    statistics,
+    truncation,
+    window_functions,
 )
-from tenferro.api.calculus import (
-    convolve,
-    correlate,
-    geomspace,
-    gradient,
-    interp,
-    logspace,
-    polyval,
-    trapezoid,
-    unwrap,
-)
-from tenferro.api.contraction import (
-    einsum,
-    einsum_path,
-)
-from tenferro.api.creation import (
-    arange,
-    array,
-    asarray,
-    empty,
-    empty_like,
-    eye,
-    from_dlpack,
-    full,
-    full_like,
-    identity,
-    linspace,
-    meshgrid,
-    ones,
-    ones_like,
-    shape_of,
-    tri,
-    tril,
-    triu,
-    zeros,
-    zeros_like,
-)
-from tenferro.api.data_types import can_cast, finfo, iinfo, isdtype
+from tenferro.api.arrangement import *
+from tenferro.api.calculus import *
+from tenferro.api.contraction import einsum, einsum_path
+from tenferro.api.creation import *
+from tenferro.api.data_types import *
 from tenferro.api.einsum_plan import einsum_plan
-from tenferro.api.elementwise import *  # noqa: F403  # because its names are all of the surface
-from tenferro.api.indexing import (
-    take,
-    take_along_axis,
-)
+from tenferro.api.elementwise import *
+from tenferro.api.grids import *
+from tenferro.api.indexing import take, take_along_axis
+from tenferro.api.insertion import *
 from tenferro.api.inspection import __array_namespace_info__
-from tenferro.api.linear import (
-    dot_general,
-    matmul,
-    outer,
-    tensordot,
-    trace,
-    vecdot,
-)
+from tenferro.api.integers import *
+from tenferro.api.linear import *
 from tenferro.api.logarithms import log_softmax, logaddexp, logsumexp, softmax
-from tenferro.api.manipulation import (
-    array_split,
-    astype,
-    broadcast_arrays,
-    broadcast_to,
-    concat,
-    concatenate,
-    diagonal,
-    embed_diag,
-    expand_dims,
-    extract_diag,
-    flip,
-    matrix_transpose,
-    moveaxis,
-    permute_dims,
-    ravel,
-    reshape,
-    roll,
-    rollaxis,
-    split,
-    squeeze,
-    stack,
-    swapaxes,
-    tile,
-    transpose,
-    unstack,
-)
-from tenferro.api.padding import pad
-from tenferro.api.pointwise import (
-    allclose,
-    array_equal,
-    deg2rad,
-    degrees,
-    divmod,
-    fabs,
-    fix,
-    float_power,
-    fmax,
-    fmin,
-    heaviside,
-    isclose,
-    iscomplex,
-    isreal,
-    ldexp,
-    logaddexp2,
-    modf,
-    nan_to_num,
-    rad2deg,
-    radians,
-    real_if_close,
-    select,
-    sinc,
-)
-from tenferro.api.products import (
-    cross,
-    dot,
-    inner,
-    kron,
-    vdot,
-)
+from tenferro.api.manipulation import *
+from tenferro.api.mapping import *
+from tenferro.api.padding import *
+from tenferro.api.pointwise import *
+from tenferro.api.polynomial import *
+from tenferro.api.products import *
 from tenferro.api.promotion import broadcast_shapes, result_type
-from tenferro.api.reductions import (
-    all,
-    amax,
-    amin,
-    any,
-    count_nonzero,
-    cumprod,
-    cumsum,
-    cumulative_prod,
-    cumulative_sum,
-    diff,
-    max,
-    mean,
-    min,
-    prod,
-    std,
-    sum,
-    var,
-)
-from tenferro.api.searching import (
-    argmax,
-    argmin,
-    argpartition,
-    argsort,
-    partition,
-    searchsorted,
-    sort,
-    top_k,
-)
-from tenferro.api.sets import (
-    argwhere,
-    flatnonzero,
-    isin,
-    nonzero,
-    repeat,
-    unique_all,
-    unique_counts,
-    unique_inverse,
-    unique_values,
-)
-from tenferro.api.shapes import (
-    iscomplexobj,
-    isrealobj,
-    isscalar,
-    ndim,
-    shape,
-    size,
-)
-from tenferro.api.splitting import (
-    dsplit,
-    hsplit,
-    vsplit,
-)
-from tenferro.api.stacking import (
-    append,
-    atleast_1d,
-    atleast_2d,
-    atleast_3d,
-    c_,
-    column_stack,
-    dstack,
-    hstack,
-    r_,
-    vstack,
-)
-from tenferro.api.statistics import (
-    average,
-    bincount,
-    corrcoef,
-    cov,
-    digitize,
-    histogram,
-    histogram_bin_edges,
-    median,
-    nanmax,
-    nanmean,
-    nanmedian,
-    nanmin,
-    nanprod,
-    nanstd,
-    nansum,
-    nanvar,
-    percentile,
-    ptp,
-    quantile,
-)
-from tenferro.api.truncation import dynamic_truncate, pad_to_match
+from tenferro.api.reductions import *
+from tenferro.api.searching import *
+from tenferro.api.sets import *
+from tenferro.api.shapes import *
+from tenferro.api.splitting import *
+from tenferro.api.stacking import *
+from tenferro.api.statistics import *
+from tenferro.api.truncation import *
 from tenferro.api.updates import at
+from tenferro.api.window_functions import *
 from tenferro.types import DType
 
 __array_api_version__ = "2024.12"
@@ -223,213 +73,82 @@ uint8, uint16, uint32, uint64 = DType.U8, DType.U16, DType.U32, DType.U64
 float16, bfloat16, float32, float64 = DType.F16, DType.BF16, DType.F32, DType.F64
 complex64, complex128 = DType.C32, DType.C64
 e, inf, nan, newaxis, pi = math.e, math.inf, math.nan, None, math.pi
+euler_gamma = np.euler_gamma
+bool_, byte, short, intc, int_, intp, long, longlong = (
+    bool, int8, int16, int32, int64, int64, int64, int64,
+)  # fmt: skip
+ubyte, ushort, uintc, uint, uintp, ulong, ulonglong = (
+    uint8, uint16, uint32, uint64, uint64, uint64, uint64,
+)  # fmt: skip
+half, single, double, csingle, cdouble = float16, float32, float64, complex64, complex128
+generic, number, integer, signedinteger, unsignedinteger = (
+    np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger,
+)  # fmt: skip
+inexact, floating, complexfloating = np.inexact, np.floating, np.complexfloating
+
 
 __all__ = [
+    "bool_", "byte", "cdouble", "complexfloating", "csingle", "double", "euler_gamma", "floating", "generic", "half", "inexact", "int_",
+    "intc", "integer", "intp", "long", "longlong", "number", "short", "signedinteger", "single", "ubyte", "uint", "uintc", "uintp",
+    "ulong", "ulonglong", "unsignedinteger", "ushort",
+]  # fmt: skip
+__all__ += [
     "__array_api_version__",
     "__array_namespace_info__",
-    "all",
-    "allclose",
-    "amax",
-    "amin",
-    "any",
-    "append",
-    "arange",
-    "argmax",
-    "argmin",
-    "argpartition",
-    "argsort",
-    "argwhere",
-    "array",
-    "array_equal",
-    "array_split",
-    "asarray",
-    "astype",
     "at",
-    "atleast_1d",
-    "atleast_2d",
-    "atleast_3d",
-    "average",
     "bfloat16",
-    "bincount",
     "bool",
-    "broadcast_arrays",
     "broadcast_shapes",
-    "broadcast_to",
-    "c_",
-    "can_cast",
-    "column_stack",
     "complex64",
     "complex128",
-    "concat",
-    "concatenate",
-    "convolve",
-    "corrcoef",
-    "correlate",
-    "count_nonzero",
-    "cov",
-    "cross",
-    "cumprod",
-    "cumsum",
-    "cumulative_prod",
-    "cumulative_sum",
-    "deg2rad",
-    "degrees",
-    "diag",
-    "diagflat",
-    "diagonal",
-    "diff",
-    "digitize",
-    "divmod",
-    "dot",
-    "dot_general",
-    "dsplit",
-    "dstack",
-    "dynamic_truncate",
     "e",
     "einsum",
     "einsum_path",
     "einsum_plan",
-    "embed_diag",
-    "empty",
-    "empty_like",
-    "expand_dims",
-    "extract_diag",
-    "eye",
-    "fabs",
-    "finfo",
-    "fix",
-    "flatnonzero",
-    "flip",
-    "fliplr",
-    "flipud",
     "float16",
     "float32",
     "float64",
-    "float_power",
-    "fmax",
-    "fmin",
-    "from_dlpack",
-    "full",
-    "full_like",
-    "geomspace",
-    "gradient",
-    "heaviside",
-    "histogram",
-    "histogram_bin_edges",
-    "hsplit",
-    "hstack",
-    "identity",
-    "iinfo",
     "inf",
-    "inner",
     "int8",
     "int16",
     "int32",
     "int64",
-    "interp",
-    "isclose",
-    "iscomplex",
-    "iscomplexobj",
-    "isdtype",
-    "isin",
-    "isreal",
-    "isrealobj",
-    "isscalar",
-    "kron",
-    "ldexp",
-    "linspace",
     "log_softmax",
     "logaddexp",
-    "logaddexp2",
-    "logspace",
     "logsumexp",
-    "matmul",
-    "matrix_transpose",
-    "max",
-    "mean",
-    "median",
-    "meshgrid",
-    "min",
-    "modf",
-    "moveaxis",
     "nan",
-    "nan_to_num",
-    "nanmax",
-    "nanmean",
-    "nanmedian",
-    "nanmin",
-    "nanprod",
-    "nanstd",
-    "nansum",
-    "nanvar",
-    "ndim",
     "newaxis",
-    "nonzero",
-    "ones",
-    "ones_like",
-    "outer",
-    "pad",
-    "pad_to_match",
-    "partition",
-    "percentile",
-    "permute_dims",
     "pi",
-    "polyval",
-    "prod",
-    "ptp",
-    "quantile",
-    "r_",
-    "rad2deg",
-    "radians",
-    "ravel",
-    "real_if_close",
-    "repeat",
-    "reshape",
     "result_type",
-    "roll",
-    "rollaxis",
-    "rot90",
-    "searchsorted",
-    "select",
-    "shape",
-    "shape_of",
-    "sinc",
-    "size",
     "softmax",
-    "sort",
-    "split",
-    "squeeze",
-    "stack",
-    "std",
-    "sum",
-    "swapaxes",
     "take",
     "take_along_axis",
-    "tensordot",
-    "tile",
-    "top_k",
-    "trace",
-    "transpose",
-    "trapezoid",
-    "tri",
-    "tril",
-    "triu",
     "uint8",
     "uint16",
     "uint32",
     "uint64",
-    "unique_all",
-    "unique_counts",
-    "unique_inverse",
-    "unique_values",
-    "unstack",
-    "unwrap",
-    "var",
-    "vdot",
-    "vecdot",
-    "vsplit",
-    "vstack",
-    "zeros",
-    "zeros_like",
 ]
+__all__ += arrangement.__all__
+__all__ += calculus.__all__
+__all__ += creation.__all__
+__all__ += data_types.__all__
 __all__ += elementwise.__all__
+__all__ += grids.__all__
+__all__ += insertion.__all__
+__all__ += integers.__all__
+__all__ += linear.__all__
+__all__ += manipulation.__all__
+__all__ += mapping.__all__
+__all__ += padding.__all__
+__all__ += pointwise.__all__
+__all__ += polynomial.__all__
+__all__ += products.__all__
+__all__ += reductions.__all__
+__all__ += searching.__all__
+__all__ += sets.__all__
+__all__ += shapes.__all__
+__all__ += splitting.__all__
+__all__ += stacking.__all__
+__all__ += statistics.__all__
+__all__ += truncation.__all__
+__all__ += window_functions.__all__

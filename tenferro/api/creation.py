@@ -50,6 +50,7 @@ __all__ = [
     "arange",
     "array",
     "asarray",
+    "copy",
     "empty",
     "empty_like",
     "eye",
@@ -124,6 +125,17 @@ def array(
     x = asarray(object, dtype, copy=copy, like=like)
     missing = ndmin - len(x.shape)
     return expand_dims(x, tuple(range(missing))) if missing > 0 else x
+
+
+def copy(a: ArrayLike, order: str = "K", subok: bool = False) -> Any:
+    """Return a as a new array or eager tensor; a traced tensor is a value, and is returned itself.
+
+    >>> copy([1, 2])
+    array([1, 2])
+    """
+    refuse("copy", "order", order)
+    refuse("copy", "subok", subok)
+    return copied(as_operand(a))
 
 
 def _is_python(obj: ArrayLike) -> bool:

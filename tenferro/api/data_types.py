@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
+import numpy as np
 
 from tenferro.api.promotion import promote_dtypes
 from tenferro.door import as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError
 from tenferro.types import DType, DTypeLike, Tensor
 
-__all__ = ["FInfo", "IInfo", "can_cast", "finfo", "iinfo", "isdtype"]
+__all__ = ["can_cast", "finfo", "iinfo", "isdtype", "issubdtype", "promote_types"]
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,36 @@ def _is_kind(dtype: DType, kind: DTypeLike | tuple[Any, ...]) -> bool:
         raise InvalidConfigError(
             f"isdtype: kind is a dtype or one of {', '.join(_KINDS)}; got {kind!r:.60}"
         ) from None
+
+
+_ABSTRACT: dict[Any, str] = {
+    np.generic: "biufc", np.number: "iufc", np.integer: "iu", np.signedinteger: "i", np.unsignedinteger: "u",
+    np.inexact: "fc", np.floating: "f", np.complexfloating: "c", np.flexible: "", np.character: "",
+}  # fmt: skip
+"""Kinds of dtypes by NumPy's abstract scalar types."""
+
+
+def issubdtype(arg1: DTypeLike, arg2: Any) -> bool:
+    """Return whether a dtype is below another in NumPy's hierarchy of scalar types; bfloat16 is a floating type.
+
+    >>> issubdtype("float32", np.floating), issubdtype("int8", "int16")
+    (True, False)
+    """
+    if isinstance(arg1, type) and arg1 in _ABSTRACT:
+        return np.issubdtype(arg1, arg2)
+    dtype = DType.of(arg1)
+    if isinstance(arg2, type) and arg2 in _ABSTRACT:
+        return dtype.kind in _ABSTRACT[arg2]
+    return dtype is DType.of(arg2)
+
+
+def promote_types(type1: DTypeLike, type2: DTypeLike) -> DType:
+    """Return the dtype of results of operands of both dtypes.
+
+    >>> promote_types("int32", "float32")
+    DType.F64
+    """
+    return promote_dtypes(DType.of(type1), DType.of(type2))
 
 
 def can_cast(from_: Any, to: DTypeLike, /) -> bool:

@@ -17,6 +17,7 @@ from typing import Any, Unpack
 import numpy as np
 
 import tenferro.api as surface
+from tenferro import special
 from tenferro.api import elementwise, fft, linalg, manipulation, reductions
 from tenferro.api.arguments import ArgumentRefusedError, refuse
 from tenferro.api.promotion import convert, result_type
@@ -111,6 +112,7 @@ DIFFERENT: Mapping[Any, Callable[..., Any] | None] = MappingProxyType(
     {
         np.bitwise_count: _unsigned_count, np.can_cast: _can_cast, np.linalg.cholesky: _cholesky,
         np.einsum_path: None, np.linalg.eig: None, np.linalg.eigh: _eigh, np.linalg.eigvals: None, np.linalg.eigvalsh: _eigvalsh,
+        np.fill_diagonal: None, np.place: None, np.put: None, np.put_along_axis: None,
         np.linalg.pinv: _pinv, np.reciprocal: _reciprocal, np.result_type: _common_dtype,
     }
     | {
@@ -122,7 +124,8 @@ DIFFERENT: Mapping[Any, Callable[..., Any] | None] = MappingProxyType(
 
 _OF_NO_TENSOR = frozenset({
     "arange", "broadcast_shapes", "isscalar", "array", "asarray", "empty", "eye", "from_dlpack", "full", "identity", "isdtype", "ones", "tri", "zeros",
-    "fftfreq", "rfftfreq",
+    "fftfreq", "rfftfreq", "bartlett", "blackman", "hamming", "hanning", "kaiser", "diag_indices", "fromfunction", "frompyfunc", "indices",
+    "issubdtype", "iterable", "mask_indices", "promote_types", "tril_indices", "triu_indices", "vectorize",
 })  # fmt: skip
 """Functions that NumPy does not dispatch, because none of their arguments is a tensor."""
 
@@ -141,6 +144,7 @@ def _counterparts(theirs: Any, ours: Any) -> dict[Any, Callable[..., Any]]:
 
 
 _ALL = {
+    np.i0: special.i0,
     **_counterparts(np, surface),
     **_counterparts(np.linalg, linalg),
     **_counterparts(np.fft, fft),

@@ -30,15 +30,18 @@ from tenferro.api.elementwise import (
     less,
     less_equal,
     logical_and,
+    logical_not,
     logical_or,
     maximum,
     minimum,
     multiply,
     negative,
+    nextafter,
     not_equal,
     pow,
     real,
     remainder,
+    right_shift,
     signbit,
     sin,
     subtract,
@@ -46,17 +49,24 @@ from tenferro.api.elementwise import (
     where,
 )
 from tenferro.api.logarithms import in_one_float, logaddexp
-from tenferro.api.promotion import as_inexact, convert, inexact_dtype, promote, result_type
+from tenferro.api.promotion import (
+    as_inexact,
+    broadcast_shapes,
+    convert,
+    inexact_dtype,
+    promote,
+    result_type,
+)
 from tenferro.api.reductions import all as all_of
-from tenferro.door import apply_one, as_operand, copied, elements, spec_of
+from tenferro.door import apply_one, as_operand, copied, elements, spec_of, stop_gradient
 from tenferro.errors import DTypeError, ShapeError
 from tenferro.ops.elementwise import BitcastConvert, Complex
 from tenferro.types import ArrayLike, DType, Tensor, UfuncOptions
 
 __all__ = [
-    "allclose", "array_equal", "deg2rad", "degrees", "divmod", "fabs", "fix", "float_power", "fmax", "fmin",
-    "heaviside", "isclose", "iscomplex", "isreal", "ldexp", "logaddexp2", "modf", "nan_to_num", "rad2deg",
-    "radians", "real_if_close", "select", "sinc",
+    "allclose", "array_equal", "array_equiv", "deg2rad", "degrees", "divmod", "fabs", "fix", "float_power", "fmax", "fmin", "frexp",
+    "heaviside", "isclose", "iscomplex", "isneginf", "isposinf", "isreal", "ldexp", "logaddexp2", "modf", "nan_to_num", "rad2deg",
+    "radians", "real_if_close", "select", "sinc", "spacing",
 ]  # fmt: skip
 
 
@@ -176,6 +186,106 @@ def ldexp(
         step = where(less(exponent, least), least + limits.nmant + 1, minimum(exponent, most))
         x, exponent = multiply(x, _power_of_two(step, limits)), subtract(exponent, step)
     return convert(multiply(x, _power_of_two(clip(exponent, least, most), limits)), dtype)
+
+
+def frexp(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> tuple[Any, Any]:
+    """Return m and e with x = m 2^e and 0.5 <= |m| < 1, e as int32; x and 0 for zeros, infinities and NaN.
+
+    The derivative is that of x 2^-e for a fixed e.
+
+    Raises:
+        DTypeError: complex x.
+
+    >>> frexp(6.0)
+    (array(0.75), array(3, dtype=int32))
+
+    Source: NumPy 2.4, reference, numpy.frexp.
+    """
+    refuse_options("frexp", options, out)
+    x = in_one_float("frexp", x)[0]
+    dtype = spec_of(x).dtype
+    limits = ml_dtypes.finfo(dtype.accumulator.dtype)
+    bits, digits = (DType.I32 if dtype.accumulator is DType.F32 else DType.I64), int(limits.nmant)
+    # Subnormal numbers are moved among the normal ones by their bits: arithmetic may flush them.
+    y = convert(stop_gradient(x), dtype.accumulator)
+    pattern = apply_one(BitcastConvert(bits), abs(y))
+    field = right_shift(pattern, digits)
+    is_subnormal = equal(field, 0)
+    scaled = apply_one(BitcastConvert(bits), convert(pattern, dtype.accumulator))
+    exponent = where(
+        is_subnormal,
+        add(right_shift(scaled, digits), 2 * int(limits.minexp) - digits),
+        add(field, int(limits.minexp)),
+    )
+    is_ordinary = logical_and(isfinite(y), not_equal(pattern, 0))
+    exponent = convert(where(is_ordinary, exponent, 0), DType.I32)
+    return where(is_ordinary, ldexp(x, negative(exponent)), x), exponent
+
+
+def spacing(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
+    """Return the distance from real x to the next number away from 0, with x's sign, and positive for zeros; NaN for infinities and NaN.
+
+    Raises:
+        DTypeError: complex x.
+
+    >>> spacing(1.0)
+    array(2.22044605e-16)
+    """
+    refuse_options("spacing", options, out)
+    x = stop_gradient(in_one_float("spacing", x)[0])
+    away = nextafter(x, convert(where(less(x, 0), -math.inf, math.inf), spec_of(x).dtype))
+    return where(isfinite(x), subtract(away, x), math.nan)
+
+
+def isposinf(x: ArrayLike, out: None = None) -> Any:
+    """True where real x is positive infinity.
+
+    Raises:
+        DTypeError: complex x.
+
+    >>> isposinf([1.0, math.inf, -math.inf])
+    array([False,  True, False])
+    """
+    refuse("isposinf", "out", out)
+    return logical_and(isinf(_real("isposinf", x)), logical_not(_is_negative(x)))
+
+
+def isneginf(x: ArrayLike, out: None = None) -> Any:
+    """True where real x is negative infinity.
+
+    Raises:
+        DTypeError: complex x.
+
+    >>> isneginf([1.0, math.inf, -math.inf])
+    array([False, False,  True])
+    """
+    refuse("isneginf", "out", out)
+    return logical_and(isinf(_real("isneginf", x)), _is_negative(x))
+
+
+def _real(name: str, x: ArrayLike) -> Any:
+    x = as_operand(x)
+    if spec_of(x).dtype.is_complex:
+        raise DTypeError(f"{name}: complex numbers have no sign, got {spec_of(x)}")
+    return x
+
+
+def _is_negative(x: ArrayLike) -> Any:
+    return less(as_operand(x), 0)
+
+
+def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Any:
+    """Return whether one broadcasts to the other's shape and all elements are equal: a bool of rank 0.
+
+    >>> array_equiv([1, 2], [[1, 2], [1, 2]]), array_equiv([1, 2], [1, 2, 3])
+    (array(True), array(False))
+    """
+    lhs, rhs = as_operand(a1), as_operand(a2)
+    try:
+        broadcast_shapes(lhs.shape, rhs.shape)
+    except ShapeError:
+        return as_operand(np.bool_(False))
+    return all_of(equal(lhs, rhs))
 
 
 def _power_of_two(exponent: Tensor, limits: Any) -> Any:

@@ -5,17 +5,17 @@ Source: NumPy 2.4, reference, "Linear algebra".
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
-from tenferro.api.arguments import refuse
+from tenferro.api.arguments import refuse, refuse_options
 from tenferro.api.elementwise import conj, multiply, subtract
-from tenferro.api.linear import tensordot
-from tenferro.api.manipulation import moveaxis, ravel, reshape, stack
+from tenferro.api.linear import matmul, tensordot
+from tenferro.api.manipulation import expand_dims, moveaxis, ravel, reshape, squeeze, stack
 from tenferro.door import as_operand, spec_of
 from tenferro.errors import ShapeError
-from tenferro.types import ArrayLike
+from tenferro.types import ArrayLike, UfuncOptions
 
-__all__ = ["cross", "dot", "inner", "kron", "vdot"]
+__all__ = ["cross", "dot", "inner", "kron", "matvec", "vdot", "vecmat"]
 
 
 def dot(a: ArrayLike, b: ArrayLike, out: None = None) -> Any:
@@ -61,6 +61,50 @@ def vdot(a: ArrayLike, b: ArrayLike, /) -> Any:
     array(2.-1.j)
     """
     return tensordot(conj(ravel(a)), ravel(b), 1)
+
+
+def matvec(
+    x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]
+) -> Any:
+    """Return y[.., i] = sum_j x1[.., i, j] x2[.., j]; leading axes broadcast.
+
+    Shapes: (.., m, n), (.., n) -> (.., m).
+
+    Raises:
+        ShapeError: x1 is no matrix, x2 no vector, or extents differ.
+
+    >>> matvec([[1, 2], [3, 4]], [1, 1])
+    array([3, 7])
+    """
+    refuse_options("matvec", options, out)
+    lhs, rhs = as_operand(x1), as_operand(x2)
+    if len(lhs.shape) < 2 or not rhs.shape:
+        raise ShapeError(
+            f"matvec: takes matrices and vectors, got {spec_of(lhs)} and {spec_of(rhs)}"
+        )
+    return squeeze(matmul(lhs, expand_dims(rhs, axis=-1)), axis=-1)
+
+
+def vecmat(
+    x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]
+) -> Any:
+    """Return y[.., j] = sum_i conj(x1[.., i]) x2[.., i, j]; leading axes broadcast.
+
+    Shapes: (.., n), (.., n, m) -> (.., m).
+
+    Raises:
+        ShapeError: x1 is no vector, x2 no matrix, or extents differ.
+
+    >>> vecmat([1, 1], [[1, 2], [3, 4]])
+    array([4, 6])
+    """
+    refuse_options("vecmat", options, out)
+    lhs, rhs = as_operand(x1), as_operand(x2)
+    if not lhs.shape or len(rhs.shape) < 2:
+        raise ShapeError(
+            f"vecmat: takes vectors and matrices, got {spec_of(lhs)} and {spec_of(rhs)}"
+        )
+    return squeeze(matmul(expand_dims(conj(lhs), axis=-2), rhs), axis=-2)
 
 
 def kron(a: ArrayLike, b: ArrayLike) -> Any:

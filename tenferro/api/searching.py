@@ -25,7 +25,7 @@ from tenferro.api.elementwise import (
     minimum,
     where,
 )
-from tenferro.api.indexing import take
+from tenferro.api.indexing import take, take_along_axis
 from tenferro.api.manipulation import astype, expand_dims, flattened, flip, moveaxis, ravel, reshape
 from tenferro.api.promotion import broadcast_to, convert, result_type
 from tenferro.api.reductions import sum as sum_over
@@ -41,9 +41,11 @@ __all__ = [
     "argmin",
     "argpartition",
     "argsort",
+    "lexsort",
     "partition",
     "searchsorted",
     "sort",
+    "sort_complex",
     "top_k",
 ]
 
@@ -141,6 +143,44 @@ def argsort(
         x, indices = flip(x, axis=axis), flip(indices, axis=axis)
     _, order = apply(ops.Sort(axis, stable is not False, 2), x, indices)
     return flip(order, axis=axis) if descending else order
+
+
+def lexsort(keys: Any, axis: int = -1) -> Any:
+    """Return the indices that sort by several keys, the last of which decides first, as int64.
+
+    Args:
+        keys: arrays of one shape, or an array whose first axis counts them.
+
+    Raises:
+        ShapeError: no keys, or keys of different shapes. AxisError: an axis outside the rank.
+
+    >>> lexsort(([1, 0, 0], [2, 2, 1]))
+    array([2, 1, 0])
+    """
+    operands = [as_operand(key) for key in keys]
+    if not operands or any(tuple(x.shape) != tuple(operands[0].shape) for x in operands):
+        shapes = ", ".join(str(spec_of(x)) for x in operands)
+        raise ShapeError(f"lexsort: takes keys of one shape, got {shapes or 'none'}")
+    if not operands[0].shape:
+        return full_like(operands[0], 0, dtype=DType.I64)
+    axis = normalize_axis("lexsort", axis, len(operands[0].shape))
+    order = argsort(operands[0], axis)
+    for key in operands[1:]:
+        order = take_along_axis(order, argsort(take_along_axis(key, order, axis), axis), axis)
+    return order
+
+
+def sort_complex(a: ArrayLike) -> Any:
+    """Return a sorted along its last axis as complex numbers, by real parts and then by imaginary parts.
+
+    >>> sort_complex([3, 1 + 2j, 1 + 1j])
+    array([1.+1.j, 1.+2.j, 3.+0.j])
+    """
+    x = as_operand(a)
+    if not spec_of(x).dtype.is_complex:
+        small = spec_of(x).dtype in (DType.I8, DType.I16, DType.U8, DType.U16)
+        x = convert(x, DType.C32 if small else DType.C64)
+    return sort(x)
 
 
 def partition(

@@ -15,10 +15,12 @@ import numpy as np
 
 from tenferro.api.axes import normalize_axis
 from tenferro.api.elementwise import (
+    add,
     bits64,
     equal,
     floor_divide,
     greater_equal,
+    isnan,
     less,
     logical_and,
     logical_not,
@@ -26,34 +28,34 @@ from tenferro.api.elementwise import (
     not_equal,
     of_both_signs,
     remainder,
+    subtract,
     where,
 )
-from tenferro.api.indexing import take
-from tenferro.api.manipulation import concat, expand_dims, flattened, ravel, reshape, stack
+from tenferro.api.indexing import take, take_along_axis
+from tenferro.api.manipulation import (
+    concat,
+    expand_dims,
+    flattened,
+    moveaxis,
+    ravel,
+    reshape,
+    stack,
+)
 from tenferro.api.nonzero_indices import nonzero_indices
 from tenferro.api.promotion import broadcast_to, convert, result_type
 from tenferro.api.reductions import any as any_of
-from tenferro.api.reductions import count_nonzero
-from tenferro.api.searching import FEW, argsort, searchsorted, sort
+from tenferro.api.reductions import count_nonzero, cumsum
+from tenferro.api.searching import FEW, argsort, lexsort, searchsorted, sort
+from tenferro.api.statistics import bincount
 from tenferro.dims import DimExpr, is_static
 from tenferro.door import as_operand, beside, elements, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError, ShapeError
 from tenferro.types import ArrayLike, DType, Tensor
 
 __all__ = [
-    "UniqueAllResult",
-    "UniqueCountsResult",
-    "UniqueInverseResult",
-    "argwhere",
-    "flatnonzero",
-    "isin",
-    "nonzero",
-    "repeat",
-    "unique_all",
-    "unique_counts",
-    "unique_inverse",
-    "unique_values",
-]
+    "argwhere", "flatnonzero", "intersect1d", "isin", "nonzero",
+    "repeat", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values",
+]  # fmt: skip
 
 
 class UniqueAllResult(NamedTuple):
@@ -191,6 +193,167 @@ def unique_inverse(x: ArrayLike) -> UniqueInverseResult:
 def unique_values(x: ArrayLike) -> Any:
     """The distinct elements of x in ascending order; see `unique_all`."""
     return unique_all(x).values
+
+
+def unique(
+    ar: ArrayLike, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: int | None = None,
+    *, equal_nan: bool = True, sorted: bool = True, size: int | None = None, fill_value: Any = None,
+) -> Any:  # fmt: skip
+    """Return the distinct elements of ar in ascending order, or its distinct slices along `axis`.
+
+    Args:
+        return_index, return_inverse, return_counts: return the first index of each value, the index of each element's
+            value, and the number of elements of each value too.
+        equal_nan: whether all NaN count as one value.
+        sorted: NumPy's hint; the result is in ascending order anyway.
+        size: the number of values: the first ones, or padded; needed in a trace.
+        fill_value: the padding; the smallest value by default.
+
+    Raises:
+        DataDependentShapeError: ar belongs to a trace, without `size`.
+        InvalidConfigError: a negative size, or a fill value without size.
+
+    >>> unique([2, 1, 2], return_counts=True)
+    (array([1, 2]), array([1, 2]))
+    """
+    x, given = as_operand(ar), axis
+    x, axis = flattened(x, axis)
+    axis = normalize_axis("unique", axis, len(x.shape))
+    rows = moveaxis(x, axis, 0)
+    if size is None:
+        if fill_value is not None:
+            raise InvalidConfigError("unique: fill_value has no meaning without size")
+        array = elements(rows, "unique", "give size=, the number of values")
+        _, *found = np.unique(array, True, True, True, axis=0 if given is not None else None, equal_nan=equal_nan)  # fmt: skip
+        first, inverse, counts = (beside(x, np.asarray(part).astype(np.int64)) for part in found)
+        values = take(rows, first, axis=0)
+    else:
+        values, first, inverse, counts = _first_distinct(rows, size, fill_value, equal_nan)
+    values = moveaxis(values, 0, axis)
+    inverse = reshape(inverse, as_operand(ar).shape if given is None else (rows.shape[0],))
+    parts = ((return_index, first), (return_inverse, inverse), (return_counts, counts))
+    results = (values, *[part for wanted, part in parts if wanted])
+    return results if len(results) > 1 else values
+
+
+def _first_distinct(
+    rows: Tensor, size: int, fill_value: Any, equal_nan: bool
+) -> tuple[Any, Any, Any, Any]:
+    """The first `size` distinct rows, their first indices, the number of each row's value, and the counts."""
+    if size < 0:
+        raise InvalidConfigError(f"unique: size is at least 0, got {size}")
+    extent = rows.shape[0]
+    columns = reshape(rows, (extent, -1))
+    if not is_static(extent) or not is_static(columns.shape[1]):
+        raise NonStaticShapeError(f"unique: size= needs known extents, got {spec_of(rows)}")
+    order = lexsort([columns[:, j] for j in reversed(range(columns.shape[1]))])
+    ordered = take(columns, order, axis=0)
+    differs = not_equal(ordered[1:], ordered[:-1])
+    if equal_nan and spec_of(rows).dtype.is_inexact:
+        both = logical_and(isnan(ordered[1:]), isnan(ordered[:-1]))
+        differs = logical_and(differs, logical_not(both))
+    starts = concat([np.ones(min(extent, 1), np.bool_), any_of(differs, axis=1)])
+    number = subtract(cumsum(convert(starts, DType.I64)), 1)
+    total = number[-1:] if extent else np.array([-1])
+    firsts = nonzero(starts, size=size, fill_value=0)[0]
+    is_found = less(np.arange(size), add(total, 1))
+    first = take(order, firsts, axis=0) if extent else np.zeros(size, np.int64)
+    values = take(rows, first, axis=0) if extent else broadcast_to(convert(0, spec_of(rows).dtype), (size, *rows.shape[1:]))  # fmt: skip
+    if fill_value is not None:
+        mask = reshape(is_found, (size, *[1] * (len(rows.shape) - 1)))
+        values = where(mask, values, convert(fill_value, spec_of(rows).dtype))
+    inverse = take_along_axis(number, argsort(order), axis=0) if extent else order
+    counts = bincount(inverse, length=size)
+    return values, first, inverse, counts
+
+
+def _as_sets(name: str, ar1: ArrayLike, ar2: ArrayLike) -> tuple[Any, Any]:
+    """Both operands as vectors of one dtype whose elements are known."""
+    x1, x2 = ravel(ar1), ravel(ar2)
+    dtype = result_type(x1, x2)
+    x1, x2 = convert(x1, dtype), convert(x2, dtype)
+    for x in (x1, x2):
+        elements(
+            x, name, "take the elements out of the trace; the number of results depends on them"
+        )
+    return x1, x2
+
+
+def union1d(
+    ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: Any = None
+) -> Any:
+    """Return the distinct elements of both arrays in ascending order; `size` and `fill_value` are those of `unique`.
+
+    Raises:
+        DataDependentShapeError: an operand of a trace, without `size`.
+
+    >>> union1d([3, 1], [1, 2])
+    array([1, 2, 3])
+    """
+    x1, x2 = ravel(ar1), ravel(ar2)
+    dtype = result_type(x1, x2)
+    both = concat([convert(x1, dtype), convert(x2, dtype)])
+    return unique(both, size=size, fill_value=fill_value)
+
+
+def intersect1d(
+    ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, return_indices: bool = False
+) -> Any:
+    """Return the distinct elements that both arrays have, in ascending order.
+
+    Args:
+        assume_unique: NumPy's hint, that neither array repeats an element.
+        return_indices: return the first index of each in ar1 and in ar2 too.
+
+    Raises:
+        DataDependentShapeError: an operand of a trace.
+
+    >>> intersect1d([3, 1, 2], [2, 3])
+    array([2, 3])
+    """
+    x1, x2 = _as_sets("intersect1d", ar1, ar2)
+    _, first, second = np.intersect1d(np.asarray(x1), np.asarray(x2), assume_unique, True)
+    values = take(x1, first, axis=0)
+    return (values, beside(x1, first), beside(x2, second)) if return_indices else values
+
+
+def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Any:
+    """Return the distinct elements of ar1 that ar2 does not have, in ascending order.
+
+    Args:
+        assume_unique: NumPy's hint, that neither array repeats an element; the order is then ar1's.
+
+    Raises:
+        DataDependentShapeError: an operand of a trace.
+
+    >>> setdiff1d([3, 1, 2], [2])
+    array([1, 3])
+    """
+    x1, x2 = _as_sets("setdiff1d", ar1, ar2)
+    x1 = x1 if assume_unique else unique(x1)
+    kept = np.flatnonzero(~np.isin(np.asarray(x1), np.asarray(x2)))
+    return take(x1, kept, axis=0)
+
+
+def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Any:
+    """Return the distinct elements that exactly one of the arrays has, in ascending order.
+
+    Args:
+        assume_unique: NumPy's hint, that neither array repeats an element.
+
+    Raises:
+        DataDependentShapeError: an operand of a trace.
+
+    >>> setxor1d([3, 1], [1, 2])
+    array([2, 3])
+    """
+    x1, x2 = _as_sets("setxor1d", ar1, ar2)
+    if not assume_unique:
+        x1, x2 = unique(x1), unique(x2)
+    both = sort(concat([x1, x2]))
+    values = np.asarray(both)
+    is_new = np.concatenate([[True], values[1:] != values[:-1], [True]])
+    return take(both, np.flatnonzero(is_new[1:] & is_new[:-1]), axis=0)
 
 
 def repeat(a: ArrayLike, repeats: Any, axis: int | None = None) -> Any:

@@ -15,7 +15,7 @@ from tenferro.dims import product
 from tenferro.door import as_operand, spec_of
 from tenferro.types import ArrayLike, Axis
 
-__all__ = ["iscomplexobj", "isrealobj", "isscalar", "ndim", "shape", "size"]
+__all__ = ["iscomplexobj", "isrealobj", "isscalar", "iterable", "ndim", "shape", "size"]
 
 
 def shape(a: ArrayLike) -> tuple[Any, ...]:
@@ -73,3 +73,14 @@ def isscalar(element: ArrayLike) -> bool:
     (True, False)
     """
     return isinstance(element, np.generic | numbers.Number | str | bytes)
+
+
+def iterable(y: Any) -> bool:
+    """Return whether y can be looped over: sequences and tensors of a rank above 0.
+
+    >>> iterable([1]), iterable(np.float64(1.0))
+    (True, False)
+    """
+    if hasattr(y, "shape") and hasattr(y, "dtype"):
+        return len(y.shape) > 0
+    return np.iterable(y)

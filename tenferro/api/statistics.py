@@ -5,6 +5,7 @@ Source: NumPy 2.4, reference, "Statistics". Hyndman and Fan, "Sample quantiles i
 
 from __future__ import annotations
 
+import builtins
 import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -50,11 +51,12 @@ from tenferro.api.manipulation import (
     moveaxis,
     reshape,
     squeeze,
+    stack,
     transpose,
 )
 from tenferro.api.promotion import broadcast_to, convert, result_type
 from tenferro.api.reductions import Axis
-from tenferro.api.searching import argsort, searchsorted, sort
+from tenferro.api.searching import argmax, argmin, argsort, searchsorted, sort
 from tenferro.api.updates import At
 from tenferro.dims import is_static, product
 from tenferro.door import apply_one, as_operand, elements, is_traced, spec_of
@@ -69,8 +71,9 @@ from tenferro.ops.elementwise import Complex
 from tenferro.types import ArrayLike, DType, DTypeLike, Tensor
 
 __all__ = [
-    "average", "bincount", "corrcoef", "cov", "digitize", "histogram", "histogram_bin_edges", "median", "nanmax",
-    "nanmean", "nanmedian", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "percentile", "ptp", "quantile",
+    "average", "bincount", "corrcoef", "cov", "digitize", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "median",
+    "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile", "nanprod",
+    "nanquantile", "nanstd", "nansum", "nanvar", "percentile", "ptp", "quantile",
 ]  # fmt: skip
 
 
@@ -172,16 +175,16 @@ _PLOTTING: Mapping[str, tuple[float, float]] = MappingProxyType({
     "median_unbiased": (1 / 3, 1 / 3), "normal_unbiased": (3 / 8, 3 / 8),
 })  # fmt: skip
 """Hyndman and Fan's alpha and beta of the continuous methods."""
-_PLACES: Mapping[str, Callable[[Any, int], Any]] = MappingProxyType({
-    "lower": lambda q, n: floor(multiply(q, float(n - 1))),
-    "higher": lambda q, n: ceil(multiply(q, float(n - 1))),
+_PLACES: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType({
+    "lower": lambda q, n: floor(multiply(q, n - 1)),
+    "higher": lambda q, n: ceil(multiply(q, n - 1)),
     "midpoint": lambda q, n: multiply(
-        0.5, add(floor(multiply(q, float(n - 1))), ceil(multiply(q, float(n - 1))))
+        0.5, add(floor(multiply(q, n - 1)), ceil(multiply(q, n - 1)))
     ),
-    "nearest": lambda q, n: rint(multiply(q, float(n - 1))),
-    "inverted_cdf": lambda q, n: subtract(ceil(multiply(q, float(n))), 1.0),
-    "averaged_inverted_cdf": lambda q, n: _averaged(subtract(multiply(q, float(n)), 1.0)),
-    "closest_observation": lambda q, n: _closest(subtract(multiply(q, float(n)), 1.5)),
+    "nearest": lambda q, n: rint(multiply(q, n - 1)),
+    "inverted_cdf": lambda q, n: subtract(ceil(multiply(q, n)), 1.0),
+    "averaged_inverted_cdf": lambda q, n: _averaged(subtract(multiply(q, n), 1.0)),
+    "closest_observation": lambda q, n: _closest(subtract(multiply(q, n), 1.5)),
 })  # fmt: skip
 """Positions of the quantile by the discontinuous methods, from 0."""
 
@@ -198,15 +201,15 @@ def _closest(position: Tensor) -> Any:
     return where(is_odd, below, add(below, 1.0))
 
 
-def _place(method: str, q: Tensor, count: int) -> Any:
-    """The position of the quantile among the sorted elements, from 0, with a fraction."""
+def _place(method: str, q: Tensor, count: Any) -> Any:
+    """The position of the quantile among `count` sorted elements, from 0, with a fraction; the count is a float."""
     if method in _PLOTTING:
         alpha, beta = _PLOTTING[method]
-        position = add(multiply(q, float(count)), add(alpha, multiply(q, 1.0 - alpha - beta)))
+        position = add(multiply(q, count), add(alpha, multiply(q, 1.0 - alpha - beta)))
         position = subtract(position, 1.0)
     else:
         position = _PLACES[method](q, count)
-    last = float(count - 1)
+    last = count - 1.0
     return where(less(position, 0.0), 0.0, where(greater_equal(position, last), last, position))
 
 
@@ -249,6 +252,68 @@ def percentile(
     return _quantile("percentile", a, fractions, axis, out, method, keepdims, weights)
 
 
+def nanquantile(
+    a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
+    keepdims: bool = False, *, weights: None = None,
+) -> Any:  # fmt: skip
+    """Return `quantile` of the elements that are not NaN; NaN where all are. Arguments and errors are its own.
+
+    Args:
+        weights: must be None.
+
+    >>> nanquantile([1.0, math.nan, 3.0], 0.5)
+    array(2.)
+    """
+    return _nan_quantile("nanquantile", a, q, axis, out, method, keepdims, weights)
+
+
+def nanpercentile(
+    a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
+    keepdims: bool = False, *, weights: None = None,
+) -> Any:  # fmt: skip
+    """Return `nanquantile` at q / 100, with its other arguments and its errors.
+
+    >>> nanpercentile([1.0, math.nan, 3.0], 50)
+    array(2.)
+    """
+    fractions = q / 100 if isinstance(q, int | float) else divide(as_operand(q), 100)
+    return _nan_quantile("nanpercentile", a, fractions, axis, out, method, keepdims, weights)
+
+
+def _nan_quantile(
+    name: str, a: ArrayLike, q: ArrayLike, axis: Axis, out: None, method: str, keepdims: bool, weights: None
+) -> Any:  # fmt: skip
+    """Quantiles of the numbers among the elements over `axis`: NaN are last in ascending order."""
+    refuse(name, "weights", weights)
+    ordered, fractions, keepdims_shape = _quantile_operands(name, a, q, axis, out, method)
+    dtype, rest = spec_of(fractions).dtype, ordered.shape[:-1]
+    numbers = reductions.sum(convert(logical_not(isnan(ordered)), dtype), axis=-1, keepdims=True)
+    position = _place(method, reshape(fractions, (-1,)), numbers)
+    below = convert(floor(position), DType.I64)
+    above = convert(ceil(position), DType.I64)
+    low, high = (convert(take_along_axis(ordered, i, axis=-1), dtype) for i in (below, above))
+    share = subtract(position, convert(below, dtype))
+    between = add(low, multiply(subtract(high, low), share))
+    result = where(equal(numbers, 0), math.nan, where(equal(share, 0), low, between))
+    result = reshape(moveaxis(result, -1, 0), (*fractions.shape, *rest))
+    return reshape(result, (*fractions.shape, *keepdims_shape)) if keepdims else result
+
+
+def _quantile_operands(
+    name: str, a: ArrayLike, q: ArrayLike, axis: Axis, out: None, method: str
+) -> tuple[Any, Any, tuple[Any, ...]]:
+    """The ordered elements, the fractions in the dtype of the result, and the shape with 1 for `axis`."""
+    refuse(name, "out", out)
+    if method not in _PLOTTING and method not in _PLACES:
+        methods = ", ".join(f'"{one}"' for one in (*_PLOTTING, *_PLACES))
+        raise InvalidConfigError(f"{name}: method is one of {methods}, got {method!r}")
+    ordered, _, keepdims_shape = _ordered(name, a, axis)
+    fractions: Any = convert(float(q) if isinstance(q, int) else q, result_type(ordered, q))
+    if not is_traced(fractions) and not bool(((fractions >= 0) & (fractions <= 1)).all()):
+        raise InvalidConfigError(f"{name}: fractions are from 0 to 1, got {fractions}")
+    return ordered, fractions, keepdims_shape
+
+
 def _quantile(
     name: str,
     a: ArrayLike,
@@ -259,20 +324,15 @@ def _quantile(
     keepdims: bool,
     weights: ArrayLike | None,
 ) -> Any:
-    refuse(name, "out", out)
-    if method not in _PLOTTING and method not in _PLACES:
-        methods = ", ".join(f'"{one}"' for one in (*_PLOTTING, *_PLACES))
-        raise InvalidConfigError(f"{name}: method is one of {methods}, got {method!r}")
     if weights is not None and method != "inverted_cdf":
         raise InvalidConfigError(f'{name}: weights need method="inverted_cdf", got {method!r}')
-    ordered, count, keepdims_shape = _ordered(name, a, axis)
-    dtype = result_type(ordered, q)
-    q = convert(float(q) if isinstance(q, int) else q, dtype)
-    if not is_traced(q) and not bool(((q >= 0) & (q <= 1)).all()):
-        raise InvalidConfigError(f"{name}: fractions are from 0 to 1, got {q}")
+    ordered, fractions, keepdims_shape = _quantile_operands(name, a, q, axis, out, method)
+    dtype, count = spec_of(fractions).dtype, ordered.shape[-1]
     if weights is not None:
-        return _weighted_quantile(name, a, q, axis, weights, keepdims_shape if keepdims else None)
-    position = _place(method, q, count)
+        return _weighted_quantile(
+            name, a, fractions, axis, weights, keepdims_shape if keepdims else None
+        )
+    position = _place(method, fractions, float(count))
     below = convert(floor(position), DType.I64)
     above = where(less(below, count - 1), add(below, 1), below)
     share = subtract(position, convert(below, dtype))
@@ -280,11 +340,11 @@ def _quantile(
     low, high = (convert(take(ordered, index, axis=-1), dtype) for index in (below, above))
     between = add(low, multiply(subtract(high, low), share))
     last = convert(_element(ordered, count - 1), dtype)
-    rank, q_rank = len(low.shape), len(q.shape)
+    rank, q_rank = len(low.shape), len(fractions.shape)
     last = reshape(last, (*last.shape, *[1] * q_rank))
     result = where(isnan(last), last, where(equal(share, 0), low, between))
     result = moveaxis(result, tuple(range(rank - q_rank, rank)), tuple(range(q_rank)))
-    return reshape(result, (*q.shape, *keepdims_shape)) if keepdims else result
+    return reshape(result, (*fractions.shape, *keepdims_shape)) if keepdims else result
 
 
 def _weighted_quantile(
@@ -607,6 +667,70 @@ def nanmin(
     return _nan_extreme(reductions.min, a, math.inf, axis, out, keepdims, initial, where)
 
 
+def _nan_arg_extreme(
+    name: str, argument: Callable[..., Any], a: ArrayLike, replacement: float, axis: int | None, out: None, keepdims: bool
+) -> Any:  # fmt: skip
+    refuse(name, "out", out)
+    x, is_number = _numbers(a, replacement)
+    result = argument(x, axis, keepdims=keepdims)
+    found = reductions.any(is_number, axis=axis, keepdims=keepdims)
+    if not is_traced(found):
+        if not np.asarray(found).all():
+            raise InvalidConfigError(f"{name}: all elements are NaN")
+        return result
+    return where(found, result, -1)
+
+
+def nanargmax(
+    a: ArrayLike, axis: int | None = None, out: None = None, *, keepdims: bool = False
+) -> Any:
+    """Return the index of the first largest element that is not NaN, as int64; -1 in a trace where all are.
+
+    Raises:
+        InvalidConfigError: all elements are NaN, where they are known. AxisError: an axis outside the rank.
+
+    >>> nanargmax([1.0, math.nan, 3.0])
+    array(2)
+    """
+    return _nan_arg_extreme("nanargmax", argmax, a, -math.inf, axis, out, keepdims)
+
+
+def nanargmin(
+    a: ArrayLike, axis: int | None = None, out: None = None, *, keepdims: bool = False
+) -> Any:
+    """Return the index of the first smallest element that is not NaN, as int64; -1 in a trace where all are.
+
+    Raises:
+        InvalidConfigError: all elements are NaN, where they are known. AxisError: an axis outside the rank.
+
+    >>> nanargmin([math.nan, 1.0, 3.0])
+    array(1)
+    """
+    return _nan_arg_extreme("nanargmin", argmin, a, math.inf, axis, out, keepdims)
+
+
+def nancumsum(
+    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
+) -> Any:
+    """Return `cumsum` with NaN counted as 0.
+
+    >>> nancumsum([1.0, math.nan, 3.0])
+    array([1., 1., 4.])
+    """
+    return reductions.cumsum(_numbers(a, 0)[0], axis, dtype, out)
+
+
+def nancumprod(
+    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
+) -> Any:
+    """Return `cumprod` with NaN counted as 1.
+
+    >>> nancumprod([2.0, math.nan, 3.0])
+    array([2., 2., 6.])
+    """
+    return reductions.cumprod(_numbers(a, 1)[0], axis, dtype, out)
+
+
 # ---- counts ------------------------------------------------------------------------------------------------------
 
 
@@ -740,10 +864,7 @@ def histogram(
     if weights is not None and tuple(as_operand(weights).shape) != tuple(x.shape):
         raise ShapeError(f"histogram: weights {spec_of(as_operand(weights))} for {spec_of(x)}")
     count = edges.shape[0] - 1
-    x = reshape(x, (-1,))
-    places = subtract(searchsorted(edges, x, "right"), 1)
-    places = where(equal(x, edges[-1]), count - 1, places)
-    places = where(less(places, 0), count, places)
+    places = _bins(reshape(x, (-1,)), edges)
     w = None if weights is None else reshape(as_operand(weights), (-1,))
     counts = bincount(places, w, length=count)
     if w is not None and spec_of(w).dtype.is_integer:
@@ -751,3 +872,83 @@ def histogram(
     if density:
         counts = divide(divide(counts, reductions.diff(edges)), reductions.sum(counts))
     return counts, edges
+
+
+def _bins(x: Tensor, edges: Tensor) -> Any:
+    """The bin of each element, the last of which includes its end; the number of bins for elements outside."""
+    count = edges.shape[0] - 1
+    places = subtract(searchsorted(edges, x, "right"), 1)
+    places = where(equal(x, edges[-1]), count - 1, places)
+    return where(less(places, 0), count, places)
+
+
+def histogramdd(
+    sample: Any, bins: Any = 10, range: Sequence[Any] | None = None, density: bool | None = None, weights: ArrayLike | None = None
+) -> tuple[Any, list[Any]]:  # fmt: skip
+    """Return the number of points in each cell of a grid of bins, and a list of the bin edges along each axis.
+
+    Args:
+        sample: points as rows of a matrix, or a sequence of vectors, one for each coordinate.
+        bins: the number of bins, or the edges, for all coordinates or a sequence with those of each.
+        range: the first and the last edge of each coordinate; None for the smallest and largest of the points.
+        density: return probability densities: shares of the total, divided by the volumes of the cells.
+        weights: the weight of each point; the counts are then sums of weights, and differentiable.
+
+    Raises:
+        ShapeError: points that are no matrix, or weights of another shape. InvalidConfigError: other bins or ranges.
+
+    >>> histogramdd(np.array([[0.0, 0.0], [1.0, 1.0]]), 2)[0]
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    x = stack(sample, axis=1) if isinstance(sample, list | tuple) else as_operand(sample)
+    if len(x.shape) == 1:
+        x = expand_dims(x, axis=1)
+    if len(x.shape) != 2:
+        raise ShapeError(f"histogramdd: points are rows of a matrix, got {spec_of(x)}")
+    axes = x.shape[1]
+    each = [bins] * axes if isinstance(bins, int | np.integer) else [*bins]
+    ranges = [None] * axes if range is None else [*range]
+    if len(each) != axes or len(ranges) != axes:
+        raise InvalidConfigError(f"histogramdd: bins and ranges are for {axes} coordinates")
+    edges = [histogram_bin_edges(x[:, i], each[i], ranges[i]) for i in builtins.range(axes)]
+    counts = [edge.shape[0] - 1 for edge in edges]
+    total = math.prod(counts)
+    place: Any = 0
+    is_inside: Any = True
+    for i, edge in enumerate(edges):
+        bin_ = _bins(x[:, i], edge)
+        is_inside = logical_and(is_inside, less(bin_, counts[i]))
+        place = add(multiply(place, counts[i]), bin_)
+    place = where(is_inside, place, total)
+    w = None if weights is None else as_operand(weights)
+    if w is not None and tuple(w.shape) != tuple(x.shape[:1]):
+        raise ShapeError(f"histogramdd: weights {spec_of(w)} for {spec_of(x)}")
+    histogram_ = convert(bincount(place, w, length=total), DType.F64)
+    histogram_ = reshape(histogram_, tuple(counts))
+    if density:
+        histogram_ = divide(histogram_, reductions.sum(histogram_))
+        for i, edge in enumerate(edges):
+            shape = [1] * axes
+            shape[i] = counts[i]
+            histogram_ = divide(histogram_, reshape(reductions.diff(edge), tuple(shape)))
+    return histogram_, edges
+
+
+def histogram2d(
+    x: ArrayLike, y: ArrayLike, bins: Any = 10, range: Sequence[Any] | None = None, density: bool | None = None,
+    weights: ArrayLike | None = None,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """Return the number of points (x, y) in each cell of a grid of bins, and the bin edges along x and y.
+
+    Arguments and errors are those of `histogramdd`; one vector of edges is for both axes.
+
+    >>> histogram2d([0.0, 1.0], [0.0, 1.0], 2)[0]
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    if not isinstance(bins, int | np.integer):
+        is_pair = isinstance(bins, list | tuple) and len(bins) == 2
+        bins = bins if is_pair else [bins, bins]
+    counts, edges = histogramdd([as_operand(x), as_operand(y)], bins, range, density, weights)
+    return counts, *edges

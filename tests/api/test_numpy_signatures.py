@@ -38,6 +38,12 @@ CREATED: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "fft.fftfreq": [((5,), {}), ((4, 0.5), {}), ((4,), {"d": 2.0, "device": "cpu"})],
     "fft.rfftfreq": [((5,), {}), ((4, 0.5), {}), ((4,), {"d": 2.0, "device": "cpu"})],
     **{name: [((3,), {}), (((2, 2), "int32"), {}), ((2,), {"dtype": bool, "device": "cpu"})] for name in ("ones", "zeros")},
+    **{name: [((3,), {})] for name in ("bartlett", "blackman", "hamming", "hanning")}, "kaiser": [((3, 1.5), {})],
+    "diag_indices": [((3,), {}), ((2, 3), {})], "indices": [(((2, 3),), {}), (((2,), "int32", True), {}), (((2,),), {"dtype": float, "sparse": False})],
+    "fromfunction": [((np.add, (2, 3)), {}), ((np.negative, (2,)), {"dtype": "int32"})], "iterable": [((V,), {}), ((3.0,), {})],
+    "mask_indices": [((3, np.triu), {}), ((3, np.triu, 1), {})], **{name: [((3,), {}), ((3, 1, 4), {})] for name in ("tril_indices", "triu_indices")},
+    "issubdtype": [(("float32", np.floating), {}), (("int8", "int16"), {})], "frompyfunc": [], "promote_types": [],
+    "fill_diagonal": [], "place": [], "put": [], "put_along_axis": [],
     "einsum_path": [], "empty": [], "isdtype": [], "linalg.eig": [], "linalg.eigvals": [],
 }  # fmt: skip
 """What NumPy does not ask tensors for: creation, and results of no one value or dtype, which others test."""
@@ -62,15 +68,21 @@ def test_every_common_function_is_in_a_table() -> None:
         if inspect.unwrap(DIFFERENT.get(function, own))
         is not inspect.unwrap(FUNCTIONS.get(function, UFUNCS.get(function)))
     }
-    assert unknown == set(CREATED) - {"einsum_path", "linalg.eig", "linalg.eigvals"} | set(
-        NOT_NUMPYS
-    )
+    assert unknown == set(CREATED) - {
+        "einsum_path",
+        "fill_diagonal",
+        "place",
+        "put",
+        "put_along_axis",
+        "linalg.eig",
+        "linalg.eigvals",
+    } | set(NOT_NUMPYS)
 
 
 @pytest.mark.parametrize("name", CREATED)
 def test_creation_takes_numpys_arguments(name: str) -> None:
     function, own = common()[name]
-    named = {"like", "order", "subok", "ndmax"}
+    named = {"kwargs", "like", "order", "subok", "ndmax"}
     for args, kwargs in CREATED[name]:
         result, wanted = own(*args, **kwargs), function(*args, **kwargs)
         assert getattr(result, "dtype", None) == getattr(wanted, "dtype", None)
@@ -108,7 +120,7 @@ OUT = [name for name, (f, _) in common().items() if f in FUNCTIONS and "out" in 
 FIRST: dict[str, tuple[Any, ...]] = {
     "clip": (M, 0, 1), "take": (M, [0]), "dot": (M, V), "outer": (V, V), "einsum": ("i->", V), "quantile": (M, 0.5),
     "percentile": (M, 50), "concat": ([V],), "concatenate": ([V],), "stack": ([V],), "linalg.multi_dot": ([M, V],),
-    "cumulative_sum": (V,), "cumulative_prod": (V,), "fft.fft": (V,),
+    "choose": ([0], [M[0]]), "compress": ([True], M), "nanquantile": (M, 0.5), "nanpercentile": (M, 50), "cumulative_sum": (V,), "cumulative_prod": (V,), "fft.fft": (V,),
 }  # fmt: skip
 
 

@@ -1,0 +1,276 @@
+"""Arrays of indices, and conversions between indices and places in row-major order.
+
+Indices of a shape are known when a program is traced: they are NumPy arrays, and constants of the trace.
+
+Source: NumPy 2.4, reference, sections "Indexing routines" and "Array creation routines".
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tenferro.api.elementwise import (
+    add,
+    floor_divide,
+    maximum,
+    minimum,
+    multiply,
+    remainder,
+    where,
+)
+from tenferro.api.promotion import convert
+from tenferro.dims import is_static
+from tenferro.door import as_operand, is_traced, spec_of
+from tenferro.errors import (
+    DTypeError,
+    InvalidConfigError,
+    NonStaticShapeError,
+    OutOfBoundsError,
+    ShapeError,
+)
+from tenferro.types import ArrayLike, DType, DTypeLike
+
+__all__ = [
+    "diag_indices", "diag_indices_from", "index_exp", "indices", "ix_", "mask_indices", "mgrid", "ogrid", "ravel_multi_index",
+    "s_", "tril_indices", "tril_indices_from", "triu_indices", "triu_indices_from", "unravel_index",
+]  # fmt: skip
+
+index_exp = np.index_exp
+"""NumPy's `index_exp`: `index_exp[1:, ::2]` is the index as a tuple."""
+s_ = np.s_
+"""NumPy's `s_`: `s_[1:]` is the index."""
+mgrid = np.mgrid
+"""NumPy's `mgrid`: `mgrid[0:2, 0:3]` is a dense grid of coordinates."""
+ogrid = np.ogrid
+"""NumPy's `ogrid`: `ogrid[0:2, 0:3]` is an open grid of coordinates, which broadcast."""
+
+
+def _static_shape(name: str, x: ArrayLike) -> tuple[int, ...]:
+    shape = as_operand(x).shape
+    if not all(is_static(extent) for extent in shape):
+        raise NonStaticShapeError(f"{name}: needs known extents, got {spec_of(as_operand(x))}")
+    return tuple(shape)
+
+
+def indices(dimensions: Sequence[int], dtype: DTypeLike = int, sparse: bool = False) -> Any:
+    """Return the index of each element along each axis, stacked; a tuple that broadcasts if sparse.
+
+    >>> indices((2, 2))
+    array([[[0, 0],
+            [1, 1]],
+    <BLANKLINE>
+           [[0, 1],
+            [0, 1]]])
+    """
+    return np.indices(tuple(dimensions), DType.of(dtype).dtype, sparse)
+
+
+def ix_(*args: ArrayLike) -> tuple[Any, ...]:
+    """Return vectors of indices with axes of 1, so that `x[ix_(rows, columns)]` takes all pairs; bools count as masks.
+
+    Raises:
+        ShapeError: an argument that is no vector.
+        DataDependentShapeError: a mask of a trace.
+
+    >>> ix_([0, 2], [1])
+    (array([[0],
+           [2]]), array([[1]]))
+    """
+    from tenferro.api.manipulation import reshape
+    from tenferro.api.sets import nonzero
+
+    result = []
+    for i, entry in enumerate(args):
+        vector = as_operand(entry)
+        if len(vector.shape) != 1:
+            raise ShapeError(f"ix_: arguments are vectors, got {spec_of(vector)}")
+        if vector.shape[0] == 0 and not is_traced(vector):
+            vector = np.zeros(0, np.int64)
+        if spec_of(vector).dtype.is_bool:
+            vector = nonzero(vector)[0]
+        shape = [1] * len(args)
+        shape[i] = vector.shape[0]
+        result.append(reshape(vector, tuple(shape)))
+    return tuple(result)
+
+
+def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
+    """Return the indices of the main diagonal of an array of `ndim` axes of n elements.
+
+    >>> diag_indices(2)
+    (array([0, 1]), array([0, 1]))
+    """
+    return np.diag_indices(n, ndim)
+
+
+def diag_indices_from(arr: ArrayLike) -> tuple[Any, ...]:
+    """Return the indices of the main diagonal of arr, whose axes have equal extents.
+
+    Raises:
+        ShapeError: fewer than two axes, or extents that differ. NonStaticShapeError: unknown extents.
+
+    >>> diag_indices_from(np.zeros((2, 2)))
+    (array([0, 1]), array([0, 1]))
+    """
+    shape = _static_shape("diag_indices_from", arr)
+    if len(shape) < 2 or len(set(shape)) > 1:
+        raise ShapeError(f"diag_indices_from: takes at least two equal extents, got {shape}")
+    return np.diag_indices(shape[0], len(shape))
+
+
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
+    """Return the indices of the lower triangle of an n by m matrix, up to the k-th diagonal.
+
+    >>> tril_indices(2)
+    (array([0, 1, 1]), array([0, 0, 1]))
+    """
+    return np.tril_indices(n, k, m)
+
+
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
+    """Return the indices of the upper triangle of an n by m matrix, from the k-th diagonal.
+
+    >>> triu_indices(2)
+    (array([0, 0, 1]), array([0, 1, 1]))
+    """
+    return np.triu_indices(n, k, m)
+
+
+def _of_triangle(name: str, arr: ArrayLike, k: int, triangle: Callable[..., Any]) -> Any:
+    shape = _static_shape(name, arr)
+    if len(shape) != 2:
+        raise ShapeError(f"{name}: takes a matrix, got {spec_of(as_operand(arr))}")
+    return triangle(shape[0], k, shape[1])
+
+
+def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Any, Any]:
+    """Return `tril_indices` of a matrix's shape.
+
+    Raises:
+        ShapeError: arr is no matrix. NonStaticShapeError: unknown extents.
+
+    >>> tril_indices_from(np.zeros((2, 2)), -1)
+    (array([1]), array([0]))
+    """
+    return _of_triangle("tril_indices_from", arr, k, tril_indices)
+
+
+def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Any, Any]:
+    """Return `triu_indices` of a matrix's shape.
+
+    Raises:
+        ShapeError: arr is no matrix. NonStaticShapeError: unknown extents.
+
+    >>> triu_indices_from(np.zeros((2, 2)), 1)
+    (array([0]), array([1]))
+    """
+    return _of_triangle("triu_indices_from", arr, k, triu_indices)
+
+
+def mask_indices(n: int, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Any, ...]:
+    """Return the indices at which `mask_func(ones((n, n)), k)` is nonzero.
+
+    >>> mask_indices(2, np.triu)
+    (array([0, 0, 1]), array([0, 1, 1]))
+    """
+    from tenferro.api.sets import nonzero
+
+    return nonzero(mask_func(np.ones((n, n), np.int64), k))
+
+
+def _integers(name: str, values: ArrayLike) -> Any:
+    x = as_operand(values)
+    dtype = spec_of(x).dtype
+    if not dtype.is_integer:
+        raise DTypeError(f"{name}: indices are integers, got {spec_of(x)}")
+    return convert(x, DType.I64)
+
+
+def within(name: str, index: Any, extent: int, mode: str) -> Any:
+    """Return the index within the extent, by NumPy's mode.
+
+    Raises:
+        OutOfBoundsError: a known index outside, for mode "raise".
+    """
+    if mode == "wrap":
+        return remainder(index, extent)
+    if mode == "clip":
+        return minimum(maximum(index, 0), extent - 1)
+    if mode != "raise":
+        raise InvalidConfigError(f'{name}: mode is "raise", "wrap" or "clip", got {mode!r}')
+    if is_traced(index):
+        raise InvalidConfigError(
+            f'{name}: a traced index cannot raise; give mode="wrap" or mode="clip"'
+        )
+    outside = (np.asarray(index) < 0) | (np.asarray(index) >= extent)
+    if outside.any():
+        first = np.asarray(index)[outside].reshape(-1)[0]
+        raise OutOfBoundsError(f"{name}: index {first} is outside an extent of {extent}")
+    return index
+
+
+def ravel_multi_index(
+    multi_index: Sequence[Any], dims: Sequence[int], mode: str | Sequence[str] = "raise", order: str = "C"
+) -> Any:  # fmt: skip
+    """Return the place in row-major order (column-major for "F") of the elements at given indices, as int64.
+
+    Args:
+        multi_index: an array of indices for each axis.
+        mode: "raise", "wrap" or "clip" for indices outside, for all axes or for each; "raise" needs known indices.
+
+    Raises:
+        DTypeError: indices that are not integers. OutOfBoundsError: an index outside.
+        ShapeError: another number of arrays than extents. InvalidConfigError: another mode or order.
+
+    >>> ravel_multi_index(([0, 1], [2, 0]), (2, 3))
+    array([2, 3])
+    """
+    name = "ravel_multi_index"
+    extents = [operator.index(extent) for extent in dims]
+    modes = [mode] * len(extents) if isinstance(mode, str) else [*mode]
+    if len(multi_index) != len(extents) or len(modes) != len(extents):
+        raise ShapeError(f"{name}: {len(multi_index)} arrays of indices for {len(extents)} extents")
+    if order not in ("C", "F"):
+        raise InvalidConfigError(f'{name}: order is "C" or "F", got {order!r}')
+    axes = range(len(extents)) if order == "C" else reversed(range(len(extents)))
+    place: Any = np.int64(0)
+    for axis in axes:
+        index = within(name, _integers(name, multi_index[axis]), extents[axis], modes[axis])
+        place = add(multiply(place, extents[axis]), index)
+    return as_operand(place)
+
+
+def unravel_index(indices: ArrayLike, shape: Sequence[int], order: str = "C") -> tuple[Any, ...]:
+    """Return the indices along each axis of the elements at given places in row-major order, as int64.
+
+    Known places outside are errors. Traced ones are clamped to the first and last element, and negative ones count
+    from the end, as in `jax.numpy`.
+
+    Raises:
+        DTypeError: places that are not integers. OutOfBoundsError: a known place outside.
+        InvalidConfigError: an order that is neither "C" nor "F".
+
+    >>> unravel_index([2, 3], (2, 3))
+    (array([0, 1]), array([2, 0]))
+    """
+    name = "unravel_index"
+    if order not in ("C", "F"):
+        raise InvalidConfigError(f'{name}: order is "C" or "F", got {order!r}')
+    extents = [operator.index(extent) for extent in np.atleast_1d(np.asarray(shape)).tolist()]
+    place = _integers(name, indices)
+    total = math.prod(extents)
+    if is_traced(place):
+        place = where(place < 0, add(place, total), place)
+        place = minimum(maximum(place, 0), max(total - 1, 0))
+    else:
+        place = within(name, place, total, "raise")
+    result: list[Any] = []
+    for extent in reversed(extents) if order == "C" else extents:
+        result.append(remainder(place, extent) if extent else place)
+        place = floor_divide(place, extent) if extent else place
+    return tuple(reversed(result)) if order == "C" else tuple(result)

@@ -1,0 +1,406 @@
+"""Elements inserted, removed, chosen by masks, and written at indices, as new tensors.
+
+NumPy writes into its argument where `jax.numpy` and these functions return a new tensor: `inplace=False` says so.
+
+Source: NumPy 2.4, reference, sections "Array manipulation routines" and "Indexing routines"; `jax.numpy`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tenferro.api.arguments import refuse
+from tenferro.api.axes import normalize_axis
+from tenferro.api.elementwise import clip, not_equal, remainder, where
+from tenferro.api.indexing import take
+from tenferro.api.manipulation import concat, flattened, moveaxis, ravel, reshape
+from tenferro.api.promotion import broadcast_to, convert
+from tenferro.api.reductions import count_nonzero, cumsum, diff
+from tenferro.api.sets import nonzero
+from tenferro.api.stacking import atleast_1d
+from tenferro.api.updates import at
+from tenferro.dims import is_static
+from tenferro.door import as_operand, beside, elements, spec_of
+from tenferro.errors import (
+    DTypeError,
+    InvalidConfigError,
+    NonStaticShapeError,
+    OutOfBoundsError,
+    ShapeError,
+    UnsupportedError,
+)
+from tenferro.types import ArrayLike, DType, Tensor
+
+__all__ = [
+    "block", "compress", "delete", "ediff1d", "extract", "fill_diagonal", "insert", "place", "put", "put_along_axis", "resize",
+    "trim_zeros",
+]  # fmt: skip
+
+
+def block(arrays: Any) -> Any:
+    """Return the array that nested lists of blocks describe: the innermost along the last axis, and so outward.
+
+    Raises:
+        ShapeError: an empty list, or lists of different depths.
+
+    >>> block([[np.eye(2), np.zeros((2, 1))], [np.ones((1, 3))]])
+    array([[1., 0., 0.],
+           [0., 1., 0.],
+           [1., 1., 1.]])
+    """
+    depth, level = 0, arrays
+    while isinstance(level, list):
+        if not level:
+            raise ShapeError("block: an empty list has no blocks")
+        depth, level = depth + 1, level[0]
+    # Blocks, and the depth that each lies at, outermost lists first.
+    levels: list[list[Any]] = [[arrays]]
+    for _ in range(depth):
+        if not all(isinstance(part, list) and part for part in levels[-1]):
+            raise ShapeError("block: lists are of different depths, or empty")
+        levels.append([block for part in levels[-1] for block in part])
+    if any(isinstance(part, list) for part in levels[-1]):
+        raise ShapeError("block: lists are of different depths")
+    blocks = [as_operand(part) for part in levels[-1]]
+    rank = max([depth, *(len(x.shape) for x in blocks)])
+    blocks = [reshape(x, (*[1] * (rank - len(x.shape)), *x.shape)) for x in blocks]
+    for i in reversed(range(depth)):
+        rest = iter(blocks)
+        blocks = [concat([next(rest) for _ in part], axis=i - depth) for part in levels[i]]
+    return blocks[0]
+
+
+def _positions(name: str, obj: Any, extent: int) -> Any:
+    """Return the integers that obj, a slice, an integer, a mask or integers, means on an axis.
+
+    Raises:
+        DTypeError: another kind of elements. DataDependentShapeError: indices of a trace.
+        OutOfBoundsError: an index outside.
+    """
+    if isinstance(obj, slice):
+        return np.arange(extent)[obj]
+    values = elements(as_operand(obj), name, "give the indices as a NumPy array or an integer")
+    if values.dtype == np.bool_:
+        if values.shape != (extent,):
+            raise ShapeError(f"{name}: a mask of shape {values.shape} for an axis of {extent}")
+        return np.flatnonzero(values)
+    if values.size == 0:
+        values = values.astype(np.int64)
+    if values.dtype.kind not in "iu" or values.ndim > 1:
+        raise DTypeError(f"{name}: takes an integer, a slice, a mask or a vector of integers")
+    return values
+
+
+def _known(name: str, x: Tensor, axis: int) -> int:
+    if not is_static(x.shape[axis]):
+        raise NonStaticShapeError(f"{name}: needs a known extent of axis {axis} of {spec_of(x)}")
+    return x.shape[axis]
+
+
+def _from_start(name: str, index: Any, extent: int, last: int) -> Any:
+    outside = (index < -extent) | (index > last)
+    if np.any(outside):
+        first = np.asarray(index)[outside].reshape(-1)[0]
+        raise OutOfBoundsError(f"{name}: index {first} is outside an axis of {extent} elements")
+    return np.where(index < 0, index + extent, index)
+
+
+def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
+    """Return arr without the indices `obj` along `axis`; arr is flattened first for an axis of None.
+
+    Args:
+        obj: an integer, a slice, a mask, or a vector of integers; known when traced.
+
+    Raises:
+        OutOfBoundsError: an index outside. DTypeError: another kind of index. AxisError: an axis outside.
+
+    >>> delete([1, 2, 3, 4], [0, 2])
+    array([2, 4])
+    """
+    x, axis = flattened(arr, axis)
+    axis = normalize_axis("delete", axis, len(x.shape))
+    extent = _known("delete", x, axis)
+    index = _positions("delete", obj, extent)
+    removed = _from_start("delete", index, extent, extent - 1)
+    return take(x, np.delete(np.arange(extent), removed), axis=axis)
+
+
+def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Any:
+    """Return arr with values inserted before the indices `obj` along `axis`; flattened first for None.
+
+    The values are converted to arr's dtype. They broadcast to one slice for each index.
+
+    Args:
+        obj: an integer, a slice, a mask, or a vector of integers; known when traced.
+
+    Raises:
+        OutOfBoundsError: an index outside. DTypeError: another kind of index. AxisError: an axis outside.
+        ShapeError: values that do not broadcast.
+
+    >>> insert([1, 2, 3], 1, 9), insert([1, 2, 3], [0, 2], [7, 8])
+    (array([1, 9, 2, 3]), array([7, 1, 2, 8, 3]))
+    """
+    x, axis = flattened(arr, axis)
+    axis = normalize_axis("insert", axis, len(x.shape))
+    extent = _known("insert", x, axis)
+    index = _from_start("insert", _positions("insert", obj, extent), extent, extent)
+    new = convert(as_operand(values), spec_of(x).dtype)
+    rank = len(x.shape)
+    if index.ndim == 0:
+        # The values of one index take the place of an indexed axis.
+        new = reshape(new, (*[1] * (rank - len(new.shape)), *new.shape))
+        if len(as_operand(values).shape):
+            new = moveaxis(new, 0, axis)
+        count = new.shape[axis]
+        index = np.full(count, int(index))
+    elif index.size == 1 and len(new.shape) and rank:
+        new = reshape(new, (*[1] * (rank - len(new.shape)), *new.shape))
+        index = np.full(new.shape[axis], int(index[0]))
+    count = index.size
+    shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
+    new = broadcast_to(new, shape)
+    order = np.argsort(index, kind="stable")
+    places = index[order] + np.arange(count)
+    source = np.empty(extent + count, np.int64)
+    is_old = np.ones(extent + count, np.bool_)
+    is_old[places] = False
+    source[is_old] = np.arange(extent)
+    source[places] = extent + order
+    return take(concat([x, new], axis=axis), source, axis=axis)
+
+
+def resize(a: ArrayLike, new_shape: int | Sequence[int]) -> Any:
+    """Return the elements of a in row-major order, repeated as often as `new_shape` needs; zeros where a has none.
+
+    Raises:
+        InvalidConfigError: a negative extent.
+
+    >>> resize([1, 2, 3], (2, 2))
+    array([[1, 2],
+           [3, 1]])
+    """
+    shape = (new_shape,) if isinstance(new_shape, int) else tuple(new_shape)
+    if any(extent < 0 for extent in shape):
+        raise InvalidConfigError(f"resize: extents are at least 0, got {shape}")
+    x = ravel(a)
+    count, extent = math.prod(shape), _known("resize", x, 0)
+    if not extent or not count:
+        return beside(x, np.zeros(shape, spec_of(x).dtype.dtype))
+    return reshape(take(x, np.arange(count) % extent, axis=0), shape)
+
+
+def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Any = None) -> Any:
+    """Return the vector filt without zeros at its front ("f") and back ("b").
+
+    Args:
+        axis: None or the vector's axis.
+
+    Raises:
+        ShapeError: filt is no vector. InvalidConfigError: another letter.
+        DataDependentShapeError: filt belongs to a trace.
+
+    >>> trim_zeros([0, 1, 0, 2, 0])
+    array([1, 0, 2])
+    """
+    x = as_operand(filt)
+    if len(x.shape) != 1 or axis not in (None, 0, -1, (0,), (-1,)):
+        raise ShapeError(f"trim_zeros: takes a vector, got {spec_of(x)} and axis {axis}")
+    if set(trim.lower()) - set("fb"):
+        raise InvalidConfigError(f'trim_zeros: trim is of "f" and "b", got {trim!r}')
+    kept = np.flatnonzero(elements(x, "trim_zeros", "slice by known bounds"))
+    start, stop = (int(kept[0]), int(kept[-1]) + 1) if kept.size else (x.shape[0], x.shape[0])
+    if not kept.size:
+        return x[:0]
+    return x[start if "f" in trim.lower() else 0 : stop if "b" in trim.lower() else None]
+
+
+def ediff1d(
+    ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
+) -> Any:
+    """Return the differences of successive elements of the flattened array, with numbers before and after.
+
+    Raises:
+        DTypeError: numbers that ary's dtype does not hold.
+
+    >>> ediff1d([1, 4, 9], to_end=0)
+    array([3, 5, 0])
+    """
+    x = ravel(ary)
+    parts = [diff(x)] if x.shape[0] != 0 else [x]
+    for where_to, end in ((0, to_begin), (len(parts) + 1, to_end)):
+        if end is None:
+            continue
+        end = ravel(end)
+        if not np.can_cast(spec_of(end).dtype.dtype, spec_of(x).dtype.dtype, "same_kind"):
+            raise DTypeError(f"ediff1d: {spec_of(end)} does not fit {spec_of(x)}")
+        parts.insert(where_to, convert(end, spec_of(x).dtype))
+    return concat(parts)
+
+
+def compress(
+    condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: None = None, *, size: int | None = None,
+    fill_value: ArrayLike = 0,
+) -> Any:  # fmt: skip
+    """Return the slices of a along `axis` where condition is true; a is flattened first for an axis of None.
+
+    Args:
+        size: the number of slices: the first ones, or padded by fill_value; needed where condition is traced.
+
+    Raises:
+        ShapeError: condition is no vector, or longer than the axis. DataDependentShapeError: a traced condition.
+
+    >>> compress([True, False, True], [1, 2, 3])
+    array([1, 3])
+    """
+    refuse("compress", "out", out)
+    mask = as_operand(condition)
+    if len(mask.shape) != 1:
+        raise ShapeError(f"compress: the condition is a vector, got {spec_of(mask)}")
+    x, axis = flattened(a, axis)
+    axis = normalize_axis("compress", axis, len(x.shape))
+    if is_static(mask.shape[0]) and is_static(x.shape[axis]) and mask.shape[0] > x.shape[axis]:
+        raise ShapeError(f"compress: {spec_of(mask)} is longer than axis {axis} of {spec_of(x)}")
+    index = nonzero(mask, size=size)[0]
+    result = take(x, index, axis=axis)
+    if size is None:
+        return result
+    found = np.arange(size) < count_nonzero(mask)
+    shape = [1] * len(x.shape)
+    shape[axis] = size
+    return where(reshape(found, tuple(shape)), result, convert(fill_value, spec_of(x).dtype))
+
+
+def extract(
+    condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0
+) -> Any:
+    """Return the elements of arr where condition is nonzero, in row-major order; see `compress`.
+
+    >>> extract([[True, False], [False, True]], [[1, 2], [3, 4]])
+    array([1, 4])
+    """
+    return compress(ravel(condition), ravel(arr), size=size, fill_value=fill_value)
+
+
+def _require_new(name: str, inplace: bool) -> None:
+    if inplace:
+        raise UnsupportedError(
+            f"{name}: tensors do not change; give inplace=False, and use the result"
+        )
+
+
+def put(
+    a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = True
+) -> Any:
+    """Return a with v at the indices `ind` of its flattened elements; v repeats as often as needed.
+
+    Args:
+        mode: "clip" or "wrap" for indices outside; None refuses known ones and drops traced ones.
+        inplace: must be False.
+
+    Raises:
+        UnsupportedError: inplace is True. DTypeError: indices that are not integers, or values that do not fit.
+        OutOfBoundsError: a known index outside. InvalidConfigError: another mode.
+
+    >>> put(np.zeros(3), [0, 2], [1.0, 2.0], inplace=False)
+    array([1., 0., 2.])
+    """
+    _require_new("put", inplace)
+    x, index, values = as_operand(a), ravel(ind), ravel(v)
+    count = math.prod(x.shape)
+    if mode == "wrap":
+        index = remainder(index, count)
+    elif mode == "clip":
+        index = clip(index, 0, max(count - 1, 0))
+    elif mode not in (None, "raise"):
+        raise InvalidConfigError(f'put: mode is None, "clip" or "wrap", got {mode!r}')
+    if index.shape[0] == 0 or values.shape[0] == 0:
+        return x
+    values = resize(values, index.shape[0])
+    return reshape(at(ravel(x))[index].set(values), x.shape)
+
+
+def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = True) -> Any:
+    """Return arr with the elements where mask is true replaced by vals in order, repeated as often as needed.
+
+    Args:
+        inplace: must be False.
+
+    Raises:
+        UnsupportedError: inplace is True. ShapeError: a mask of another size, or no values.
+
+    >>> place([1, 2, 3], [True, False, True], [8, 9], inplace=False)
+    array([8, 2, 9])
+    """
+    _require_new("place", inplace)
+    x, values = as_operand(arr), ravel(vals)
+    if math.prod(as_operand(mask).shape) != math.prod(x.shape):
+        raise ShapeError(f"place: mask {spec_of(as_operand(mask))} for {spec_of(x)}")
+    if values.shape[0] == 0:
+        raise ShapeError("place: no values")
+    chosen = not_equal(ravel(mask), 0)
+    number = cumsum(convert(chosen, DType.I64)) - 1
+    picked = take(convert(values, spec_of(x).dtype), remainder(number, values.shape[0]), axis=0)
+    return where(reshape(chosen, x.shape), reshape(picked, x.shape), x)
+
+
+def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True) -> Any:
+    """Return a with its main diagonal replaced by val, whose elements repeat as often as needed.
+
+    Args:
+        wrap: whether the diagonal of a tall matrix begins again after a row without.
+        inplace: must be False.
+
+    Raises:
+        UnsupportedError: inplace is True. ShapeError: a vector, or more than two axes of different extents.
+
+    >>> fill_diagonal(np.zeros((2, 2)), 5.0, inplace=False)
+    array([[5., 0.],
+           [0., 5.]])
+    """
+    _require_new("fill_diagonal", inplace)
+    x = as_operand(a)
+    if not all(is_static(extent) for extent in x.shape):
+        raise NonStaticShapeError(f"fill_diagonal: needs known extents, got {spec_of(x)}")
+    rank = len(x.shape)
+    if rank < 2 or (rank > 2 and len(set(x.shape)) > 1):
+        raise ShapeError(f"fill_diagonal: takes a matrix or equal extents, got {spec_of(x)}")
+    count = math.prod(x.shape)
+    if rank == 2:
+        step, end = x.shape[1] + 1, count if wrap else min(count, x.shape[1] * x.shape[1])
+    else:
+        step, end = sum(x.shape[0] ** i for i in range(rank)), count
+    values = convert(atleast_1d(val), spec_of(x).dtype)
+    return put(x, np.arange(0, end, step), values, inplace=False)
+
+
+def put_along_axis(
+    arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int | None = -1, *, inplace: bool = True
+) -> Any:  # fmt: skip
+    """Return arr with y[.., indices[.., i, ..], ..] = values[.., i, ..] along `axis`; other axes broadcast.
+
+    Args:
+        inplace: must be False.
+
+    Raises:
+        UnsupportedError: inplace is True. DTypeError: indices that are not integers, or values that do not fit.
+
+    >>> put_along_axis([[1, 2], [3, 4]], [[1], [0]], 9, 1, inplace=False)
+    array([[1, 9],
+           [9, 4]])
+    """
+    _require_new("put_along_axis", inplace)
+    original = as_operand(arr)
+    x, axis = flattened(original, axis)
+    axis = normalize_axis("put_along_axis", axis, len(x.shape))
+    index = as_operand(indices)
+    if not spec_of(index).dtype.is_integer:
+        raise DTypeError(f"put_along_axis: indices are integers, got {spec_of(index)}")
+    shape = (*x.shape[:axis], index.shape[axis], *x.shape[axis + 1 :])
+    index = broadcast_to(index, shape)
+    grid: list[Any] = [*np.ix_(*[np.arange(extent) for extent in shape])]
+    grid[axis] = index
+    return reshape(at(x)[tuple(grid)].set(values), original.shape)

@@ -1,0 +1,185 @@
+"""Functions of NumPy's and `jax.numpy`'s names that NumPy does not ask tensors for, and their corners."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro import errors
+
+R = np.random.default_rng(4)
+A, V = R.normal(size=(4, 3)), R.normal(size=5)
+K = R.integers(-9, 9, (3, 4))
+SMALL = np.array([0.0, -0.0, 1.0, -3.5, 5e-324, -1e-310, 1.7e308, np.inf, -np.inf, np.nan])
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "f2"])
+@pytest.mark.parametrize("name", ["frexp", "spacing"])
+def test_parts_of_floats(name: str, dtype: str) -> None:
+    with np.errstate(all="ignore"):
+        x = SMALL.astype(dtype)
+        wanted = getattr(np, name)(x)
+    f = getattr(tnf, name)
+    for result in (f(x), tnf.compile(f, x).run(x)):
+        if name == "spacing" and dtype == "f2":
+            # NumPy's is positive there, and has the sign of x in the other dtypes.
+            result = abs(result)
+        for y, z in zip(np.atleast_2d(result), np.atleast_2d(wanted), strict=True):
+            np.testing.assert_array_equal(y, z)
+
+
+def test_the_derivative_of_a_mantissa() -> None:
+    assert tnf.grad(lambda x: tnf.frexp(x)[0])(6.0) == 0.125
+
+
+WRITES: dict[str, tuple[Any, ...]] = {
+    "put": (A, np.array([0, 5, -1]), np.array([7.0, 8.0])),
+    "place": (A, A > 0, np.array([1.0, 2.0, 3.0])),
+    "fill_diagonal": (A, np.array([1.0, 2.0])),
+    "put_along_axis": (A, np.array([[0], [1], [2], [0]]), 9.0, 1),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_writes_give_new_tensors(name: str) -> None:
+    first, *rest = WRITES[name]
+    wanted = first.copy()
+    getattr(np, name)(wanted, *rest)
+    f = getattr(tnf, name)
+    with pytest.raises(errors.UnsupportedError, match="inplace=False"):
+        f(first, *rest)
+    np.testing.assert_array_equal(f(first, *rest, inplace=False), wanted)
+    program = tnf.compile(lambda x: f(x, *rest, inplace=False), first)
+    np.testing.assert_array_equal(program.run(first), wanted)
+
+
+def test_a_tall_diagonal_begins_again() -> None:
+    wanted = np.zeros((7, 2))
+    np.fill_diagonal(wanted, 4.0, wrap=True)
+    np.testing.assert_array_equal(
+        tnf.fill_diagonal(np.zeros((7, 2)), 4.0, True, inplace=False), wanted
+    )
+    cube = np.zeros((3, 3, 3))
+    np.fill_diagonal(cube, [1, 2, 3])
+    np.testing.assert_array_equal(
+        tnf.fill_diagonal(np.zeros((3, 3, 3)), [1, 2, 3], inplace=False), cube
+    )
+
+
+@pytest.mark.parametrize("mode", ["wrap", "clip"])
+def test_put_outside(mode: str) -> None:
+    wanted = V.copy()
+    np.put(wanted, [9, -8], [1.0, 2.0], mode=mode)
+    np.testing.assert_array_equal(tnf.put(V, [9, -8], [1.0, 2.0], mode=mode, inplace=False), wanted)
+
+
+@pytest.mark.parametrize("size", [0, 2, 9])
+@pytest.mark.parametrize("axis", [None, 0])
+def test_distinct_values_of_a_trace(size: int, axis: int | None) -> None:
+    x = np.array([[1, 2], [0, 5], [1, 2], [0, 4], [0, 5]])
+    options: dict[str, Any] = {"return_index": True, "return_inverse": True, "return_counts": True, "axis": axis}  # fmt: skip
+    fill = None if axis is not None else 7
+    program = tnf.compile(lambda x: tnf.unique(x, size=size, fill_value=fill, **options), x)
+    values, index, inverse, counts = program.run(x)
+    wanted = np.unique(x, **options)
+    count = min(size, len(wanted[0]))
+    np.testing.assert_array_equal(values[:count], wanted[0][:count])
+    np.testing.assert_array_equal(index[:count], wanted[1][:count])
+    np.testing.assert_array_equal(counts[:count], wanted[3][:count])
+    np.testing.assert_array_equal(inverse, wanted[2].reshape(inverse.shape))
+    if size > count:
+        padding = values[:1] if axis == 0 else np.array(7)
+        assert (values[count:] == padding).all()
+        assert not counts[count:].any()
+
+
+def test_a_union_of_a_trace() -> None:
+    program = tnf.compile(lambda x, y: tnf.union1d(x, y, size=4, fill_value=-1), V, V)
+    np.testing.assert_array_equal(program.run(V, V), np.sort(V)[:4])
+
+
+@pytest.mark.parametrize(
+    ("signature", "f", "operands"),
+    [
+        (None, lambda x, y: x + y, (A, V[:3])),
+        ("(n),(n)->()", lambda x, y: (x * y).sum(), (A, V[:3])),
+        ("(n),(m)->(n,m)", lambda x, y: x[:, None] * y, (A[None], V)),
+        ("(n)->(),(n)", lambda x: (x.max(), x * 2), (A,)),
+    ],
+)
+def test_vectorize(signature: str | None, f: Any, operands: tuple[Any, ...]) -> None:
+    wanted = np.vectorize(f, signature=signature)(*operands)
+    mapped = tnf.vectorize(f, signature=signature)
+    for result in (mapped(*operands), tnf.compile(mapped, *operands).run(*operands)):
+        for y, z in zip(_parts(result), _parts(wanted), strict=True):
+            np.testing.assert_allclose(y, z)
+
+
+def _parts(result: Any) -> list[Any]:
+    return list(result) if isinstance(result, tuple | list) else [result]
+
+
+def test_vectorize_passes_what_is_excluded() -> None:
+    mapped = tnf.vectorize(lambda x, power, scale: scale * x**power, excluded={1, "scale"})
+    np.testing.assert_allclose(mapped(A, 2, scale=3.0), 3 * A**2)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: tnf.vectorize(lambda x: x, signature="(n->()")(V), errors.InvalidConfigError, "like"),
+        (lambda: tnf.vectorize(lambda x, y: x, signature="(n),(n)->()")(V, V[:2]), errors.ShapeError, "axis n has extents 5 and 2"),
+        (lambda: tnf.delete(V, 5), errors.OutOfBoundsError, "index 5 is outside"),
+        (lambda: tnf.insert(V, -6, 1.0), errors.OutOfBoundsError, "index -6 is outside"),
+        (lambda: tnf.delete(V, 1.5), errors.DTypeError, "takes an integer"),
+        (lambda: tnf.block([[A], A]), errors.ShapeError, "different depths"),
+        (lambda: tnf.block([]), errors.ShapeError, "empty list"),
+        (lambda: tnf.polymul(A, V), errors.ShapeError, "coefficients are a vector"),
+        (lambda: tnf.polyfit(V, A, 1), errors.ShapeError, "does not fit"),
+        (lambda: tnf.nanargmax([np.nan]), errors.InvalidConfigError, "all elements are NaN"),
+        (lambda: tnf.gcd(V, V), errors.DTypeError, "takes integers"),
+        (lambda: tnf.unravel_index(12, (3, 4)), errors.OutOfBoundsError, "index 12"),
+        (lambda: tnf.ravel_multi_index(([3], [0]), (3, 4)), errors.OutOfBoundsError, "index 3"),
+        (lambda: tnf.lexsort([V, V[:2]]), errors.ShapeError, "keys of one shape"),
+        (lambda: tnf.choose([2], [V, V]), errors.OutOfBoundsError, "index 2"),
+        (lambda: tnf.hanning(2.5), errors.InvalidConfigError, "known integer"),
+        (lambda: tnf.unpackbits(K), errors.DTypeError, "takes uint8"),
+        (lambda: tnf.matvec(V, V), errors.ShapeError, "matrices and vectors"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named(call: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()
+
+
+@pytest.mark.parametrize("name", ["gcd", "lcm"])
+def test_common_divisors(name: str) -> None:
+    for x, y in ((K, K[0]), (K.astype("i1"), np.int8(6)), (np.abs(K).astype("u2"), np.array(12, "u2")), (K[:0], K[0])):  # fmt: skip
+        f = getattr(tnf, name)
+        for result in (f(x, y), tnf.compile(f, x, y).run(x, y)):
+            wanted = getattr(np, name)(x, y)
+            assert result.dtype == wanted.dtype
+            np.testing.assert_array_equal(result, wanted)
+
+
+def test_abstract_dtypes() -> None:
+    for dtype in ("int8", "uint16", "float32", "complex64", "bool"):
+        for kind in (np.integer, np.floating, np.inexact, np.number, np.unsignedinteger, dtype, "int8"):  # fmt: skip
+            assert tnf.issubdtype(dtype, kind) == np.issubdtype(np.dtype(dtype), kind)
+    assert tnf.issubdtype(tnf.bfloat16, tnf.floating) == jnp.issubdtype(jnp.bfloat16, jnp.floating)
+    assert not tnf.issubdtype(np.floating, np.integer)
+
+
+def test_gradients_of_polynomials() -> None:
+    x, y = np.linspace(0.0, 1.0, 6), np.sin(np.arange(6.0))
+    ours = tnf.grad(lambda y: (tnf.polyfit(x, y, 2) ** 2).sum())(y)
+    step = 1e-6 * np.eye(6)
+    wanted = [((np.polyfit(x, y + d, 2) ** 2).sum() - (np.polyfit(x, y - d, 2) ** 2).sum()) / 2e-6 for d in step]  # fmt: skip
+    np.testing.assert_allclose(ours, wanted, rtol=1e-6)
+    roots = tnf.jacfwd(tnf.poly)(V[:3])
+    wanted_roots = np.stack([(np.poly(V[:3] + d) - np.poly(V[:3] - d)) / 2e-6 for d in step[:3, :3]], 1)  # fmt: skip
+    np.testing.assert_allclose(roots, wanted_roots, atol=1e-6)
