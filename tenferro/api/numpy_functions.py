@@ -17,9 +17,9 @@ from typing import Any, Unpack
 import numpy as np
 
 import tenferro.api as surface
-from tenferro import special
 from tenferro.api import elementwise, fft, linalg, manipulation, reductions
 from tenferro.api.arguments import ArgumentRefusedError, refuse
+from tenferro.api.namespace import namespace
 from tenferro.api.promotion import convert, result_type
 from tenferro.door import as_operand, is_traced, spec_of
 from tenferro.errors import InvalidConfigError, UnsupportedError
@@ -92,6 +92,10 @@ def _eigvalsh(a: Tensor, UPLO: str = "L") -> Any:  # because NumPy calls it so
     return linalg.eigvalsh(a, UPLO)
 
 
+def _i0(x: Tensor) -> Any:
+    return namespace().module.i0(x)
+
+
 _NOT_GIVEN: Any = getattr(np, "_NoValue", None)
 """NumPy's sentinel for an omitted argument."""
 
@@ -112,7 +116,7 @@ DIFFERENT: Mapping[Any, Callable[..., Any] | None] = MappingProxyType(
     {
         np.bitwise_count: _unsigned_count, np.can_cast: _can_cast, np.linalg.cholesky: _cholesky,
         np.einsum_path: None, np.linalg.eig: None, np.linalg.eigh: _eigh, np.linalg.eigvals: None, np.linalg.eigvalsh: _eigvalsh,
-        np.fill_diagonal: None, np.place: None, np.put: None, np.put_along_axis: None,
+        np.fill_diagonal: None, np.i0: _i0, np.place: None, np.put: None, np.put_along_axis: None,
         np.linalg.pinv: _pinv, np.reciprocal: _reciprocal, np.result_type: _common_dtype,
     }
     | {
@@ -144,7 +148,7 @@ def _counterparts(theirs: Any, ours: Any) -> dict[Any, Callable[..., Any]]:
 
 
 _ALL = {
-    np.i0: special.i0,
+    np.i0: _i0,
     **_counterparts(np, surface),
     **_counterparts(np.linalg, linalg),
     **_counterparts(np.fft, fft),
