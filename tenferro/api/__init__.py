@@ -24,6 +24,7 @@ from tenferro.api import (
     products,
     reductions,
     searching,
+    segments,
     sets,
     shapes,
     splitting,
@@ -55,6 +56,7 @@ from tenferro.api.products import *
 from tenferro.api.promotion import broadcast_shapes, result_type
 from tenferro.api.reductions import *
 from tenferro.api.searching import *
+from tenferro.api.segments import *
 from tenferro.api.sets import *
 from tenferro.api.shapes import *
 from tenferro.api.splitting import *
@@ -145,6 +147,7 @@ __all__ += polynomial.__all__
 __all__ += products.__all__
 __all__ += reductions.__all__
 __all__ += searching.__all__
+__all__ += segments.__all__
 __all__ += sets.__all__
 __all__ += shapes.__all__
 __all__ += splitting.__all__

@@ -8,11 +8,28 @@ Source: JAX's `jax.numpy.ndarray.at`; docs/specification/surface.md.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tenferro.api.elementwise import divide, negative, pow
+from tenferro.api.creation import iota, shape_of
+from tenferro.api.elementwise import (
+    add,
+    as_int64,
+    divide,
+    greater_equal,
+    less,
+    logical_and,
+    logical_or,
+    maximum,
+    minimum,
+    multiply,
+    negative,
+    pow,
+    subtract,
+    where,
+)
 from tenferro.api.indexing import (
     axes_of,
     expanded,
@@ -26,9 +43,9 @@ from tenferro.api.indexing import (
 )
 from tenferro.api.manipulation import concat, expand_dims, reshape
 from tenferro.api.promotion import broadcast_arrays, broadcast_to, convert, result_type
-from tenferro.dims import DimExpr
+from tenferro.dims import DimExpr, is_static, product
 from tenferro.door import apply_one, as_operand, beside, spec_of
-from tenferro.errors import DTypeError, NonStaticShapeError
+from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError
 from tenferro.ops.indexing import Scatter
 from tenferro.tracebacks import public_methods
 from tenferro.types import ArrayLike, DType, Index, Tensor
@@ -78,41 +95,155 @@ class IndexedUpdates:
     def __repr__(self) -> str:
         return f"{self._x!r}.at[{self._index!r:.80}]"
 
-    def get(self) -> Any:
-        """x[index]."""
-        return getitem(self._x, self._index)
+    def get(self, *, mode: str | None = None, fill_value: Any = None, **hints: bool) -> Any:
+        """Return x[index].
 
-    def set(self, values: ArrayLike) -> Any:
-        """x with x[index] = values."""
-        return _updated(self._x, self._index, values, "set")
+        Args:
+            mode: "fill" or "drop" for `fill_value` outside of x, "clip" for the nearest element,
+                "promise_in_bounds" or None for the errors and clamps of x[index].
+            fill_value: NaN by default, the smallest signed and the largest unsigned integer, and True.
+            hints: `indices_are_sorted`, `unique_indices` and `wrap_negative_indices`, as in `jax.numpy`.
 
-    def add(self, values: ArrayLike) -> Any:
-        """x with x[index] += values; repeated elements take all of their values."""
-        return _updated(self._x, self._index, values, "add")
+        Raises:
+            InvalidConfigError: another mode, or a fill value without one.
+        """
+        index = self._bounded(mode, hints)
+        if fill_value is not None and mode not in ("fill", "drop"):
+            raise InvalidConfigError('at: fill_value needs mode="fill"')
+        if mode not in ("fill", "drop"):
+            return getitem(self._x, index)
+        return _filled(as_operand(self._x), index, fill_value)
 
-    def subtract(self, values: ArrayLike) -> Any:
-        """x with x[index] -= values; repeated elements take all of their values."""
-        return _updated(self._x, self._index, negative(_in_dtype_of(self._x, values)), "add")
+    def set(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
+        """Return x with x[index] = values; `mode` is that of every update: "drop", "fill" or None, or "clip"."""
+        return self._updated(values, "set", mode, hints)
 
-    def multiply(self, values: ArrayLike) -> Any:
-        """x with x[index] *= values; repeated elements take all of their values."""
-        return _updated(self._x, self._index, values, "multiply")
+    def add(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
+        """Return x with x[index] += values; repeated elements take all of their values."""
+        return self._updated(values, "add", mode, hints)
 
-    def divide(self, values: ArrayLike) -> Any:
-        """x with x[index] /= values; repeated elements take one of their values."""
-        return self.set(divide(self.get(), values))
+    def subtract(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
+        """Return x with x[index] -= values; repeated elements take all of their values."""
+        return self.add(negative(_in_dtype_of(self._x, values)), mode=mode, **hints)
 
-    def power(self, values: ArrayLike) -> Any:
-        """x with x[index] **= values; repeated elements take one of their values."""
-        return self.set(pow(self.get(), values))
+    def multiply(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
+        """Return x with x[index] *= values; repeated elements take all of their values."""
+        return self._updated(values, "multiply", mode, hints)
 
-    def min(self, values: ArrayLike) -> Any:
-        """x with minimum(x[index], values) at the index."""
-        return _updated(self._x, self._index, values, "min")
+    def divide(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
+        """Return x with x[index] /= values; repeated elements take one of their values."""
+        return self.set(divide(self.get(mode=mode, **hints), values), mode=mode, **hints)
 
-    def max(self, values: ArrayLike) -> Any:
-        """x with maximum(x[index], values) at the index."""
-        return _updated(self._x, self._index, values, "max")
+    def power(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
+        """Return x with x[index] **= values; repeated elements take one of their values."""
+        return self.set(pow(self.get(mode=mode, **hints), values), mode=mode, **hints)
+
+    def min(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
+        """Return x with minimum(x[index], values) at the index."""
+        return self._updated(values, "min", mode, hints)
+
+    def max(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
+        """Return x with maximum(x[index], values) at the index."""
+        return self._updated(values, "max", mode, hints)
+
+    def apply(self, func: Callable[[Any], Any], *, mode: str | None = None, **hints: bool) -> Any:
+        """Return x with func(x[index]) at the index; repeated elements take one of their values."""
+        return self.set(func(self.get(mode=mode, **hints)), mode=mode, **hints)
+
+    def _updated(
+        self, values: ArrayLike, combiner: str, mode: str | None, hints: Mapping[str, bool]
+    ) -> Any:
+        index = self._bounded(mode, hints)
+        return _updated(self._x, index, values, combiner, mode)
+
+    def _bounded(self, mode: str | None, hints: Mapping[str, bool]) -> Index:
+        """Return the index; for a mode other than None with arrays for integers, clipped where the mode says so."""
+        for hint in hints:
+            if hint not in _HINTS:
+                raise TypeError(f"at: got an unexpected keyword argument {hint!r}")
+        if mode not in _MODES:
+            raise InvalidConfigError(f"at: mode is one of {_MODES}, got {mode!r}")
+        if mode in (None, "promise_in_bounds"):
+            return self._index
+        x, entries = expanded(as_operand(self._x), self._index)
+        if len(x.shape) != len(as_operand(self._x).shape):
+            return self._index
+        wrap = hints.get("wrap_negative_indices", True)
+        return tuple(
+            [
+                _bounded(entry, x, axis, mode, wrap) if _kind_of_integer(entry) else entry
+                for axis, entry in zip(axes_of(entries), entries, strict=True)
+            ]
+        )
+
+
+_HINTS = ("indices_are_sorted", "unique_indices", "wrap_negative_indices")
+_MODES = (None, "clip", "drop", "fill", "promise_in_bounds")
+
+
+def _kind_of_integer(entry: Any) -> bool:
+    return is_array(entry) or (indexes_axis(entry) and not isinstance(entry, slice))
+
+
+def _bounded(entry: Any, x: Tensor, axis: int, mode: str, wrap: bool) -> Any:
+    """Return indices from the start: clipped for "clip", the extent itself for those outside for "drop"."""
+    index, extent = as_int64(as_operand(entry)), x.shape[axis]
+    length = extent if is_static(extent) else shape_of(x, axis)
+    if wrap:
+        index = where(less(index, 0), add(index, length), index)
+    if mode == "clip":
+        return minimum(maximum(index, 0), subtract(length, 1))
+    outside = logical_or(less(index, 0), greater_equal(index, length))
+    return where(outside, length, index)
+
+
+def _filled(x: Tensor, index: Any, fill_value: Any) -> Any:
+    """Return x[index] with the fill value where an index array is as large as its axis, and so outside."""
+    _, entries = expanded(x, index)
+    axes = axes_of(entries)
+    arrays = {axes[i]: entry for i, entry in enumerate(entries) if is_array(entry)}
+    if not arrays:
+        return getitem(x, index)
+    lengths = [x.shape[a] if is_static(x.shape[a]) else shape_of(x, a) for a in arrays]
+    inside: Any = True
+    for array, length in zip(arrays.values(), lengths, strict=True):
+        inside = logical_and(inside, less(array, length))
+    inside = beside(x, as_operand(inside))
+    block = tuple(inside.shape)
+    clipped = [
+        minimum(entry, maximum(subtract(lengths[[*arrays].index(axes[i])], 1), 0)) if is_array(entry) else entry
+        for i, entry in enumerate(entries)
+    ]  # fmt: skip
+    dtype = spec_of(x).dtype
+    fill = convert(as_operand(_default_fill(dtype) if fill_value is None else fill_value), dtype)
+    if any(is_static(x.shape[a]) and x.shape[a] == 0 for a in arrays):
+        # No element is inside; the result has the shape of an index into one row of fills.
+        shape = [1 if a in arrays else extent for a, extent in enumerate(x.shape)]
+        zeros = [multiply(entry, 0) if is_array(entry) else entry for entry in entries]
+        return getitem(broadcast_to(fill, tuple(shape)), tuple(zeros))
+    values = getitem(x, tuple(clipped))
+    # The same index into a tensor of truth values, whose first indexed axis counts the elements of the block.
+    first = next(iter(arrays))
+    size = product(block)
+    shape = [size if a == first else 1 if a in arrays else extent for a, extent in enumerate(x.shape)]  # fmt: skip
+    column = [size if a == first else 1 for a in range(len(x.shape))]
+    mask = broadcast_to(reshape(inside, tuple(column)), tuple(shape))
+    places = reshape(iota((size,), 0), block)
+    at_mask = [
+        (places if axes[i] == first else multiply(places, 0)) if is_array(entry) else entry
+        for i, entry in enumerate(entries)
+    ]
+    return where(getitem(mask, tuple(at_mask)), values, fill)
+
+
+def _default_fill(dtype: DType) -> Any:
+    """Return the element that `jax.numpy` reads outside of an array."""
+    if dtype.is_bool:
+        return True
+    if dtype.is_integer:
+        limits = np.iinfo(dtype.dtype)
+        return np.array(limits.min if dtype.kind == "i" else limits.max, dtype.dtype)
+    return np.nan
 
 
 def at(x: ArrayLike, /) -> At:
@@ -132,11 +263,13 @@ def at(x: ArrayLike, /) -> At:
     return At(as_operand(x))
 
 
-def _updated(x: Any, index: Index, values: ArrayLike, combiner: str) -> Any:
-    """x with the values combined into x[index]."""
+def _updated(
+    x: Any, index: Index, values: ArrayLike, combiner: str, mode: str | None = None
+) -> Any:
+    """x with the values combined into x[index]; indices outside are dropped if the mode says so."""
     original = as_operand(x)
     x, entries = expanded(original, index)
-    positions = _positions_of(x, entries)
+    positions = _positions_of(x, entries, is_checked=mode not in ("drop", "fill"))
     op = Scatter(
         update_window_dims=positions.windows,
         inserted_window_dims=tuple(
@@ -181,10 +314,10 @@ class _Positions(NamedTuple):
     starts: dict[int, Any]
 
 
-def _positions_of(x: Tensor, entries: list[Any]) -> _Positions:
+def _positions_of(x: Tensor, entries: list[Any], is_checked: bool) -> _Positions:
     axes = axes_of(entries)
     arrays = {axes[i]: entry for i, entry in enumerate(entries) if is_array(entry)}
-    starts = [from_start(array, x, axis) for axis, array in arrays.items()]
+    starts = [from_start(array, x, axis) if is_checked else array for axis, array in arrays.items()]
     starts_of = dict(zip(arrays, broadcast_arrays(*starts), strict=True))
     block = tuple(next(iter(starts_of.values())).shape) if starts_of else ()
     shape: list[Any] = []

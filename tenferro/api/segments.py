@@ -1,0 +1,112 @@
+"""Reductions of the rows of a tensor by segments.
+
+Source: `jax.ops.segment_sum` and its sisters.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tenferro.api.manipulation import reshape
+from tenferro.api.updates import at
+from tenferro.door import as_operand, beside, elements, spec_of
+from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
+from tenferro.types import ArrayLike, DType
+
+__all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
+
+
+def _reduced(
+    name: str, data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None, mode: str | None, initial: Any, combiner: str
+) -> Any:  # fmt: skip
+    x, ids = as_operand(data), as_operand(segment_ids)
+    rank = len(ids.shape)
+    if not spec_of(ids).dtype.is_integer:
+        raise DTypeError(f"{name}: segment ids are integers, got {spec_of(ids)}")
+    if rank < 1 or tuple(x.shape[:rank]) != tuple(ids.shape):
+        raise ShapeError(f"{name}: segment ids {spec_of(ids)} do not fit data {spec_of(x)}")
+    if num_segments is None:
+        known = np.asarray(elements(ids, name, "give num_segments"))
+        num_segments = int(known.max()) + 1 if known.size else 0
+    if num_segments < 0:
+        raise InvalidConfigError(f"{name}: num_segments is at least 0, got {num_segments}")
+    x, ids = reshape(x, (-1, *x.shape[rank:])), reshape(ids, (-1,))
+    start = np.full((num_segments, *x.shape[1:]), initial(spec_of(x).dtype), spec_of(x).dtype.dtype)
+    updates = at(beside(x, start))[ids]
+    return getattr(updates, combiner)(
+        x, mode="drop" if mode is None else mode, wrap_negative_indices=False
+    )
+
+
+def _least(dtype: DType) -> Any:
+    if dtype.is_bool:
+        return False
+    return np.iinfo(dtype.dtype).min if dtype.is_integer else -np.inf
+
+
+def _largest(dtype: DType) -> Any:
+    if dtype.is_bool:
+        return True
+    return np.iinfo(dtype.dtype).max if dtype.is_integer else np.inf
+
+
+def segment_sum(
+    data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None, indices_are_sorted: bool = False,
+    unique_indices: bool = False, *, mode: str | None = None,
+) -> Any:  # fmt: skip
+    """Return y[k] = the sum of data[i] over the i with segment_ids[i] = k; 0 for a segment without rows.
+
+    Args:
+        segment_ids: integers; rows whose ids are negative or too large are dropped.
+        num_segments: the number of segments; the largest id and 1 by default, and needed in a trace.
+        indices_are_sorted, unique_indices: hints, as in `jax.ops`; no effect.
+        mode: that of `x.at[index].add`; "drop" by default.
+
+    Raises:
+        DTypeError: ids that are not integers. ShapeError: ids whose shape is not that of data's leading axes.
+        DataDependentShapeError: traced ids, without `num_segments`.
+
+    >>> segment_sum(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 0]))
+    array([5., 0., 2.])
+    """
+    return _reduced("segment_sum", data, segment_ids, num_segments, mode, lambda dtype: 0, "add")
+
+
+def segment_prod(
+    data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None, indices_are_sorted: bool = False,
+    unique_indices: bool = False, *, mode: str | None = None,
+) -> Any:  # fmt: skip
+    """Return the product of each segment's rows; 1 without rows. Arguments and errors are those of `segment_sum`.
+
+    >>> segment_prod(np.array([3.0, 2.0, 4.0]), np.array([0, 2, 0]))
+    array([12.,  1.,  2.])
+    """
+    return _reduced(
+        "segment_prod", data, segment_ids, num_segments, mode, lambda dtype: 1, "multiply"
+    )
+
+
+def segment_max(
+    data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None, indices_are_sorted: bool = False,
+    unique_indices: bool = False, *, mode: str | None = None,
+) -> Any:  # fmt: skip
+    """Return the maximum of each segment's rows; the dtype's least value without rows. See `segment_sum`.
+
+    >>> segment_max(np.array([3, 2, 4]), np.array([0, 1, 0]))
+    array([4, 2])
+    """
+    return _reduced("segment_max", data, segment_ids, num_segments, mode, _least, "max")
+
+
+def segment_min(
+    data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None, indices_are_sorted: bool = False,
+    unique_indices: bool = False, *, mode: str | None = None,
+) -> Any:  # fmt: skip
+    """Return the minimum of each segment's rows; the dtype's largest value without rows. See `segment_sum`.
+
+    >>> segment_min(np.array([3, 2, 4]), np.array([0, 1, 0]))
+    array([3, 2])
+    """
+    return _reduced("segment_min", data, segment_ids, num_segments, mode, _largest, "min")

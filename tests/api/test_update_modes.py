@@ -1,0 +1,95 @@
+"""`x.at[index]` with modes for indices outside, and reductions by segments, against `jax.numpy`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro import errors
+
+R = np.random.default_rng(5)
+X = R.normal(size=(4, 3, 5))
+ROWS, J = np.array([[0, 9, -1], [3, -5, 2]]), np.array([2, -4, 1])
+
+INDICES: list[Any] = [
+    (ROWS,), (ROWS, J), (ROWS, slice(None), J), (slice(1, 3), ROWS % 3 + 1), (..., J * 3), (7,), (1, 9), (None, ROWS, ..., 1), (-9, slice(None), 2),
+    (ROWS, slice(0, 2)), (slice(None, None, 2), 5),
+]  # fmt: skip
+
+
+def jaxs(call: Any, *arrays: Any) -> Any:
+    with jax.enable_x64(True):
+        return np.asarray(call(*map(jnp.asarray, arrays)))
+
+
+@pytest.mark.parametrize("number", range(len(INDICES)))
+@pytest.mark.parametrize("mode", ["fill", "clip", "drop"])
+def test_reading_outside(number: int, mode: str) -> None:
+    index = INDICES[number]
+    wanted = jaxs(lambda x: x.at[index].get(mode=mode), X)
+    read = lambda x: tnf.at(x)[index].get(mode=mode)
+    np.testing.assert_array_equal(read(X), wanted)
+    np.testing.assert_array_equal(tnf.compile(read, X).run(X), wanted)
+
+
+@pytest.mark.parametrize("number", range(len(INDICES)))
+@pytest.mark.parametrize(("mode", "name"), [("drop", "set"), ("fill", "add"), ("clip", "max"), ("drop", "multiply")])  # fmt: skip
+def test_writing_outside(number: int, mode: str, name: str) -> None:
+    index = INDICES[number]
+    wanted = jaxs(lambda x: getattr(x.at[index], name)(2.0, mode=mode), X)
+    write = lambda x: getattr(tnf.at(x)[index], name)(2.0, mode=mode)
+    np.testing.assert_array_equal(write(X), wanted)
+    np.testing.assert_array_equal(tnf.compile(write, X).run(X), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "float32", "complex64", "bool"])
+def test_the_element_outside(dtype: str) -> None:
+    x = np.ones(3, dtype)
+    wanted = jaxs(lambda x: x.at[np.array([5, 0])].get(mode="fill"), x)
+    result = tnf.at(x)[np.array([5, 0])].get(mode="fill")
+    assert result.dtype == wanted.dtype
+    np.testing.assert_array_equal(result, wanted)
+    filled = tnf.at(np.zeros((0, 2)))[np.array([0, 3])].get(mode="fill", fill_value=7)
+    np.testing.assert_array_equal(filled, np.full((2, 2), 7.0))
+
+
+def test_traced_indices_and_derivatives() -> None:
+    f = lambda x, i: (x.at[i].get(mode="fill", fill_value=1.0) ** 2).sum()
+    ours = tnf.grad(f)(X[0], J)
+    np.testing.assert_allclose(ours, jaxs(jax.grad(f), X[0], J))
+    applied = tnf.at(X)[J].apply(np.square, mode="drop")
+    np.testing.assert_array_equal(applied, jaxs(lambda x: x.at[J].apply(jnp.square), X))
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(errors.InvalidConfigError, match="mode is one of"):
+        tnf.at(X)[0].get(mode="wrap")
+    with pytest.raises(errors.InvalidConfigError, match='needs mode="fill"'):
+        tnf.at(X)[0].get(fill_value=1.0)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'moed'"):
+        tnf.at(X)[0].set(1.0, moed="drop")
+
+
+@pytest.mark.parametrize("name", ["segment_sum", "segment_prod", "segment_max", "segment_min"])
+@pytest.mark.parametrize("dtype", ["float64", "int32"])
+def test_segments(name: str, dtype: str) -> None:
+    data = (R.normal(size=(6, 2)) * 5).astype(dtype)
+    ids = np.array([0, 4, 4, 1, -1, 9])
+    for count in (None, 5, 0):
+        wanted = jaxs(lambda d, i: getattr(jax.ops, name)(d, i, count), data, ids)
+        result = getattr(tnf, name)(data, ids, count)
+        assert result.dtype == wanted.dtype
+        np.testing.assert_allclose(result, wanted)
+    program = tnf.compile(lambda d, i: getattr(tnf, name)(d, i, 5), data, ids)
+    np.testing.assert_allclose(
+        program.run(data, ids), jaxs(lambda d, i: getattr(jax.ops, name)(d, i, 5), data, ids)
+    )
+    with pytest.raises(errors.DataDependentShapeError, match="num_segments"):
+        tnf.compile(lambda i: getattr(tnf, name)(data, i), ids)
+    with pytest.raises(errors.ShapeError, match="do not fit"):
+        getattr(tnf, name)(data, ids[:3])
