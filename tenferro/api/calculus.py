@@ -402,6 +402,8 @@ def geomspace(
 ) -> Any:  # fmt: skip
     """num numbers from start to stop, each the same multiple of the one before; see `linspace`.
 
+    Between bounds of different signs they are NaN, because the multiple is complex.
+
     Raises:
         DTypeError: complex bounds.
         InvalidConfigError: a bound of zero, where it is known.
@@ -418,7 +420,8 @@ def geomspace(
             raise InvalidConfigError("geomspace: a bound is not zero")
     ends = log10(abs(low)), log10(abs(high))
     powers = linspace(*ends, num, endpoint, like=like)
-    signs = broadcast_to(sign(low), powers.shape[1:])
+    signs = where(equal(sign(low), sign(high)), sign(low), math.nan)
+    signs = broadcast_to(signs, powers.shape[1:])
     points = multiply(pow(10.0, powers), signs)
     points = _with_ends(points, low, high, num, endpoint)
     points = points if dtype is None else convert(points, DType.of(dtype))

@@ -27,7 +27,7 @@ from tenferro.api.promotion import (
     promote_number,
     result_type,
 )
-from tenferro.door import apply_one, as_operand, copied, is_weak, spec_of
+from tenferro.door import apply_one, as_operand, copied, is_traced, is_weak, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, UnsupportedError
 from tenferro.ops import StdTensorOp, analytic
 from tenferro.ops import elementwise as ops
@@ -273,7 +273,21 @@ add = _arithmetic("add", ops.Add(), "x1 + x2.")
 multiply = _arithmetic("multiply", ops.Multiply(), "x1 x2.")
 maximum = _arithmetic("maximum", ops.Maximum(), "The larger of x1 and x2; NaN where either is.")
 minimum = _arithmetic("minimum", ops.Minimum(), "The smaller of x1 and x2; NaN where either is.")
-fmod = _arithmetic("fmod", ops.Remainder(), "The remainder of x1 / x2, with the sign of x1.")
+
+
+@elementwise
+def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Any:
+    """The remainder of x1 / x2, with the sign of x1; 0 for integers and an x2 of 0.
+
+    >>> fmod([-7, 7], [3, 0])
+    array([-1,  0])
+    """
+    lhs, rhs = promote(x1, x2)
+    is_known_nonzero = not is_traced(rhs) and np.all(np.asarray(rhs) != 0)
+    if not spec_of(lhs).dtype.is_integer or is_known_nonzero:
+        return apply_one(ops.Remainder(), lhs, rhs)
+    is_zero = equal(rhs, 0)
+    return where(is_zero, 0, apply_one(ops.Remainder(), lhs, where(is_zero, 1, rhs)))
 
 
 @_in_common_dtype
@@ -786,8 +800,15 @@ def bitwise_invert(x: ArrayLike, /) -> Any:
 
 @elementwise
 def bitwise_count(x: ArrayLike, /) -> Any:
-    """The number of one bits in x's two's complement, in x's dtype."""
-    return apply_one(ops.PopulationCount(), as_operand(x))
+    """The number of one bits of |x|, as uint8; 1 of True, as in NumPy.
+
+    >>> bitwise_count([-7, 8])
+    array([3, 1], dtype=uint8)
+    """
+    x = as_operand(x)
+    if spec_of(x).dtype.is_bool:
+        return convert(x, DType.U8)
+    return convert(apply_one(ops.PopulationCount(), abs(x)), DType.U8)
 
 
 @elementwise

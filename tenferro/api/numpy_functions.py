@@ -46,14 +46,6 @@ def _common_dtype(*arrays_and_dtypes: DTypeLike | ArrayLike) -> Any:
     return result_type(*(DType.of(x) if isinstance(x, str) else x for x in arrays_and_dtypes)).dtype
 
 
-def _unsigned_count(x: Tensor, /) -> Any:
-    """The number of one bits of the magnitude, as uint8."""
-    x = as_operand(x)
-    if spec_of(x).dtype.is_bool:
-        return convert(x, DType.U8)
-    return convert(elementwise.bitwise_count(elementwise.abs(x)), DType.U8)
-
-
 def _of_numbers(function: Callable[..., Any]) -> Any:
     """A function with bools converted to int8, as in NumPy."""
 
@@ -114,7 +106,7 @@ def _pinv(
 
 DIFFERENT: Mapping[Any, Callable[..., Any] | None] = MappingProxyType(
     {
-        np.bitwise_count: _unsigned_count, np.can_cast: _can_cast, np.linalg.cholesky: _cholesky,
+        np.can_cast: _can_cast, np.linalg.cholesky: _cholesky,
         np.einsum_path: None, np.linalg.eig: None, np.linalg.eigh: _eigh, np.linalg.eigvals: None, np.linalg.eigvalsh: _eigvalsh,
         np.fill_diagonal: None, np.i0: _i0, np.place: None, np.put: None, np.put_along_axis: None,
         np.linalg.pinv: _pinv, np.reciprocal: _reciprocal, np.result_type: _common_dtype,

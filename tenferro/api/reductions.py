@@ -343,6 +343,8 @@ def _variance(
     correction = correction if ddof == 0 else ddof
     x = as_operand(a)
     dtype = _inexact(name, x, dtype)
+    if spec_of(x).dtype.is_complex and not dtype.is_complex:
+        raise DTypeError(f"{name}: dtype={dtype} would drop imaginary parts; give a complex dtype")
     x = convert(x, dtype.accumulator)
     centre = mean(x, axis=axis, keepdims=True, where=where) if centre is None else centre
     centred = subtract(x, centre)

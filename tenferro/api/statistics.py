@@ -485,10 +485,7 @@ def _variables(m: ArrayLike, rowvar: bool, dtype: DTypeLike | None) -> Any:
     x = as_operand(m)
     if len(x.shape) > 2:
         raise ShapeError(f"cov: takes two axes at most, got {spec_of(x)}")
-    if dtype is not None:
-        x = convert(x, DType.of(dtype))
-    elif not spec_of(x).dtype.is_inexact or spec_of(x).dtype.itemsize < 8:
-        x = convert(x, result_type(x, np.float64))
+    x = convert(x, result_type(x, np.float64) if dtype is None else DType.of(dtype))
     if len(x.shape) < 2:
         return reshape(x, (1, -1))
     return x if rowvar else transpose(x)
