@@ -128,6 +128,9 @@ COUNTERPARTS: dict[str, dict[str, str]] = {
     },
     "tnf.random": {
         "PRNGKey": "tnf.random.key",
+        "clone": "not needed: keys are arrays of two uint32",
+        "key_data": "not needed: keys are arrays of two uint32",
+        "wrap_key_data": "not needed: keys are arrays of two uint32",
         "default_rng": "tnf.random.key(seed), which is given to each function that draws",
         "integers": "tnf.random.randint",
         "rand": "tnf.random.uniform(key, shape)",

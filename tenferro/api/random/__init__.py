@@ -1,0 +1,32 @@
+"""`tenferro.random`: random numbers from keys, the same on every peer.
+
+A key is two uint32; there is no other state. The bits of a key are the images of 0, 1, 2, ..
+under Threefry-2x32, so they do not depend on the order in which they are computed, on the machine, or on
+whether they are computed at once or in a program; `split` and `fold_in` derive independent keys from one. Use a
+key once. Bits, integers, orders and uniform numbers in [0, 1) are those of `jax.random` with its default
+generator; after a logarithm or erfinv the last bits are the peer's.
+
+Floats are float64 by default, integers int64. Gradients flow to the parameters of `uniform`
+(bounds); samples of discrete distributions have none.
+
+>>> from tenferro import random
+>>> key = random.key(0)
+>>> first, second = random.split(key)
+>>> random.uniform(first, (3,), dtype="float32")
+array([0.8423141 , 0.18237865, 0.2271781 ], dtype=float32)
+
+Source: Salmon, Moraes, Dror and Shaw (SC 2011) for the generator; the module of that name in JAX for
+functions and signatures.
+"""
+
+from tenferro.api.random import continuous, discrete, gammas, generator
+from tenferro.api.random.continuous import *  # noqa: F403  # because the names are this module's
+from tenferro.api.random.discrete import *  # noqa: F403  # because the names are this module's
+from tenferro.api.random.gammas import *  # noqa: F403  # because the names are this module's
+from tenferro.api.random.generator import *  # noqa: F403  # because the names are this module's
+
+__all__: list[str] = []
+__all__ += continuous.__all__
+__all__ += discrete.__all__
+__all__ += gammas.__all__
+__all__ += generator.__all__

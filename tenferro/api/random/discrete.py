@@ -1,0 +1,383 @@
+"""Integers, truth values, choices and orders.
+
+Source: `jax.random` for functions, signatures and bits.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tenferro.api.axes import normalize_axis
+from tenferro.api.control import while_loop
+from tenferro.api.creation import full, zeros_like
+from tenferro.api.elementwise import (
+    abs,
+    add,
+    divide,
+    equal,
+    floor,
+    fmod,
+    greater,
+    greater_equal,
+    isnan,
+    less,
+    less_equal,
+    lgamma,
+    log,
+    log1p,
+    logical_and,
+    logical_not,
+    logical_or,
+    maximum,
+    minimum,
+    multiply,
+    negative,
+    sqrt,
+    subtract,
+    where,
+)  # fmt: skip
+from tenferro.api.indexing import getitem, take
+from tenferro.api.manipulation import reshape
+from tenferro.api.promotion import as_inexact, broadcast_to, convert
+from tenferro.api.random.generator import (
+    UNSIGNED,
+    bits,
+    checked_key,
+    float_dtype,
+    gumbel,
+    keys,
+    require_fits,
+    shape_of_samples,
+    uniform,
+)
+from tenferro.api.reductions import any as any_of
+from tenferro.api.reductions import cumulative_sum
+from tenferro.api.searching import argmax, searchsorted, top_k
+from tenferro.dims import product
+from tenferro.door import apply, as_operand, spec_of, stop_gradient
+from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
+from tenferro.ops.reduction import Sort
+from tenferro.types import ArrayLike, DType, DTypeLike, Shape, Tensor
+
+__all__ = [
+    "bernoulli", "categorical", "choice", "geometric", "permutation", "poisson", "rademacher", "randint",
+]  # fmt: skip
+
+
+def randint(
+    key: ArrayLike,
+    shape: Shape,
+    minval: ArrayLike,
+    maxval: ArrayLike,
+    dtype: DTypeLike | None = "int64",
+) -> Any:
+    """Uniform integers in [minval, maxval); minval for an empty range.
+
+    It uses two words of bits per number, (2^bits high + low) mod span: the bias is below span / 2^(2 bits).
+
+    Args:
+        minval, maxval: integers or integer tensors; a bound beyond the dtype's range is clamped to it.
+
+    Raises:
+        DTypeError: a dtype, or bounds, that are not integers; an invalid key.
+        ShapeError: bounds that do not broadcast to `shape`.
+    """
+    kind = DType.of(dtype)
+    if not kind.is_integer:
+        raise DTypeError(f"randint: an integer dtype, got {kind}")
+    extents = shape_of_samples("randint", shape)
+    limits = np.iinfo(kind.dtype)
+    bounds = (int(limits.min), int(limits.max))
+    if kind.bits < 32:
+        # Words of 32 bits, because fewer bits would favour some numbers.
+        low, _ = _end(minval, DType.I32, bounds, extents)
+        high, _ = _end(maxval, DType.I32, (bounds[0], bounds[1] + 1), extents)
+        return convert(_between(key, extents, DType.I32, low, high, np.array(False)), kind)
+    low, _ = _end(minval, kind, bounds, extents)
+    high, is_beyond = _end(maxval, kind, bounds, extents)
+    return _between(key, extents, kind, low, high, is_beyond)
+
+
+def _between(
+    key: ArrayLike,
+    shape: tuple[Any, ...],
+    kind: DType,
+    low: Tensor,
+    high: Tensor,
+    is_beyond: np.ndarray[Any, Any],
+) -> Any:
+    """Integers from low to below high; including high if the bound was beyond the dtype's range."""
+    word = UNSIGNED[kind.bits]
+    is_empty = less_equal(high, low)
+    span = convert(subtract(high, low), word)
+    span = where(is_empty, np.ones((), word.dtype), span)
+    beyond = logical_and(is_beyond, greater(high, low))
+    span = where(beyond, add(span, np.ones((), word.dtype)), span)
+    first, second = (bits(k, shape, word) for k in keys(key, 2))
+    # A span of 2^bits wraps to 0, and contains every word.
+    is_all = equal(span, np.zeros((), word.dtype))
+    divisor = where(is_all, np.ones((), word.dtype), span)
+    half = fmod(np.array(2 ** (kind.bits // 2), word.dtype), divisor)
+    factor = fmod(multiply(half, half), divisor)
+    offset = fmod(add(multiply(fmod(first, divisor), factor), fmod(second, divisor)), divisor)
+    return add(low, convert(where(is_all, second, offset), kind))
+
+
+def _end(
+    value: ArrayLike, dtype: DType, limits: tuple[int, int], shape: tuple[Any, ...]
+) -> tuple[Any, Any]:
+    """A bound in a dtype, clamped to limits, and whether it was above them."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        moved = min(max(value, limits[0]), limits[1])
+        return np.array(moved, dtype.dtype), np.array(value > limits[1])
+    x = as_operand(value)
+    spec = spec_of(x)
+    if not spec.dtype.is_integer:
+        raise DTypeError(f"randint: bounds are integers, got {spec}")
+    require_fits("randint", x.shape, shape)
+    own = np.iinfo(spec.dtype.dtype)
+    least, most = np.array([max(limits[0], own.min), min(limits[1], own.max)], spec.dtype.dtype)
+    return convert(minimum(maximum(x, least), most), dtype), greater(x, most)
+
+
+def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None) -> Any:
+    """Bools that are True with probability p.
+
+    Args:
+        p: numbers or a tensor; the samples have its shape by default.
+    """
+    probability = as_operand(p)
+    if not spec_of(probability).dtype.is_float:
+        probability = convert(probability, DType.F64)
+    extents = tuple(probability.shape) if shape is None else shape_of_samples("bernoulli", shape)
+    require_fits("bernoulli", probability.shape, extents)
+    return less(uniform(key, extents, spec_of(probability).dtype), probability)
+
+
+def categorical(
+    key: ArrayLike, logits: ArrayLike, axis: int = -1, shape: Shape | None = None
+) -> Any:
+    """Indices along `axis`, with probabilities softmax(logits): the argmax of logits + Gumbel numbers.
+
+    Args:
+        shape: of the result; it ends in the shape of logits without `axis`, which is the default.
+
+    Raises:
+        DTypeError: logits that are not floats; an invalid key.
+        ShapeError: a `shape` with another end.
+    """
+    x = as_operand(logits)
+    kind = float_dtype("categorical", spec_of(x).dtype)
+    axis = normalize_axis("categorical", axis, len(x.shape))
+    batch = tuple(extent for i, extent in enumerate(x.shape) if i != axis)
+    extents = batch if shape is None else shape_of_samples("categorical", shape)
+    lead = extents[: len(extents) - len(batch)]
+    if extents[len(lead) :] != batch:
+        raise ShapeError(
+            f"categorical: shape {extents} does not end in {batch}, that of the logits"
+        )
+    noise = gumbel(key, (*lead, *x.shape), kind)
+    return argmax(add(noise, x), axis=axis + len(lead))
+
+
+def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool = False) -> Any:
+    """The slices of x along `axis` in random order, or the integers below x.
+
+    They are sorted by random words, more than once if two words may be equal.
+
+    Args:
+        independent: whether every line along `axis` has a separate order.
+
+    Raises:
+        DTypeError: a scalar that is not an integer; an invalid key.
+        InvalidConfigError: a negative integer.
+    """
+    if isinstance(x, int):
+        if x < 0:
+            raise InvalidConfigError(f"permutation: x is at least 0, got {x}")
+        return _shuffled(key, np.arange(x), 0)
+    array = as_operand(x)
+    if not array.shape:
+        raise DTypeError(f"permutation: x is an integer or has axes, got {spec_of(array)}")
+    axis = normalize_axis("permutation", axis, len(array.shape))
+    if independent or len(array.shape) == 1:
+        return _shuffled(key, array, axis)
+    return take(array, _shuffled(key, np.arange(array.shape[axis]), 0), axis=axis)
+
+
+def _shuffled(key: ArrayLike, x: Tensor, axis: int) -> Any:
+    rounds = math.ceil(3 * math.log(max(1, product(x.shape))) / math.log(2**32 - 1))
+    k = checked_key("permutation", key)
+    for _ in range(rounds):
+        k, now = keys(k, 2)
+        _, x = apply(Sort(axis, True, 2), bits(now, tuple(x.shape)), x)
+    return x
+
+
+def choice(
+    key: ArrayLike,
+    a: ArrayLike,
+    shape: Shape = (),
+    replace: Any = True,
+    p: ArrayLike | None = None,
+    axis: int = 0,
+) -> Any:
+    """Slices of a along `axis`, or integers below a, drawn with probabilities p.
+
+    Args:
+        replace: whether a slice may be drawn more than once.
+        p: a vector of probabilities; equal ones by default.
+
+    Raises:
+        InvalidConfigError: more draws than slices without replacement, or draws from no slices.
+        ShapeError: p of another length.
+    """
+    extents = shape_of_samples("choice", shape)
+    array = None if isinstance(a, int) else as_operand(a)
+    if array is not None and not array.shape:
+        raise DTypeError(f"choice: a is an integer or has axes, got {spec_of(array)}")
+    axis = 0 if array is None else normalize_axis("choice", axis, len(array.shape))
+    count: Any = a if array is None else array.shape[axis]
+    draws = product(extents)
+    if draws and (count <= 0 or (not replace and draws > count)):
+        raise InvalidConfigError(
+            f"choice: {draws} draws from {count}" + ("" if replace else " without replacement")
+        )
+    if not draws:
+        places = full(extents, 0, dtype=DType.I64)
+    elif p is None and replace:
+        places = randint(key, extents, 0, count)
+    elif p is None:
+        places = reshape(getitem(permutation(key, count), slice(draws)), extents)
+    else:
+        places = _weighted(key, p, count, extents, replace)
+    if array is None:
+        return places
+    if 0 in array.shape and not draws:
+        return full(
+            (*array.shape[:axis], *extents, *array.shape[axis + 1 :]), 0, dtype=spec_of(array).dtype
+        )
+    return getitem(array, (*[slice(None)] * axis, places))
+
+
+def _weighted(
+    key: ArrayLike, p: ArrayLike, count: Any, shape: tuple[Any, ...], replace: bool
+) -> Any:
+    weights = as_operand(p)
+    kind = spec_of(weights).dtype
+    if not kind.is_float:
+        kind, weights = DType.F64, convert(weights, DType.F64)
+    if tuple(weights.shape) != (count,):
+        raise ShapeError(f"choice: p has shape ({count},), one per slice, got {weights.shape}")
+    if replace:
+        total = cumulative_sum(weights, axis=0)
+        level = multiply(subtract(1.0, uniform(key, shape, kind)), getitem(total, -1))
+        return searchsorted(total, level)
+    noise = add(gumbel(key, (count,), kind), log(weights))
+    return reshape(top_k(noise, int(product(shape)))[1], shape)
+
+
+def rademacher(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "int64") -> Any:
+    """Draw -1 and 1 with equal probabilities.
+
+    Raises:
+        DTypeError: a dtype of neither integers nor floats; an invalid key.
+
+    Source: jax.random.rademacher.
+    """
+    kind = DType.of(dtype)
+    if not kind.is_integer and not kind.is_inexact:
+        raise DTypeError(f"rademacher: a dtype of signed numbers, got {kind}")
+    extents = shape_of_samples("rademacher", shape)
+    samples = convert(bernoulli(key, 0.5, extents), kind)
+    return subtract(multiply(samples, np.array(2, kind.dtype)), np.array(1, kind.dtype))
+
+
+def geometric(
+    key: ArrayLike, p: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = "int64"
+) -> Any:
+    """Draw numbers of trials up to the first success, each of probability p: 1 + floor(log u / log(1 - p)).
+
+    Raises:
+        DTypeError: a dtype that is not an integer; an invalid key. ShapeError: as for `uniform`.
+
+    Source: jax.random.geometric.
+    """
+    kind = DType.of(dtype)
+    if not kind.is_integer:
+        raise DTypeError(f"geometric: an integer dtype, got {kind}")
+    probability = as_inexact(p)
+    extents = tuple(probability.shape) if shape is None else shape_of_samples("geometric", shape)
+    require_fits("geometric", probability.shape, extents)
+    u = uniform(key, extents, spec_of(probability).dtype)
+    trials = add(floor(divide(log(u), log1p(negative(probability)))), 1.0)
+    return convert(trials, kind)
+
+
+def poisson(
+    key: ArrayLike, lam: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = "int64"
+) -> Any:
+    """Draw numbers of events at rates lam: by products of uniform numbers below a rate of 10, by rejection from there.
+
+    Rates are rounded to float32, as in `jax.random`.
+
+    Raises:
+        DTypeError: a dtype that is not an integer; an invalid key. ShapeError: as for `uniform`.
+
+    Source: jax.random.poisson. Hoermann, "The transformed rejection method for generating Poisson random variables", 1993.
+    """
+    kind = DType.of(dtype)
+    if not kind.is_integer:
+        raise DTypeError(f"poisson: an integer dtype, got {kind}")
+    rate = convert(as_operand(lam), DType.F32)
+    extents = tuple(rate.shape) if shape is None else shape_of_samples("poisson", shape)
+    require_fits("poisson", rate.shape, extents)
+    rate = stop_gradient(broadcast_to(rate, extents))
+    k = checked_key("poisson", key)
+    is_small = logical_or(isnan(rate), less(rate, 10.0))
+    few = _poisson_by_products(k, where(is_small, rate, 0.0), extents)
+    many = _poisson_by_rejection(k, where(is_small, 1e5, rate), extents)
+    result = convert(where(is_small, few, many), kind)
+    return where(equal(rate, 0.0), np.zeros((), kind.dtype), result)
+
+
+def _poisson_by_products(key: Any, rate: Any, shape: tuple[Any, ...]) -> Any:
+    """The number of uniform numbers whose product is above exp(-rate)."""
+
+    def step(state: Any) -> Any:
+        count, key, total = state
+        key, now = keys(key, 2)
+        count = where(greater(total, negative(rate)), add(count, 1.0), count)
+        return count, key, add(total, log(uniform(now, shape, DType.F32)))
+
+    start = (zeros_like(rate), key, zeros_like(rate))
+    is_active = lambda state: any_of(greater(state[2], negative(rate)))  # noqa: E731
+    return subtract(while_loop(is_active, step, start)[0], 1.0)
+
+
+def _poisson_by_rejection(key: Any, rate: Any, shape: tuple[Any, ...]) -> Any:
+    kind = spec_of(rate).dtype
+    b = add(0.931, multiply(2.53, sqrt(rate)))
+    a = add(-0.059, multiply(0.02483, b))
+    inverse = add(1.1239, divide(1.1328, subtract(b, 3.4)))
+    limit = subtract(0.9277, divide(3.6224, subtract(b, 2.0)))
+
+    def step(state: Any) -> Any:
+        sample, is_accepted, key = state
+        key, first, second = keys(key, 3)
+        u = subtract(uniform(first, shape, kind), 0.5)
+        v = uniform(second, shape, kind)
+        us = subtract(0.5, abs(u))
+        k = floor(add(add(multiply(add(divide(multiply(2.0, a), us), b), u), rate), 0.43))
+        s = log(divide(multiply(v, inverse), add(divide(a, multiply(us, us)), b)))
+        bound = subtract(add(negative(rate), multiply(k, log(rate))), lgamma(add(k, 1.0)))
+        is_inside = logical_and(greater_equal(us, 0.07), less_equal(v, limit))
+        is_outside = logical_or(less(k, 0.0), logical_and(less(us, 0.013), greater(v, us)))
+        accept = logical_or(is_inside, logical_and(logical_not(is_outside), less_equal(s, bound)))
+        return where(accept, k, sample), logical_or(is_accepted, accept), key
+
+    start = (subtract(zeros_like(rate), 1.0), greater(zeros_like(rate), 0.0), key)
+    return while_loop(lambda state: any_of(logical_not(state[1])), step, start)[0]

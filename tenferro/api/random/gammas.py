@@ -1,0 +1,289 @@
+"""The gamma distribution, by rejection, and distributions that are functions of it.
+
+Each sample has a key of its own and a loop of its own, so that samples are those of `jax.random` to rounding.
+
+Source: Marsaglia and Tsang, ACM Transactions on Mathematical Software 26 (2000); `jax.random` for functions, signatures
+and the order of keys.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenferro.api.control import while_loop
+from tenferro.api.custom import custom_jvp
+from tenferro.api.elementwise import (
+    abs,
+    add,
+    divide,
+    equal,
+    exp,
+    greater_equal,
+    less_equal,
+    log,
+    logical_and,
+    logical_or,
+    maximum,
+    multiply,
+    negative,
+    pow,
+    sqrt,
+    square,
+    subtract,
+    where,
+)
+from tenferro.api.logarithms import softmax
+from tenferro.api.manipulation import expand_dims, reshape
+from tenferro.api.promotion import broadcast_to, convert
+from tenferro.api.random.continuous import parameters
+from tenferro.api.random.discrete import rademacher
+from tenferro.api.random.generator import (
+    exponential,
+    float_dtype,
+    keys,
+    normal,
+    require_fits,
+    shape_of_samples,
+    split,
+    uniform,
+)
+from tenferro.api.reductions import sum as sum_over
+from tenferro.api.vmap import vmap
+from tenferro.dims import product
+from tenferro.door import is_traced, spec_of
+from tenferro.errors import ADRuleUnsupportedError, InvalidConfigError, ShapeError
+from tenferro.types import ArrayLike, DType, DTypeLike, PyTree, Shape, Tensor
+
+__all__ = [
+    "ball", "beta", "chisquare", "dirichlet", "f", "gamma", "generalized_normal", "loggamma", "t",
+]  # fmt: skip
+
+
+def gamma(
+    key: ArrayLike, a: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = "float64"
+) -> Any:
+    """Draw numbers from the gamma distribution with shape parameter a > 0 and scale 1.
+
+    Proposals d (1 + c x)^3 with x normal, d = a - 1/3 and c = 1 / (3 sqrt(d)), are accepted where
+    log u < x^2 / 2 + d - d v + d log v. For a < 1 the sample is one for a + 1 times u^(1/a).
+
+    Args:
+        a: numbers or a tensor; the samples have its shape by default.
+
+    Raises:
+        ADRuleUnsupportedError: differentiated with respect to a.
+        DTypeError, ShapeError: as for `uniform`.
+
+    Source: Marsaglia and Tsang, ACM Transactions on Mathematical Software 26 (2000).
+    """
+    return _samples("gamma", key, a, shape, dtype, in_logarithm=False)
+
+
+def loggamma(
+    key: ArrayLike, a: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = "float64"
+) -> Any:
+    """Draw logarithms of numbers from the gamma distribution, also where these underflow; see `gamma`.
+
+    Raises:
+        ADRuleUnsupportedError: differentiated with respect to a.
+        DTypeError, ShapeError: as for `uniform`.
+
+    Source: jax.random.loggamma.
+    """
+    return _samples("loggamma", key, a, shape, dtype, in_logarithm=True)
+
+
+def _samples(
+    name: str, key: ArrayLike, a: ArrayLike, shape: Shape | None, dtype: DTypeLike | None, in_logarithm: bool
+) -> Any:  # fmt: skip
+    kind, extents, alpha = parameters(name, shape, dtype, a)
+    if is_traced(alpha):
+        alpha = _without_derivative(alpha)
+    count = product(extents)
+    alpha = reshape(broadcast_to(alpha, extents), (count,))
+    own_keys = split(key, count)
+
+    def one(key: Any, alpha: Any) -> Any:
+        return _one(key, alpha, kind, in_logarithm)
+
+    return reshape(vmap(one)(own_keys, alpha), extents)
+
+
+def _one(key: Any, alpha: Any, kind: DType, in_logarithm: bool) -> Any:
+    """A sample for one parameter."""
+    is_large = greater_equal(alpha, 1.0)
+    raised = where(is_large, alpha, add(alpha, 1.0))
+    d = subtract(raised, 1.0 / 3.0)
+    c = divide(1.0 / 3.0, sqrt(d))
+
+    def is_rejected(state: Any) -> Any:
+        _, x2, v, u = state
+        is_outside = greater_equal(u, subtract(1.0, multiply(0.0331, square(x2))))
+        bound = add(multiply(x2, 0.5), multiply(d, add(subtract(1.0, v), log(v))))
+        return logical_and(is_outside, greater_equal(log(u), bound))
+
+    def propose(state: Any) -> Any:
+        key, x_key, u_key = keys(state[0], 3)
+
+        def draw(state: Any) -> Any:
+            key, now = keys(state[0], 2)
+            x = normal(now, (), kind)
+            return key, x, add(1.0, multiply(x, c))
+
+        zero = convert(0.0, kind)
+        start = (x_key, zero, convert(-1.0, kind))
+        _, x, v = while_loop(lambda state: less_equal(state[2], 0.0), draw, start)
+        return key, square(x), multiply(multiply(v, v), v), uniform(u_key, (), kind)
+
+    key, boost_key = keys(key, 2)
+    start = (key, convert(0.0, kind), convert(1.0, kind), convert(2.0, kind))
+    _, _, v, _ = while_loop(is_rejected, propose, start)
+    if in_logarithm:
+        logarithm = negative(exponential(boost_key, (), kind))
+        boost = multiply(logarithm, divide(1.0, alpha))
+        boost = where(logical_or(is_large, equal(logarithm, 0.0)), 0.0, boost)
+        return add(add(log(d), log(v)), boost)
+    u = subtract(1.0, uniform(boost_key, (), kind))
+    return multiply(multiply(d, v), where(is_large, 1.0, pow(u, divide(1.0, alpha))))
+
+
+@custom_jvp
+def _without_derivative(a: Tensor) -> Any:
+    """a, as a marker of the gamma sample's dependence on it, which has no derivative through rejections."""
+    return multiply(a, 1.0)
+
+
+@_without_derivative.defjvp
+def _refused(primals: PyTree, tangents: PyTree) -> Any:
+    raise ADRuleUnsupportedError(
+        "random.gamma: samples are chosen by rejection, and have no derivative with respect to a; "
+        "use stop_gradient(a)"
+    )
+
+
+def beta(
+    key: ArrayLike, a: ArrayLike, b: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = "float64"
+) -> Any:  # fmt: skip
+    """Draw numbers from the beta distribution with parameters a, b > 0: x / (x + y) of gamma samples.
+
+    Raises:
+        ADRuleUnsupportedError: differentiated with respect to a or b. DTypeError, ShapeError: as for `uniform`.
+
+    Source: jax.random.beta.
+    """
+    kind, extents, a, b = parameters("beta", shape, dtype, a, b)
+    first, second = keys(key, 2)
+    x, y = loggamma(first, a, extents, kind), loggamma(second, b, extents, kind)
+    largest = maximum(x, y)
+    x, y = exp(subtract(x, largest)), exp(subtract(y, largest))
+    return divide(x, add(x, y))
+
+
+def chisquare(
+    key: ArrayLike, df: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = "float64"
+) -> Any:
+    """Draw numbers from the chi-squared distribution with df degrees of freedom: twice a gamma sample of df / 2.
+
+    Raises:
+        ADRuleUnsupportedError: differentiated with respect to df. DTypeError, ShapeError: as for `uniform`.
+
+    Source: jax.random.chisquare.
+    """
+    kind, extents, df = parameters("chisquare", shape, dtype, df)
+    return multiply(exp(loggamma(key, divide(df, 2.0), extents, kind)), 2.0)
+
+
+def dirichlet(
+    key: ArrayLike,
+    alpha: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = "float64",
+) -> Any:
+    """Draw vectors of positive numbers of sum 1 from the Dirichlet distribution with parameters alpha (.., n).
+
+    Args:
+        shape: of the result without its last axis; that of alpha's leading axes by default.
+
+    Raises:
+        ADRuleUnsupportedError: differentiated with respect to alpha. DTypeError, ShapeError: as for `uniform`.
+
+    Source: jax.random.dirichlet.
+    """
+    kind = float_dtype("dirichlet", dtype)
+    alpha = convert(alpha, kind)
+    if not alpha.shape:
+        raise ShapeError(f"dirichlet: alpha is a vector, got {spec_of(alpha)}")
+    extents = tuple(alpha.shape[:-1]) if shape is None else shape_of_samples("dirichlet", shape)
+    require_fits("dirichlet", alpha.shape[:-1], extents)
+    return softmax(loggamma(key, alpha, (*extents, alpha.shape[-1]), kind), axis=-1)
+
+
+def f(
+    key: ArrayLike, dfnum: ArrayLike, dfden: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = "float64"
+) -> Any:  # fmt: skip
+    """Draw numbers from the F distribution: the quotient of two chi-squared samples over their degrees of freedom.
+
+    Raises:
+        ADRuleUnsupportedError: differentiated with respect to dfnum or dfden. DTypeError, ShapeError: as for `uniform`.
+
+    Source: jax.random.f.
+    """
+    kind, extents, dfnum, dfden = parameters("f", shape, dtype, dfnum, dfden)
+    denominator_key, numerator_key = keys(key, 2)
+    numerator = divide(chisquare(numerator_key, dfnum, extents, kind), dfnum)
+    return divide(numerator, divide(chisquare(denominator_key, dfden, extents, kind), dfden))
+
+
+def generalized_normal(
+    key: ArrayLike, p: float, shape: Shape = (), dtype: DTypeLike | None = "float64"
+) -> Any:
+    """Draw numbers with a density proportional to exp(-|x|^p): a signed gamma sample of 1 / p to the power 1 / p.
+
+    Raises:
+        DTypeError: a dtype that is not a float; an invalid key. InvalidConfigError: p is not positive.
+
+    Source: jax.random.generalized_normal.
+    """
+    if not p > 0:
+        raise InvalidConfigError(f"generalized_normal: p is positive, got {p}")
+    kind = float_dtype("generalized_normal", dtype)
+    first, second = keys(key, 2)
+    sample = gamma(first, 1 / p, shape_of_samples("generalized_normal", shape), kind)
+    return multiply(rademacher(second, shape, kind), pow(sample, 1 / p))
+
+
+def ball(
+    key: ArrayLike, d: int, p: float = 2, shape: Shape = (), dtype: DTypeLike | None = "float64"
+) -> Any:
+    """Draw points of d coordinates uniformly from the unit ball of the p-norm.
+
+    Shapes: (*shape, d).
+
+    Raises:
+        DTypeError: a dtype that is not a float; an invalid key. InvalidConfigError: p is not positive.
+
+    Source: jax.random.ball. Barthe, Guedon, Mendelson and Naor, Annals of Probability 33 (2005).
+    """
+    kind = float_dtype("ball", dtype)
+    extents = shape_of_samples("ball", shape)
+    first, second = keys(key, 2)
+    g = generalized_normal(first, p, (*extents, d), kind)
+    e = exponential(second, extents, kind)
+    return divide(g, expand_dims(pow(add(sum_over(pow(abs(g), p), axis=-1), e), 1 / p), axis=-1))
+
+
+def t(
+    key: ArrayLike, df: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = "float64"
+) -> Any:
+    """Draw numbers from Student's distribution with df degrees of freedom: z sqrt(h / g), h = df / 2, g gamma of h.
+
+    Raises:
+        ADRuleUnsupportedError: differentiated with respect to df. DTypeError, ShapeError: as for `uniform`.
+
+    Source: jax.random.t.
+    """
+    kind, extents, df = parameters("t", shape, dtype, df)
+    first, second = keys(key, 2)
+    half = divide(df, 2.0)
+    sample = gamma(second, half, extents, kind)
+    return multiply(normal(first, extents, kind), sqrt(divide(half, sample)))

@@ -1,0 +1,90 @@
+"""Samples of distributions are those of `jax.random`, from the same keys; and their moments are the distributions'."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro import errors, random
+
+A = np.array([[0.3, 1.0, 4.5], [12.0, 0.05, 2.0]])
+COV = np.array([[2.0, 0.3, 0.0], [0.3, 1.0, -0.2], [0.0, -0.2, 0.5]])
+MEAN = np.array([[1.0, -2.0, 0.5]])
+
+CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    ("cauchy", ((7,),), {}), ("laplace", ((7,),), {}), ("logistic", ((7,),), {}), ("lognormal", (0.5, (7,)), {}), ("lognormal", (A,), {}), ("maxwell", ((4,),), {}),
+    ("double_sided_maxwell", (A, 2.0), {}), ("double_sided_maxwell", (1.0, A, (2,)), {}), ("pareto", (A,), {}), ("rayleigh", (A, (4, 2, 3)), {}), ("triangular", (-1.0, 0.5, A + 1), {}),
+    ("truncated_normal", (-A, A), {}), ("wald", (A,), {}), ("weibull_min", (2.0, 1.5, (7,)), {}),
+    *[("multivariate_normal", (MEAN, COV, (4, 1)), {"method": method}) for method in ("cholesky",)], ("orthogonal", (3, (2,)), {}), ("orthogonal", (3,), {"m": 4}),
+    ("gamma", (A,), {}), ("gamma", (A, (4, 2, 3)), {}), ("loggamma", (A,), {}), ("loggamma", (1e-3, (5,)), {}), ("beta", (A, 0.5), {}), ("chisquare", (A,), {}), ("dirichlet", (A, (5, 2)), {}), ("f", (A, 3.0), {}),
+    ("generalized_normal", (1.5, (6,)), {}), ("ball", (3,), {"shape": (5,)}), ("ball", (2, 1, (4,)), {}), ("t", (A, (2, 3)), {}),
+    ("rademacher", ((9,),), {}), ("geometric", (np.array([0.1, 0.9, 1.0]),), {}), ("poisson", (A,), {}), ("poisson", (np.array([0.0, 3.0, 11.0, 400.0]), (5, 4)), {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(CALLS)), ids=[f"{c[0]}-{i}" for i, c in enumerate(CALLS)])  # fmt: skip
+def test_samples_are_jaxs(number: int) -> None:
+    name, args, kwargs = CALLS[number]
+    key = random.fold_in(random.key(7), number)
+    ours, theirs = getattr(random, name), getattr(jax.random, name)
+    is_discrete = name in ("rademacher", "geometric", "poisson")
+    for dtype in ("int64", "int32") if is_discrete else ("float64", "float32"):
+        with jax.enable_x64(True):
+            in_dtype = [
+                x.astype(dtype) if isinstance(x, np.ndarray) and not is_discrete else x
+                for x in args
+            ]
+            wanted = np.asarray(
+                theirs(jax.random.wrap_key_data(key), *in_dtype, **kwargs, dtype=dtype)
+            )
+        found = ours(key, *args, **kwargs, dtype=dtype)
+        assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+        rtol = 1e-9 if dtype != "float32" else 2e-4
+        np.testing.assert_allclose(found, wanted, rtol=rtol, atol=rtol)
+    if number % 3 == 0:
+        program = tnf.compile(lambda key: ours(key, *args, **kwargs), key)
+        np.testing.assert_allclose(program.run(key), ours(key, *args, **kwargs), rtol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["svd", "eigh", "cholesky"])
+def test_covariances(method: str) -> None:
+    x = random.multivariate_normal(random.key(1), MEAN[0], COV, (20000,), method=method)
+    np.testing.assert_allclose(x.mean(0), MEAN[0], atol=0.05)
+    np.testing.assert_allclose(np.cov(x.T), COV, atol=0.08)
+
+
+def test_derivatives_of_parameters() -> None:
+    key = random.key(3)
+    for f in (
+        lambda s: random.lognormal(key, s, (4,)),
+        lambda s: random.rayleigh(key, s, (4,)),
+        lambda s: random.wald(key, s, (4,)),
+        lambda s: random.truncated_normal(key, -s, s, (4,)),
+        lambda s: random.triangular(key, 0.0, 0.5, s, (4,)),
+    ):
+        slope = tnf.jacfwd(f)(2.0)
+        wanted = (f(2.0 + 1e-6) - f(2.0 - 1e-6)) / 2e-6
+        np.testing.assert_allclose(slope, wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda key: random.cauchy(key, (2,), "int32"), errors.DTypeError),
+        (lambda key: random.poisson(key, 1.0, (2,), "float32"), errors.DTypeError),
+        (lambda key: random.pareto(key, A, (3,)), errors.ShapeError),
+        (lambda key: random.multivariate_normal(key, MEAN, COV[:2]), errors.ShapeError),
+        (lambda key: random.multivariate_normal(key, MEAN, COV, method="lu"), errors.InvalidConfigError),
+        (lambda key: random.dirichlet(key, 1.0), errors.ShapeError),
+        (lambda key: random.generalized_normal(key, 0), errors.InvalidConfigError),
+        (lambda key: tnf.grad(lambda a: random.beta(key, a, 1.0).sum())(A), errors.ADRuleUnsupportedError),
+        (lambda key: random.laplace(np.zeros(3, np.uint32)), errors.TenferroError),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named(call: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        call(random.key(0))
