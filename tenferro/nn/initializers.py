@@ -16,12 +16,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from tenferro.api import creation, random
-from tenferro.api.elementwise import clip, divide, erfinv, multiply
-from tenferro.api.linalg import qr
-from tenferro.api.manipulation import diagonal, matrix_transpose, moveaxis, reshape
+from tenferro.api.elementwise import multiply
+from tenferro.api.manipulation import moveaxis, reshape
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.types import ArrayLike, DType, DTypeLike
 
@@ -114,18 +111,6 @@ def normal(stddev: float = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
     return init
 
 
-def _truncated(
-    key: ArrayLike, lower: float, upper: float, shape: Sequence[int], dtype: DType
-) -> Any:
-    """Numbers of the standard normal distribution between two bounds, by its inverse distribution function."""
-    if not dtype.is_float:
-        raise DTypeError(f"nn.initializers: truncated normal numbers are floats, got {dtype}")
-    low, high = (math.erf(bound / math.sqrt(2)) for bound in (lower, upper))
-    numbers = multiply(math.sqrt(2), erfinv(random.uniform(key, tuple(shape), dtype, low, high)))
-    inside = (np.nextafter(dtype.dtype.type(b), dtype.dtype.type(0)) for b in (lower, upper))
-    return clip(numbers, *inside)
-
-
 def truncated_normal(
     stddev: float = 1e-2, dtype: DTypeLike | None = None, lower: float = -2.0, upper: float = 2.0
 ) -> Initializer:
@@ -143,7 +128,8 @@ def truncated_normal(
     default = dtype
 
     def init(key: ArrayLike, shape: Sequence[int], dtype: DTypeLike | None = default) -> Any:
-        return multiply(_truncated(key, lower, upper, shape, _dtype(dtype)), stddev)
+        numbers = random.truncated_normal(key, lower, upper, tuple(shape), _dtype(dtype))
+        return multiply(numbers, stddev)
 
     return init
 
@@ -218,7 +204,8 @@ def variance_scaling(
         if distribution == "uniform":
             return multiply(random.uniform(key, shape, kind, -1.0, 1.0), math.sqrt(3 * variance))
         deviation = math.sqrt(variance) / _TRUNCATED_DEVIATION
-        return multiply(_truncated(key, -2.0, 2.0, shape, kind), deviation)
+        numbers = random.truncated_normal(key, -2.0, 2.0, tuple(shape), kind)
+        return multiply(numbers, deviation)
 
     return init
 
@@ -272,10 +259,7 @@ def orthogonal(
             return creation.zeros(shape, dtype=kind)
         columns = shape[column_axis]
         rows = math.prod(shape) // columns
-        q, r = qr(random.normal(key, (max(rows, columns), min(rows, columns)), kind))
-        signs = diagonal(r)
-        q = multiply(q, divide(signs, abs(signs)))
-        q = q if rows >= columns else matrix_transpose(q)
+        q = random.orthogonal(key, rows, (), kind, columns)
         others = [extent for axis, extent in enumerate(shape) if axis != column_axis % len(shape)]
         return multiply(moveaxis(reshape(q, (*others, columns)), -1, column_axis), scale)
 

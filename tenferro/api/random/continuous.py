@@ -54,7 +54,7 @@ from tenferro.api.random.generator import (
 from tenferro.api.reductions import sum as sum_over
 from tenferro.door import spec_of, stop_gradient
 from tenferro.errors import InvalidConfigError, ShapeError
-from tenferro.types import ArrayLike, DTypeLike, Shape
+from tenferro.types import ArrayLike, DType, DTypeLike, Shape
 
 __all__ = [
     "cauchy", "double_sided_maxwell", "laplace", "logistic", "lognormal", "maxwell", "multivariate_normal", "orthogonal", "pareto",
@@ -209,17 +209,17 @@ def multivariate_normal(
 def orthogonal(
     key: ArrayLike, n: int, shape: Shape = (), dtype: DTypeLike | None = "float64", m: int | None = None
 ) -> Any:  # fmt: skip
-    """Draw n by m matrices of orthonormal rows or columns, uniformly; n by n by default.
+    """Draw n by m matrices of orthonormal rows or columns, real or complex, uniformly; n by n by default.
 
     Args:
         shape: the leading axes of the result.
 
     Raises:
-        DTypeError: a dtype that is not a float; an invalid key. InvalidConfigError: a negative number.
+        DTypeError: a dtype that is neither float nor complex; an invalid key. InvalidConfigError: a negative number.
 
     Source: jax.random.orthogonal. Mezzadri, "How to generate random matrices from the classical compact groups", 2007.
     """
-    kind = float_dtype("orthogonal", dtype)
+    kind = DType.of(dtype)
     columns = n if m is None else m
     if n < 0 or columns < 0:
         raise InvalidConfigError(f"orthogonal: extents are at least 0, got {n} and {columns}")
