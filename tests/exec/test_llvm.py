@@ -181,14 +181,14 @@ def in_while(program: tnf.GraphProgram) -> Callable[..., Any]:
 @pytest.mark.parametrize("kind", [in_scan, in_while])
 def test_random_programs(kind: Any) -> None:
     compiled = 0
-    for number in range(60):
+    for number in range(20):
         case = random_case(31, number, most_ops=8)
         program = tnf.compile(kind(case.program), *case.program.input_specs)
         found, wanted, remarks = run_both(program, *case.leaves)
         if "compiled" in remarks:
             compiled += 1
             require_near(found, wanted, 1e-7)
-    assert compiled > 15
+    assert compiled > 5
 
 
 def test_program_that_llvm_fails_to_vectorise() -> None:

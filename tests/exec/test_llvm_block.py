@@ -76,7 +76,7 @@ def test_samples(card: Any, layout: Layout, order: Any) -> None:
     if issubclass(card, ControlOp | DynamicTruncate):
         return
     row = COMPILED[card]
-    samples = SAMPLES[card][:: max(1, len(SAMPLES[card]) // 6)]
+    samples = SAMPLES[card][:: max(1, len(SAMPLES[card]) // 3)]
     builder, inputs, counts = GraphBuilder(), list[Any](), list[tuple[int, bool]]()
     outputs: list[Any] = []
     for sample in samples:

@@ -57,7 +57,7 @@ CALLS: dict[str, Any] = {
 
 @in_turn("name", CALLS, "dtype", DTYPES)
 def test_what_jax_calls(name: str, dtype: str) -> None:
-    for shape in [(5, 5), (2, 5, 5)]:
+    for shape in [(5, 5)] if DTYPES.index(dtype) % 2 else [(2, 5, 5)]:
         x = general(*shape, dtype=dtype)
         with jax.enable_x64(True):
             wanted = jax.tree_util.tree_leaves(CALLS[name](jnp.asarray(x)))
