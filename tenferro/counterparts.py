@@ -117,8 +117,6 @@ COUNTERPARTS: dict[str, dict[str, str]] = {
         "Variable": "tnf.EagerRuntime().variable(x)",
     },
     "tnf.linalg": {
-        "cho_factor": "tnf.linalg.cholesky",
-        "cho_solve": "two of tnf.linalg.solve_triangular",
         "inverse": "tnf.linalg.inv",
         "logdet": "tnf.linalg.slogdet(x)[1]",
         "matrix_exp": "tnf.linalg.expm",
@@ -211,7 +209,6 @@ ABSENT: dict[str, str] = {
         "the dtype of results is tnf.result_type(x, y)": "common_type min_scalar_type mintypecode",
         "True and False are Python's": "True_ False_",
         "there are no polynomial objects: coefficients go to tnf.polyval, tnf.polyadd and others": "poly1d",
-        "eigenvalues of general matrices are not computed; numpy.roots of known coefficients are constants": "roots",
         "elementwise functions are plain functions": "ufunc",
         "dtypes of less than a byte, and floats of one, are not supported": """
             float4_e2m1fn float8_e3m4 float8_e4m3 float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz

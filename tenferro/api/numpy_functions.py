@@ -19,6 +19,7 @@ import numpy as np
 import tenferro.api as surface
 from tenferro.api import elementwise, fft, linalg, manipulation, reductions
 from tenferro.api.arguments import ArgumentRefusedError, refuse
+from tenferro.api.linalg.matrices import hermitian_of
 from tenferro.api.namespace import namespace
 from tenferro.api.promotion import convert, result_type
 from tenferro.door import as_operand, is_traced, spec_of
@@ -72,7 +73,7 @@ def _reciprocal(x: Tensor, /, **options: Unpack[UfuncOptions]) -> Any:
 def _cholesky(a: Tensor, /, *, upper: bool = False) -> Any:
     """The factor by one triangle, as in NumPy, instead of by the Hermitian part."""
     triangle = "U" if upper else "L"
-    return linalg.cholesky(linalg.hermitian_of(as_operand(a), triangle), upper=upper)
+    return linalg.cholesky(hermitian_of(as_operand(a), triangle), upper=upper)
 
 
 def _eigh(a: Tensor, UPLO: str = "L") -> Any:  # because NumPy calls it so
@@ -108,7 +109,7 @@ DIFFERENT: Mapping[Any, Callable[..., Any] | None] = MappingProxyType(
     {
         np.can_cast: _can_cast, np.linalg.cholesky: _cholesky,
         np.einsum_path: None, np.linalg.eig: None, np.linalg.eigh: _eigh, np.linalg.eigvals: None, np.linalg.eigvalsh: _eigvalsh,
-        np.fill_diagonal: None, np.i0: _i0, np.place: None, np.put: None, np.put_along_axis: None,
+        np.fill_diagonal: None, np.i0: _i0, np.place: None, np.put: None, np.put_along_axis: None, np.roots: None,
         np.linalg.pinv: _pinv, np.reciprocal: _reciprocal, np.result_type: _common_dtype,
     }
     | {

@@ -18,12 +18,12 @@ from tenferro.api.reductions import cumprod
 from tenferro.api.reductions import sum as sum_over
 from tenferro.api.stacking import atleast_1d
 from tenferro.dims import is_static
-from tenferro.door import as_operand, spec_of
+from tenferro.door import as_operand, elements, spec_of
 from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError
 from tenferro.types import ArrayLike, DType, Tensor
 
 __all__ = [
-    "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "vander",
+    "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "roots", "vander",
 ]  # fmt: skip
 
 
@@ -188,6 +188,38 @@ def poly(seq_of_zeros: ArrayLike) -> Any:
             concat([coefficients, zero]), multiply(root, concat([zero, coefficients]))
         )
     return coefficients
+
+
+def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Any:
+    """Return the roots of the polynomial with coefficients p, as complex numbers: eigenvalues of its companion matrix.
+
+    Args:
+        strip_zeros: whether leading and trailing zeros are removed first, as in NumPy; this needs known coefficients.
+
+    Raises:
+        ShapeError: coefficients that are no vector.
+        DataDependentShapeError: p belongs to a trace, and `strip_zeros`.
+
+    >>> roots([1.0, -3.0, 2.0])
+    array([2.+0.j, 1.+0.j])
+
+    Source: jax.numpy.roots.
+    """
+    from tenferro.api import linalg  # because few programs look for roots
+
+    x = as_inexact(_coefficients("roots", p))
+    zeros = 0
+    if strip_zeros:
+        known = np.asarray(elements(x, "roots", "give strip_zeros=False"))
+        places = np.flatnonzero(known)
+        if not places.size:
+            return np.zeros(0, complex)
+        zeros = len(known) - 1 - int(places[-1])
+        x = x[int(places[0]) : int(places[-1]) + 1]
+    if x.shape[0] < 2:
+        return np.zeros(zeros, complex)
+    found = linalg.eigvals(linalg.companion(x))
+    return concat([found, np.zeros(zeros, spec_of(found).dtype.dtype)]) if zeros else found
 
 
 def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Any:  # noqa: N803  # because NumPy calls it so

@@ -43,7 +43,7 @@ CREATED: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "fromfunction": [((np.add, (2, 3)), {}), ((np.negative, (2,)), {"dtype": "int32"})], "iterable": [((V,), {}), ((3.0,), {})],
     "mask_indices": [((3, np.triu), {}), ((3, np.triu, 1), {})], **{name: [((3,), {}), ((3, 1, 4), {})] for name in ("tril_indices", "triu_indices")},
     "issubdtype": [(("float32", np.floating), {}), (("int8", "int16"), {})], "frompyfunc": [], "promote_types": [],
-    "fill_diagonal": [], "place": [], "put": [], "put_along_axis": [],
+    "fill_diagonal": [], "place": [], "put": [], "put_along_axis": [], "roots": [],
     "einsum_path": [], "empty": [], "isdtype": [], "linalg.eig": [], "linalg.eigvals": [],
 }  # fmt: skip
 """What NumPy does not ask tensors for: creation, and results of no one value or dtype, which others test."""
@@ -74,6 +74,7 @@ def test_every_common_function_is_in_a_table() -> None:
         "place",
         "put",
         "put_along_axis",
+        "roots",
         "linalg.eig",
         "linalg.eigvals",
     } | set(NOT_NUMPYS)

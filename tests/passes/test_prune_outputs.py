@@ -62,7 +62,9 @@ def test_factorisations_without_vectors(name: str) -> None:
 )  # fmt: skip
 def test_concrete_arrays_take_the_smaller_form(fn: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     ops: list[Any] = []
-    monkeypatch.setattr(tnf.api.linalg, "apply", lambda op, x: ops.append(op) or apply(op, x))
+    monkeypatch.setattr(
+        tnf.api.linalg.matrices, "apply", lambda op, x: ops.append(op) or apply(op, x)
+    )
     np.testing.assert_allclose(np.abs(fn(A)), np.abs(tnf.jit(fn)(A)), rtol=1e-12)
     assert [op.vectors for op in ops] == [False, True]
 

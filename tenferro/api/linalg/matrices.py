@@ -1,9 +1,6 @@
-"""`tenferro.linalg`: linear algebra on matrices in the last two axes; leading axes are batch axes.
+"""Factorisations, solutions, and functions of NumPy's and the Array API's names.
 
-Names of the Array API; NumPy's where it has none. float32, float64, complex64 and complex128; integers are
-computed in float64.
-
-Source: Array API standard 2024.12, extension "linalg"; NumPy's and scipy's modules of that name.
+Source: Array API standard 2024.12, extension "linalg"; NumPy's module of that name.
 """
 
 from __future__ import annotations
@@ -195,7 +192,7 @@ def _output(op: ExtensionOp, index: int, x: Any) -> Any:
     return apply(op, x)[index] if alone is None else apply(alone, x)
 
 
-def _square(name: str, x: Any) -> Any:
+def square(name: str, x: Any) -> Any:
     x = _matrix(name, x)
     _require_square(name, x)
     return x
@@ -239,7 +236,7 @@ def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Any:
     array([[2., 0.],
            [1., 2.]])
     """
-    low = apply(fam.Cholesky(), _square("cholesky", a))
+    low = apply(fam.Cholesky(), square("cholesky", a))
     return adjoint(low) if upper else low
 
 
@@ -352,12 +349,12 @@ def eigh(a: ArrayLike, UPLO: str | None = None, *, degenerate: str = "zero") -> 
     array([1., 2.])
     """
     _check_degenerate("eigh", degenerate)
-    return EighResult(*apply(fam.Eigh(degenerate), hermitian_of(_square("eigh", a), UPLO)))
+    return EighResult(*apply(fam.Eigh(degenerate), hermitian_of(square("eigh", a), UPLO)))
 
 
 def eigvalsh(a: ArrayLike, UPLO: str | None = None) -> Any:  # noqa: N803  # because NumPy calls it so
     """Eigenvalues of a Hermitian matrix, ascending; see `eigh`."""
-    x = hermitian_of(_square("eigvalsh", a), UPLO)
+    x = hermitian_of(square("eigvalsh", a), UPLO)
     return _output(fam.Eigh(), 0, x)
 
 
@@ -378,12 +375,12 @@ def hermitian_of(a: ArrayLike, triangle: str | None) -> Any:
 
 def eig(a: ArrayLike) -> EigResult:
     """Eigenvalues and eigenvectors, of unit length, of a general matrix; both complex."""
-    return EigResult(*apply(fam.Eig(), _square("eig", a)))
+    return EigResult(*apply(fam.Eig(), square("eig", a)))
 
 
 def eigvals(a: ArrayLike) -> Any:
     """Eigenvalues of a general matrix, complex."""
-    return _output(fam.Eig(), 0, _square("eigvals", a))
+    return _output(fam.Eig(), 0, square("eigvals", a))
 
 
 def lu_factor(x: ArrayLike, /) -> tuple[Any, Any]:
@@ -518,7 +515,7 @@ def _check_truncation(name: str, x: Any, max_rank: int | None, masked: bool) -> 
 
 
 def _solved(solver: Callable[..., Any], name: str, a: ArrayLike, b: Any) -> Any:
-    a, b = _square(name, a), as_operand(b)
+    a, b = square(name, a), as_operand(b)
     dtype = result_type(a, b)
     dtype = dtype if dtype.is_inexact else DType.F64
     a, b = convert(a, dtype), convert(b, dtype)
@@ -639,7 +636,7 @@ def lu_solve(lu_and_perm: tuple[Any, Any], b: Any, /) -> Any:
     array([0.5 , 0.25])
     """
     packed, perm = lu_and_perm
-    packed, b = _square("lu_solve", packed), as_operand(b)
+    packed, b = square("lu_solve", packed), as_operand(b)
     vector = len(b.shape) == 1
     b = expand_dims(b, axis=-1) if vector else b
     rows, order = b.shape[-2], packed.shape[-1]
@@ -657,7 +654,7 @@ def lu_solve(lu_and_perm: tuple[Any, Any], b: Any, /) -> Any:
 
 def inv(a: ArrayLike) -> Any:
     """The inverse."""
-    x = _square("inv", a)
+    x = square("inv", a)
     return _by_factors(x, _identity(x))
 
 
@@ -778,7 +775,7 @@ def _has_residuals(a: Any, rank: Any) -> bool:
 
 def slogdet(a: ArrayLike) -> SlogdetResult:
     """Sign (phase, for complex a) and logarithm of the magnitude of the determinant."""
-    x = _square("slogdet", a)
+    x = square("slogdet", a)
     packed, perm = apply(fam.Lu(), x)
     pivots = manipulation.extract_diag(packed, -2, -1)
     phase = multiply(sign_of_pivots(perm, pivots), prod(sign(pivots), axis=-1))
@@ -787,7 +784,7 @@ def slogdet(a: ArrayLike) -> SlogdetResult:
 
 def det(a: ArrayLike) -> Any:
     """The determinant, by LU; its first and second derivatives hold for singular matrices, too."""
-    return determinant(_square("det", a))
+    return determinant(square("det", a))
 
 
 def matrix_rank(
@@ -826,7 +823,7 @@ def cond(x: Any, p: Any = None) -> Any:
         large, small = _first(s), _last(s)
         result = divide(small, large) if p == -2 else divide(large, small)
     else:
-        result = multiply(matrix_norm(x, ord=p), matrix_norm(inv(_square("cond", x)), ord=p))
+        result = multiply(matrix_norm(x, ord=p), matrix_norm(inv(square("cond", x)), ord=p))
     is_singular = logical_and(isnan(result), logical_not(any(isnan(x), axis=(-2, -1))))
     return where(is_singular, math.inf, result)
 
@@ -1048,7 +1045,7 @@ def expm(x: ArrayLike, /) -> Any:
 
     Source: Higham, "The scaling and squaring method for the matrix exponential revisited", 2005.
     """
-    x = _square("expm", x)
+    x = square("expm", x)
     dtype = spec_of(x).dtype
     bound = _largest(sum(abs(x), axis=-2, keepdims=True), axis=-1, keepdims=True)
     scale = ones(bound.shape, dtype.real)

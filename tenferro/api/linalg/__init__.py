@@ -1,0 +1,17 @@
+"""`tenferro.linalg`: linear algebra on matrices in the last two axes; leading axes are batch axes.
+
+Names of the Array API; NumPy's where it has none, and SciPy's beyond. float32, float64, complex64 and complex128;
+integers are computed in float64.
+
+Source: Array API standard 2024.12, extension "linalg"; NumPy's and scipy's modules of that name.
+"""
+
+from tenferro.api.linalg import functions, matrices, structured
+from tenferro.api.linalg.functions import *  # noqa: F403  # because the names are this module's
+from tenferro.api.linalg.matrices import *  # noqa: F403  # because the names are this module's
+from tenferro.api.linalg.structured import *  # noqa: F403  # because the names are this module's
+
+__all__: list[str] = []
+__all__ += functions.__all__
+__all__ += matrices.__all__
+__all__ += structured.__all__

@@ -1,0 +1,353 @@
+"""Functions of matrices, and equations between them, by Schur forms; factors and solutions of SciPy's names.
+
+Schur forms are LAPACK's, natively and on processors through PJRT. Derivatives are those of the equations that define
+the results, so that no form is differentiated.
+
+Source: SciPy 1.16, reference, scipy.linalg; Higham, "Functions of Matrices", 2008.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tenferro.api.control import fori_loop
+from tenferro.api.custom import custom_jvp
+from tenferro.api.elementwise import (
+    add,
+    conj,
+    divide,
+    equal,
+    less,
+    multiply,
+    negative,
+    real,
+    sqrt,
+    subtract,
+    where,
+)
+from tenferro.api.implicit import custom_linear_solve
+from tenferro.api.indexing import take
+from tenferro.api.linalg.matrices import (
+    cholesky,
+    eigh,
+    expm,
+    hermitian_of,
+    solve_triangular,
+    square,
+    svd,
+)
+from tenferro.api.linear import matmul
+from tenferro.api.manipulation import (
+    concat,
+    diagonal,
+    embed_diag,
+    expand_dims,
+    matrix_transpose,
+    stack,
+)
+from tenferro.api.promotion import convert, result_type
+from tenferro.dims import is_static
+from tenferro.door import as_operand, spec_of
+from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError
+from tenferro.ext.lapack.families import Gees
+from tenferro.extension import apply
+from tenferro.types import ArrayLike, DType, Tensor
+
+__all__ = [
+    "cho_factor", "cho_solve", "eigh_tridiagonal", "expm_frechet", "funm", "polar", "schur", "solve_sylvester", "sqrtm",
+]  # fmt: skip
+
+
+def _adjoint(x: Tensor) -> Any:
+    return conj(matrix_transpose(x))
+
+
+def _one_matrix(name: str, a: ArrayLike) -> Any:
+    x = square(name, a)
+    if len(x.shape) != 2:
+        raise ShapeError(f"{name}: takes one matrix, got {spec_of(x)}; tnf.vmap maps it over more")
+    if not is_static(x.shape[0]):
+        raise NonStaticShapeError(f"{name}: needs a known order, got {spec_of(x)}")
+    return x
+
+
+def cho_factor(
+    a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Any, bool]:
+    """Return a Cholesky factor and `lower`, for `cho_solve`; the other triangle is zero.
+
+    Args:
+        a: Hermitian positive definite matrices, read from the upper triangle, or the lower one.
+        overwrite_a, check_finite: no effect.
+
+    Raises:
+        ShapeError: a is not square.
+
+    >>> cho_factor(np.array([[4.0, 2.0], [2.0, 5.0]]))[0]
+    array([[2., 1.],
+           [0., 2.]])
+    """
+    return cholesky(hermitian_of(a, "L" if lower else "U"), upper=not lower), bool(lower)
+
+
+def cho_solve(
+    c_and_lower: tuple[ArrayLike, bool], b: ArrayLike, overwrite_b: bool = False, check_finite: bool = True
+) -> Any:  # fmt: skip
+    """Return x with a x = b, from `cho_factor` of a.
+
+    Args:
+        overwrite_b, check_finite: no effect.
+
+    Raises:
+        ShapeError: rows that do not match.
+
+    >>> cho_solve(cho_factor(np.array([[4.0, 2.0], [2.0, 5.0]])), np.array([6.0, 7.0]))
+    array([1., 1.])
+    """
+    c, lower = c_and_lower
+    first, second = ("N", "C") if lower else ("C", "N")
+    x = solve_triangular(c, b, lower=lower, trans=first)
+    return solve_triangular(c, x, lower=lower, trans=second)
+
+
+def eigh_tridiagonal(
+    d: ArrayLike, e: ArrayLike, eigvals_only: bool = False, select: str = "a", select_range: Any = None
+) -> Any:  # fmt: skip
+    """Return the eigenvalues in ascending order, and the eigenvectors, of a symmetric tridiagonal matrix.
+
+    Args:
+        d, e: the diagonal, and the diagonal beside it.
+        select: "a" for all eigenvalues, "i" for those of the indices in select_range, both ends included.
+
+    Raises:
+        ShapeError: e has not one element less than d. InvalidConfigError: another selection.
+
+    >>> eigh_tridiagonal([2.0, 2.0], [1.0], eigvals_only=True)
+    array([1., 3.])
+    """
+    diagonal_, beside = as_operand(d), as_operand(e)
+    if len(diagonal_.shape) != 1 or tuple(beside.shape) != (diagonal_.shape[0] - 1,):
+        raise ShapeError(f"eigh_tridiagonal: {spec_of(beside)} is not beside {spec_of(diagonal_)}")
+    if select not in ("a", "i") or (select == "i") != (select_range is not None):
+        raise InvalidConfigError(
+            f'eigh_tridiagonal: select is "a", or "i" with a range; got {select!r}, {select_range}'
+        )
+    n = diagonal_.shape[0]
+    dtype = result_type(diagonal_, beside)
+    above = concat([concat([np.zeros((n - 1, 1)), embed_diag(convert(beside, dtype))], axis=1), np.zeros((1, n))])  # fmt: skip
+    matrix = add(embed_diag(convert(diagonal_, dtype)), add(above, _adjoint(above)))
+    values, vectors = eigh(matrix)
+    if select == "i":
+        first, last = select_range
+        values, vectors = values[first : last + 1], vectors[:, first : last + 1]
+    return values if eigvals_only else (values, vectors)
+
+
+def polar(a: ArrayLike, side: str = "right") -> tuple[Any, Any]:
+    """Return u with orthonormal columns or rows, and p positive semidefinite, with a = u p ("right") or a = p u.
+
+    Raises:
+        InvalidConfigError: another side. ShapeError: a is no matrix.
+
+    >>> polar(np.array([[0.0, -2.0], [2.0, 0.0]]))
+    (array([[ 0., -1.],
+           [ 1.,  0.]]), array([[2., 0.],
+           [0., 2.]]))
+    """
+    if side not in ("left", "right"):
+        raise InvalidConfigError(f'polar: side is "left" or "right", got {side!r}')
+    w, s, vh = svd(a, full_matrices=False)
+    scale = expand_dims(s, axis=-2)
+    if side == "right":
+        v = _adjoint(vh)
+        return matmul(w, vh), matmul(multiply(v, convert(scale, spec_of(v).dtype)), vh)
+    return matmul(w, vh), matmul(multiply(w, convert(scale, spec_of(w).dtype)), _adjoint(w))
+
+
+def schur(a: ArrayLike, output: str = "real") -> tuple[Any, Any]:
+    """Return T and Z with a = Z T Z^H, Z unitary and T upper triangular, with blocks of two for "real" pairs.
+
+    Args:
+        output: "real" or "complex", which makes T triangular.
+
+    Raises:
+        ShapeError: a is not square. InvalidConfigError: another output.
+
+    >>> schur(np.array([[2.0, 0.0], [0.0, 1.0]]))[0]
+    array([[2., 0.],
+           [0., 1.]])
+    """
+    if output not in ("real", "complex"):
+        raise InvalidConfigError(f'schur: output is "real" or "complex", got {output!r}')
+    x = square("schur", a)
+    if output == "complex":
+        x = _in_complex(x)
+    t, z, *_ = apply(Gees(), x)
+    return t, z
+
+
+def _in_complex(x: Tensor) -> Any:
+    dtype = spec_of(x).dtype
+    if dtype.is_complex:
+        return x
+    return convert(x, DType.C32 if dtype is DType.F32 else DType.C64)
+
+
+def _as_in(x: Tensor, like: Tensor) -> Any:
+    """Return x in the dtype of `like`: its real part for real matrices."""
+    return x if spec_of(like).dtype.is_complex else real(x)
+
+
+def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike) -> Any:
+    """Return x with a x + x b = q, for matrices a (m, m), b (n, n) and q (m, n).
+
+    The solution is unique where no eigenvalue of a is the negative of one of b.
+
+    Raises:
+        ShapeError: shapes that do not match.
+
+    >>> solve_sylvester(np.array([[1.0]]), np.array([[2.0]]), np.array([[6.0]]))
+    array([[2.]])
+
+    Source: Bartels and Stewart, Communications of the ACM 15 (1972).
+    """
+    lhs, rhs = _one_matrix("solve_sylvester", a), _one_matrix("solve_sylvester", b)
+    right = as_operand(q)
+    if tuple(right.shape) != (lhs.shape[0], rhs.shape[0]):
+        raise ShapeError(
+            f"solve_sylvester: {spec_of(right)} does not fit {spec_of(lhs)} and {spec_of(rhs)}"
+        )
+    dtype = result_type(lhs, rhs, right)
+    dtype = dtype if dtype.is_inexact else DType.F64
+    return _sylvester(convert(lhs, dtype), convert(rhs, dtype), convert(right, dtype))
+
+
+def _sylvester(a: Tensor, b: Tensor, q: Tensor) -> Any:
+    """Return x with a x + x b = q, with the derivatives of that equation."""
+    return custom_linear_solve(
+        lambda x: add(matmul(a, x), matmul(x, b)),
+        q,
+        lambda _, q: _by_schur_forms(a, b, q),
+        lambda _, q: _by_schur_forms(matrix_transpose(a), matrix_transpose(b), q),
+    )
+
+
+def _by_schur_forms(a: Tensor, b: Tensor, q: Tensor) -> Any:
+    r, u = schur(a, "complex")
+    s, v = schur(b, "complex")
+    f = matmul(matmul(_adjoint(u), _in_complex(q)), v)
+    # Column j of y solves (r + s_jj 1) y_j = f_j - sum_{k<j} y_k s_kj.
+    eye = np.eye(a.shape[0], dtype=spec_of(r).dtype.dtype)
+    columns: list[Any] = []
+    for j in range(b.shape[0]):
+        rest = f[:, j]
+        if columns:
+            rest = subtract(rest, matmul(stack(columns, axis=1), s[:j, j]))
+        columns.append(solve_triangular(add(r, multiply(s[j, j], eye)), rest))
+    y = stack(columns, axis=1) if columns else f
+    return _as_in(matmul(matmul(u, y), _adjoint(v)), q)
+
+
+def sqrtm(a: ArrayLike) -> Any:
+    """Return the principal square root of a matrix, as complex numbers: the x with x x = a, of eigenvalues right of 0.
+
+    Raises:
+        ShapeError: a is no square matrix.
+
+    >>> sqrtm(np.array([[4.0, 0.0], [0.0, 9.0]])).real
+    array([[2., 0.],
+           [0., 3.]])
+
+    Source: Bjoerck and Hammarling, Linear Algebra and its Applications 52 (1983).
+    """
+    return _sqrtm(_in_complex(_one_matrix("sqrtm", a)))
+
+
+@custom_jvp
+def _sqrtm(a: Tensor) -> Any:
+    t, z = schur(a, "complex")
+    n = a.shape[0]
+    roots = sqrt(diagonal(t))
+    rows = np.arange(n)
+    eye = convert(np.eye(n), spec_of(t).dtype)
+
+    def column(j: Any, u: Any) -> Any:
+        # Column j of the root solves (u + u_jj 1) u_j = t_j above the diagonal.
+        root = take(roots, j, axis=0)
+        above = less(rows, j)
+        rest = solve_triangular(add(u, multiply(root, eye)), where(above, take(t, j, axis=1), 0))
+        own = where(above, rest, where(equal(rows, j), root, 0))
+        return where(equal(rows, j), expand_dims(own, axis=1), u)
+
+    u = fori_loop(0, n, column, embed_diag(roots)) if n else t
+    return matmul(matmul(z, u), _adjoint(z))
+
+
+@_sqrtm.defjvp
+def _sqrtm_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    x = _sqrtm(primals[0])
+    return x, _sylvester(x, x, tangents[0])
+
+
+def expm_frechet(
+    A: ArrayLike, E: ArrayLike, method: str | None = None, compute_expm: bool = True, check_finite: bool = True  # noqa: N803  # because SciPy calls them so
+) -> Any:  # fmt: skip
+    """Return expm(A), and its derivative in the direction E: the upper right block of expm([[A, E], [0, A]]).
+
+    Args:
+        method, check_finite: no effect.
+        compute_expm: False returns the derivative alone.
+
+    Raises:
+        ShapeError: A is not square, or E of another shape.
+
+    >>> expm_frechet(np.zeros((1, 1)), np.array([[3.0]]))
+    (array([[1.]]), array([[3.]]))
+
+    Source: Mathias, SIAM Journal on Matrix Analysis and Applications 17 (1996).
+    """
+    x, direction = square("expm_frechet", A), square("expm_frechet", E)
+    if tuple(x.shape) != tuple(direction.shape):
+        raise ShapeError(f"expm_frechet: {spec_of(direction)} is no direction of {spec_of(x)}")
+    n = x.shape[-1]
+    dtype = result_type(x, direction)
+    x, direction = convert(x, dtype), convert(direction, dtype)
+    top = concat([x, direction], axis=-1)
+    both = expm(concat([top, concat([multiply(x, 0), x], axis=-1)], axis=-2))
+    slope = both[..., :n, n:]
+    return (both[..., :n, :n], slope) if compute_expm else slope
+
+
+def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Any:  # noqa: N803  # because SciPy calls it so
+    """Return the function of a matrix, by Parlett's recurrence on its Schur form.
+
+    It loses digits where eigenvalues are close to each other, and is NaN where they are equal.
+
+    Args:
+        func: a function of a vector of complex numbers, element by element.
+        disp: must be True.
+
+    Raises:
+        ShapeError: A is no square matrix.
+
+    >>> np.round(funm(np.array([[1.0, 1.0], [0.0, 2.0]]), np.square).real, 12)
+    array([[1., 3.],
+           [0., 4.]])
+
+    Source: Golub and Van Loan, "Matrix Computations", algorithm 9.1.1.
+    """
+    x = _one_matrix("funm", A)
+    t, z = schur(x, "complex")
+    values = diagonal(t)
+    f = embed_diag(convert(func(values), spec_of(t).dtype))
+    n = x.shape[0]
+    gaps = subtract(expand_dims(values, axis=0), expand_dims(values, axis=1))
+    for p in range(1, n):
+        # On diagonal p, f_ij (t_jj - t_ii) is (t f - f t)_ij of what is known, negated.
+        commutator = subtract(matmul(f, t), matmul(t, f))
+        is_here = np.eye(n, k=p, dtype=bool)
+        f = where(is_here, divide(negative(commutator), where(is_here, gaps, 1)), f)
+    return _as_in(matmul(matmul(z, f), _adjoint(z)), x)

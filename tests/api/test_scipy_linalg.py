@@ -1,0 +1,134 @@
+"""`tenferro.linalg` beyond NumPy's names, against SciPy and the equations that define the results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+import tenferro as tnf
+from tenferro import errors
+
+R = np.random.default_rng(8)
+A = R.normal(size=(4, 4))
+S = A @ A.T + np.eye(4)
+C = A + 1j * R.normal(size=(4, 4))
+V, W = R.normal(size=4), R.normal(size=3)
+BANDS = R.normal(size=(4, 5)) + np.array([[0], [0], [6], [0]])
+
+CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    ("block_diag", (A, V, 3.0, np.zeros((0, 2))), {}), ("block_diag", (), {}), ("block_diag", (C[:1], A[:, :2]), {}),
+    ("toeplitz", (V,), {}), ("toeplitz", (V, W), {}), ("toeplitz", (C[0],), {}), ("hankel", (V,), {}), ("hankel", (V, W), {}), ("circulant", (V,), {}),
+    ("companion", (V,), {}), ("hilbert", (4,), {}), ("pascal", (5,), {}), ("pascal", (4,), {"kind": "upper"}), ("hadamard", (8,), {}), ("helmert", (4,), {}), ("helmert", (3, True), {}),
+    ("dft", (5,), {}), ("dft", (4, "sqrtn"), {}), ("dft", (4,), {"scale": "n"}),
+    ("solve_banded", ((1, 1), BANDS[1:], R.normal(size=5)), {}), ("solve_banded", ((1, 2), BANDS, R.normal(size=(5, 2))), {}), ("solve_banded", ((2, 1), BANDS * (1 + 1j), R.normal(size=5)), {}),
+    ("cho_solve", ((scipy.linalg.cholesky(S, lower=True), True), V), {}), ("cho_solve", ((scipy.linalg.cholesky(S), False), A), {}),
+    ("eigh_tridiagonal", (V, W, True), {}), ("eigh_tridiagonal", (V, W, True), {"select": "i", "select_range": (1, 2)}),
+    ("polar", (A,), {}), ("polar", (A[:, :2],), {}), ("polar", (C[:2], "left"), {}),
+    ("solve_sylvester", (A, S[:3, :3], R.normal(size=(4, 3))), {}), ("solve_sylvester", (C, A + 0j, C), {}), ("sqrtm", (S.astype("c16"),), {}), ("sqrtm", (C,), {}),
+    ("expm_frechet", (A, C.real), {}), ("expm_frechet", (C, A * (1 + 0j)), {"compute_expm": False}),
+]  # fmt: skip
+
+
+def parts(result: Any) -> list[Any]:
+    """The arrays of a result."""
+    return list(result) if isinstance(result, tuple) else [result]
+
+
+@pytest.mark.parametrize("number", range(len(CALLS)), ids=[f"{c[0]}-{i}" for i, c in enumerate(CALLS)])  # fmt: skip
+def test_values_are_scipys(number: int) -> None:
+    name, args, kwargs = CALLS[number]
+    wanted = parts(getattr(scipy.linalg, name)(*args, **kwargs))
+    found = parts(getattr(tnf.linalg, name)(*args, **kwargs))
+    assert len(found) == len(wanted)
+    for y, z in zip(found, wanted, strict=True):
+        assert (y.shape, y.dtype) == (z.shape, z.dtype)
+        np.testing.assert_allclose(y, z, rtol=1e-9, atol=1e-11)
+
+
+def test_factors_solve() -> None:
+    factor = tnf.linalg.cho_factor(S)
+    np.testing.assert_allclose(tnf.linalg.cho_solve(factor, V), np.linalg.solve(S, V))
+    values, vectors = tnf.linalg.eigh_tridiagonal(V, W)
+    full = np.diag(V) + np.diag(W, 1) + np.diag(W, -1)
+    np.testing.assert_allclose(full @ vectors, vectors * values, atol=1e-12)
+
+
+@pytest.mark.parametrize("output", ["real", "complex"])
+@pytest.mark.parametrize("x", [A, C, S.astype("f4")], ids=["real", "complex", "float32"])
+def test_schur_forms(x: np.ndarray, output: str) -> None:
+    t, z = tnf.linalg.schur(x, output)
+    tolerance = 1e-4 if x.dtype == np.float32 else 1e-12
+    np.testing.assert_allclose(z @ t @ z.conj().T, x, atol=tolerance * 10)
+    np.testing.assert_allclose(z @ z.conj().T, np.eye(4), atol=tolerance)
+    assert not np.tril(t, -2).any()
+    if output == "complex":
+        assert t.dtype.kind == "c"
+        assert not np.tril(t, -1).any()
+
+
+def test_functions_of_matrices() -> None:
+    np.testing.assert_allclose(tnf.linalg.funm(A, lambda x: x * x * x), A @ A @ A, atol=1e-10)
+    np.testing.assert_allclose(tnf.linalg.funm(S, tnf.exp), scipy.linalg.expm(S), rtol=1e-8)
+    root = tnf.linalg.sqrtm(A)
+    np.testing.assert_allclose(root @ root, A, atol=1e-10)
+    assert (np.linalg.eigvals(root).real >= 0).all()
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: tnf.real(tnf.linalg.sqrtm(x @ x.T + np.eye(4))),
+        lambda x: tnf.linalg.solve_sylvester(x, S, x),
+        lambda x: tnf.linalg.expm_frechet(x, x)[1],
+        lambda x: tnf.linalg.polar(x)[0],
+        lambda x: tnf.linalg.cho_solve(tnf.linalg.cho_factor(x @ x.T + np.eye(4)), x),
+        lambda x: tnf.linalg.solve_banded((1, 1), x[:3] + 4 * np.eye(3, 4, 1)[[1, 0, 2]], V),
+        lambda x: tnf.linalg.toeplitz(x[0], x[1]) @ tnf.linalg.circulant(x[2]),
+    ],
+    ids=["sqrtm", "solve_sylvester", "expm_frechet", "polar", "cho_solve", "solve_banded", "toeplitz"],
+)  # fmt: skip
+def test_derivatives(f: Any) -> None:
+    direction = R.normal(size=(4, 4))
+    _, slope = tnf.jvp(f, (A,), (direction,))
+    step = 1e-6
+    wanted = (f(A + step * direction) - f(A - step * direction)) / (2 * step)
+    np.testing.assert_allclose(slope, wanted, rtol=2e-5, atol=2e-6)
+    y_bar = R.normal(size=slope.shape)
+    pulled = tnf.grad(lambda x: tnf.sum(f(x) * y_bar))(A)
+    np.testing.assert_allclose(np.sum(pulled * direction), np.sum(slope * y_bar), rtol=1e-8)
+
+
+def test_roots() -> None:
+    for p in (np.array([1.0, -6.0, 11.0, -6.0]), np.array([0.0, 2.0, 0.0, 8.0, 0.0]), V):
+        found, wanted = np.sort_complex(tnf.roots(p)), np.sort_complex(np.roots(p))
+        np.testing.assert_allclose(found, wanted, atol=1e-10)
+    program = tnf.compile(lambda p: tnf.roots(p, strip_zeros=False), V)
+    np.testing.assert_allclose(
+        np.sort_complex(program.run(V)), np.sort_complex(np.roots(V)), atol=1e-10
+    )
+    with pytest.raises(errors.DataDependentShapeError, match="strip_zeros"):
+        tnf.compile(tnf.roots, V)
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda: tnf.linalg.toeplitz(A), errors.ShapeError),
+        (lambda: tnf.linalg.companion([1.0]), errors.ShapeError),
+        (lambda: tnf.linalg.hadamard(6), errors.InvalidConfigError),
+        (lambda: tnf.linalg.dft(3, "half"), errors.InvalidConfigError),
+        (lambda: tnf.linalg.solve_banded((1, 1), BANDS, V), errors.ShapeError),
+        (lambda: tnf.linalg.solve_sylvester(A, S, V), errors.ShapeError),
+        (lambda: tnf.linalg.eigh_tridiagonal(V, V), errors.ShapeError),
+        (lambda: tnf.linalg.polar(A, "up"), errors.InvalidConfigError),
+        (lambda: tnf.linalg.schur(A, "quaternion"), errors.InvalidConfigError),
+        (lambda: tnf.linalg.sqrtm(np.stack([A, A])), errors.ShapeError),
+        (lambda: tnf.linalg.expm_frechet(A, A[:2, :2]), errors.ShapeError),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named(call: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        call()
