@@ -323,7 +323,7 @@ class AttributeParser:
         except ValueError as error:
             raise self.error(str(error), self.at - 1) from None
 
-    def _bracketed_text(self) -> str:
+    def bracketed_text(self) -> str:
         """The text from `<`, which is next, to the `>` that closes it."""
         start, open_brackets = self.at, [""]
         words = self.words
@@ -362,7 +362,7 @@ class AttributeParser:
             return self._dialect_type()
         elif word == "tensor":
             self.at += 1
-            return self._tensor(self._bracketed_text()[1:-1], at)
+            return self._tensor(self.bracketed_text()[1:-1], at)
         elif word in ("complex", "tuple", "vector", "memref"):
             self.at += 1
             return self._composed(word)
@@ -389,14 +389,14 @@ class AttributeParser:
         self.at += 1
         inside = ""
         if self.words[self.at] == "<":
-            inside = _SIMPLE_SIGNS.sub(" ", self._bracketed_text())
+            inside = _SIMPLE_SIGNS.sub(" ", self.bracketed_text())
         return ForeignType(word + inside)
 
     def _composed(self, word: str) -> Any:
         self.expect("<")
         if word in ("vector", "memref"):
             self.at -= 1
-            return ForeignType(word + self._bracketed_text())
+            return ForeignType(word + self.bracketed_text())
         parts: list[Any] = []
         if self.words[self.at] != ">":
             parts.append(self.type())
@@ -658,7 +658,7 @@ class AttributeParser:
             return numbers
         if word in NAMED_NUMBERS:
             return self._named_numbers(NAMED_NUMBERS[word])
-        return self.checked(word + _SIMPLE_SIGNS.sub(" ", self._bracketed_text()), at)
+        return self.checked(word + _SIMPLE_SIGNS.sub(" ", self.bracketed_text()), at)
 
     def checked(self, text: str, at: int) -> str:
         """The text of an attribute, if it has the fields that its kind has."""
@@ -681,7 +681,7 @@ class AttributeParser:
             return value
         following = self.words[self.at]
         self.at = start
-        text = _SIMPLE_SIGNS.sub(" ", self._bracketed_text())
+        text = _SIMPLE_SIGNS.sub(" ", self.bracketed_text())
         match = re.fullmatch(r"<\w+ (\w+)>", text)
         if match is not None:
             return match[1]
@@ -760,7 +760,7 @@ class AttributeParser:
             self.at += 1
             metadata = ""
             if self.words[self.at] == "<":
-                metadata = _SIMPLE_SIGNS.sub(" ", self._bracketed_text())
+                metadata = _SIMPLE_SIGNS.sub(" ", self.bracketed_text())
             self.expect("[")
             parts: list[Any] = []
             while self.words[self.at] != "]":

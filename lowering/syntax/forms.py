@@ -185,5 +185,7 @@ FORMS: Mapping[str, str] = {
 }  # fmt: skip
 """Patterns by operation. A single type after the colon is that of the result and of every operand."""
 
-REGION_FORMS = frozenset({"stablehlo.reduce", "stablehlo.while", "sdy.manual_computation"})
+REGION_FORMS = frozenset(
+    {"chlo.scan", "sdy.manual_computation", "stablehlo.reduce", "stablehlo.while"}
+)
 """Operations whose pretty form holds regions."""

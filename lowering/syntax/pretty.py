@@ -181,8 +181,7 @@ class FormParser(AttributeParser):
             if found:
                 self.expect(",")
             found.append(self.one_of("precision"))
-        if found:
-            attributes[name] = tuple(found)
+        attributes[name] = tuple(found)
 
     def one_of(self, kind: str) -> str:
         word = self.keyword()
@@ -222,7 +221,7 @@ class FormParser(AttributeParser):
         self.expect("algorithm")
         self.expect("=")
         at = self.at
-        text = f"#stablehlo.dot_algorithm{self._bracketed_text()}"
+        text = f"#stablehlo.dot_algorithm{self.bracketed_text()}"
         attributes["algorithm"] = self.checked(text, at)
 
     def read_convolution(self, name: str, attributes: dict[str, Any]) -> None:
@@ -301,7 +300,7 @@ class FormParser(AttributeParser):
         attributes["strides"] = tuple(strides)
 
     def read_sharding(self, name: str, attributes: dict[str, Any]) -> None:
-        attributes[name] = f"#sdy.sharding{self._bracketed_text()}"
+        attributes[name] = f"#sdy.sharding{self.bracketed_text()}"
 
     # ---- types of pretty forms ---------------------------------------------------------------
 

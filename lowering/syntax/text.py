@@ -28,6 +28,8 @@ __all__ = ["text_tree"]
 LONGEST_LOCATION = 1 << 16
 """Characters of a location; aliases that name each other may stand for far more than the text has."""
 
+ISOLATED = frozenset({"chlo.scan"})
+"""Operations whose regions see no values of their surroundings."""
 _NAME = re.compile(r"[A-Za-z_][\w$\-]*(?:\.[\w$\-]+)+")
 
 Waiting = Generator["_Region", Block, Any]
@@ -46,29 +48,35 @@ def text_tree(text: str) -> ModuleTree:
 
 
 class _Region:
-    """A region to read: the values that its block has as arguments, and what is visible in it."""
+    """A region to read: the values that its block has as arguments, and whether it sees those around it."""
 
     def __init__(
         self,
         names: Sequence[str] = (),
         types: Sequence[Any] = (),
-        scope: dict[str, list[int]] | None = None,
         is_function: bool = False,
+        is_isolated: bool = False,
     ) -> None:
         self.names = names
         self.types = types
-        self.scope = scope
         self.is_function = is_function
+        self.is_isolated = is_function or is_isolated
 
 
 class _Frame:
-    """A block that is being read."""
+    """A block that is being read, with the names that it defines."""
 
     def __init__(
-        self, block: Block, scope: dict[str, Any], is_function: bool, waiting: Any
+        self,
+        block: Block,
+        scope: dict[str, Any],
+        defined: list[str],
+        is_function: bool,
+        waiting: Any,
     ) -> None:
         self.block = block
         self.scope = scope
+        self.defined = defined
         self.is_function = is_function
         self.waiting = waiting
 
@@ -79,6 +87,7 @@ class _TextParser(FormParser):
     def __init__(self, tokens: Tokens) -> None:
         super().__init__(tokens)
         self.is_function = False
+        self.defined: list[str] = []
         self.pending: list[tuple[Operation, tuple[str, ...]]] = []
         self.resources: dict[str, str] = {}
         self.resource_operations: list[Operation] = []
@@ -183,7 +192,7 @@ class _TextParser(FormParser):
     def _mesh(self) -> None:
         self.symbol()
         self.expect("=")
-        self._bracketed_text()
+        self.bracketed_text()
         if self.words[self.at] == "{":
             self.dictionary()
         self._skip_location()
@@ -400,12 +409,16 @@ class _TextParser(FormParser):
                 continue
             stack.pop()
             waiting, answer = frame.waiting, frame.block
+            for name in frame.defined:
+                del frame.scope[name]
             if stack:
                 self.scope, self.is_function = stack[-1].scope, stack[-1].is_function
+                self.defined = stack[-1].defined
 
     def _opened(self, region: _Region, waiting: Any) -> _Frame:
         """A frame for a region, of which the brace is stepped over; reads the label of its block."""
-        scope = dict(self.scope) if not region.is_function else {}
+        scope = {} if region.is_isolated else self.scope
+        self.defined = []
         names, types = list(region.names), list(region.types)
         self.scope = scope
         if self.words[self.at].startswith("^"):
@@ -425,7 +438,7 @@ class _TextParser(FormParser):
         numbers = [self._define(name, kind) for name, kind in zip(names, types, strict=True)]
         block = Block(tuple(numbers), tuple(types), [])
         self.is_function = region.is_function
-        return _Frame(block, scope, region.is_function, waiting)
+        return _Frame(block, scope, self.defined, region.is_function, waiting)
 
     def _define(self, name: str, kind: Any) -> int:
         if not name.startswith("%") or "#" in name:
@@ -435,6 +448,7 @@ class _TextParser(FormParser):
         number = len(self.value_types)
         self.value_types.append(kind)
         self.scope[name] = (number,)
+        self.defined.append(name)
         return number
 
     def _read_operations(self, frame: _Frame) -> Any:
@@ -522,6 +536,7 @@ class _TextParser(FormParser):
             if name in self.scope:
                 raise self.error(f"redefinition of SSA value '{name}'", at)
             self.scope[name] = range(first, first + number)
+            self.defined.append(name)
             first += number
 
     def _skip_location(self) -> None:
@@ -581,34 +596,24 @@ class _TextParser(FormParser):
         self.expect(")")
         attributes = self._properties()
         regions: list[Block] = []
-        count = sum(number for _, number in results)
-        if self.words[self.at] == "(":
-            self.at += 1
-            first = len(self.value_types)
-            # Their types follow the regions, in which they are not visible.
-            self.value_types += [None] * count
+        # Their types follow the regions, in which they are not visible.
+        numbers = self.reserved([None] * sum(number for _, number in results))
+        if self.accept("("):
             while True:
                 self.expect("{")
                 if not self.accept("}"):
-                    regions.append((yield _Region()))
+                    regions.append((yield _Region(is_isolated=name in ISOLATED)))
                 if not self.accept(","):
                     break
             self.expect(")")
-        else:
-            first = len(self.value_types)
-            self.value_types += [None] * count
         if self.words[self.at] == "{":
             attributes = self._merged(attributes, self.dictionary())
         self.expect(":")
         kind = self.function_type()
         self.check_operands(operands, kind.inputs, at)
-        numbers = list(range(first, first + min(count, len(kind.results))))
-        self.value_types[first : first + len(numbers)] = kind.results[: len(numbers)]
-        self._name_results(results, first, len(kind.results), at)
-        if not results:
-            numbers = list(self._defined([], kind.results, at))
+        numbers = self._typed(results, numbers, kind.results, at)
         operation = Operation(
-            name, tuple(operands), tuple(numbers), kind.results, attributes, tuple(regions), ""
+            name, tuple(operands), numbers, kind.results, attributes, tuple(regions), ""
         )
         return self._completed(operation, at)
 
@@ -630,11 +635,91 @@ class _TextParser(FormParser):
         return self._located(operation, at)
 
     def _region_form(self, name: str, results: list[tuple[str, int]], at: int) -> Waiting:
-        if name == "stablehlo.while":
-            return self._while(results, at)
-        if name == "stablehlo.reduce":
-            return self._reduce(results, at)
-        raise self.error(f"{name} is read in its generic form alone", at)
+        match name:
+            case "stablehlo.while":
+                return self._while(results, at)
+            case "stablehlo.reduce":
+                return self._reduce(results, at)
+            case "chlo.scan":
+                return self._scan(results, at)
+            case _:
+                return self._manual_computation(results, at)
+
+    def _scan(self, results: list[tuple[str, int]], at: int) -> Waiting:
+        self.expect("(")
+        inputs = self.operands()
+        self.expect(")")
+        self.expect("inits")
+        self.expect("(")
+        initial = self.operands()
+        for word in (")", "dimension", "="):
+            self.expect(word)
+        attributes: dict[str, Any] = {"dimension": self.integer()}
+        if self.accept("attributes"):
+            attributes = self._merged(attributes, self.dictionary())
+        numbers = self.reserved([None] * sum(count for _, count in results))
+        self.expect("{")
+        body = yield _Region(is_isolated=True)
+        self.expect(":")
+        kind = self.function_type()
+        self.check_operands([*inputs, *initial], kind.inputs, at)
+        attributes["operandSegmentSizes"] = len(inputs), len(initial)
+        attributes["resultSegmentSizes"] = len(kind.results) - len(initial), len(initial)
+        numbers = self._typed(results, numbers, kind.results, at)
+        operands = (*inputs, *initial)
+        operation = Operation("chlo.scan", operands, numbers, kind.results, attributes, (body,), "")
+        return self._completed(operation, at)
+
+    def _manual_computation(self, results: list[tuple[str, int]], at: int) -> Waiting:
+        self.expect("(")
+        operands = self.operands()
+        self.expect(")")
+        attributes: dict[str, Any] = {}
+        for name in ("in_shardings", "out_shardings"):
+            self.expect(name)
+            self.expect("=")
+            attributes[name] = f"#sdy.sharding_per_value<{self.bracketed_text()}>"
+        self.expect("manual_axes")
+        self.expect("=")
+        attributes["manual_axes"] = f"#sdy<manual_axes{self.bracketed_text()}>"
+        self.expect("(")
+        names: list[str] = []
+        types: list[Any] = []
+        while not self.accept(")"):
+            if names:
+                self.expect(",")
+            names.append(self.words[self.at])
+            self.at += 1
+            self.expect(":")
+            types.append(self.type())
+            self._skip_location()
+        if self.words[self.at] == "attributes":
+            self.at += 1
+            attributes = self._merged(attributes, self.dictionary())
+        numbers = self.reserved([None] * sum(count for _, count in results))
+        self.expect("{")
+        body = yield _Region(names, types)
+        self.expect(":")
+        kind = self.function_type()
+        self.check_operands(operands, kind.inputs, at)
+        numbers = self._typed(results, numbers, kind.results, at)
+        name = "sdy.manual_computation"
+        operation = Operation(name, tuple(operands), numbers, kind.results, attributes, (body,), "")
+        return self._completed(operation, at)
+
+    def _typed(
+        self,
+        results: list[tuple[str, int]],
+        numbers: tuple[int, ...],
+        types: tuple[Any, ...],
+        at: int,
+    ) -> tuple[int, ...]:
+        """Numbers for results whose types follow the regions."""
+        if not results:
+            return self.reserved(types)
+        self._name_results(results, numbers[0], len(types), at)
+        self.value_types[numbers[0] : numbers[0] + len(types)] = types
+        return numbers
 
     def _while(self, results: list[tuple[str, int]], at: int) -> Waiting:
         names: list[str] = []
@@ -653,7 +738,7 @@ class _TextParser(FormParser):
             types = self.type_list()
         self.check_operands(operands, types, at)
         attributes = self.dictionary() if self.accept("attributes") else {}
-        numbers = self._reserved(types)
+        numbers = self.reserved(types)
         self.expect("cond")
         self.expect("{")
         condition = yield _Region(names, types)
@@ -666,7 +751,7 @@ class _TextParser(FormParser):
         )
         return self._completed(operation, at)
 
-    def _reserved(self, types: tuple[Any, ...]) -> tuple[int, ...]:
+    def reserved(self, types: Sequence[Any]) -> tuple[int, ...]:
         first = len(self.value_types)
         self.value_types += types
         return tuple(range(first, first + len(types)))
@@ -696,7 +781,7 @@ class _TextParser(FormParser):
         self.expect(":")
         kind = self.function_type()
         self.check_operands([*inputs, *initial], kind.inputs, at)
-        numbers = self._reserved(kind.results)
+        numbers = self.reserved(kind.results)
         if inner:
             region = self._applied(inner, kind, inner_at, at)
         else:
@@ -747,7 +832,7 @@ class _TextParser(FormParser):
         if len(kind.inputs) != 2 or not isinstance(kind.inputs[1], TensorSpec):
             raise self.error("expected one input and one initial value", at)
         element = TensorSpec.of((), kind.inputs[1].dtype)
-        left, right, result = self._reserved((element, element, element))
+        left, right, result = self.reserved((element, element, element))
         first = Operation(name, (left, right), (result,), (element,), {}, (), "")
         last = Operation("stablehlo.return", (result,), (), (), {}, (), "")
         return Block((left, right), (element, element), [first, last])
