@@ -9,8 +9,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from lowering import import_stablehlo
-from lowering.mlir_bindings import bytecode
+from lowering import import_stablehlo, importing
+from lowering.mlir_bindings import MlirDiagnosticError, bytecode
 from tenferro import errors
 from xla_peer.command_line.target import find_target
 
@@ -117,3 +117,50 @@ def test_files_under_any_name(tmp_path: Path, name: str) -> None:
         assert find_target(str(path)).program is not None
     with pytest.raises(errors.InvalidConfigError, match="is no target"):
         find_target(str(tmp_path / "nothing.bytecode"))
+
+
+SCAN = """
+func.func @main(%x: tensor<2x3xf64>, %c: tensor<2xf64>) -> (tensor<2x3xf64>, tensor<2xf64>) {
+  %0:2 = chlo.scan(%x) inits(%c) dimension=1 attributes {is_reverse = REVERSE} {
+  ^bb0(%slice: tensor<2xf64>, %carry: tensor<2xf64>):
+    %s = stablehlo.constant dense<[2.0, 3.0]> : tensor<2xf64>
+    %1 = stablehlo.multiply %carry, %s : tensor<2xf64>
+    %2 = stablehlo.add %slice, %1 : tensor<2xf64>
+    stablehlo.return %2, %2 : tensor<2xf64>, tensor<2xf64>
+  } : (tensor<2x3xf64>, tensor<2xf64>) -> (tensor<2x3xf64>, tensor<2xf64>)
+  return %0#0, %0#1 : tensor<2x3xf64>, tensor<2xf64>
+}"""
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("with_mlir", [False, True])
+def test_scans(reverse: bool, with_mlir: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: with_mlir)
+    program = import_stablehlo(SCAN.replace("REVERSE", str(reverse).lower()))
+    x, carry, scale = np.arange(6.0).reshape(2, 3), np.array([0.5, -1.0]), np.array([2.0, 3.0])
+    found, last = program.run(x, carry)
+    wanted = np.empty((2, 3))
+    for i in (2, 1, 0) if reverse else (0, 1, 2):
+        carry = x[:, i] + carry * scale
+        wanted[:, i] = carry
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(last, carry)
+    outside = SCAN.replace("REVERSE", "true").replace("%carry, %s :", "%carry, %c :")
+    with pytest.raises(MlirDiagnosticError, match=r"outside|undeclared"):
+        import_stablehlo(outside)
+
+
+@pytest.mark.parametrize("with_mlir", [False, True])
+def test_annotations_and_constants_of_other_dialects(
+    with_mlir: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: with_mlir)
+    program = import_stablehlo("""
+        sdy.mesh @mesh = <["x"=2]>
+        func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+          %0 = sdy.sharding_constraint %x <@mesh, [{"x"}]> : tensor<4xf32>
+          %1 = arith.constant dense<2.0> : tensor<4xf32>
+          %2 = stablehlo.multiply %0, %1 : tensor<4xf32>
+          return %2 : tensor<4xf32>
+        }""")
+    np.testing.assert_array_equal(program.run(np.ones(4, "f4")), np.full(4, 2, "f4"))
