@@ -9,15 +9,15 @@ from lowering.mlir_bindings import MlirDiagnosticError
 from lowering.module_tree import Block, Function, Operation
 from lowering.syntax.attributes import FunctionType
 
-__all__ = ["ARGUMENT_KEYS", "RESULT_KEYS", "function_of", "given_names"]
+__all__ = ["TERMINATORS", "function_of"]
 
-ARGUMENT_KEYS = ("jax.arg_info", "tenferro.name")
-RESULT_KEYS = ("jax.result_info", "tenferro.name")
+_ARGUMENT_KEYS = ("jax.arg_info", "tenferro.name")
+_RESULT_KEYS = ("jax.result_info", "tenferro.name")
 TERMINATORS = frozenset({"func.return", "sdy.return", "stablehlo.return"})
 """Operations that end a block."""
 
 
-def given_names(attributes: Sequence[Any], keys: Sequence[str]) -> tuple[str, ...]:
+def _given_names(attributes: Sequence[Any], keys: Sequence[str]) -> tuple[str, ...]:
     """The names of arguments or results, by the attributes of each; empty where there is none."""
     return tuple([
         next((str(entry[name]) for name in keys if name in entry), "") for entry in attributes
@@ -55,7 +55,7 @@ def function_of(operation: Operation, value_types: Sequence[Any]) -> Function:
     if any("." not in key for entry in (*arguments, *results) for key in entry):
         raise _error(f"@{name}: arguments and results have attributes of dialects alone", operation)
     return Function(
-        name, body, kind.results, given_names(arguments, ARGUMENT_KEYS), given_names(results, RESULT_KEYS)
+        name, body, kind.results, _given_names(arguments, _ARGUMENT_KEYS), _given_names(results, _RESULT_KEYS)
     )  # fmt: skip
 
 

@@ -178,8 +178,6 @@ class _TextParser(FormParser):
         else:
             raise self.error(f"expected an operation of a module, got {self.shown()}")
         function = self._driven(reading)
-        if function is None:
-            return
         if function.name in tree.functions:
             raise self.error(f"redefinition of symbol named '{function.name}'", at)
         tree.functions[function.name] = function

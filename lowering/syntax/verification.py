@@ -10,11 +10,10 @@ from collections.abc import Callable, Mapping
 from lowering.mlir_bindings import MlirDiagnosticError
 from lowering.module_tree import ModuleTree, Operation, Type
 from lowering.syntax.definitions import DEFINITIONS
+from lowering.syntax.function import TERMINATORS
 from tenferro.types import TensorSpec
 
 __all__ = ["verify"]
-
-_TERMINATORS = {"func.return", "stablehlo.return", "sdy.return"}
 
 
 def verify(tree: ModuleTree) -> ModuleTree:
@@ -34,7 +33,7 @@ def verify(tree: ModuleTree) -> ModuleTree:
             types.update(zip(block.arguments, block.types, strict=True))
             for operation in block.operations:
                 _verify_operation(operation)
-                if operation.name in _TERMINATORS and operation is not block.operations[-1]:
+                if operation.name in TERMINATORS and operation is not block.operations[-1]:
                     raise _error(operation, "must be the last operation in its block")
                 if operation.name == "func.return" and parent != "func.func":
                     raise _error(operation, "expects parent op 'func.func'")
@@ -47,7 +46,7 @@ def verify(tree: ModuleTree) -> ModuleTree:
                 types.update(zip(operation.results, operation.types, strict=True))
                 waiting += [(region, operation.name) for region in operation.regions]
             if parent.startswith("stablehlo.") and (
-                not block.operations or block.operations[-1].name not in _TERMINATORS
+                not block.operations or block.operations[-1].name not in TERMINATORS
             ):
                 raise MlirDiagnosticError([(f"a region of {parent} ends with a return", "module")])
     return tree
