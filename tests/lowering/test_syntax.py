@@ -26,6 +26,7 @@ from lowering.mlir_tree import module_tree
 from lowering.module_tree import Block, ModuleTree
 from lowering.syntax import bytecode_tree, read_module, text_tree
 from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
+from tenferro.types import TensorSpec
 
 pytest.importorskip("jaxlib")
 
@@ -495,6 +496,20 @@ def test_exports_run_where_jaxlib_is_missing(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     sums = list(map(float, done.stdout.split()))
     np.testing.assert_allclose(sums, [float(np.sum(function(x)))] * 4, rtol=1e-5)
+
+
+def test_symbolic_exports_need_no_mlir(monkeypatch: pytest.MonkeyPatch) -> None:
+    jax = pytest.importorskip("jax")
+    jnp = jax.numpy
+    (rows,) = jax.export.symbolic_shape("rows")
+    function = jax.jit(lambda x: jnp.reshape(jnp.tanh(x), (-1,)).sum() / x.shape[0])
+    exported = jax.export.export(function)(jax.ShapeDtypeStruct((rows, 3), "float32"))
+    monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: False)
+    x = np.linspace(0, 1, 15, dtype="f4").reshape(5, 3)
+    for module in (exported.mlir_module(), exported.mlir_module_serialized):
+        for specs in (None, [TensorSpec(("n", 3), "float32")], [TensorSpec((5, 3), "float32")]):
+            found = import_stablehlo(module, specs).run(x)
+            np.testing.assert_allclose(found, function(x), rtol=1e-6)
 
 
 @pytest.mark.parametrize("with_mlir", [True, False])
