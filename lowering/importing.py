@@ -10,11 +10,13 @@ from typing import Any
 
 from lowering import mlir_bindings
 from lowering.guarded import perform
+from lowering.mlir_bindings import is_jaxlib_installed
 from lowering.module import StableHloModule
 from lowering.module_tree import ForeignType, Function, ModuleTree
 from lowering.read import READERS, Reader, note_extents
 from lowering.read.reader import MOST_OPS
 from lowering.read.tuples import without_tuples
+from lowering.syntax import read_module
 from lowering.types import tensor_type
 from tenferro.dims import UNKNOWN, SymDim
 from tenferro.errors import (
@@ -70,7 +72,12 @@ def import_stablehlo(
             the numbers of operands and results, and of the positions of those that get new names. Without them,
             differentiation warns of floats that are made of the bits of floats.
 
-    The program's `origin` is the module as it was written, for comparison in `xla_peer.check_parity`.
+    Without jaxlib the readers of `lowering.syntax` take the place of MLIR's parser. They are Python alone, and so
+    need no other process. What MLIR's passes rewrite (`chlo` operations without a reader, shapes as operands that
+    are no constants) is refused there by name.
+
+    The program's `origin` is the module as it was written, for comparison in `xla_peer.check_parity`; it is None
+    for bytecode that was read without jaxlib.
 
     Raises:
         MlirDiagnosticError: the input is no module, with MLIR's messages and locations; it ends the process
@@ -92,18 +99,25 @@ def import_stablehlo(
     Source: the StableHLO specification.
     """
     trusted = trusted or getattr(module, "trusted", False) is True
-    contents = _contents(module, trusted)
-    if "!quant." in contents:
+    has_mlir = is_jaxlib_installed()
+    contents = _contents(module, trusted, has_mlir)
+    if isinstance(contents, str) and "!quant." in contents:
         raise UnsupportedError("quantised types (!quant.uniform) are not among tenferro's dtypes")
-    tree = perform("tree", contents, trusted=trusted)
+    tree = _tree(contents, trusted, has_mlir)
     names = tree.operation_names()
-    if names & CANONICALIZED or any(n.startswith("chlo.") and n not in READERS for n in names):
+    is_reducible = names & CANONICALIZED or any(
+        n.startswith("chlo.") and n not in READERS for n in names
+    )
+    if has_mlir and is_reducible:
         contents = perform("canonical", contents, trusted=trusted)
         tree = perform("tree", contents, trusted=trusted)
     tree = without_tuples(tree)
     entry = _entry(tree, function)
+    if not entry.body.operations:
+        raise UnsupportedError(f"@{entry.name} is declared and has no body")
     inputs = _input_types(entry, specs)
-    if entry.name == "main" and tree.has_unknown_extents() and all(s.is_static for s in inputs):
+    is_refined = entry.name == "main" and tree.has_unknown_extents()
+    if has_mlir and is_refined and all(s.is_static for s in inputs):
         # What is called with numbers is known once they have been handed through.
         types = [tensor_type(spec) for spec in inputs]
         contents = perform("refined", contents, types, trusted=trusted)
@@ -124,7 +138,7 @@ def import_stablehlo(
     program = reader.builder.finish(outputs, **options)
     if rules is None:  # because nobody knows the functions that it was written from
         program = note_bits(program)
-    if entry.name != "main" or len(contents) > LARGEST_ORIGIN:
+    if entry.name != "main" or len(contents) > LARGEST_ORIGIN or isinstance(contents, bytes):
         return program
     types = tuple(program.input_specs), tuple(program.output_specs)
     names = tuple(program.input_names), tuple(program.output_names)
@@ -138,14 +152,19 @@ def _largest(tree: ModuleTree) -> int:
     return min(MOST_OPS, max(20_000, 300 * written))
 
 
-def _contents(module: Any, trusted: bool) -> str:
+def _tree(contents: str | bytes, trusted: bool, has_mlir: bool) -> ModuleTree:
+    return perform("tree", contents, trusted=trusted) if has_mlir else read_module(contents)
+
+
+def _contents(module: Any, trusted: bool, has_mlir: bool) -> str | bytes:
+    """Text; without MLIR, which would print it, bytecode stays as it is."""
     text = getattr(module, "text", None)
     if isinstance(text, str):
         return text
     if isinstance(module, bytes | bytearray | memoryview):
-        return _decoded(bytes(module), trusted)
+        return _decoded(bytes(module), trusted, has_mlir)
     if isinstance(module, os.PathLike) or (isinstance(module, str) and _is_path(module)):
-        return _decoded(content_of(module), trusted)
+        return _decoded(content_of(module), trusted, has_mlir)
     if isinstance(module, str):
         return module
     raise InvalidConfigError(
@@ -160,15 +179,15 @@ def _is_path(text: str) -> bool:
     return text.endswith((".mlir", ".mlirbc", ".jax")) or os.path.isfile(text)
 
 
-def _decoded(data: bytes, trusted: bool) -> str:
+def _decoded(data: bytes, trusted: bool, has_mlir: bool) -> str | bytes:
     """Text or bytecode; `jax.export` serialises bytecode after its length."""
     if data.startswith(mlir_bindings.MAGIC):
-        return perform("text", data, trusted=trusted)
+        return perform("text", data, trusted=trusted) if has_mlir else data
     offset = data.find(mlir_bindings.MAGIC, 4)
     if offset > 0:
         length = int.from_bytes(data[offset - 4 : offset], "little")
         if 0 < length <= len(data) - offset:
-            return perform("text", data[offset : offset + length], trusted=trusted)
+            return _decoded(data[offset : offset + length], trusted, has_mlir)
     try:
         return data.decode()
     except UnicodeDecodeError as error:

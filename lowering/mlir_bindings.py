@@ -9,6 +9,7 @@ import io
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
@@ -24,6 +25,7 @@ __all__ = [
     "context",
     "deserialize_portable_artifact",
     "evaluate",
+    "is_jaxlib_installed",
     "jaxlib_modules",
     "legalize_chlo",
     "main_type",
@@ -42,12 +44,20 @@ WINDOWS = ("week4", "week12", "minimum", "current")
 
 
 class MlirDiagnosticError(TenferroError, ValueError):
-    """MLIR refused a module; `diagnostics` holds (message, location) pairs."""
+    """A module that MLIR's parser or ours refused; `diagnostics` holds (message, location) pairs."""
 
     def __init__(self, diagnostics: list[tuple[str, str]]) -> None:
         self.diagnostics = diagnostics
         shown = "\n".join(f"{message} ({location})" for message, location in diagnostics[:5])
-        super().__init__(f"MLIR refused the module:\n{shown}")
+        super().__init__(f"the module is malformed:\n{shown}")
+
+
+def is_jaxlib_installed() -> bool:
+    """Whether jaxlib can be imported."""
+    try:
+        return find_spec("jaxlib") is not None
+    except (ImportError, ValueError):  # because an import may be blocked
+        return False
 
 
 def jaxlib_modules() -> Any:

@@ -15,7 +15,7 @@ from tenferro.dims import UNKNOWN
 from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["DEEPEST", "module_tree", "require_shallow"]
+__all__ = ["DEEPEST", "module_tree", "require_shallow", "resource_elements"]
 
 
 def module_tree(text: str) -> ModuleTree:
@@ -79,10 +79,11 @@ class _Numbering:
         ir = self.ir
         attributes = _attributes(ir, op.attributes)
         kind = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value)
-        is_declared = len(op.regions[0].blocks) == 0
-        if is_declared:
-            raise UnsupportedError(f"@{attributes['sym_name']} is declared and has no body")
-        body = self.block(op.regions[0])
+        if len(op.regions[0].blocks):
+            body = self.block(op.regions[0])
+        else:
+            types = tuple([_type(ir, item) for item in kind.inputs])
+            body = Block(tuple(range(len(types))), types, [])
         argument_attributes = attributes.get("arg_attrs", ())
         result_attributes = attributes.get("res_attrs", ())
         return Function(
@@ -119,7 +120,7 @@ class _Numbering:
         if resource is not None:
             spec = _type(self.ir, op.results[0].type)
             if isinstance(spec, TensorSpec):
-                attributes["value"] = _blob(self.blobs, resource[1].strip('"'), spec)
+                attributes["value"] = resource_elements(self.blobs, resource[1].strip('"'), spec)
         return attributes
 
     def operation(self, op: Any) -> Operation:
@@ -151,7 +152,7 @@ def _resources(text: str) -> dict[str, str]:
     return {match[1].strip('"'): match[2] for match in _BLOB.finditer(text, start)}
 
 
-def _blob(blobs: Mapping[str, str], name: str, spec: TensorSpec) -> Any:
+def resource_elements(blobs: Mapping[str, str], name: str, spec: TensorSpec) -> Any:
     """The elements of a constant in a resource: four bytes of alignment, then the elements.
 
     Raises:

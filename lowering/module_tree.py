@@ -74,7 +74,10 @@ class Block:
 
 @dataclass(slots=True)
 class Function:
-    """A function: its body, its types, and the names of arguments and results, where there are any."""
+    """A function: its body, its types, and the names of arguments and results, where there are any.
+
+    The body of a function that is declared alone has no operations.
+    """
 
     name: str
     body: Block

@@ -10,7 +10,8 @@ from lowering.read.counted import counted_loop
 from lowering.read.custom_calls import CUSTOM_CALLS, unknown_targets
 from lowering.read.reader import Reader, ReadRows
 from tenferro.errors import UnsupportedError
-from tenferro.ops.control import Cond, While
+from tenferro.ops.control import Cond, Scan, While
+from tenferro.types import TensorSpec
 
 __all__ = ["ROWS"]
 
@@ -73,7 +74,37 @@ def _choice(r: Reader, operation: Operation, index: int, regions: Sequence[Block
     return r.apply(Cond(tuple(branches)), index, *captured)
 
 
+def scan(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    """A scan along an axis: slices without that axis, then carries, give outputs, then carries."""
+    a, block = operation.attributes, operation.regions[0]
+    count = int(a["operandSegmentSizes"][0])
+    axis = int(a["dimension"])
+    xs, carry = [], list(operands[count:])
+    for value in operands[:count]:
+        rest = [i for i in range(len(r.spec(value).shape)) if i != axis]
+        xs.append(r.transpose(value, [axis, *rest]))
+    length = r.spec(xs[0]).shape[0] if xs else int(a["scan_dim_size"])
+
+    def step(arguments: Sequence[int]) -> Sequence[int]:
+        inputs, states = arguments[len(carry) :], arguments[: len(carry)]
+        results = r.block(block, [*inputs, *states], r.surroundings)
+        first = len(results) - len(carry)
+        return [*results[first:], *results[:first]]
+
+    slices = [TensorSpec.of(r.spec(x).shape[1:], r.spec(x).dtype) for x in xs]
+    specs = [*map(r.spec, carry), *slices]
+    (body,), captured = r.parts((step, specs))
+    loop = Scan(body, length, len(captured), len(carry), bool(a.get("is_reverse", False)))
+    results = r.apply(loop, *captured, *carry, *xs)
+    stacked = []
+    for value in results[len(carry) :]:
+        rank = len(r.spec(value).shape)
+        stacked.append(r.transpose(value, [*range(1, axis + 1), 0, *range(axis + 1, rank)]))
+    return [*stacked, *results[: len(carry)]]
+
+
 ROWS: ReadRows = {
+    "chlo.scan": scan,
     "func.call": call,
     "stablehlo.after_all": nothing,
     "stablehlo.case": case,

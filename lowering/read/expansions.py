@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from lowering.chlo import chlo_function
-from lowering.mlir_tree import module_tree
 from lowering.module_tree import Block, Function
+from lowering.syntax import text_tree
 from lowering.types import element_type
 from tenferro.ops import StdTensorOp, analytic
 from tenferro.types import TensorSpec
@@ -38,7 +38,7 @@ def expanded_op(function: Function) -> StdTensorOp | None:
     if not isinstance(spec, TensorSpec):
         return None
     text = chlo_function(named[1], element_type(spec.dtype), spec.shape, function.name)
-    tree = module_tree(f"module {{\n{text}}}\n")
+    tree = text_tree(f"module {{\n{text}}}\n")
     is_ours = same_body(tree.functions[function.name].body, function.body)
     return OPS[named[1]] if is_ours else None
 

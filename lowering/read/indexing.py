@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lowering.module_tree import Operation
+from lowering.read.promotion import promoted
 from lowering.read.reader import Reader, ReadRows
 from lowering.read.regions import known_combiner, scatter_combiner
 from lowering.read.scatters import Numbers, scattered
@@ -87,10 +88,16 @@ def dynamic_update_slice(r: Reader, operation: Operation, operands: Sequence[int
     return r.apply_one(ix.DynamicUpdateSlice(rank), *operands) if rank else operands[1]
 
 
+def inputs_and_updates(count: int) -> Sequence[int]:
+    """The places of the inputs and updates of a scatter, between which its indices stand."""
+    half = count // 2
+    return [*range(half), *range(half + 1, count)]
+
+
 ROWS: ReadRows = {
     "stablehlo.dynamic_slice": dynamic_slice,
     "stablehlo.dynamic_update_slice": dynamic_update_slice,
     "stablehlo.gather": gather,
-    "stablehlo.scatter": scatter,
+    "stablehlo.scatter": promoted(scatter, inputs_and_updates),
     "stablehlo.torch_index_select": index_select,
 }

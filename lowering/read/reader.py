@@ -28,8 +28,8 @@ Rule = Callable[[int, int, tuple[int, ...]], Any]
 Write = Callable[[Sequence[int]], Sequence[int]]
 """A function that writes a region on its arguments, and returns the results."""
 
-MALFORMED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
-"""Exceptions of readers over attributes and operands that MLIR does not check, such as those of custom calls."""
+MALFORMED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, StopIteration)
+"""Exceptions of readers over attributes and operands that no parser checks, such as those of custom calls."""
 DEEPEST_CALL = 128
 SMALL = 1024
 """Elements of a constant that are kept though they are all one, and that a region holds itself."""
@@ -93,6 +93,8 @@ class Reader:
         function = self.tree.functions.get(name)
         if function is None:
             raise InvalidConfigError(f"the module has no function @{name}")
+        if not function.body.operations:
+            raise UnsupportedError(f"@{name} is declared and has no body")
         if name not in self._expansions:
             self._expansions[name] = expanded_op(function)
         op = self._expansions[name]

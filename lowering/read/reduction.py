@@ -19,6 +19,7 @@ from lowering.module_tree import Block, Operation
 from lowering.read import total_order
 from lowering.read.arg_reductions import arg_reduction
 from lowering.read.comparators import sorted_by
+from lowering.read.promotion import promoted
 from lowering.read.reader import Reader, ReadRows
 from lowering.read.regions import ON_BOOL, known_combiner, scatter_combiner
 from lowering.read.scatters import Numbers, scattered
@@ -315,8 +316,8 @@ def top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[
 
 ROWS: ReadRows = {
     "chlo.top_k": top_k,
-    "stablehlo.reduce": reduce,
-    "stablehlo.reduce_window": reduce_window,
+    "stablehlo.reduce": promoted(reduce, range),
+    "stablehlo.reduce_window": promoted(reduce_window, range),
     "stablehlo.select_and_scatter": select_and_scatter,
     "stablehlo.sort": sort,
 }

@@ -103,6 +103,7 @@ ROWS: ReadRows = {
     "stablehlo.broadcast_in_dim": broadcast_in_dim,
     "stablehlo.concatenate": concatenate,
     "stablehlo.constant": constant,
+    "arith.constant": constant,
     "chlo.constant": constant,
     "stablehlo.iota": iota,
     "stablehlo.optimization_barrier": barrier,

@@ -9,8 +9,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from lowering import import_stablehlo
-from lowering.mlir_bindings import bytecode
+import tenferro as tnf
+from lowering import import_stablehlo, importing
+from lowering.mlir_bindings import MlirDiagnosticError, bytecode
 from tenferro import errors
 from xla_peer.command_line.target import find_target
 
@@ -117,3 +118,115 @@ def test_files_under_any_name(tmp_path: Path, name: str) -> None:
         assert find_target(str(path)).program is not None
     with pytest.raises(errors.InvalidConfigError, match="is no target"):
         find_target(str(tmp_path / "nothing.bytecode"))
+
+
+SCAN = """
+func.func @main(%x: tensor<2x3xf64>, %c: tensor<2xf64>) -> (tensor<2x3xf64>, tensor<2xf64>) {
+  %0:2 = chlo.scan(%x) inits(%c) dimension=1 attributes {is_reverse = REVERSE} {
+  ^bb0(%slice: tensor<2xf64>, %carry: tensor<2xf64>):
+    %s = stablehlo.constant dense<[2.0, 3.0]> : tensor<2xf64>
+    %1 = stablehlo.multiply %carry, %s : tensor<2xf64>
+    %2 = stablehlo.add %slice, %1 : tensor<2xf64>
+    stablehlo.return %2, %2 : tensor<2xf64>, tensor<2xf64>
+  } : (tensor<2x3xf64>, tensor<2xf64>) -> (tensor<2x3xf64>, tensor<2xf64>)
+  return %0#0, %0#1 : tensor<2x3xf64>, tensor<2xf64>
+}"""
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("with_mlir", [False, True])
+def test_scans(reverse: bool, with_mlir: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: with_mlir)
+    program = import_stablehlo(SCAN.replace("REVERSE", str(reverse).lower()))
+    x, carry, scale = np.arange(6.0).reshape(2, 3), np.array([0.5, -1.0]), np.array([2.0, 3.0])
+    found, last = program.run(x, carry)
+    wanted = np.empty((2, 3))
+    for i in (2, 1, 0) if reverse else (0, 1, 2):
+        carry = x[:, i] + carry * scale
+        wanted[:, i] = carry
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(last, carry)
+    outside = SCAN.replace("REVERSE", "true").replace("%carry, %s :", "%carry, %c :")
+    with pytest.raises(MlirDiagnosticError, match=r"outside|undeclared"):
+        import_stablehlo(outside)
+
+
+@pytest.mark.parametrize("with_mlir", [False, True])
+def test_annotations_and_constants_of_other_dialects(
+    with_mlir: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: with_mlir)
+    program = import_stablehlo("""
+        sdy.mesh @mesh = <["x"=2]>
+        func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+          %0 = sdy.sharding_constraint %x <@mesh, [{"x"}]> : tensor<4xf32>
+          %1 = arith.constant dense<2.0> : tensor<4xf32>
+          %2 = stablehlo.multiply %0, %1 : tensor<4xf32>
+          return %2 : tensor<4xf32>
+        }""")
+    np.testing.assert_array_equal(program.run(np.ones(4, "f4")), np.full(4, 2, "f4"))
+
+
+WIDER = """
+func.func @main({arguments}) -> {result} {{
+  %0 = "stablehlo.{name}"({operands}) ({{
+  ^bb0(%a: tensor<i32>, %b: tensor<i32>):
+    %1 = stablehlo.add %a, %b : tensor<i32>
+    stablehlo.return %1 : tensor<i32>
+  }}) {{{attributes}}} : ({types}) -> {result}
+  return %0 : {result}
+}}"""
+NUMBERS = "inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1"
+
+
+@pytest.mark.parametrize(
+    ("name", "types", "result", "attributes", "wanted"),
+    [
+        ("reduce", ("4xi8", "i32"), "i32", "dimensions = array<i64: 0>", 328),
+        ("reduce", ("4xi8", "i8"), "i32", "dimensions = array<i64: 0>", 328),
+        (
+            "reduce_window", ("4xi8", "i8"), "2xi32",
+            "window_dimensions = array<i64: 2>, window_strides = array<i64: 2>", [201, 128],
+        ),
+        (
+            "scatter", ("4xi8", "2x1xi32", "2xi8"), "4xi32",
+            f"scatter_dimension_numbers = #stablehlo.scatter<{NUMBERS}>", [100, 301, 100, 27],
+        ),
+    ],
+)  # fmt: skip
+def test_regions_compute_in_a_dtype_that_operands_are_promotable_to(
+    name: str, types: tuple[str, ...], result: str, attributes: str, wanted: Any
+) -> None:
+    """StableHLO specification, reduce: `is_promotable(element_type(inputs[i]), Ei)`."""
+    kinds = [f"tensor<{kind}>" for kind in types]
+    named = [f"%x{i}" for i in range(len(kinds))]
+    module = WIDER.format(
+        name=name,
+        arguments=", ".join([f"{x}: {kind}" for x, kind in zip(named, kinds, strict=True)]),
+        operands=", ".join(named),
+        types=", ".join(kinds),
+        result=f"tensor<{result}>",
+        attributes=attributes,
+    )
+    values = {
+        "4xi8": np.array([100, 100, 100, 27], "i1"), "i8": np.int8(1), "i32": np.int32(1),
+        "2x1xi32": np.array([[1], [1]], "i4"), "2xi8": np.array([100, 101], "i1"),
+    }  # fmt: skip
+    found = import_stablehlo(module).run(*[values[kind] for kind in types])
+    assert found.dtype == np.int32
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_gather_clamps_and_its_adjoint_adds_where_it_read() -> None:
+    """StableHLO specification, gather: "clamp(0, start_index, shape(operand) - slice_sizes)"."""
+    program = import_stablehlo("""
+        func.func @main(%x: tensor<5xf64>, %i: tensor<2x1xi32>) -> tensor<2xf64> {
+          %0 = "stablehlo.gather"(%x, %i) {dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0],
+            start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1>}
+            : (tensor<5xf64>, tensor<2x1xi32>) -> tensor<2xf64>
+          return %0 : tensor<2xf64>
+        }""")
+    x, indices = np.arange(5.0), np.array([[-12], [7]], "i4")
+    np.testing.assert_array_equal(program.run(x, indices), [0, 4])
+    gradient = tnf.grad(lambda x: tnf.sum(program(x, indices) * np.array([2.0, 3.0])))(x)
+    np.testing.assert_array_equal(gradient, [2, 0, 0, 0, 3])

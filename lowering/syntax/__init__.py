@@ -1,0 +1,27 @@
+"""Readers of StableHLO in Python alone: its text, generic and pretty, and its bytecode.
+
+Each gives the tree that `lowering.mlir_tree` makes of MLIR's objects, so that a module is read on machines
+without jaxlib.
+"""
+
+from lowering.module_tree import ModuleTree
+from lowering.syntax.bytecode import bytecode_tree
+from lowering.syntax.text import text_tree
+from lowering.syntax.verification import verify
+
+__all__ = ["bytecode_tree", "read_module", "text_tree"]
+
+
+def read_module(contents: str | bytes) -> ModuleTree:
+    """The tree of text, of bytecode or of a portable artifact.
+
+    Raises:
+        MlirDiagnosticError: no module, with line and column or with the offset.
+        InvalidConfigError: nested deeper than a parser may follow.
+        UnsupportedError: what the tree has no place for, such as regions of several blocks.
+
+    >>> tree = read_module("func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor<3xf32> }")
+    >>> tree.functions["main"].result_types
+    (f32[3],)
+    """
+    return verify(text_tree(contents) if isinstance(contents, str) else bytecode_tree(contents))

@@ -1,0 +1,810 @@
+"""Types and attributes of MLIR's text as the tree holds them.
+
+A tensor of our dtypes is a `TensorSpec`, any other type its text. Attributes are numbers, strings, tuples,
+dictionaries and arrays; those of dialects that no reader takes apart are their text.
+
+Source: MLIR language reference, "Type System" and "Attributes"; StableHLO specification, "Enums".
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from lowering.mlir_bindings import MlirDiagnosticError
+from lowering.module_tree import ForeignType
+from lowering.syntax.elements import dense_elements, float_value, integer_value
+from lowering.syntax.tokens import END, Tokens
+from lowering.types import element_type
+from tenferro.dims import UNKNOWN
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["NAMED_NUMBERS", "AttributeParser", "FunctionType", "conv_numbers", "unquoted"]
+
+ELEMENTS = {element_type(dtype): dtype for dtype in DType}
+_FLOATS = {
+    name: dtype.dtype
+    for name, dtype in ELEMENTS.items()
+    if dtype.dtype.kind not in "biu" and "<" not in name
+}
+_EXTENTS = re.compile(r"((?:(?:[0-9]+|\?)\s*x\s*)*)(.*)", re.DOTALL)
+_INTEGER_TYPE = re.compile(r"(s|u)?i([1-9][0-9]*)")
+_SIMPLE_TYPE = re.compile(
+    r"(?:[su]?i[1-9][0-9]*|index|none|bf16|tf32|f(?:16|32|64|80|128)|f[468]E[0-9A-Z]+)"
+)
+_SIMPLE_SIGNS = re.compile(r"\s+")
+LARGEST_EXTENT = (1 << 63) - 1
+LARGEST_WIDTH = 1 << 24
+SMALL_LITERAL = 64
+"""Characters of a literal whose array is shared by constants that are written alike."""
+
+
+class FunctionType:
+    """The type of a function.
+
+    Attributes:
+        inputs, results: types.
+        text: as MLIR prints it.
+    """
+
+    def __init__(self, inputs: tuple[Any, ...], results: tuple[Any, ...]) -> None:
+        self.inputs = inputs
+        self.results = results
+
+    @property
+    def text(self) -> str:
+        inputs, results = (
+            ", ".join(map(type_text, types)) for types in (self.inputs, self.results)
+        )
+        is_single = len(self.results) == 1 and not isinstance(self.results[0], FunctionType)
+        return f"({inputs}) -> {results if is_single else f'({results})'}"
+
+
+def type_text(kind: Any) -> str:
+    """A type as MLIR prints it."""
+    if isinstance(kind, TensorSpec):
+        extents = "".join(["?x" if extent is UNKNOWN else f"{extent}x" for extent in kind.shape])
+        return f"tensor<{extents}{element_type(kind.dtype)}>"
+    return kind.text
+
+
+_CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
+_DIALECTS = frozenset(
+    [
+        "affine",
+        "arith",
+        "builtin",
+        "cf",
+        "chlo",
+        "complex",
+        "func",
+        "gpu",
+        "llvm",
+        "math",
+        "memref",
+        "mhlo",
+        "mpmd",
+        "nvgpu",
+        "nvvm",
+        "quant",
+        "scf",
+        "sdy",
+        "shape",
+        "sparse_tensor",
+        "stablehlo",
+        "tensor",
+        "vector",
+        "vhlo",
+    ]
+)
+"""Dialects whose types and attributes are taken as text."""
+_STABLEHLO_ATTRIBUTES = frozenset(
+    [
+        "axis_ref",
+        "bounds",
+        "channel_handle",
+        "conv",
+        "dot",
+        "dot_algorithm",
+        "gather",
+        "mesh",
+        "mesh_axis",
+        "output_operand_alias",
+        "replica_group_mesh_axes",
+        "result_accuracy",
+        "result_accuracy_mode",
+        "scatter",
+        "sub_axis_info",
+    ]
+)
+_LIST = r"\[(?:\d+(?:,\d+)*)?\]"
+_REAL = r"-?\d+\.\d*(?:[eE][-+]?\d+)?"
+_FIELDS = {
+    "bounds": re.compile(r"(?:\?|\d+)(?:,(?:\?|\d+))*"),
+    "channel_handle": re.compile(r"handle=-?\d+,type=-?\d+"),
+    "dot_algorithm": re.compile(
+        r"lhs_precision_type=\w+,rhs_precision_type=\w+,accumulation_type=\w+,lhs_component_count=\d+,"
+        r"rhs_component_count=\d+,num_primitive_operations=\d+,allow_imprecise_accumulation=(?:true|false)"
+    ),
+    "output_operand_alias": re.compile(
+        rf"output_tuple_indices={_LIST},operand_index=\d+,operand_tuple_indices={_LIST}"
+    ),
+    "result_accuracy": re.compile(
+        rf"(?:atol={_REAL},)?(?:rtol={_REAL},)?(?:ulps=-?\d+,)?"
+        r"mode=#stablehlo\.result_accuracy_mode<(?:DEFAULT|HIGHEST|TOLERANCE)>"
+    ),
+}
+"""What stands in the brackets of attributes that are kept as text, without its spaces."""
+_ESCAPE = re.compile(r"\\(?:([nt\"\\])|([0-9A-Fa-f]{2}))")
+
+
+def unquoted(word: str) -> str:
+    """A string literal's value.
+
+    Raises:
+        ValueError: an unknown escape.
+    """
+    inside = word[1:-1]
+    if "\\" not in inside:
+        return inside
+    if "\\" in _ESCAPE.sub("", inside):
+        raise ValueError("unknown escape in string literal")
+
+    def byte(match: re.Match[str]) -> bytes:
+        if match[1]:
+            return {"n": b"\n", "t": b"\t", '"': b'"', "\\": b"\\"}[match[1]]
+        return bytes([int(match[2], 16)])
+
+    pieces: list[bytes] = []
+    end = 0
+    for match in _ESCAPE.finditer(inside):
+        pieces += [inside[end : match.start()].encode(errors="surrogatepass"), byte(match)]
+        end = match.end()
+    pieces.append(inside[end:].encode(errors="surrogatepass"))
+    return b"".join(pieces).decode()
+
+
+NAMED_NUMBERS = {
+    "#stablehlo.dot": (
+        "lhs_batching_dimensions", "lhs_contracting_dimensions", "rhs_batching_dimensions",
+        "rhs_contracting_dimensions",
+    ),
+    "#stablehlo.gather": (
+        "collapsed_slice_dims", "index_vector_dim", "offset_dims", "operand_batching_dims",
+        "start_index_map", "start_indices_batching_dims",
+    ),
+    "#stablehlo.scatter": (
+        "index_vector_dim", "input_batching_dims", "inserted_window_dims", "scatter_indices_batching_dims",
+        "scattered_dims_to_operand_dims", "update_window_dims",
+    ),
+}  # fmt: skip
+"""The fields of attributes that number dimensions; lists, but for `index_vector_dim`."""
+
+_PRINTED = {"scattered_dims_to_operand_dims": "scatter_dims_to_operand_dims"}
+"""Fields that the text names otherwise than the bindings do."""
+
+WORDS = {
+    "comparison_direction": ("EQ", "NE", "GE", "GT", "LE", "LT"),
+    "comparison_type": ("NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"),
+    "fft_type": ("FFT", "IFFT", "RFFT", "IRFFT"),
+    "precision": ("DEFAULT", "HIGH", "HIGHEST"),
+    "rng_algorithm": ("DEFAULT", "THREE_FRY", "PHILOX"),
+    "rng_distribution": ("", "UNIFORM", "NORMAL"),
+    "transpose": ("TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"),
+}
+"""The values of StableHLO's enumerations, in the order of their numbers.
+
+Source: StableHLO specification; the numbers are those of its bytecode.
+"""
+
+
+def conv_numbers(labels: tuple[tuple[Any, ...], ...]) -> dict[str, Any]:
+    """The dimension numbers of a convolution, from the labels of its operands and result.
+
+    Raises:
+        ValueError: a label is missing, unknown, or occurs twice.
+    """
+    numbers: dict[str, Any] = {}
+    parts = (("input", "b", "f"), ("kernel", "i", "o"), ("output", "b", "f"))
+    titles = {
+        "input": ("batch", "feature"),
+        "kernel": ("input_feature", "output_feature"),
+        "output": ("batch", "feature"),
+    }
+    for (part, first, second), names in zip(parts, labels, strict=True):
+        rest = [name for name in names if name not in (first, second, "?")]
+        if names.count(first) != 1 or names.count(second) != 1:
+            raise ValueError(f"{part}: dimensions {first} and {second} must occur once each")
+        if not all(name.isdigit() for name in rest):
+            raise ValueError(f"{part}: unknown dimension label")
+        spatial = sorted(map(int, rest))
+        if spatial != list(range(len(rest))):
+            raise ValueError(f"{part}: spatial dimensions must be 0 to {len(rest) - 1}, once each")
+        numbers[f"{part}_{titles[part][0]}_dimension"] = names.index(first)
+        numbers[f"{part}_{titles[part][1]}_dimension"] = names.index(second)
+        numbers[f"{part}_spatial_dimensions"] = tuple(
+            [names.index(str(i)) for i in range(len(rest))]
+        )
+    return numbers
+
+
+class AttributeParser:
+    """A cursor over tokens, with the grammar of types, attributes and locations."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self.tokens = tokens
+        self.words = tokens.words
+        self.at = 0
+        self.aliases: dict[str, Any] = {}
+        self.location_aliases: dict[str, Any] = {}
+        self._types: dict[str, Any] = {}
+        self._literals: dict[tuple[str, Any], Any] = {}
+
+    # ---- tokens ------------------------------------------------------------------------------
+
+    def error(self, message: str, at: int | None = None) -> MlirDiagnosticError:
+        """An error at a token; the next one where none is given."""
+        return self.tokens.error(message, self.at if at is None else at)
+
+    def accept(self, word: str) -> bool:
+        """Step over a token if it is the next one."""
+        if self.words[self.at] == word:
+            self.at += 1
+            return True
+        return False
+
+    def expect(self, word: str) -> None:
+        """Step over a token.
+
+        Raises:
+            MlirDiagnosticError: another is next.
+        """
+        if self.words[self.at] != word:
+            raise self.error(f"expected '{word}', got {self.shown()}")
+        self.at += 1
+
+    def shown(self) -> str:
+        """The next token, for a message."""
+        word = self.words[self.at]
+        return "the end of the text" if word == END else f"'{word[:40]}'"
+
+    def string(self) -> str:
+        """The value of the string that is next."""
+        word = self.words[self.at]
+        if not word.startswith('"') or len(word) < 2:
+            raise self.error(f"expected a string, got {self.shown()}")
+        self.at += 1
+        try:
+            return unquoted(word)
+        except ValueError as error:
+            raise self.error(str(error), self.at - 1) from None
+
+    def keyword(self) -> str:
+        """The bare word that is next."""
+        word = self.words[self.at]
+        if not (word[:1].isalpha() or word[:1] == "_") or word.endswith(">"):
+            raise self.error(f"expected a word, got {self.shown()}")
+        self.at += 1
+        return word
+
+    def integer(self) -> int:
+        """The integer that is next."""
+        word = self.words[self.at]
+        is_negative = word == "-"
+        if is_negative:
+            self.at += 1
+            word = self.words[self.at]
+        try:
+            number = integer_value(word, 64, True)
+        except ValueError as error:
+            raise self.error(str(error)) from None
+        self.at += 1
+        return -number if is_negative else number
+
+    def integers(self) -> tuple[int, ...]:
+        """A list of integers in brackets."""
+        self.expect("[")
+        found: list[int] = []
+        if not self.accept("]"):
+            found.append(self.integer())
+            while self.accept(","):
+                found.append(self.integer())
+            self.expect("]")
+        return tuple(found)
+
+    def symbol(self) -> str:
+        """The name of the symbol that is next, without its @."""
+        word = self.words[self.at]
+        if not word.startswith("@") or len(word) < 2:
+            raise self.error(f"expected a symbol's name, got {self.shown()}")
+        self.at += 1
+        try:
+            return unquoted(word[1:]) if word[1] == '"' else word[1:]
+        except ValueError as error:
+            raise self.error(str(error), self.at - 1) from None
+
+    def bracketed_text(self) -> str:
+        """The text from `<`, which is next, to the `>` that closes it."""
+        start, open_brackets = self.at, [""]
+        words = self.words
+        while True:
+            word = words[self.at]
+            if word == END:
+                raise self.error("expected '>', got the end of the text", start)
+            if word in _CLOSING:
+                open_brackets.append(_CLOSING[word])
+            elif word == open_brackets[-1]:
+                open_brackets.pop()
+            elif word in (")", "]", "}", ">"):
+                raise self.error(f"unbalanced '{word}'")
+            self.at += 1
+            if len(open_brackets) == 1:
+                break
+        offsets = self.tokens.offsets
+        return self.tokens.text[offsets[start] : offsets[self.at - 1] + 1]
+
+    # ---- types -------------------------------------------------------------------------------
+
+    def type(self) -> Any:
+        """The type that is next: a `TensorSpec`, a `ForeignType` or a `FunctionType`."""
+        at = self.at
+        word = self.words[at]
+        known = self._types.get(word)
+        if known is not None:
+            self.at += 1
+            return known
+        if word == "(":
+            return self.function_type()
+        if word.startswith("tensor<"):
+            self.at += 1
+            found = self._tensor(word[7:-1], at)
+        elif word.startswith("!"):
+            return self._dialect_type()
+        elif word == "tensor":
+            self.at += 1
+            return self._tensor(self.bracketed_text()[1:-1], at)
+        elif word in ("complex", "tuple", "vector", "memref"):
+            self.at += 1
+            return self._composed(word)
+        elif _SIMPLE_TYPE.fullmatch(word):
+            self.at += 1
+            integer = _INTEGER_TYPE.fullmatch(word)
+            if integer is not None and (len(integer[2]) > 8 or int(integer[2]) >= LARGEST_WIDTH):
+                raise self.error("integer bitwidth is limited to 16777215 bits", at)
+            found = ForeignType(word)
+        else:
+            raise self.error(f"expected a type, got {self.shown()}")
+        self._types[word] = found
+        return found
+
+    def _dialect_type(self) -> Any:
+        word = self.words[self.at]
+        if word in self.aliases:
+            self.at += 1
+            return self.aliases[word]
+        if word[1:].partition(".")[0] not in _DIALECTS or (
+            "." not in word and self.words[self.at + 1] != "<"
+        ):
+            raise self.error(f"unknown type {word[:40]}")
+        self.at += 1
+        inside = ""
+        if self.words[self.at] == "<":
+            inside = _SIMPLE_SIGNS.sub(" ", self.bracketed_text())
+        return ForeignType(word + inside)
+
+    def _composed(self, word: str) -> Any:
+        self.expect("<")
+        if word in ("vector", "memref"):
+            self.at -= 1
+            return ForeignType(word + self.bracketed_text())
+        parts: list[Any] = []
+        if self.words[self.at] != ">":
+            parts.append(self.type())
+            while word == "tuple" and self.accept(","):
+                parts.append(self.type())
+        self.expect(">")
+        if word == "complex" and (len(parts) != 1 or not self._is_number_type(parts[0])):
+            raise self.error("complex: expected an integer or floating-point type")
+        return ForeignType(f"{word}<{', '.join(map(type_text, parts))}>")
+
+    def _is_number_type(self, kind: Any) -> bool:
+        text = getattr(kind, "text", "")
+        return bool(_SIMPLE_TYPE.fullmatch(text)) and text not in ("index", "none")
+
+    def _tensor(self, inside: str, at: int) -> Any:
+        match = _EXTENTS.match(inside)
+        assert match is not None
+        element = match[2].strip()
+        if match[1] == "" and element.startswith("*"):
+            return ForeignType(f"tensor<{inside}>")
+        extents = [part.strip() for part in match[1].split("x")[:-1]]
+        if any(len(part) > 19 or (part != "?" and int(part) > LARGEST_EXTENT) for part in extents):
+            raise self.error("invalid dimension", at)
+        shape = tuple([UNKNOWN if part == "?" else int(part) for part in extents])
+        element, _, encoding = (
+            element.partition(",") if not element.startswith("!") else (element, "", "")
+        )
+        element = element.strip()
+        dtype = ELEMENTS.get("".join(element.split()))
+        if dtype is not None and (not encoding or UNKNOWN not in shape):
+            if encoding and not encoding.strip().startswith(("#", '"', "dense", "{", "[")):
+                raise self.error(f"invalid tensor encoding: {encoding.strip()[:40]}", at)
+            return TensorSpec.of(shape, dtype)
+        if dtype is None and not self._is_element(element):
+            raise self.error(f"invalid tensor element type: {element[:40]}", at)
+        text = "".join(["?x" if extent is UNKNOWN else f"{extent}x" for extent in shape])
+        return ForeignType(f"tensor<{text}{element}{f', {encoding.strip()}' if encoding else ''}>")
+
+    def _is_element(self, text: str) -> bool:
+        if text.startswith("!"):
+            return len(text) > 1
+        if text.startswith("complex<"):
+            return bool(_SIMPLE_TYPE.fullmatch(text[8:-1].strip()))
+        return bool(_SIMPLE_TYPE.fullmatch(text)) or text.startswith(("vector<", "tuple<"))
+
+    def types(self, closing: str) -> tuple[Any, ...]:
+        """Types up to a closing bracket, which is stepped over."""
+        found: list[Any] = []
+        if not self.accept(closing):
+            found.append(self.type())
+            while self.accept(","):
+                found.append(self.type())
+            self.expect(closing)
+        return tuple(found)
+
+    def function_type(self) -> FunctionType:
+        """The type of a function: `(inputs) -> results`."""
+        self.expect("(")
+        inputs = self.types(")")
+        self.expect("->")
+        if self.accept("("):
+            return FunctionType(inputs, self.types(")"))
+        return FunctionType(inputs, (self.type(),))
+
+    # ---- attributes --------------------------------------------------------------------------
+
+    def attribute(self) -> Any:
+        """The attribute that is next."""
+        at = self.at
+        word = self.words[at]
+        first = word[:1]
+        if first == '"':
+            value = self.string()
+            if self.accept(":"):
+                self.type()
+            return value
+        if first.isdigit() or first == "-":
+            return self._number()
+        if word == "[":
+            self.at += 1
+            items: list[Any] = []
+            if not self.accept("]"):
+                items.append(self.attribute())
+                while self.accept(","):
+                    items.append(self.attribute())
+                self.expect("]")
+            return tuple(items)
+        if word == "{":
+            return self.dictionary()
+        if first == "@":
+            return self._symbol_reference()
+        if first == "#":
+            return self._dialect_attribute()
+        if word == "true" or word == "false":
+            self.at += 1
+            return word == "true"
+        if word == "unit":
+            self.at += 1
+            return True
+        if word.startswith("array<"):
+            self.at += 1
+            return self._array(word[6:-1], at)
+        if word.startswith("dense<"):
+            self.at += 1
+            self.expect(":")
+            return self.elements(word[6:-1], at)
+        if word == "dense_resource":
+            return self._resource()
+        if word == "loc":
+            self.at += 1
+            return f"loc({self.location()})"
+        if word in ("affine_map", "affine_set", "sparse", "strided", "distinct"):
+            raise self.error(f"an attribute of kind {word}, which no StableHLO operation has")
+        kind = self.type()
+        return kind.text if isinstance(kind, FunctionType) else type_text(kind)
+
+    def elements(self, text: str, at: int) -> Any:
+        """The elements of a literal, whose type is next."""
+        kind = self.type()
+        return self.elements_of(text, kind, at)
+
+    def elements_of(self, text: str, kind: Any, at: int) -> Any:
+        """The elements of a literal of a type."""
+        if len(text) > SMALL_LITERAL:
+            return self._elements_of(text, kind, at)
+        found = self._literals.get((text, kind))
+        if found is None:
+            found = self._literals[text, kind] = self._elements_of(text, kind, at)
+        return found
+
+    def _elements_of(self, text: str, kind: Any, at: int) -> Any:
+        try:
+            if isinstance(kind, TensorSpec):
+                if UNKNOWN in kind.shape:
+                    raise ValueError("elements literal type must have static shape")
+                return dense_elements(text, kind)
+            inside = kind.text
+            if inside.startswith("tensor<") and inside.endswith("index>"):
+                spec = self._tensor(inside[7:-6] + "i64", at)
+                return dense_elements(text, spec)
+        except (ValueError, OverflowError, MemoryError) as error:
+            raise self.error(str(error), at) from None
+        if not kind.text.startswith(("tensor<", "vector<")):
+            raise self.error("elements literal must be a shaped type", at)
+        return f"dense<{_SIMPLE_SIGNS.sub(' ', text)}> : {kind.text}"
+
+    def _resource(self) -> str:
+        self.at += 1
+        self.expect("<")
+        word = self.words[self.at]
+        name = self.string() if word.startswith('"') else self.keyword()
+        self.expect(">")
+        self.expect(":")
+        return f"dense_resource<{name}> : {type_text(self.type())}"
+
+    def _number(self) -> Any:
+        at = self.at
+        word = self.words[at]
+        self.at += 1
+        if word == "-":
+            word += self.words[self.at]
+            self.at += 1
+        is_float = "." in word
+        kind = "f64" if is_float else "i64"
+        if self.words[self.at] == ":":
+            self.at += 1
+            kind = getattr(self.type(), "text", "")
+        try:
+            if kind in _FLOATS:
+                return float(float_value(word, _FLOATS[kind]))
+            if _SIMPLE_TYPE.fullmatch(kind) and kind[0] in "ft":
+                return float(word) if is_float else word
+            integer = _INTEGER_TYPE.fullmatch(kind)
+            if kind == "index":
+                return integer_value(word, 64, True)
+            if integer is None:
+                raise ValueError(f"integer literal not valid for type {kind}")
+            is_signed = {None: None, "s": True, "u": False}[integer[1]]
+            if integer[2] == "1" and integer[1] is None:
+                return integer_value(word, 1, None) != 0
+            return integer_value(word, int(integer[2]), is_signed)
+        except (ValueError, OverflowError) as error:
+            raise self.error(str(error), at) from None
+
+    def _array(self, text: str, at: int) -> tuple[Any, ...]:
+        """A dense array: `i64: 1, 2`."""
+        kind, colon, rest = text.partition(":")
+        kind = kind.strip()
+        words = [item.strip() for item in rest.split(",")] if colon else []
+        try:
+            if kind == "i1":
+                if any(word not in ("true", "false") for word in words):
+                    raise ValueError("expected true or false")
+                return tuple([word == "true" for word in words])
+            integer = _INTEGER_TYPE.fullmatch(kind)
+            if integer is not None and int(integer[2]) in (8, 16, 32, 64):
+                is_signed = {None: None, "s": True, "u": False}[integer[1]]
+                width = int(integer[2])
+                return tuple(
+                    [integer_value(_joined_sign(word), width, is_signed) for word in words]
+                )
+            if kind in _FLOATS:
+                dtype = _FLOATS[kind]
+                return tuple([float(float_value(_joined_sign(word), dtype)) for word in words])
+        except (ValueError, OverflowError) as error:
+            raise self.error(str(error), at) from None
+        raise self.error(f"array<{kind[:20]}>: unknown element type", at)
+
+    def dictionary(self) -> dict[str, Any]:
+        """A dictionary in braces."""
+        self.expect("{")
+        found: dict[str, Any] = {}
+        if self.accept("}"):
+            return found
+        while True:
+            at = self.at
+            name = self.string() if self.words[at].startswith('"') else self.keyword()
+            if name in found:
+                raise self.error(f"duplicate key '{name[:40]}' in dictionary attribute", at)
+            found[name] = self.attribute() if self.accept("=") else True
+            if not self.accept(","):
+                break
+        self.expect("}")
+        return found
+
+    def _symbol_reference(self) -> str:
+        name = self.symbol()
+        if self.words[self.at] != "::":
+            return name
+        parts = [f"@{name}"]
+        while self.accept("::"):
+            parts.append(f"@{self.symbol()}")
+        return "::".join(parts)
+
+    def _dialect_attribute(self) -> Any:
+        at = self.at
+        word = self.words[at]
+        self.at += 1
+        following = self.words[self.at]
+        if following != "<":
+            if word in self.aliases:
+                return self.aliases[word]
+            if word in self.location_aliases or "." not in word:
+                raise self.error(f"undefined symbol alias id '{word[1:]}'", at)
+            if word[1:].partition(".")[0] not in _DIALECTS:
+                raise self.error(f"unknown attribute {word[:40]}", at)
+            return word
+        dialect, _, name = word[1:].partition(".")
+        if dialect not in _DIALECTS or (
+            dialect == "stablehlo" and name and name not in _STABLEHLO_ATTRIBUTES
+        ):
+            raise self.error(f"unknown attribute {word[:40]}", at)
+        if word in ("#stablehlo", "#chlo"):
+            return self._word(word)
+        if word == "#stablehlo.conv":
+            self.expect("<")
+            numbers = self.convolution_numbers()
+            self.expect(">")
+            return numbers
+        if word in NAMED_NUMBERS:
+            return self._named_numbers(NAMED_NUMBERS[word])
+        return self.checked(word + _SIMPLE_SIGNS.sub(" ", self.bracketed_text()), at)
+
+    def checked(self, text: str, at: int) -> str:
+        """The text of an attribute, if it has the fields that its kind has."""
+        name, _, inside = text.partition("<")
+        pattern = _FIELDS.get(name.removeprefix("#stablehlo."))
+        if pattern is not None and not pattern.fullmatch("".join(inside[:-1].split())):
+            raise self.error(f"malformed attribute {text[:60]}", at)
+        return text
+
+    def _word(self, dialect: str) -> Any:
+        """A value of an enumeration, or an attribute in its longer spelling."""
+        start = self.at
+        self.expect("<")
+        kind = self.keyword()
+        if kind in WORDS:
+            value = self.keyword()
+            if value not in WORDS[kind]:
+                raise self.error(f"unknown {kind}: {value[:40]}", self.at - 1)
+            self.expect(">")
+            return value
+        following = self.words[self.at]
+        self.at = start
+        text = _SIMPLE_SIGNS.sub(" ", self.bracketed_text())
+        match = re.fullmatch(r"<\w+ (\w+)>", text)
+        if match is not None:
+            return match[1]
+        if following == "<":
+            return f"{dialect}.{text[1:-1]}"
+        return dialect + text
+
+    def _named_numbers(self, fields: tuple[str, ...]) -> dict[str, Any]:
+        self.expect("<")
+        known = {_PRINTED.get(name, name): name for name in fields}
+        found: dict[str, Any] = {name: 0 if name == "index_vector_dim" else () for name in fields}
+        given: set[str] = set()
+        while self.words[self.at] != ">":
+            at = self.at
+            name = self.keyword()
+            if name not in known or name in given:
+                raise self.error(f"unexpected field {name[:40]}", at)
+            given.add(name)
+            self.expect("=")
+            found[known[name]] = self.integer() if name == "index_vector_dim" else self.integers()
+            if not self.accept(","):
+                break
+        self.expect(">")
+        return found
+
+    def convolution_numbers(self) -> dict[str, Any]:
+        """Dimension numbers of a convolution: `[b, 0, f]x[0, i, o]->[b, 0, f]`."""
+        at = self.at
+        labels: list[tuple[str, ...]] = []
+        for separator in ("x", "->", ""):
+            self.expect("[")
+            names: list[str] = []
+            while self.words[self.at] not in ("]", END):
+                names.append(self.words[self.at])
+                self.at += 1
+                if not self.accept(","):
+                    break
+            self.expect("]")
+            labels.append(tuple(names))
+            if separator:
+                self.expect(separator)
+        try:
+            return conv_numbers(tuple(labels))
+        except ValueError as error:
+            raise self.error(str(error), at) from None
+
+    # ---- locations ---------------------------------------------------------------------------
+
+    def location(self) -> Any:
+        """The location in parentheses, of which the first has been stepped over; steps over the last.
+
+        It is the text, or, for an alias that is defined later, a tuple of texts and aliases.
+        """
+        found = self._location()
+        self.expect(")")
+        return found
+
+    def _location(self) -> Any:
+        at = self.at
+        word = self.words[at]
+        if word.startswith("#"):
+            self.at += 1
+            return (word,)
+        if word == "unknown":
+            self.at += 1
+            return word
+        if word == "callsite":
+            self.at += 1
+            self.expect("(")
+            callee = self._location()
+            self.expect("at")
+            caller = self._location()
+            self.expect(")")
+            return joined_location("callsite(", callee, " at ", caller, ")")
+        if word == "fused":
+            self.at += 1
+            metadata = ""
+            if self.words[self.at] == "<":
+                metadata = _SIMPLE_SIGNS.sub(" ", self.bracketed_text())
+            self.expect("[")
+            parts: list[Any] = []
+            while self.words[self.at] != "]":
+                if parts:
+                    self.expect(",")
+                    parts.append(", ")
+                parts.append(self._location())
+            self.expect("]")
+            return joined_location(f"fused{metadata}[", *parts, "]")
+        if not word.startswith('"'):
+            raise self.error(f"expected a location, got {self.shown()}")
+        self.string()
+        if self.accept(":"):
+            return word + self._line_range()
+        if self.accept("("):
+            child = self._location()
+            self.expect(")")
+            return joined_location(f"{word}(", child, ")")
+        return word
+
+    def _line_range(self) -> str:
+        """`:8:4`, or `:8:4 to :9` or `:8:4 to 9:2`, of which the first colon has been stepped over."""
+        line = self.integer()
+        self.expect(":")
+        text = f":{line}:{self.integer()}"
+        if self.words[self.at] != "to":
+            return text
+        self.at += 1
+        ending = ""
+        if self.words[self.at] != ":":
+            ending = str(self.integer())
+        self.expect(":")
+        return f"{text} to {ending}:{self.integer()}"
+
+
+def _joined_sign(word: str) -> str:
+    return "-" + word[1:].lstrip() if word.startswith("-") else word
+
+
+def joined_location(*parts: Any) -> Any:
+    """Texts, joined; a tuple where a part is an alias that is not known yet."""
+    if all(isinstance(part, str) for part in parts):
+        return "".join(parts)
+    flat: list[str] = []
+    for part in parts:
+        flat += [part] if isinstance(part, str) else part
+    return tuple(flat)

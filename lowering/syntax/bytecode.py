@@ -1,0 +1,565 @@
+"""`bytecode_tree`: the tree of a module in MLIR's bytecode, with StableHLO's own operations or versioned ones.
+
+Attributes and types stand in tables and refer to each other by number; they are decoded by a work list, so
+that chains of them need no recursion.
+
+Source: MLIR bytecode format; MLIR's, StableHLO's and VHLO's encodings of attributes and types.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lowering.mlir_bindings import MAGIC, MlirDiagnosticError
+from lowering.module_tree import Block, ModuleTree, Operation
+from lowering.syntax.attributes import AttributeParser, FunctionType
+from lowering.syntax.cursor import Cursor
+from lowering.syntax.definitions import DEFINITIONS
+from lowering.syntax.encodings import ATTRIBUTES, TYPES
+from lowering.syntax.function import function_of
+from lowering.syntax.tokens import Tokens
+from lowering.syntax.versioned import unversioned_operation, versioned_attributes
+from tenferro.errors import UnsupportedError
+
+__all__ = ["bytecode_tree"]
+
+NEWEST = 6
+"""The newest version of MLIR's bytecode that is read."""
+
+STRINGS, DIALECTS, ENTRIES, OFFSETS, OPERATIONS, RESOURCES, RESOURCE_OFFSETS, _, PROPERTIES = range(
+    9
+)
+"""The numbers of the sections."""
+
+HAS_ATTRIBUTES, HAS_RESULTS, HAS_OPERANDS, HAS_SUCCESSORS = 1, 2, 4, 8
+HAS_REGIONS, HAS_USE_LISTS, HAS_PROPERTIES = 16, 32, 64
+"""What an operation's mask says that follows."""
+
+
+def bytecode_tree(data: bytes) -> ModuleTree:
+    """The module of bytecode, or of a portable artifact.
+
+    Raises:
+        MlirDiagnosticError: no module, with the offset.
+        UnsupportedError: a region of several blocks; a function without a body.
+    """
+    try:
+        return _BytecodeReader(data).module()
+    except (ValueError, OverflowError, LookupError, TypeError) as error:
+        if isinstance(error, MlirDiagnosticError):
+            raise
+        raise MlirDiagnosticError([(f"malformed: {error}", "bytecode")]) from None
+
+
+class _MissingError(Exception):
+    """An entry that has to be decoded before the present one."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+class _Entries:
+    """Attributes and types, decoded when they are asked for."""
+
+    def __init__(self, reader: _BytecodeReader, count: int, attributes: int) -> None:
+        self.reader = reader
+        self.attributes = attributes
+        self.places: list[tuple[str, bool, int, int]] = []
+        self.values: list[Any] = [_UNREAD] * count
+        self.missing: list[int] = []
+
+    def value(self, index: int) -> Any:
+        """An entry, and before it those that it refers to."""
+        found = self.values[index]
+        if found is not _UNREAD:
+            return found
+        waiting, begun = [index], set()
+        while waiting:
+            current = waiting[-1]
+            if self.values[current] is not _UNREAD:
+                waiting.pop()
+                continue
+            self.missing = []
+            try:
+                found = self.reader.decoded(self, current)
+            except _MissingError as error:
+                self.missing = [error.index]
+            missing = [item for item in self.missing if self.values[item] is _UNREAD]
+            if not missing:
+                self.values[current] = found
+                waiting.pop()
+                continue
+            if (current, missing[0]) in begun:
+                raise ValueError("an attribute refers to itself")
+            begun.add((current, missing[0]))
+            waiting += missing
+        return self.values[index]
+
+    def needed(self, index: int) -> Any:
+        """An entry, for one whose decoding depends on it."""
+        found = self.values[index]
+        if found is _UNREAD:
+            raise _MissingError(index)
+        return found
+
+    def part(self, index: int) -> Any:
+        """An entry, as a part of another; a placeholder until it is decoded."""
+        found = self.values[index]
+        if found is _UNREAD:
+            self.missing.append(index)
+        return found
+
+
+_UNREAD: Any = object()
+
+
+class _Scope:
+    """The values of a region that sees none of its surroundings, by number."""
+
+    def __init__(self) -> None:
+        self.values: list[int] = []
+        self.next: list[int] = []
+
+    def enter(self, count: int) -> None:
+        """A region of that many values."""
+        self.next.append(len(self.values))
+        self.values += [-1] * count
+
+    def leave(self, count: int) -> None:
+        """Forget the values of a region."""
+        del self.values[len(self.values) - count :]
+        self.next.pop()
+
+    def define(self, number: int) -> None:
+        index = self.next[-1]
+        self.values[index] = number
+        self.next[-1] = index + 1
+
+
+class _Frame:
+    """An operation whose regions are being read."""
+
+    def __init__(self, operation: Operation, cursor: Cursor, regions: int, scope: _Scope) -> None:
+        self.operation = operation
+        self.cursor = cursor
+        self.regions = regions
+        self.scope = scope
+        self.block: Block | None = None
+        self.operations = 0
+        self.values = 0
+        self.blocks: list[Block] = []
+
+
+class _BytecodeReader:
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.strings: list[bytes] = []
+        self.names: list[tuple[str, bool]] = []
+        self.properties: list[Cursor] = []
+        self.blobs: dict[str, bytes] = {}
+        self.value_types: list[Any] = []
+
+    # ---- sections ----------------------------------------------------------------------------
+
+    def module(self) -> ModuleTree:
+        if not self.data.startswith(MAGIC):
+            raise MlirDiagnosticError([("the bytes are no MLIR bytecode", "byte 0")])
+        cursor = Cursor(self.data, len(MAGIC))
+        self.version = cursor.number()
+        if self.version > NEWEST:
+            raise cursor.error(f"bytecode version {self.version} is newer than {NEWEST}")
+        cursor.terminated()
+        sections: dict[int, Cursor] = {}
+        while not cursor.is_empty:
+            number, inside = cursor.section()
+            if number in sections or number > PROPERTIES:
+                raise cursor.error(f"unexpected section {number}")
+            sections[number] = inside
+        for number in (STRINGS, DIALECTS, ENTRIES, OFFSETS, OPERATIONS):
+            if number not in sections:
+                raise cursor.error(f"missing section {number}")
+        self._read_strings(sections[STRINGS])
+        self._read_dialects(sections[DIALECTS])
+        self._read_entries(sections[OFFSETS], sections[ENTRIES])
+        if PROPERTIES in sections:
+            self._read_properties(sections[PROPERTIES])
+        if RESOURCES in sections and RESOURCE_OFFSETS in sections:
+            self._read_resources(sections[RESOURCE_OFFSETS], sections[RESOURCES])
+        return _tree(self._read_operations(sections[OPERATIONS]), self.value_types)
+
+    def _read_strings(self, cursor: Cursor) -> None:
+        lengths = [cursor.number() for _ in range(cursor.count())]
+        end = cursor.end
+        for length in lengths:
+            start = end - length
+            if length < 1 or start < cursor.at or self.data[end - 1] != 0:
+                raise cursor.error("malformed string section")
+            self.strings.append(self.data[start : end - 1])
+            end = start
+        self.strings.reverse()
+        if end != cursor.at:
+            raise cursor.error("unexpected trailing data between the offsets and the strings")
+
+    def string(self, index: int) -> str:
+        """A string by its number."""
+        if index >= len(self.strings):
+            raise ValueError(f"invalid string index: {index}")
+        return self.strings[index].decode()
+
+    def _read_dialects(self, cursor: Cursor) -> None:
+        dialects: list[str] = []
+        for _ in range(cursor.count()):
+            index, has_version = cursor.flagged() if self.version >= 1 else (cursor.number(), False)
+            dialects.append(self.string(index))
+            if has_version:
+                cursor.section()
+        if self.version >= 4:
+            cursor.number()
+        while not cursor.is_empty:
+            dialect = dialects[cursor.number()]
+            for _ in range(cursor.count()):
+                index, is_registered = (
+                    cursor.flagged() if self.version >= 5 else (cursor.number(), True)
+                )
+                self.names.append((f"{dialect}.{self.string(index)}", is_registered))
+        self.dialects = dialects
+
+    def _read_entries(self, offsets: Cursor, entries: Cursor) -> None:
+        attributes, types = offsets.number(), offsets.number()
+        if attributes + types > offsets.end - offsets.at:
+            raise offsets.error("more attributes and types than offsets")
+        self.entries = _Entries(self, attributes + types, attributes)
+        places = self.entries.places
+        at = entries.at
+        while not offsets.is_empty:
+            dialect = self.dialects[offsets.number()]
+            for _ in range(offsets.count()):
+                size, is_custom = offsets.flagged()
+                if at + size > entries.end:
+                    raise offsets.error("attribute or type offset is out of bounds")
+                places.append((dialect, is_custom, at, at + size))
+                at += size
+        if len(places) != attributes + types or at != entries.end:
+            raise offsets.error("the sizes of attributes and types do not add up")
+
+    def _read_properties(self, cursor: Cursor) -> None:
+        for _ in range(cursor.count()):
+            size = cursor.number()
+            start = cursor.at
+            cursor.bytes(size)
+            self.properties.append(Cursor(self.data, start, start + size))
+
+    def _read_resources(self, offsets: Cursor, entries: Cursor) -> None:
+        externals = offsets.number()
+        for _ in range(externals):
+            offsets.number()
+            self._read_resource_group(offsets, entries)
+        while not offsets.is_empty:
+            offsets.number()
+            self._read_resource_group(offsets, entries)
+
+    def _read_resource_group(self, offsets: Cursor, entries: Cursor) -> None:
+        for _ in range(offsets.count()):
+            name, size, kind = self.string(offsets.number()), offsets.number(), offsets.byte()
+            start = entries.at
+            entries.bytes(size)
+            if kind == 0:
+                inside = Cursor(self.data, start, start + size)
+                alignment, length = inside.number(), inside.number()
+                inside.align(alignment)
+                self.blobs[name] = inside.bytes(length)
+
+    # ---- attributes and types ----------------------------------------------------------------
+
+    def decoded(self, entries: _Entries, index: int) -> Any:
+        """The value of an entry."""
+        dialect, is_custom, start, end = entries.places[index]
+        is_type = index >= entries.attributes
+        cursor = Cursor(self.data, start, end)
+        if not is_custom:
+            text = cursor.terminated().decode()
+            parser = AttributeParser(Tokens(text))
+            value = parser.type() if is_type else parser.attribute()
+            if parser.words[parser.at]:
+                raise parser.error(
+                    f"trailing characters found after a type or attribute: {text[:40]}"
+                )
+            return value
+        code = cursor.number()
+        table = TYPES if is_type else ATTRIBUTES
+        decode = table.get((dialect, code))
+        if decode is None:
+            kind = "type" if is_type else "attribute"
+            raise cursor.error(f"unknown {dialect} {kind} code: {code}")
+        value = decode(self, cursor)
+        if not cursor.is_empty:
+            raise cursor.error("unexpected trailing bytes in an attribute or type")
+        return value
+
+    def attribute(self, cursor: Cursor) -> Any:
+        """The attribute whose number is next, in full."""
+        return self.entries.value(self.attribute_index(cursor.number()))
+
+    def type(self, cursor: Cursor) -> Any:
+        """The type whose number is next, in full."""
+        return self.entries.value(self._type_index(cursor.number()))
+
+    def attribute_index(self, index: int) -> int:
+        """The entry of an attribute's number."""
+        if index >= self.entries.attributes:
+            raise ValueError(f"invalid attribute index: {index}")
+        return index
+
+    def _type_index(self, index: int) -> int:
+        index += self.entries.attributes
+        if index >= len(self.entries.values):
+            raise ValueError(f"invalid type index: {index - self.entries.attributes}")
+        return index
+
+    def part(self, cursor: Cursor) -> Any:
+        """An attribute as a part of another."""
+        return self.entries.part(self.attribute_index(cursor.number()))
+
+    def needed(self, cursor: Cursor) -> Any:
+        """An attribute that the present one is made of."""
+        return self.entries.needed(self.attribute_index(cursor.number()))
+
+    def optional(self, cursor: Cursor) -> Any:
+        """An attribute that the present one is made of; None where it is absent."""
+        index, is_present = cursor.flagged()
+        return self.entries.needed(self.attribute_index(index)) if is_present else None
+
+    def blob(self, name: str) -> bytes | None:
+        """The data of a resource; None where there is none."""
+        return self.blobs.get(name)
+
+    def needed_type(self, cursor: Cursor) -> Any:
+        """A type that the present entry is made of."""
+        return self.entries.needed(self._type_index(cursor.number()))
+
+    # ---- operations --------------------------------------------------------------------------
+
+    def _read_operations(self, cursor: Cursor) -> Block:
+        """The block of the whole file."""
+        top = _Frame(Operation("", (), (), (), {}, (), ""), cursor, 0, _Scope())
+        top.scope.enter(0)
+        self._open_block(top)
+        result = top.block
+        assert result is not None
+        stack = [top]
+        while stack:
+            frame = stack[-1]
+            if frame.operations:
+                frame.operations -= 1
+                opened = self._read_operation(frame)
+                if opened is not None:
+                    stack.append(opened)
+                continue
+            if frame.block is not None:
+                if frame is top:
+                    break
+                frame.blocks.append(frame.block)
+                frame.block = None
+                frame.scope.leave(frame.values)
+            if frame.regions:
+                frame.regions -= 1
+                self._open_region(frame)
+                continue
+            frame.operation.regions = tuple(frame.blocks)
+            stack.pop()
+        return result
+
+    def _open_region(self, frame: _Frame) -> None:
+        count = frame.cursor.number()
+        if count == 0:
+            return
+        if count > 1:
+            raise UnsupportedError(f"a region of {count} blocks; StableHLO's have one")
+        frame.values = frame.cursor.count()
+        frame.scope.enter(frame.values)
+        self._open_block(frame)
+
+    def _open_block(self, frame: _Frame) -> None:
+        cursor = frame.cursor
+        frame.operations, has_arguments = cursor.flagged()
+        if frame.operations > cursor.end - cursor.at:
+            raise cursor.error("more operations than bytes")
+        types: list[Any] = []
+        if has_arguments:
+            for _ in range(cursor.count()):
+                if self.version >= 4:
+                    index, has_location = cursor.flagged()
+                    types.append(self.entries.value(self._type_index(index)))
+                else:
+                    types.append(self.type(cursor))
+                    has_location = True
+                if has_location:
+                    self.attribute_index(cursor.number())
+            if self.version >= 3 and cursor.byte():
+                self._skip_use_lists(cursor, len(types))
+        numbers = [self._define(frame.scope, kind) for kind in types]
+        frame.block = Block(tuple(numbers), tuple(types), [])
+
+    def _define(self, scope: _Scope, kind: Any) -> int:
+        number = len(self.value_types)
+        self.value_types.append(kind)
+        scope.define(number)
+        return number
+
+    def _skip_use_lists(self, cursor: Cursor, count: int) -> None:
+        for _ in range(cursor.count() if count > 1 else 1):
+            if count > 1:
+                cursor.number()
+            length, _ = cursor.flagged()
+            if length > cursor.end - cursor.at:
+                raise cursor.error("a use-list order of more numbers than bytes")
+            for _ in range(length):
+                cursor.number()
+
+    def _read_operation(self, frame: _Frame) -> _Frame | None:
+        cursor = frame.cursor
+        index = cursor.number()
+        if index >= len(self.names):
+            raise cursor.error(f"invalid operation name index: {index}")
+        name, is_registered = self.names[index]
+        mask = cursor.byte()
+        location = self.attribute(cursor)
+        attributes: dict[str, Any] = {}
+        if mask & HAS_ATTRIBUTES:
+            found = self.attribute(cursor)
+            if not isinstance(found, dict):
+                raise cursor.error("expected a dictionary of attributes")
+            attributes = found
+        if mask & HAS_PROPERTIES:
+            attributes = self._with_properties(name, is_registered, cursor.number()) | attributes
+        types: tuple[Any, ...] = ()
+        numbers: tuple[int, ...] = ()
+        if mask & HAS_RESULTS:
+            types = tuple([self.type(cursor) for _ in range(cursor.count())])
+        operands: tuple[int, ...] = ()
+        if mask & HAS_OPERANDS:
+            values = frame.scope.values
+            operands = tuple([values[cursor.number()] for _ in range(cursor.count())])
+            if any(number < 0 for number in operands):
+                raise cursor.error(f"{name}: an operand does not dominate this use")
+        if mask & HAS_SUCCESSORS:
+            raise UnsupportedError(f"{name} branches to blocks; StableHLO's operations have none")
+        if mask & HAS_USE_LISTS and self.version >= 3:
+            self._skip_use_lists(cursor, len(types))
+        numbers = tuple([self._define(frame.scope, kind) for kind in types])
+        operation = Operation(name, operands, numbers, types, dict(attributes), (), str(location))
+        assert frame.block is not None
+        frame.block.operations.append(operation)
+        if not mask & HAS_REGIONS:
+            return None
+        count, is_isolated = cursor.flagged()
+        if count > cursor.end - cursor.at:
+            raise cursor.error("more regions than bytes")
+        scope = _Scope() if is_isolated else frame.scope
+        inside = cursor
+        if is_isolated and self.version >= 2:
+            number, inside = cursor.section()
+            if number != OPERATIONS:
+                raise cursor.error("expected a section of operations")
+        return _Frame(operation, inside, count, scope)
+
+    def _with_properties(self, name: str, is_registered: bool, index: int) -> dict[str, Any]:
+        if index >= len(self.properties):
+            raise ValueError(f"invalid properties index: {index}")
+        place = self.properties[index]
+        cursor = Cursor(self.data, place.at, place.end)
+        if not is_registered:
+            return dict(self.attribute(cursor))
+        if name.startswith("vhlo."):
+            return {item: self.attribute(cursor) for item in versioned_attributes(name)}
+        definition = DEFINITIONS.get(name)
+        if definition is None:
+            raise cursor.error(f"{name}: an operation whose properties are not known")
+        found = {}
+        for item, is_required in definition.attributes:
+            if is_required:
+                found[item] = self.attribute(cursor)
+                continue
+            number, is_present = cursor.flagged()
+            if is_present:
+                found[item] = self.entries.value(self.attribute_index(number))
+        if name == "chlo.scan":
+            found["operandSegmentSizes"] = _sparse_array(cursor, 2)
+            found["resultSegmentSizes"] = _sparse_array(cursor, 2)
+        if not cursor.is_empty:
+            raise cursor.error(f"{name}: unexpected trailing bytes in properties")
+        return found
+
+
+def _sparse_array(cursor: Cursor, size: int) -> tuple[int, ...]:
+    count, is_sparse = cursor.flagged()
+    if not is_sparse:
+        if count > cursor.end - cursor.at:
+            raise cursor.error("an array of more numbers than bytes")
+        return tuple([cursor.number() for _ in range(count)])
+    found = [0] * size
+    bits = cursor.number() if count else 0
+    for _ in range(count):
+        item = cursor.number()
+        found[item & ((1 << min(bits, 32)) - 1)] = item >> bits
+    return tuple(found)
+
+
+# ---- the tree ----------------------------------------------------------------------------------
+
+
+def _tree(top: Block, value_types: list[Any]) -> ModuleTree:
+    """The module, with the operations of StableHLO in place of versioned ones."""
+    modules = [item for item in top.operations if item.name == "builtin.module"]
+    if len(top.operations) != 1 or not modules:
+        raise MlirDiagnosticError([("expected one module", "bytecode")])
+    attributes = modules[0].attributes
+    tree = ModuleTree(str(attributes.pop("sym_name", "main")), attributes=attributes)
+    operations = modules[0].regions[0].operations if modules[0].regions else []
+    for item in operations:
+        if item.name not in ("func.func", "vhlo.func_v1"):
+            continue
+        _unversion(item)
+        _remove_casts(item)
+        function = function_of(item, value_types)
+        if function.name in tree.functions:
+            raise MlirDiagnosticError(
+                [(f"redefinition of symbol named '{function.name}'", item.location)]
+            )
+        tree.functions[function.name] = function
+    return tree
+
+
+def _unversion(function: Operation) -> None:
+    """Replace the versioned operations of a function, in place."""
+    waiting = [(function, "")]
+    while waiting:
+        operation, parent = waiting.pop()
+        if operation.name.startswith("vhlo."):
+            unversioned_operation(operation, parent)
+        else:
+            for name, value in operation.attributes.items():
+                if isinstance(value, FunctionType) and name != "function_type":
+                    operation.attributes[name] = value.text
+        waiting += [
+            (item, operation.name) for block in operation.regions for item in block.operations
+        ]
+
+
+CAST = "builtin.unrealized_conversion_cast"
+
+
+def _remove_casts(function: Operation) -> None:
+    """Remove conversions between versioned types and StableHLO's own, in place: here they are the same."""
+    blocks = list(function.regions)
+    for block in blocks:
+        blocks += [region for item in block.operations for region in item.regions]
+    if not any(item.name == CAST for block in blocks for item in block.operations):
+        return
+    sources: dict[int, int] = {}
+    for block in blocks:
+        for item in block.operations:
+            item.operands = tuple([sources.get(number, number) for number in item.operands])
+            if item.name == CAST and len(item.operands) == len(item.results):
+                sources.update(zip(item.results, item.operands, strict=True))
+        block.operations[:] = [item for item in block.operations if item.name != CAST]

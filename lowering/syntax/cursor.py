@@ -1,0 +1,111 @@
+"""`Cursor`: integers, strings and sections of MLIR's bytecode.
+
+Source: MLIR bytecode format, "Format Overview" and "Encoding".
+"""
+
+from __future__ import annotations
+
+from lowering.mlir_bindings import MlirDiagnosticError
+
+__all__ = ["Cursor"]
+
+
+class Cursor:
+    """A place in a part of the bytes; what reads beyond its end is an error with its offset."""
+
+    __slots__ = ("at", "data", "end")
+
+    def __init__(self, data: bytes, at: int = 0, end: int | None = None) -> None:
+        self.data = data
+        self.at = at
+        self.end = len(data) if end is None else end
+
+    def error(self, message: str) -> MlirDiagnosticError:
+        """An error at this place."""
+        return MlirDiagnosticError([(message, f"byte {self.at}")])
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is left."""
+        return self.at >= self.end
+
+    def byte(self) -> int:
+        """The next byte."""
+        if self.at >= self.end:
+            raise self.error("attempting to parse a byte at the end of the bytecode")
+        self.at += 1
+        return self.data[self.at - 1]
+
+    def bytes(self, count: int) -> bytes:
+        """The next bytes."""
+        if count > self.end - self.at:
+            raise self.error(f"attempting to parse {count} bytes when {self.end - self.at} remain")
+        self.at += count
+        return self.data[self.at - count : self.at]
+
+    def number(self) -> int:
+        """A varint: the zero bits at the end of its first byte count the bytes that follow."""
+        at = self.at
+        if at >= self.end:
+            raise self.error("attempting to parse a byte at the end of the bytecode")
+        first = self.data[at]
+        if first & 1:
+            self.at = at + 1
+            return first >> 1
+        count = 8 if first == 0 else (first & -first).bit_length() - 1
+        if at + 1 + count > self.end:
+            raise self.error("a number is cut off")
+        self.at = at + 1 + count
+        if first == 0:
+            return int.from_bytes(self.data[at + 1 : self.at], "little")
+        return int.from_bytes(self.data[at : self.at], "little") >> (count + 1)
+
+    def flagged(self) -> tuple[int, bool]:
+        """A varint whose last bit is a flag."""
+        value = self.number()
+        return value >> 1, bool(value & 1)
+
+    def signed(self) -> int:
+        """A signed varint."""
+        value = self.number()
+        return (value >> 1) ^ -(value & 1)
+
+    def count(self) -> int:
+        """A number of items that follow, each of a byte at least."""
+        value = self.number()
+        if value > self.end - self.at:
+            raise self.error(f"{value} items in {self.end - self.at} bytes")
+        return value
+
+    def signed_list(self) -> tuple[int, ...]:
+        """Signed varints after their number."""
+        return tuple([self.signed() for _ in range(self.count())])
+
+    def terminated(self) -> bytes:
+        """The bytes up to a null, which is stepped over."""
+        end = self.data.find(b"\0", self.at, self.end)
+        if end < 0:
+            raise self.error("malformed null-terminated string, no null character found")
+        found = self.data[self.at : end]
+        self.at = end + 1
+        return found
+
+    def align(self, alignment: int) -> None:
+        """Step over padding."""
+        if alignment < 1 or alignment & (alignment - 1):
+            raise self.error("expected alignment to be a power of two")
+        while self.at % alignment:
+            if self.byte() != 0xCB:
+                raise self.error("expected alignment byte")
+
+    def section(self) -> tuple[int, Cursor]:
+        """The next section: its number, and a cursor over its data."""
+        head = self.byte()
+        length = self.number()
+        if head & 0x80:
+            self.align(self.number())
+        if length > self.end - self.at:
+            raise self.error(f"a section of {length} bytes when {self.end - self.at} remain")
+        inside = Cursor(self.data, self.at, self.at + length)
+        self.at += length
+        return head & 0x7F, inside

@@ -1,0 +1,174 @@
+"""Literals of elements as arrays.
+
+Source: MLIR language reference, "DenseIntOrFPElementsAttr".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import numpy as np
+
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["dense_elements", "float_value", "integer_value", "raw_elements"]
+
+_ELEMENT = re.compile(r"[-+\w][-+\w.;]*")
+_PAIR = re.compile(r"\(\s*([-+\w.]+)\s*,\s*([-+\w.]+)\s*\)")
+_INTEGER = re.compile(r"-?(?:0x[0-9a-fA-F]+|[0-9]+)")
+_FLOAT = re.compile(r"-?[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?")
+_HEX = re.compile(r"0x[0-9a-fA-F]+")
+LONGEST_NUMBER = 1000
+"""Characters of a number; Python's conversion of longer ones is slow, and no type has as many digits."""
+
+
+def integer_value(text: str, width: int, is_signed: bool | None) -> int:
+    """An integer literal as a value of the type.
+
+    Args:
+        is_signed: None for a type without a sign, which takes both signed and unsigned literals.
+
+    Raises:
+        ValueError: it is none, or is out of range.
+    """
+    if len(text) > LONGEST_NUMBER or not _INTEGER.fullmatch(text):
+        raise ValueError(f"expected an integer, got {text[:40]}")
+    number = int(text, 0) if "0x" in text else int(text)
+    lowest = 0 if is_signed is False else -(1 << (width - 1))
+    highest = (1 << (width - 1 if is_signed else width)) - 1
+    if not lowest <= number <= highest:
+        raise ValueError(f"integer constant out of range for a type of {width} bits: {text[:40]}")
+    return number - (1 << width) if is_signed is None and number >> (width - 1) > 0 else number
+
+
+def float_value(text: str, dtype: Any) -> Any:
+    """A float literal as a scalar of NumPy's type; hexadecimal digits are its bits.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if _HEX.fullmatch(text):
+        bits = int(text, 16)
+        if len(text) > LONGEST_NUMBER or bits >> (8 * dtype.itemsize):
+            raise ValueError(f"hexadecimal float constant out of range: {text[:40]}")
+        return np.array(bits, f"u{dtype.itemsize}").view(dtype)[()]
+    if len(text) > LONGEST_NUMBER or not _FLOAT.fullmatch(text):
+        raise ValueError(f"expected a floating-point number, got {text[:40]}")
+    with np.errstate(over="ignore"):
+        return np.float64(text).astype(dtype)
+
+
+def dense_elements(text: str, spec: TensorSpec) -> Any:
+    """The array of a literal, of what is inside its brackets; a splat needs no memory for each element.
+
+    Raises:
+        ValueError: malformed, or not the type's shape.
+    """
+    text = text.strip()
+    if text.startswith('"'):
+        return _hexadecimal_elements(text[1:-1], spec)
+    if "//" in text:
+        text = re.sub("//[^\n]*", " ", text)
+    text = re.sub(r"-\s+(?=[0-9])", "-", text)
+    if not text:
+        if spec.size:
+            raise ValueError(f"no elements for {spec}")
+        return np.zeros(spec.shape, spec.dtype.dtype)
+    if spec.dtype.is_complex:
+        text = _PAIR.sub(r"\1;\2", text)
+    nested = _parsed(text)
+    shape: list[int] = []
+    flat = [nested]
+    while flat and isinstance(flat[0], list):
+        length = len(flat[0])
+        if any(type(item) is not list or len(item) != length for item in flat):
+            raise ValueError("the lists of elements have different lengths")
+        shape.append(length)
+        flat = [item for part in flat for item in part]
+    if any(type(item) is list for item in flat):
+        raise ValueError("the lists of elements are nested unevenly")
+    if spec.dtype.is_complex:
+        parts = [part for word in flat for part in str(word).split(";")]
+        if len(parts) != 2 * len(flat):
+            raise ValueError("expected pairs (real, imaginary)")
+        elements = _scalars(parts, spec.dtype.real).view(spec.dtype.dtype)
+    else:
+        elements = _scalars(flat, spec.dtype)
+    if not shape and spec.shape:
+        return np.broadcast_to(elements.reshape(()), spec.shape)
+    if tuple(shape) != tuple(spec.shape):
+        raise ValueError(f"elements of shape {shape} for {spec}")
+    return elements.reshape(spec.shape)
+
+
+def _parsed(text: str) -> Any:
+    """Nested lists of the literal's words."""
+    try:
+        return json.loads(_ELEMENT.sub(r'"\g<0>"', text), strict=True)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"malformed elements: {error}") from None
+
+
+_SIMPLE_INTEGERS = re.compile(r"(?:-?[0-9]{1,18} )*")
+_SIMPLE_FLOATS = re.compile(r"(?:-?[0-9]++\.[0-9]*+(?:[eE][-+]?[0-9]++)? )*")
+
+
+def _scalars(words: list[str], dtype: DType) -> Any:
+    """Words as an array of one axis."""
+    kind = dtype.dtype
+    if dtype is DType.Bool:
+        known = {"true": True, "false": False, "1": True, "0": False, "-1": True}
+        if not all(word in known for word in words):
+            raise ValueError("expected true or false")
+        return np.array([known[word] for word in words], bool)
+    if any(type(word) is not str for word in words):
+        raise ValueError("malformed elements")
+    joined = "".join([f"{word} " for word in words])
+    if kind.kind in "iu":
+        width = 8 * kind.itemsize
+        if width == 64 and kind.kind == "i" and _SIMPLE_INTEGERS.fullmatch(joined):
+            return np.array(words, np.int64)
+        is_signed = None if kind.kind == "i" else False
+        return np.array([integer_value(word, width, is_signed) for word in words], kind)
+    if _SIMPLE_FLOATS.fullmatch(joined) and max(map(len, words), default=0) < LONGEST_NUMBER:
+        with np.errstate(over="ignore"):
+            return np.array(list(map(float, words)), np.float64).astype(kind)
+    return np.array([float_value(word, kind) for word in words], kind)
+
+
+def _hexadecimal_elements(text: str, spec: TensorSpec) -> Any:
+    if not text.startswith("0x"):
+        raise ValueError("elements as a string begin with 0x")
+    return raw_elements(bytes.fromhex(text[2:]), spec)
+
+
+def raw_elements(data: bytes | memoryview, spec: TensorSpec) -> Any:
+    """The array of elements in little-endian order: all of them, or one for each.
+
+    Raises:
+        ValueError: data of another length.
+    """
+    kind, count = spec.dtype.dtype, spec.size
+    if spec.dtype is DType.Bool:
+        return _raw_bits(data, spec)
+    if len(data) == kind.itemsize and count != 1:
+        return np.broadcast_to(_native(data, kind).reshape(()), spec.shape)
+    if len(data) != count * kind.itemsize:
+        raise ValueError(f"{len(data)} bytes of elements for {spec}")
+    return _native(data, kind).reshape(spec.shape)
+
+
+def _native(data: bytes | memoryview, kind: Any) -> Any:
+    return np.frombuffer(data, kind.newbyteorder("<")).astype(kind)
+
+
+def _raw_bits(data: bytes | memoryview, spec: TensorSpec) -> Any:
+    """Truth values, a byte each; older bytecode packs eight into one."""
+    count = spec.size
+    if len(data) == 1 and count != 1:
+        return np.broadcast_to(np.array(bool(data[0])), spec.shape)
+    if len(data) != count:
+        raise ValueError(f"{len(data)} bytes of elements for {spec}")
+    return np.frombuffer(data, np.uint8).astype(bool).reshape(spec.shape)

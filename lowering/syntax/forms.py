@@ -1,0 +1,191 @@
+"""The pretty forms of operations: for each name, a pattern of operands, attributes, punctuation and types.
+
+A pattern is words, separated by spaces:
+
+    %            an operand
+    %*           operands, up to the first word that is none
+    {}           a dictionary of attributes, which may be absent
+    name:kind    an attribute; kinds are `integer`, `i64`, `integers`, `bool`, `string`, `keyword`, `symbol`,
+                 `attribute`, and those of special forms
+    ?( .. )      a part that may be absent; its first word decides
+    types:kind   the types, after which the operation ends; see `TYPES`
+    other        a token of the text
+
+Source: StableHLO's and CHLO's operation definitions, by the text that their printers write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+__all__ = ["FORMS", "REGION_FORMS"]
+
+_UNARY = [
+    "abs",
+    "cbrt",
+    "ceil",
+    "convert",
+    "cosine",
+    "count_leading_zeros",
+    "exponential",
+    "exponential_minus_one",
+    "floor",
+    "imag",
+    "is_finite",
+    "log",
+    "log_plus_one",
+    "logistic",
+    "negate",
+    "not",
+    "popcnt",
+    "real",
+    "round_nearest_afz",
+    "round_nearest_even",
+    "rsqrt",
+    "sign",
+    "sine",
+    "sqrt",
+    "tan",
+    "tanh",
+    "reshape",
+    "bitcast_convert",
+    "uniform_quantize",
+    "uniform_dequantize",
+]
+_BINARY = [
+    "add",
+    "and",
+    "atan2",
+    "divide",
+    "maximum",
+    "minimum",
+    "multiply",
+    "or",
+    "power",
+    "remainder",
+    "shift_left",
+    "shift_right_arithmetic",
+    "shift_right_logical",
+    "subtract",
+    "xor",
+    "dynamic_reshape",
+]
+_CHLO_UNARY = [
+    "acos",
+    "acosh",
+    "_asin_acos_kernel",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "bessel_i1e",
+    "conj",
+    "cosh",
+    "digamma",
+    "erf",
+    "erf_inv",
+    "erfc",
+    "is_inf",
+    "is_neg_inf",
+    "is_pos_inf",
+    "lgamma",
+    "sinh",
+    "square",
+    "tan",
+]
+_CHLO_BINARY = ["next_after", "polygamma", "zeta"]
+_CHLO_BROADCAST = [
+    "add",
+    "and",
+    "atan2",
+    "compare",
+    "complex",
+    "divide",
+    "maximum",
+    "minimum",
+    "multiply",
+    "next_after",
+    "or",
+    "polygamma",
+    "power",
+    "remainder",
+    "shift_left",
+    "shift_right_arithmetic",
+    "shift_right_logical",
+    "subtract",
+    "xor",
+    "zeta",
+]
+
+FORMS: Mapping[str, str] = {
+    **{f"stablehlo.{name}": "% {} : types:function" for name in _UNARY},
+    **{f"stablehlo.{name}": "% , % {} : types:function" for name in _BINARY},
+    **{f"chlo.{name}": "% {} : types:arrow" for name in _CHLO_UNARY},
+    **{f"chlo.{name}": "% , % {} : types:arrow" for name in _CHLO_BINARY},
+    **{f"chlo.broadcast_{name}": "% , % {} : types:function" for name in _CHLO_BROADCAST},
+    "chlo.broadcast_select": "% , % , % {} : types:function",
+    "chlo.constant": "{} value:elements types:value",
+    "chlo.top_k": "( % , k = k:i64 ) {} : types:arrow",
+    "func.call": "callee:symbol ( %* ) {} : types:function",
+    "func.return": "{} %* types:operands",
+    "arith.constant": "{} value:attribute types:value",
+    "tensor.from_elements": "%* {} : types:elements",
+    "sdy.sharding_constraint": "% sharding:sharding {} : types:function",
+    "sdy.return": "%* {} types:operands",
+    "stablehlo.after_all": "%* {} : types:function",
+    "stablehlo.broadcast": "% , sizes = broadcast_sizes:integers {} : types:function",
+    "stablehlo.broadcast_in_dim": "% , dims = broadcast_dimensions:integers {} : types:function",
+    "stablehlo.cholesky": "% ?( , lower = lower:bool ) {} : types:function",
+    "stablehlo.clamp": "% , % , % {} : types:function",
+    "stablehlo.compare": (
+        "comparison_direction:comparison_direction , % , % ?( , compare_type:comparison_type ) {} : types:function"
+    ),
+    "stablehlo.complex": "% , % {} : types:complex",
+    "stablehlo.composite": "name:string %* {} : types:function",
+    "stablehlo.concatenate": "%* dim = dimension:i64 {} : types:function",
+    "stablehlo.constant": "{} value:elements types:value",
+    "stablehlo.convolution": (
+        "( % , % ) dim_numbers = dimension_numbers:convolution , window = { window:window } {} : types:function"
+    ),
+    "stablehlo.create_token": "{} : types:result",
+    "stablehlo.custom_call": "call_target_name:symbol ( %* ) {} : types:function",
+    "stablehlo.dot": "% , % ?( , precision = precision_config:precisions ) {} : types:function",
+    "stablehlo.dot_general": (
+        "% , % dot_dimension_numbers:contraction precision_config:contraction_options {} : types:function"
+    ),
+    "stablehlo.dynamic_broadcast_in_dim": "% , % , dims = broadcast_dimensions:integers {} : types:function",
+    "stablehlo.dynamic_iota": "% , dim = iota_dimension:i64 {} : types:function",
+    "stablehlo.dynamic_pad": "% , % , % , % , % {} : types:function",
+    "stablehlo.dynamic_slice": "%* sizes = slice_sizes:integers {} : types:function",
+    "stablehlo.dynamic_update_slice": "%* {} : types:function",
+    "stablehlo.einsum": "% , % , config = einsum_config:string {} : types:function",
+    "stablehlo.fft": "% , type = fft_type:fft_type , length = fft_length:integers {} : types:function",
+    "stablehlo.get_dimension_size": "% , dim = dimension:i64 {} : types:function",
+    "stablehlo.get_tuple_element": "% [ index:i64 ] {} : types:function",
+    "stablehlo.iota": "dim = iota_dimension:i64 {} : types:result",
+    "stablehlo.optimization_barrier": "%* {} types:pairwise",
+    "stablehlo.pad": (
+        "% , % , low = edge_padding_low:integers , high = edge_padding_high:integers , "
+        "interior = interior_padding:integers {} : types:function"
+    ),
+    "stablehlo.partition_id": "{} : types:result",
+    "stablehlo.real_dynamic_slice": "% , % , % , % {} : types:function",
+    "stablehlo.reduce_precision": "% , format = exponent_bits:precision_format {} : types:function",
+    "stablehlo.replica_id": "{} : types:result",
+    "stablehlo.return": "%* {} types:operands",
+    "stablehlo.reverse": "% , dims = dimensions:integers {} : types:function",
+    "stablehlo.rng": "% , % , % , distribution = rng_distribution:rng_distribution {} : types:function",
+    "stablehlo.rng_bit_generator": "% , algorithm = rng_algorithm:rng_algorithm {} : types:function",
+    "stablehlo.select": "% , % , % {} : types:select",
+    "stablehlo.set_dimension_size": "% , % , dim = dimension:i64 {} : types:function",
+    "stablehlo.slice": "% start_indices:ranges {} : types:function",
+    "stablehlo.transpose": "% , dims = permutation:integers {} : types:function",
+    "stablehlo.tuple": "%* {} : types:tuple",
+    "stablehlo.unary_einsum": "% , config = einsum_config:string {} : types:function",
+}  # fmt: skip
+"""Patterns by operation. A single type after the colon is that of the result and of every operand."""
+
+REGION_FORMS = frozenset(
+    {"chlo.scan", "sdy.manual_computation", "stablehlo.reduce", "stablehlo.while"}
+)
+"""Operations whose pretty form holds regions."""

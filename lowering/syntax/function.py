@@ -1,0 +1,63 @@
+"""`function_of`: a function of the tree, from its operation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lowering.mlir_bindings import MlirDiagnosticError
+from lowering.module_tree import Block, Function, Operation
+from lowering.syntax.attributes import FunctionType
+
+__all__ = ["TERMINATORS", "function_of"]
+
+_ARGUMENT_KEYS = ("jax.arg_info", "tenferro.name")
+_RESULT_KEYS = ("jax.result_info", "tenferro.name")
+TERMINATORS = frozenset({"func.return", "sdy.return", "stablehlo.return"})
+"""Operations that end a block."""
+
+
+def _given_names(attributes: Sequence[Any], keys: Sequence[str]) -> tuple[str, ...]:
+    """The names of arguments or results, by the attributes of each; empty where there is none."""
+    return tuple([
+        next((str(entry[name]) for name in keys if name in entry), "") for entry in attributes
+    ])  # fmt: skip
+
+
+def function_of(operation: Operation, value_types: Sequence[Any]) -> Function:
+    """The function of an operation `func.func`.
+
+    Raises:
+        MlirDiagnosticError: its type is not that of its arguments and results.
+    """
+    attributes = operation.attributes
+    kind, name = attributes.get("function_type"), attributes.get("sym_name")
+    if not isinstance(kind, FunctionType) or not isinstance(name, str):
+        raise _error("func.func requires attributes 'function_type' and 'sym_name'", operation)
+    declared = Block(tuple(range(len(kind.inputs))), kind.inputs, [])
+    body = operation.regions[0] if operation.regions else declared
+    if body.types != kind.inputs:
+        raise _error("the function's type differs from that of its arguments", operation)
+    if operation.regions:
+        last = body.operations[-1] if body.operations else None
+        if last is None or last.name not in TERMINATORS:
+            raise _error(f"@{name}: a function ends with a return", operation)
+        given = tuple([value_types[number] for number in last.operands])
+        if last.name == "func.return" and given != kind.results:
+            raise _error(f"@{name}: returns other types than it declares", operation)
+    arguments = attributes.get("arg_attrs", ({},) * len(kind.inputs))
+    results = attributes.get("res_attrs", ({},) * len(kind.results))
+    if len(arguments) != len(kind.inputs) or len(results) != len(kind.results):
+        arguments, results = (
+            arguments or ({},) * len(kind.inputs),
+            results or ({},) * len(kind.results),
+        )
+    if any("." not in key for entry in (*arguments, *results) for key in entry):
+        raise _error(f"@{name}: arguments and results have attributes of dialects alone", operation)
+    return Function(
+        name, body, kind.results, _given_names(arguments, _ARGUMENT_KEYS), _given_names(results, _RESULT_KEYS)
+    )  # fmt: skip
+
+
+def _error(message: str, operation: Operation) -> MlirDiagnosticError:
+    return MlirDiagnosticError([(message, operation.location)])

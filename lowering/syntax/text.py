@@ -1,0 +1,841 @@
+"""`text_tree`: the tree of a module's text, generic or pretty.
+
+Nesting of regions is a stack of generators, one for each operation that waits for a region, so that it needs no
+recursion.
+
+Source: MLIR language reference; StableHLO specification, "Syntax".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Sequence
+from typing import Any
+
+from lowering.mlir_bindings import MlirDiagnosticError
+from lowering.mlir_tree import resource_elements
+from lowering.module_tree import Block, Function, ModuleTree, Operation
+from lowering.syntax.attributes import FunctionType
+from lowering.syntax.forms import REGION_FORMS
+from lowering.syntax.function import function_of
+from lowering.syntax.pretty import STEPS, FormParser
+from lowering.syntax.tokens import END, Tokens
+from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
+from tenferro.types import TensorSpec
+
+__all__ = ["text_tree"]
+
+LONGEST_LOCATION = 1 << 16
+"""Characters of a location; aliases that name each other may stand for far more than the text has."""
+
+ISOLATED = frozenset({"chlo.scan"})
+"""Operations whose regions see no values of their surroundings."""
+_NAME = re.compile(r"[A-Za-z_][\w$\-]*(?:\.[\w$\-]+)+")
+
+Waiting = Generator["_Region", Block, Any]
+"""An operation that is being read: it asks for regions, gets blocks, and returns."""
+
+
+def text_tree(text: str) -> ModuleTree:
+    """The module of a text.
+
+    Raises:
+        MlirDiagnosticError: no module, with line and column.
+        InvalidConfigError: nested deeper than a parser may follow.
+        UnsupportedError: a region of several blocks.
+    """
+    return _TextParser(Tokens(text)).module()
+
+
+class _Region:
+    """A region to read: the values that its block has as arguments, and whether it sees those around it."""
+
+    def __init__(
+        self,
+        names: Sequence[str] = (),
+        types: Sequence[Any] = (),
+        is_function: bool = False,
+        is_isolated: bool = False,
+    ) -> None:
+        self.names = names
+        self.types = types
+        self.is_function = is_function
+        self.is_isolated = is_function or is_isolated
+
+
+class _Frame:
+    """A block that is being read, with the names that it defines."""
+
+    def __init__(
+        self,
+        block: Block,
+        scope: dict[str, Any],
+        defined: list[str],
+        is_function: bool,
+        waiting: Any,
+    ) -> None:
+        self.block = block
+        self.scope = scope
+        self.defined = defined
+        self.is_function = is_function
+        self.waiting = waiting
+
+
+class _TextParser(FormParser):
+    """The grammar of operations, regions and modules."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        super().__init__(tokens)
+        self.is_function = False
+        self.defined: list[str] = []
+        self.pending: list[tuple[Operation, tuple[str, ...]]] = []
+        self.resources: dict[str, str] = {}
+        self.resource_operations: list[Operation] = []
+
+    # ---- modules -----------------------------------------------------------------------------
+
+    def module(self) -> ModuleTree:
+        tree = ModuleTree("main")
+        self._top_level(tree)
+        while self.words[self.at] != END:
+            word = self.words[self.at]
+            if word == "{-#":
+                self._resources()
+            elif word[:1] in ("#", "!") and self.words[self.at + 1] == "=":
+                self._alias()
+            else:
+                raise self.error(f"expected the end of the text, got {self.shown()}")
+        self._resolve_locations()
+        self._resolve_resources()
+        return tree
+
+    def _top_level(self, tree: ModuleTree) -> None:
+        """Aliases, then a module, or the functions of one."""
+        closing = END
+        while True:
+            word = self.words[self.at]
+            if word == closing:
+                break
+            if word == "{-#" and closing == END:
+                return
+            if word[:1] in ("#", "!") and self.words[self.at + 1] == "=":
+                self._alias()
+            elif word in ("module", "builtin.module") and closing == END and not tree.functions:
+                self.at += 1
+                self._module_head(tree)
+                closing = "}"
+            elif word == '"builtin.module"' and closing == END and not tree.functions:
+                self._generic_module(tree)
+                return
+            else:
+                self._module_operation(tree)
+        if closing == "}":
+            self.at += 1
+            self._skip_location()
+
+    def _module_head(self, tree: ModuleTree) -> None:
+        if self.words[self.at].startswith("@"):
+            tree.name = self.symbol()
+        if self.accept("attributes"):
+            tree.attributes = self.dictionary()
+        self.expect("{")
+
+    def _generic_module(self, tree: ModuleTree) -> None:
+        self.at += 1
+        self.expect("(")
+        self.expect(")")
+        properties = self._properties()
+        self.expect("(")
+        self.expect("{")
+        while not self.accept("}"):
+            self._module_operation(tree)
+        self.expect(")")
+        attributes = self.dictionary() if self.words[self.at] == "{" else {}
+        self.expect(":")
+        self.function_type()
+        self._skip_location()
+        tree.attributes = self._merged(properties, attributes)
+        tree.name = str(tree.attributes.pop("sym_name", "main"))
+
+    def _module_operation(self, tree: ModuleTree) -> None:
+        at = self.at
+        word = self.words[at]
+        self.scope, self.value_types = {}, []
+        if word == "func.func":
+            self.at += 1
+            reading: Any = self._function()
+        elif word == '"func.func"':
+            self.at += 1
+            reading = self._generic_function()
+        elif word == "sdy.mesh":
+            self.at += 1
+            self._mesh()
+            return
+        elif word.startswith('"'):
+            self.at += 1
+            self._driven(self._generic_operation(self.string_at(at), [], at))
+            return
+        else:
+            raise self.error(f"expected an operation of a module, got {self.shown()}")
+        function = self._driven(reading)
+        if function.name in tree.functions:
+            raise self.error(f"redefinition of symbol named '{function.name}'", at)
+        tree.functions[function.name] = function
+
+    def string_at(self, at: int) -> str:
+        """The value of the string at a token."""
+        self.at = at
+        return self.string()
+
+    def _mesh(self) -> None:
+        self.symbol()
+        self.expect("=")
+        self.bracketed_text()
+        if self.words[self.at] == "{":
+            self.dictionary()
+        self._skip_location()
+
+    def _alias(self) -> None:
+        at = self.at
+        name = self.words[at]
+        self.at += 2
+        if name in self.aliases or name in self.location_aliases:
+            raise self.error(f"redefinition of attribute alias id '{name[1:]}'", at)
+        if name.startswith("!"):
+            self.aliases[name] = self.type()
+        elif self.accept("loc"):
+            self.expect("(")
+            self.location_aliases[name] = self.location()
+        else:
+            self.aliases[name] = self.attribute()
+
+    def _resources(self) -> None:
+        """The data of resources: `{-# dialect_resources: { builtin: { name: "0x.." } } #-}`."""
+        self.expect("{-#")
+        depth = 0
+        while not self.accept("#-}"):
+            word = self.words[self.at]
+            if word == END:
+                raise self.error("expected '#-}', got the end of the text")
+            depth += (word == "{") - (word == "}")
+            if (
+                depth == 2
+                and self.words[self.at + 1] == ":"
+                and self.words[self.at + 2].startswith('"0x')
+            ):
+                name = word[1:-1] if word.startswith('"') else word
+                self.resources[name] = self.words[self.at + 2][3:-1]
+                self.at += 2
+            self.at += 1
+
+    def _resolve_resources(self) -> None:
+        for operation in self.resource_operations:
+            spec = operation.types[0]
+            name = (
+                operation.attributes["value"].removeprefix("dense_resource<").rpartition("> : ")[0]
+            )
+            if isinstance(spec, TensorSpec):
+                try:
+                    operation.attributes["value"] = resource_elements(self.resources, name, spec)
+                except ValueError as error:
+                    if isinstance(error, TenferroError):
+                        raise
+                    raise InvalidConfigError(f"dense_resource<{name}>: {error}") from None
+
+    def _resolve_locations(self) -> None:
+        known: dict[str, str] = {}
+        for operation, parts in self.pending:
+            operation.location = self._resolved(parts, known)
+
+    def _resolved(self, parts: tuple[str, ...], known: dict[str, str]) -> str:
+        """The text of a location, with the aliases' own texts in it."""
+        waiting: list[str] = [part for part in parts if part.startswith("#") and part not in known]
+        seen: set[str] = set()
+        while waiting:
+            name = waiting[-1]
+            found = self.location_aliases.get(name)
+            if found is None:
+                raise MlirDiagnosticError(
+                    [
+                        (
+                            f"undefined symbol alias id '{name[1:]}'",
+                            self.tokens.location(len(self.words)),
+                        )
+                    ]
+                )
+            if isinstance(found, str):
+                known[name] = found
+            missing = (
+                [] if isinstance(found, str) else
+                [part for part in found if part.startswith("#") and part not in known]
+            )  # fmt: skip
+            if missing:
+                if name in seen:
+                    raise MlirDiagnosticError(
+                        [
+                            (
+                                f"alias '{name[1:]}' names itself",
+                                self.tokens.location(len(self.words)),
+                            )
+                        ]
+                    )
+                seen.add(name)
+                waiting += missing
+                continue
+            known.setdefault(name, self._text_of(found, known))
+            waiting.pop()
+        return self._text_of(parts, known)
+
+    def _text_of(self, parts: Any, known: dict[str, str]) -> str:
+        if isinstance(parts, str):
+            return parts
+        texts = [known[part] if part.startswith("#") else part for part in parts]
+        if sum(map(len, texts)) > LONGEST_LOCATION:
+            raise MlirDiagnosticError(
+                [
+                    (
+                        f"a location of more than {LONGEST_LOCATION} characters",
+                        self.tokens.location(0),
+                    )
+                ]
+            )
+        return "".join(texts)
+
+    # ---- functions ---------------------------------------------------------------------------
+
+    def _function(self) -> Waiting:
+        at = self.at
+        if self.words[at] in ("public", "private", "nested"):
+            self.at += 1
+        name = self.symbol()
+        self.expect("(")
+        names: list[str] = []
+        types: list[Any] = []
+        argument_attributes: list[dict[str, Any]] = []
+        while not self.accept(")"):
+            if types:
+                self.expect(",")
+            word = self.words[self.at]
+            if word.startswith("%"):
+                self.at += 1
+                names.append(word)
+                self.expect(":")
+            types.append(self.type())
+            argument_attributes.append(self.dictionary() if self.words[self.at] == "{" else {})
+            self._skip_location()
+        if names and len(names) != len(types):
+            raise self.error("expected names for all arguments or for none", at)
+        result_types, result_attributes = self._function_results()
+        if self.accept("attributes"):
+            self.dictionary()
+        regions: tuple[Block, ...] = ()
+        if self.accept("{"):
+            if types and not names:
+                raise self.error("a function with a body needs names for its arguments", at)
+            regions = ((yield _Region(names, types, is_function=True)),)
+        self._skip_location()
+        attributes = {
+            "sym_name": name,
+            "function_type": FunctionType(tuple(types), result_types),
+            "arg_attrs": argument_attributes,
+            "res_attrs": result_attributes,
+        }
+        return self._checked_function(attributes, regions, at)
+
+    def _checked_function(
+        self, attributes: dict[str, Any], regions: tuple[Block, ...], at: int
+    ) -> Function:
+        operation = Operation("func.func", (), (), (), attributes, regions, "")
+        try:
+            return function_of(operation, self.value_types)
+        except MlirDiagnosticError as error:
+            raise self.error(error.diagnostics[0][0], at) from None
+
+    def _function_results(self) -> tuple[tuple[Any, ...], list[dict[str, Any]]]:
+        types: list[Any] = []
+        attributes: list[dict[str, Any]] = []
+        if not self.accept("->"):
+            return (), attributes
+        if not self.accept("("):
+            return (self.type(),), [{}]
+        while not self.accept(")"):
+            if types:
+                self.expect(",")
+            types.append(self.type())
+            attributes.append(self.dictionary() if self.words[self.at] == "{" else {})
+        return tuple(types), attributes
+
+    def _generic_function(self) -> Waiting:
+        at = self.at - 1
+        self.expect("(")
+        self.expect(")")
+        properties = self._properties(keep_types=True)
+        self.expect("(")
+        self.expect("{")
+        regions: tuple[Block, ...] = ()
+        if not self.accept("}"):
+            regions = ((yield _Region(is_function=True)),)
+        self.expect(")")
+        attributes = self._merged(
+            properties, self.dictionary() if self.words[self.at] == "{" else {}
+        )
+        self.expect(":")
+        self.function_type()
+        self._skip_location()
+        return self._checked_function(attributes, regions, at)
+
+    # ---- blocks ------------------------------------------------------------------------------
+
+    def _driven(self, reading: Any) -> Any:
+        """The result of a generator that asks for regions, read without recursion."""
+        stack: list[_Frame] = []
+        waiting, answer = reading, None
+        while True:
+            try:
+                region = waiting.send(answer)
+            except StopIteration as done:
+                answer = done.value
+                if not stack:
+                    return answer
+                frame = stack[-1]
+            else:
+                frame = self._opened(region, waiting)
+                stack.append(frame)
+            nested = self._read_operations(frame)
+            if nested is not None:
+                waiting, answer = nested, None
+                continue
+            stack.pop()
+            waiting, answer = frame.waiting, frame.block
+            for name in frame.defined:
+                del frame.scope[name]
+            if stack:
+                self.scope, self.is_function = stack[-1].scope, stack[-1].is_function
+                self.defined = stack[-1].defined
+
+    def _opened(self, region: _Region, waiting: Any) -> _Frame:
+        """A frame for a region, of which the brace is stepped over; reads the label of its block."""
+        scope = {} if region.is_isolated else self.scope
+        self.defined = []
+        names, types = list(region.names), list(region.types)
+        self.scope = scope
+        if self.words[self.at].startswith("^"):
+            if names:
+                raise self.error("invalid block name in a region with named arguments")
+            self.at += 1
+            if self.accept("("):
+                while not self.accept(")"):
+                    if names:
+                        self.expect(",")
+                    names.append(self.words[self.at])
+                    self.at += 1
+                    self.expect(":")
+                    types.append(self.type())
+                    self._skip_location()
+            self.expect(":")
+        numbers = [self._define(name, kind) for name, kind in zip(names, types, strict=True)]
+        block = Block(tuple(numbers), tuple(types), [])
+        self.is_function = region.is_function
+        return _Frame(block, scope, self.defined, region.is_function, waiting)
+
+    def _define(self, name: str, kind: Any) -> int:
+        if not name.startswith("%") or "#" in name:
+            raise self.error(f"expected a value's name, got '{name[:40]}'", self.at - 1)
+        if name in self.scope:
+            raise self.error(f"redefinition of SSA value '{name}'", self.at - 1)
+        number = len(self.value_types)
+        self.value_types.append(kind)
+        self.scope[name] = (number,)
+        self.defined.append(name)
+        return number
+
+    def _read_operations(self, frame: _Frame) -> Any:
+        """Read up to the brace that closes the block: None; or up to an operation with regions: that."""
+        operations = frame.block.operations
+        words = self.words
+        while True:
+            at = self.at
+            word = words[at]
+            if word == "}":
+                self.at += 1
+                return None
+            if word == END:
+                raise self.error("expected '}', got the end of the text")
+            if word.startswith("^"):
+                raise UnsupportedError("a region of 2 blocks or more; StableHLO's have one")
+            results: list[tuple[str, int]] = []
+            if word[:1] == "%":
+                results = self._result_names()
+            at = self.at
+            word = words[at]
+            if word[:1] == '"':
+                self.at += 1
+                return self._appended(
+                    operations, self._generic_operation(self.string_at(at), results, at)
+                )
+            self.at += 1
+            name = self._full_name(word, at)
+            if name in REGION_FORMS:
+                return self._appended(operations, self._region_form(name, results, at))
+            steps = STEPS.get(name)
+            if steps is None:
+                raise self.error(f"custom op '{name}' is unknown, or has no pretty form", at)
+            operations.append(self._pretty(name, steps, results, at))
+
+    def _appended(self, operations: list[Operation], reading: Waiting) -> Waiting:
+        operations.append((yield from reading))
+        return None
+
+    def _full_name(self, word: str, at: int) -> str:
+        if "." in word:
+            return word
+        if self.is_function and word in ("return", "call"):
+            return f"func.{word}"
+        raise self.error(f"custom op '{word[:40]}' is unknown", at)
+
+    def _result_names(self) -> list[tuple[str, int]]:
+        """The names before the equal sign, with how many values each is."""
+        found: list[tuple[str, int]] = []
+        while True:
+            name = self.words[self.at]
+            if name[:1] != "%" or "#" in name:
+                raise self.error(f"expected a value's name, got {self.shown()}")
+            self.at += 1
+            count = 1
+            if self.accept(":"):
+                count = self.integer()
+                if count < 1:
+                    raise self.error("expected a positive number of results", self.at - 1)
+            found.append((name, count))
+            if not self.accept(","):
+                break
+        self.expect("=")
+        return found
+
+    def _defined(
+        self, results: list[tuple[str, int]], types: tuple[Any, ...], at: int
+    ) -> tuple[int, ...]:
+        """Numbers for results of these types, by their names in the scope."""
+        first = len(self.value_types)
+        self.value_types += types
+        self._name_results(results, first, len(types), at)
+        return tuple(range(first, first + len(types)))
+
+    def _name_results(
+        self, results: list[tuple[str, int]], first: int, count: int, at: int
+    ) -> None:
+        if not results:
+            return
+        if sum(number for _, number in results) != count:
+            raise self.error(
+                f"operation defines {count} results but was provided others to bind", at
+            )
+        for name, number in results:
+            if name in self.scope:
+                raise self.error(f"redefinition of SSA value '{name}'", at)
+            self.scope[name] = range(first, first + number)
+            self.defined.append(name)
+            first += number
+
+    def _skip_location(self) -> None:
+        if self.words[self.at] == "loc" and self.words[self.at + 1] == "(":
+            self.at += 2
+            self.location()
+
+    def _located(self, operation: Operation, at: int) -> Operation:
+        """The operation, with the location that follows it, or else its own place."""
+        if self.words[self.at] == "loc" and self.words[self.at + 1] == "(":
+            self.at += 2
+            location = self.location()
+            if isinstance(location, str):
+                operation.location = location
+            else:
+                self.pending.append((operation, location))
+        else:
+            operation.location = self.tokens.location(at)
+        return operation
+
+    # ---- generic form ------------------------------------------------------------------------
+
+    def _properties(self, keep_types: bool = False) -> dict[str, Any]:
+        """Properties in `<{ .. }>`."""
+        if self.words[self.at] != "<" or self.words[self.at + 1] != "{":
+            return {}
+        self.at += 1
+        found = self._function_attributes() if keep_types else self.dictionary()
+        self.expect(">")
+        return found
+
+    def _function_attributes(self) -> dict[str, Any]:
+        """A dictionary in which `function_type` is the type itself."""
+        self.expect("{")
+        found: dict[str, Any] = {}
+        while not self.accept("}"):
+            if found:
+                self.expect(",")
+            name = self.keyword()
+            self.expect("=")
+            found[name] = self.function_type() if name == "function_type" else self.attribute()
+        return found
+
+    def _merged(self, properties: dict[str, Any], attributes: dict[str, Any]) -> dict[str, Any]:
+        if not attributes:
+            return properties
+        for name in attributes:
+            if name in properties:
+                raise self.error(f"attribute '{name[:40]}' occurs twice")
+        return properties | attributes
+
+    def _generic_operation(self, name: str, results: list[tuple[str, int]], at: int) -> Waiting:
+        if _NAME.fullmatch(name) is None or name == "func.func" or name == "builtin.module":
+            raise self.error(f"unexpected operation '{name[:40]}'", at)
+        self.expect("(")
+        operands = self.operands()
+        self.expect(")")
+        attributes = self._properties()
+        regions: list[Block] = []
+        # Their types follow the regions, in which they are not visible.
+        numbers = self.reserved([None] * sum(number for _, number in results))
+        if self.accept("("):
+            while True:
+                self.expect("{")
+                if not self.accept("}"):
+                    regions.append((yield _Region(is_isolated=name in ISOLATED)))
+                if not self.accept(","):
+                    break
+            self.expect(")")
+        if self.words[self.at] == "{":
+            attributes = self._merged(attributes, self.dictionary())
+        self.expect(":")
+        kind = self.function_type()
+        self.check_operands(operands, kind.inputs, at)
+        numbers = self._typed(results, numbers, kind.results, at)
+        operation = Operation(
+            name, tuple(operands), numbers, kind.results, attributes, tuple(regions), ""
+        )
+        return self._completed(operation, at)
+
+    # ---- pretty forms ------------------------------------------------------------------------
+
+    def _pretty(self, name: str, steps: Any, results: list[tuple[str, int]], at: int) -> Operation:
+        operands: list[int] = []
+        attributes: dict[str, Any] = {}
+        types = self.followed(steps, operands, attributes)
+        assert types is not None
+        numbers = self._defined(results, types, at)
+        operation = Operation(name, tuple(operands), numbers, types, attributes, (), "")
+        return self._completed(operation, at)
+
+    def _completed(self, operation: Operation, at: int) -> Operation:
+        value = operation.attributes.get("value")
+        if isinstance(value, str) and value.startswith("dense_resource<"):
+            self.resource_operations.append(operation)
+        return self._located(operation, at)
+
+    def _region_form(self, name: str, results: list[tuple[str, int]], at: int) -> Waiting:
+        match name:
+            case "stablehlo.while":
+                return self._while(results, at)
+            case "stablehlo.reduce":
+                return self._reduce(results, at)
+            case "chlo.scan":
+                return self._scan(results, at)
+            case _:
+                return self._manual_computation(results, at)
+
+    def _scan(self, results: list[tuple[str, int]], at: int) -> Waiting:
+        self.expect("(")
+        inputs = self.operands()
+        self.expect(")")
+        self.expect("inits")
+        self.expect("(")
+        initial = self.operands()
+        for word in (")", "dimension", "="):
+            self.expect(word)
+        attributes: dict[str, Any] = {"dimension": self.integer()}
+        if self.accept("attributes"):
+            attributes = self._merged(attributes, self.dictionary())
+        numbers = self.reserved([None] * sum(count for _, count in results))
+        self.expect("{")
+        body = yield _Region(is_isolated=True)
+        self.expect(":")
+        kind = self.function_type()
+        self.check_operands([*inputs, *initial], kind.inputs, at)
+        attributes["operandSegmentSizes"] = len(inputs), len(initial)
+        attributes["resultSegmentSizes"] = len(kind.results) - len(initial), len(initial)
+        numbers = self._typed(results, numbers, kind.results, at)
+        operands = (*inputs, *initial)
+        operation = Operation("chlo.scan", operands, numbers, kind.results, attributes, (body,), "")
+        return self._completed(operation, at)
+
+    def _manual_computation(self, results: list[tuple[str, int]], at: int) -> Waiting:
+        self.expect("(")
+        operands = self.operands()
+        self.expect(")")
+        attributes: dict[str, Any] = {}
+        for name in ("in_shardings", "out_shardings"):
+            self.expect(name)
+            self.expect("=")
+            attributes[name] = f"#sdy.sharding_per_value<{self.bracketed_text()}>"
+        self.expect("manual_axes")
+        self.expect("=")
+        attributes["manual_axes"] = f"#sdy<manual_axes{self.bracketed_text()}>"
+        self.expect("(")
+        names: list[str] = []
+        types: list[Any] = []
+        while not self.accept(")"):
+            if names:
+                self.expect(",")
+            names.append(self.words[self.at])
+            self.at += 1
+            self.expect(":")
+            types.append(self.type())
+            self._skip_location()
+        if self.words[self.at] == "attributes":
+            self.at += 1
+            attributes = self._merged(attributes, self.dictionary())
+        numbers = self.reserved([None] * sum(count for _, count in results))
+        self.expect("{")
+        body = yield _Region(names, types)
+        self.expect(":")
+        kind = self.function_type()
+        self.check_operands(operands, kind.inputs, at)
+        numbers = self._typed(results, numbers, kind.results, at)
+        name = "sdy.manual_computation"
+        operation = Operation(name, tuple(operands), numbers, kind.results, attributes, (body,), "")
+        return self._completed(operation, at)
+
+    def _typed(
+        self,
+        results: list[tuple[str, int]],
+        numbers: tuple[int, ...],
+        types: tuple[Any, ...],
+        at: int,
+    ) -> tuple[int, ...]:
+        """Numbers for results whose types follow the regions."""
+        if not results:
+            return self.reserved(types)
+        self._name_results(results, numbers[0], len(types), at)
+        self.value_types[numbers[0] : numbers[0] + len(types)] = types
+        return numbers
+
+    def _while(self, results: list[tuple[str, int]], at: int) -> Waiting:
+        names: list[str] = []
+        operands: list[int] = []
+        self.expect("(")
+        while not self.accept(")"):
+            if names:
+                self.expect(",")
+            names.append(self.words[self.at])
+            self.at += 1
+            self.expect("=")
+            operands.append(self.operand())
+        types: tuple[Any, ...] = ()
+        if names:
+            self.expect(":")
+            types = self.type_list()
+        self.check_operands(operands, types, at)
+        attributes = self.dictionary() if self.accept("attributes") else {}
+        numbers = self.reserved(types)
+        self.expect("cond")
+        self.expect("{")
+        condition = yield _Region(names, types)
+        self.expect("do")
+        self.expect("{")
+        body = yield _Region(names, types)
+        self._name_results(results, numbers[0] if numbers else 0, len(numbers), at)
+        operation = Operation(
+            "stablehlo.while", tuple(operands), numbers, types, attributes, (condition, body), ""
+        )
+        return self._completed(operation, at)
+
+    def reserved(self, types: Sequence[Any]) -> tuple[int, ...]:
+        first = len(self.value_types)
+        self.value_types += types
+        return tuple(range(first, first + len(types)))
+
+    def _reduce(self, results: list[tuple[str, int]], at: int) -> Waiting:
+        inputs: list[int] = []
+        initial: list[int] = []
+        while True:
+            self.expect("(")
+            inputs.append(self.operand())
+            self.expect("init")
+            self.expect(":")
+            initial.append(self.operand())
+            self.expect(")")
+            if not self.accept(","):
+                break
+        inner = ""
+        inner_at = self.at
+        if self.accept("applies"):
+            inner_at = self.at
+            inner = self.keyword()
+        for word in ("across", "dimensions", "="):
+            self.expect(word)
+        attributes: dict[str, Any] = {"dimensions": self.integers()}
+        if self.words[self.at] == "{":
+            attributes = self._merged(attributes, self.dictionary())
+        self.expect(":")
+        kind = self.function_type()
+        self.check_operands([*inputs, *initial], kind.inputs, at)
+        numbers = self.reserved(kind.results)
+        if inner:
+            region = self._applied(inner, kind, inner_at, at)
+        else:
+            region = yield from self._reducer(len(inputs))
+        self._name_results(results, numbers[0] if numbers else 0, len(numbers), at)
+        operation = Operation(
+            "stablehlo.reduce",
+            (*inputs, *initial),
+            numbers,
+            kind.results,
+            attributes,
+            (region,),
+            "",
+        )
+        is_pending = len(self.pending)
+        self._completed(operation, at + 1)  # because MLIR counts this form from its parenthesis
+        if inner:
+            for item in region.operations:
+                item.location = operation.location
+            if len(self.pending) > is_pending:
+                parts = self.pending[-1][1]
+                self.pending += [(item, parts) for item in region.operations]
+        return operation
+
+    def _reducer(self, count: int) -> Waiting:
+        self.expect("reducer")
+        left: list[tuple[str, Any]] = []
+        right: list[tuple[str, Any]] = []
+        for _ in range(count):
+            self.expect("(")
+            for side in (left, right):
+                if side is right:
+                    self.expect(",")
+                name = self.words[self.at]
+                self.at += 1
+                self.expect(":")
+                side.append((name, self.type()))
+                self._skip_location()
+            self.expect(")")
+        self.expect("{")
+        pairs = [*left, *right]
+        return (yield _Region([name for name, _ in pairs], [kind for _, kind in pairs]))
+
+    def _applied(self, name: str, kind: FunctionType, name_at: int, at: int) -> Block:
+        """The region of one operation on two elements."""
+        if name not in _APPLIED:
+            raise self.error(f"invalid operation for a reduction: '{name[:40]}'", name_at)
+        if len(kind.inputs) != 2 or not isinstance(kind.inputs[1], TensorSpec):
+            raise self.error("expected one input and one initial value", at)
+        element = TensorSpec.of((), kind.inputs[1].dtype)
+        left, right, result = self.reserved((element, element, element))
+        first = Operation(name, (left, right), (result,), (element,), {}, (), "")
+        last = Operation("stablehlo.return", (result,), (), (), {}, (), "")
+        return Block((left, right), (element, element), [first, last])
+
+
+_APPLIED = frozenset(
+    f"stablehlo.{name}" for name in ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
+)

@@ -1,0 +1,85 @@
+"""Tokens of MLIR's text, found by one regular expression.
+
+Types of tensors and literals of elements, whose brackets hold no other bracket, are one token each: they are most
+of a module, and are parsed once for each spelling.
+
+Source: MLIR language reference, "Notation" and "Common syntax".
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from functools import cached_property
+
+from lowering.mlir_bindings import MlirDiagnosticError
+from lowering.mlir_tree import require_shallow
+
+__all__ = ["END", "Tokens"]
+
+END = ""
+"""The token after the last."""
+
+_TOKEN = re.compile(
+    r"\s*+(?://[^\n]*+\s*+)*+"
+    r"("
+    r"\{-\#|\#-\}"
+    r'|@?"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"'
+    r"|%(?:[0-9]++|[A-Za-z_$.\-][\w$.\-]*+)(?:\#[0-9]++)?"
+    r"|tensor<[^<>\"!#]*(?:complex<[^<>\"]*>)?>"
+    r'|(?:array|dense)<[^<>"!#]*>'
+    r'|dense<"[^"]*">'
+    r"|[\^@#!][A-Za-z_$.\-][\w$.\-]*+"
+    r"|[\^\#][0-9]++"
+    r"|0x[0-9A-Fa-f]++"
+    r"|-?[0-9]++(?:\.[0-9]*+(?:[eE][-+]?[0-9]++)?)?+"
+    r"|[A-Za-z_][\w$.]*+"
+    r"|->|::"
+    r"|\S"
+    r"|\Z)",
+    re.ASCII,
+)
+
+
+class Tokens:
+    """The tokens of a text; the last is `END`.
+
+    Raises:
+        MlirDiagnosticError: characters that UTF-8 has not.
+        InvalidConfigError: brackets nested deeper than a parser may follow.
+    """
+
+    def __init__(self, text: str) -> None:
+        try:
+            require_shallow(text)
+        except UnicodeEncodeError as error:
+            raise MlirDiagnosticError([(f"the text is no UTF-8: {error}", "text")]) from None
+        self.text = text
+        self.words: list[str] = _TOKEN.findall(text)
+        if not self.words or self.words[-1] != END:  # because the last may have been empty already
+            self.words.append(END)
+
+    @cached_property
+    def offsets(self) -> list[int]:
+        """Where each token begins; texts whose operations have locations need none."""
+        return [*[match.start(1) for match in _TOKEN.finditer(self.text)], len(self.text)]
+
+    @cached_property
+    def _lines(self) -> list[int]:
+        """Where each line begins."""
+        return [0, *[match.end() for match in re.finditer("\n", self.text)]]
+
+    def place(self, index: int) -> tuple[int, int]:
+        """Line and column of a token, from one."""
+        offset = self.offsets[min(index, len(self.offsets) - 1)]
+        line = bisect_right(self._lines, offset)
+        return line, offset - self._lines[line - 1] + 1
+
+    def location(self, index: int) -> str:
+        """A token's place, as MLIR prints it."""
+        line, column = self.place(index)
+        return f'"-":{line}:{column}'
+
+    def error(self, message: str, index: int) -> MlirDiagnosticError:
+        """An error at a token."""
+        return MlirDiagnosticError([(message, self.location(index))])

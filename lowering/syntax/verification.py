@@ -1,0 +1,130 @@
+"""`verify`: what every operation of a tree must have, whoever wrote it.
+
+Shapes and dtypes of results are checked where operations are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from lowering.mlir_bindings import MlirDiagnosticError
+from lowering.module_tree import ModuleTree, Operation, Type
+from lowering.syntax.definitions import DEFINITIONS
+from lowering.syntax.function import TERMINATORS
+from tenferro.types import TensorSpec
+
+__all__ = ["verify"]
+
+
+def verify(tree: ModuleTree) -> ModuleTree:
+    """The tree, if its operations have the operands, results, regions and attributes of their definitions.
+
+    Raises:
+        MlirDiagnosticError: an operation that has not, or that is unknown; a function that a call lacks.
+    """
+    for name in tree.attributes:
+        if "." not in name and name != "sym_visibility":
+            raise MlirDiagnosticError([(f"a module has no attribute '{name[:40]}'", "module")])
+    for function in tree.functions.values():
+        waiting = [(function.body, "func.func")]
+        types: dict[int, Type] = {}
+        while waiting:
+            block, parent = waiting.pop()
+            types.update(zip(block.arguments, block.types, strict=True))
+            for operation in block.operations:
+                _verify_operation(operation)
+                if operation.name in TERMINATORS and operation is not block.operations[-1]:
+                    raise _error(operation, "must be the last operation in its block")
+                if operation.name == "func.return" and parent != "func.func":
+                    raise _error(operation, "expects parent op 'func.func'")
+                if operation.name == "func.call":
+                    _verify_call(operation, tree)
+                if operation.name == "stablehlo.custom_call":
+                    _verify_custom_call(operation)
+                if operation.regions:
+                    _verify_regions(operation, types)
+                types.update(zip(operation.results, operation.types, strict=True))
+                waiting += [(region, operation.name) for region in operation.regions]
+            if parent.startswith("stablehlo.") and (
+                not block.operations or block.operations[-1].name not in TERMINATORS
+            ):
+                raise MlirDiagnosticError([(f"a region of {parent} ends with a return", "module")])
+    return tree
+
+
+def _verify_operation(operation: Operation) -> None:
+    definition = DEFINITIONS.get(operation.name)
+    if definition is None:
+        raise _error(operation, "is unknown")
+    for count, expected, words in (
+        (len(operation.operands), definition.operands, "operands"),
+        (len(operation.types), definition.results, "results"),
+        (len(operation.regions), definition.regions, "regions"),
+    ):
+        if expected is not None and count != expected:
+            raise _error(operation, f"requires {expected} {words}, got {count}")
+    for name, is_required in definition.attributes:
+        if is_required and name not in operation.attributes:
+            raise _error(operation, f"requires attribute '{name}'")
+
+
+def _verify_custom_call(operation: Operation) -> None:
+    given = [name in operation.attributes for name in ("operand_layouts", "result_layouts")]
+    if given[0] != given[1]:
+        raise _error(operation, "has layouts for operands or results, but not for both")
+
+
+def _verify_regions(operation: Operation, types: Mapping[int, Type]) -> None:
+    """Raise for regions whose arguments are not those that the operation gives."""
+    given = tuple([types[number] for number in operation.operands])
+    short = operation.name.removeprefix("stablehlo.")
+    expected: list[tuple[Type, ...]] = []
+    if short == "while":
+        expected = [given, given]
+    elif short in ("if", "case"):
+        expected = [()] * len(operation.regions)
+    elif short == "sort":
+        expected = [tuple([scalar for kind in given for scalar in (_scalar(kind),) * 2])]
+    for block, kinds in zip(operation.regions, expected, strict=False):
+        if block.types != kinds:
+            raise _error(operation, "has a region whose arguments are of other types than it gives")
+    counts = _ARGUMENTS.get(short)
+    if counts is not None:
+        for block in operation.regions:
+            if len(block.types) != counts(len(given)) or not all(map(_is_scalar, block.types)):
+                raise _error(operation, "has a region with the wrong number or rank of arguments")
+
+
+_ARGUMENTS: Mapping[str, Callable[[int], int]] = {
+    "all_reduce": lambda count: 2,
+    "map": lambda count: count,
+    "reduce": lambda count: count,
+    "reduce_scatter": lambda count: 2,
+    "reduce_window": lambda count: count,
+    "scatter": lambda count: 2 * (count // 2),
+    "select_and_scatter": lambda count: 2,
+}
+"""How many arguments the regions have, by the number of operands."""
+
+
+def _scalar(kind: Type) -> Type:
+    return TensorSpec.of((), kind.dtype) if isinstance(kind, TensorSpec) else kind
+
+
+def _is_scalar(kind: Type) -> bool:
+    return not isinstance(kind, TensorSpec) or kind.rank == 0
+
+
+def _verify_call(operation: Operation, tree: ModuleTree) -> None:
+    name = operation.attributes["callee"]
+    function = tree.functions.get(name)
+    if function is None:
+        raise _error(operation, f"'{name}' does not reference a valid function")
+    if len(operation.operands) != len(function.body.types):
+        raise _error(operation, "incorrect number of operands for callee")
+    if operation.types != function.result_types:
+        raise _error(operation, "result types differ from those of the callee")
+
+
+def _error(operation: Operation, message: str) -> MlirDiagnosticError:
+    return MlirDiagnosticError([(f"'{operation.name}' op {message}", operation.location)])
