@@ -3,7 +3,7 @@
 python benchmarks/jax_users                       all programs, values and gradients
 python benchmarks/jax_users --only cable spline   those whose names hold one of the words
 python benchmarks/jax_users --seconds 1           of turns for one row
-python benchmarks/jax_users --first 5             first results as medians of so many
+python benchmarks/jax_users --first 5             least of so many first results
 python benchmarks/jax_users --check               whether all agree, without times
 python benchmarks/jax_users --write               also the table in docs/jax.md, and the line in README.md
 """
@@ -14,7 +14,6 @@ import argparse
 import gc
 import importlib.util
 import os
-import statistics
 import sys
 import time
 import warnings
@@ -58,7 +57,7 @@ class Row:
 
     Attributes:
         first: seconds to the first result, tracing and compiling included, of those who trace.
-        later: median seconds of later runs.
+        later: least seconds of later runs, because others use the machine, too.
         distance: the largest difference from `jax.jit`, relative to the largest element.
     """
 
@@ -128,8 +127,8 @@ def measure(program: UserProgram, gradient: bool, seconds: float, repeats: int) 
     return Row(
         program.name + (", gradient" if gradient else ""),
         program.source,
-        {name: statistics.median(firsts[name]) for name in ("native", "jax.jit")},
-        {name: statistics.median(times) for name, times in spent.items()},
+        {name: min(firsts[name]) for name in ("native", "jax.jit")},
+        {name: min(times) for name, times in spent.items()},
         distance,
         distance <= program.tolerance,
     )
