@@ -513,9 +513,14 @@ class NativeFunction(Jitted[..., Any]):
     def _no_array(self, call: Call, index: int, leaf: Any) -> DTypeError:
         name = self._names(call)[index]
         base = name.split("[")[0].split(".")[0]
+        advice = f"an argument that is known when the function is traced is named in native(.., static_argnames={base!r})"
+        if name != base:
+            advice += (
+                f"; as for jax.jit, a tree that is partly known is given in two parts, which the function combines: "
+                f"arrays, rest = equinox.partition({base}, equinox.is_array)"
+            )
         return DTypeError(
-            f"native: {name} of {name_of(self._fn)} is {leaf!r:.60}, which is no array; an argument that is "
-            f"known when the function is traced is named in native(.., static_argnames={base!r})"
+            f"native: {name} of {name_of(self._fn)} is {leaf!r:.60}, which is no array; {advice}"
         )
 
     def _donated_leaves(self, call: Call, tree: Any) -> tuple[int, ...]:
