@@ -19,6 +19,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,6 @@ os.environ.setdefault("JAX_ENABLE_X64", "1")
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent))
 
 import jax  # because the environment comes first
-import jaxlib
 import numpy as np
 from chance import CHANCE
 from differential_equations import DIFFERENTIAL_EQUATIONS
@@ -185,7 +185,7 @@ def summary(rows: list[Row]) -> str:
     first = [row.first_ratio() for row in rows]
     slowest = rows[later.index(max(later))].name
     return (
-        f"Native takes {geometric_mean(first):.2f} of the time of `jax.jit` (jaxlib {jaxlib.__version__}) to the first "
+        f"Native takes {geometric_mean(first):.2f} of the time of `jax.jit` (jaxlib {version('jaxlib')}) to the first "
         f"result and {geometric_mean(later):.2f} later, in the geometric means of {len(rows)} rows; the largest ratio "
         f"later is {max(later):.2f} ({slowest})."
     )

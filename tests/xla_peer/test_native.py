@@ -479,6 +479,6 @@ def test_a_leaf_that_is_no_array_is_named_with_what_to_do() -> None:
     with pytest.raises(
         DTypeError, match=r"static_argnames='m'\); as for jax\.jit.*equinox\.partition\(m, "
     ):
-        native(lambda m, x: m["f"](x))({"f": jnp.sin}, array(3))  # pyright: ignore[reportUnknownLambdaType]
+        native(lambda m, x: m["f"](x))({"f": jnp.sin}, array(3))
     with pytest.raises(DTypeError, match=r"static_argnames='f'\)$"):
         native(lambda f, x: f(x))(jnp.sin, array(3))
