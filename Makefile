@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export OPENBLAS_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all processors core matrix oldest oldest-environment newest newest-python newest-environment lint types points specification sweep portability platforms device bench suite loops autograd-suite torch-backend torch-samples coverage package parity-score docs pictures fuzz hostile accuracy mutants mutants-map clean
+.PHONY: help demo test test-all processors core matrix oldest oldest-environment newest newest-python newest-environment lint types points specification sweep portability platforms device bench suite loops jax-users autograd-suite torch-backend torch-samples coverage package parity-score docs pictures fuzz hostile accuracy mutants mutants-map clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -123,6 +123,9 @@ suite: $(STAMP) ## every benchmark against NumPy, jax, and where installed torch
 loops: $(STAMP) ## loops against NumPy, jax, and where installed numba
 	$(BIN)/python benchmarks/loops --write
 	$(BIN)/python benchmarks/loops/turn.py --write
+
+jax-users: $(STAMP) ## programs of JAX's users natively, against jax.jit, and where installed numba
+	$(BIN)/python benchmarks/jax_users --write
 
 AUTOGRAD := build/autograd-1.9.1
 

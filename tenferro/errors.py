@@ -21,6 +21,7 @@ __all__ = [
     "DTypeError",
     "DataDependentShapeError",
     "DegenerateSpectrumError",
+    "DisagreementWarning",
     "DuplicateFamilyError",
     "ExtensionLoweringError",
     "GradientMismatchError",
@@ -161,6 +162,10 @@ class DuplicateFamilyError(RegistrationError):
 
 class MalformedFamilyIdError(RegistrationError):
     """The family id is not `<package>.<name>.v<major>`."""
+
+
+class DisagreementWarning(RuntimeWarning):
+    """Two paths gave results for the same arguments that rounding does not explain."""
 
 
 class LostDerivativeWarning(RuntimeWarning):

@@ -15,7 +15,7 @@ import numpy as np
 
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
 from xla_peer import pjrt
-from xla_peer.from_jax import from_jax, in_dtypes_of
+from xla_peer.from_jax import from_jitted, in_dtypes_of
 
 __all__ = ["FlatFunction", "NativeOwner"]
 
@@ -54,7 +54,7 @@ class FlatFunction:
         Raises:
             UnsupportedError: an operation without a counterpart.
         """
-        return from_jax(self.fn, *self.avals)
+        return from_jitted(self.fn, *self.avals)
 
     @cached_property
     def results(self) -> list[Any]:

@@ -17,7 +17,7 @@ from xla_peer import pjrt
 from xla_peer.forking import forked
 from xla_peer.jax_rules import with_rules
 
-__all__ = ["from_jax", "in_dtypes_of"]
+__all__ = ["from_jax", "from_jitted", "in_dtypes_of"]
 
 
 def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
@@ -51,6 +51,17 @@ def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
     >>> tnf.grad(relu)(np.zeros(2, "float32"))
     array([0., 0.], dtype=float32)
     """
+    import jax  # because importing it takes long
+
+    return from_jitted(jax.jit(fn, keep_unused=True), *specs, names=_input_names(fn, specs))
+
+
+def from_jitted(jitted: Any, *specs: Any, names: tuple[str, ...] | None = None) -> GraphProgram:
+    """`from_jax` of a function that `jax.jit(.., keep_unused=True)` has wrapped.
+
+    Args:
+        names: of the leaves of the arguments.
+    """
     if forked():
         raise PlatformUnavailableError(
             "from_jax: this process was forked from one in which JAX had started, and JAX would wait here for "
@@ -62,13 +73,14 @@ def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
     types = [TensorSpec(leaf.shape, leaf.dtype) for leaf in leaves]
     with in_dtypes_of(types):
         arguments = unflatten(in_tree, _shapes(types, leaves))
-        out_tree, text, rules = _lowered(fn, arguments)
+        out_tree, text, rules = _lowered(jitted, arguments)
+    program = import_stablehlo(text, types, trusted=True, rules=rules)
     return replace(
-        import_stablehlo(text, types, trusted=True, rules=rules),
-        name=getattr(fn, "__name__", "main"),
+        program,
+        name=getattr(jitted, "__name__", "main"),
         in_tree=in_tree,
         out_tree=out_tree,
-        input_names=_input_names(fn, specs),
+        input_names=names or program.input_names,
     )
 
 
@@ -117,7 +129,7 @@ def _shapes(types: list[TensorSpec], leaves: list[Any]) -> list[Any]:
     ]
 
 
-def _lowered(fn: Callable[..., Any], arguments: Any) -> tuple[Any, str, dict[str, Any]]:
+def _lowered(jitted: Any, arguments: Any) -> tuple[Any, str, dict[str, Any]]:
     """The tree of the results, the module, and by function of the module the rules that it calls.
 
     Raises:
@@ -129,17 +141,17 @@ def _lowered(fn: Callable[..., Any], arguments: Any) -> tuple[Any, str, dict[str
     leaves = jax.tree_util.tree_leaves(arguments)
     is_static = all([isinstance(n, int) for leaf in leaves for n in leaf.shape])
     try:
-        traced = jax.jit(fn, keep_unused=True).trace(*arguments)
+        traced = jitted.trace(*arguments)
         jaxpr, rules = with_rules(traced.jaxpr, from_jax)
         out_tree = flatten(traced.out_info)[1]
         if is_static and not rules:
             return out_tree, traced.lower().as_text(), rules
         flat: Any = core.jaxpr_as_fun(jaxpr)
-        flat.__name__ = getattr(fn, "__name__", "main")
-        jitted = jax.jit(flat, keep_unused=True)
+        flat.__name__ = getattr(jitted, "__name__", "main")
+        with_calls = jax.jit(flat, keep_unused=True)
         if is_static:
-            return out_tree, jitted.lower(*leaves).as_text(), rules
-        exported = jax.export.export(jitted, platforms=["cpu"])(*leaves)
+            return out_tree, with_calls.lower(*leaves).as_text(), rules
+        exported = jax.export.export(with_calls, platforms=["cpu"])(*leaves)
         return out_tree, exported.mlir_module(), rules
     except _inconclusive() as error:
         raise NonStaticShapeError(

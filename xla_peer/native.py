@@ -21,6 +21,7 @@ from tenferro.program import BoundedCache, CacheStats, GraphProgram
 from tenferro.tracebacks import end_at_the_caller, public
 from tenferro.types import DType, TensorSpec, host_array
 from xla_peer import pjrt
+from xla_peer.choice import Choice
 from xla_peer.flat_function import FlatFunction, NativeOwner
 from xla_peer.forking import require_own_client
 from xla_peer.from_jax import from_jax
@@ -44,6 +45,7 @@ def native(
     donate_argnames: Argnames = (),
     specs: Sequence[Any] | None = None,
     results: Array = "numpy",
+    choose: bool = False,
     threads: int | None = None,
     cache_dir: str | PathLike[str] | None = None,
     cache_size: int = 256,
@@ -58,6 +60,7 @@ def native(
     donate_argnames: Argnames = (),
     specs: Sequence[Any] | None = None,
     results: Array = "numpy",
+    choose: bool = False,
     threads: int | None = None,
     cache_dir: str | PathLike[str] | None = None,
     cache_size: int = 256,
@@ -71,6 +74,7 @@ def native(
     donate_argnames: Argnames = (),
     specs: Sequence[Any] | None = None,
     results: Array = "numpy",
+    choose: bool = False,
     threads: int | None = None,
     cache_dir: str | PathLike[str] | None = None,
     cache_size: int = 256,
@@ -92,6 +96,10 @@ def native(
             NumPy arrays are the caller's and stay.
         specs: one tree of `TensorSpec`s per argument, with symbols for extents: one program for all of them.
         results: "numpy" for NumPy arrays, "jax" for `jax.Array`s.
+        choose: compare with `jax.jit` once for each program, and stay with the faster. The comparison begins when
+            native runs have taken as long as `jax.jit` is estimated to need for its first result. Results that
+            differ by more than rounding get a verdict and a `DisagreementWarning`. `.report()` says which side runs,
+            and why.
         threads, cache_dir: of the executor; see `tenferro.GraphExecutor`.
         cache_size: the most programs in the cache, least recently used dropped first.
 
@@ -121,6 +129,7 @@ def native(
         "donate_argnames": donate_argnames,
         "specs": specs,
         "results": results,
+        "choose": choose,
         "threads": threads,
         "cache_dir": cache_dir,
         "cache_size": cache_size,
@@ -135,6 +144,10 @@ def native(
         )
     if results not in ("numpy", "jax"):
         raise InvalidConfigError(f'native: results is "numpy" or "jax", got {results!r}')
+    if choose and specs is not None:
+        raise InvalidConfigError(
+            "native: choose compares a program for one set of shapes, and specs make one for all; give one of them"
+        )
     return NativeFunction(f, options)
 
 
@@ -146,12 +159,14 @@ class NativeReport:
         name: of the function.
         programs: for each program, the types of its arguments, the number of its instructions, and the seconds
             that tracing and import took.
+        choices: for each program, under `choose`, the side that runs, "native" or "jax.jit", and why; else empty.
         cache, derived: counts of the caches of programs, and of functions that JAX's transformations derived.
         compiled: counts of the executor's compiler; see `GraphExecutor.compile_stats`.
     """
 
     name: str
     programs: tuple[tuple[str, int, float], ...]
+    choices: tuple[tuple[str, str], ...]
     cache: CacheStats
     derived: CacheStats
     compiled: Any
@@ -164,6 +179,8 @@ class NativeReport:
             f"  {types}: {count} instructions, imported in {seconds:.2f} s"
             for types, count, seconds in self.programs
         ]
+        for number, (side, reason) in enumerate(self.choices):
+            lines[number] += f"; {side} runs ({reason})"
         counts = f"{self.cache.hits} calls of cached programs, {self.cache.misses} traced"
         return "\n".join(
             [f"native {self.name}: {counts}", *lines, *filter(None, [f"{self.compiled}"])]
@@ -181,6 +198,7 @@ class _Entry(NamedTuple):
             else None.
         donated: numbers of the leaves that are donated.
         seconds: the time of tracing and import.
+        choice: runs the program, or the function by `jax.jit`, under `choose`.
     """
 
     function: FlatFunction
@@ -191,6 +209,7 @@ class _Entry(NamedTuple):
     keys: tuple[Any, ...]
     donated: tuple[int, ...]
     seconds: float
+    choice: Choice | None
 
 
 class _Last(NamedTuple):
@@ -299,7 +318,12 @@ class NativeFunction(Jitted[..., Any]):
                     host_array(leaf, name)  # because no device is read unasked
             self._array_class = self._array_class or self._class_of_arrays(leaves, entry)
             if not call.static_args and not call.static_kwargs and not call.has_kwargs:
-                is_plain = not entry.donated and not any(entry.keys) and not self._gives_jax
+                is_plain = (
+                    entry.choice is None
+                    and not entry.donated
+                    and not any(entry.keys)
+                    and not self._gives_jax
+                )
                 is_direct = is_plain and all(
                     [
                         type(x) is np.ndarray and x.dtype == dtype
@@ -324,7 +348,10 @@ class NativeFunction(Jitted[..., Any]):
             else self._converted(x, dtype, impl is not None)
             for x, dtype, impl in zip(leaves, entry.dtypes, entry.key_inputs, strict=True)
         ]
-        results = self._run_leaves(entry.program, arrays)
+        if entry.choice is None or any([is_traced(x) for x in arrays]):
+            results = self._run_leaves(entry.program, arrays)
+        else:
+            results = entry.choice(arrays)
         for number in entry.donated:
             if isinstance(leaves[number], self._jax.Array):
                 leaves[number].delete()
@@ -416,9 +443,12 @@ class NativeFunction(Jitted[..., Any]):
         dtypes = tuple([spec.dtype.dtype for spec in program.input_specs])
         donated = self._donated_leaves(call, tree)
         seconds = time.perf_counter() - start
+        choice = None
+        if self._options["choose"]:
+            choice = Choice(function, program, self._run_leaves, seconds, self._gives_jax)
         return _Entry(
-            function, program, dtypes, seen["tree"], tuple(impls), seen["keys"], donated, seconds
-        )
+            function, program, dtypes, seen["tree"], tuple(impls), seen["keys"], donated, seconds, choice
+        )  # fmt: skip
 
     def _aval(self, call: Call, number: int, leaf: Any) -> Any:
         """The type of a leaf, as `jax.jit` would have it.
@@ -483,9 +513,14 @@ class NativeFunction(Jitted[..., Any]):
     def _no_array(self, call: Call, index: int, leaf: Any) -> DTypeError:
         name = self._names(call)[index]
         base = name.split("[")[0].split(".")[0]
+        advice = f"an argument that is known when the function is traced is named in native(.., static_argnames={base!r})"
+        if name != base:
+            advice += (
+                f"; as for jax.jit, a tree that is partly known is given in two parts, which the function combines: "
+                f"arrays, rest = equinox.partition({base}, equinox.is_array)"
+            )
         return DTypeError(
-            f"native: {name} of {name_of(self._fn)} is {leaf!r:.60}, which is no array; an argument that is "
-            f"known when the function is traced is named in native(.., static_argnames={base!r})"
+            f"native: {name} of {name_of(self._fn)} is {leaf!r:.60}, which is no array; {advice}"
         )
 
     def _donated_leaves(self, call: Call, tree: Any) -> tuple[int, ...]:
@@ -531,14 +566,17 @@ class NativeFunction(Jitted[..., Any]):
         >>> double.report().programs[0][:2]
         ('f32[3]', 1)
         """
+        entries = self._entries.entries()
         programs = [
             (", ".join(map(str, e.program.input_specs)), len(e.program.instructions), e.seconds)
-            for e in self._entries.entries()
+            for e in entries
         ]
+        choices = [(e.choice.side, e.choice.reason) for e in entries if e.choice is not None]
         executor: Any = self._executor
         return NativeReport(
             name_of(self._fn),
             tuple(programs),
+            tuple(choices),
             self.cache_stats(),
             self._owner.cache_stats(),
             executor.compile_stats(),

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import tenferro as tnf
+from tenferro.api.jit import Jitted
 from tenferro.program import GraphProgram
 from tenferro.tracebacks import is_refusal_of_jax
 from xla_peer.from_jax import from_jax
-from xla_peer.native import NativeFunction
 
 __all__ = ["differentiable", "traced"]
 
@@ -33,8 +33,9 @@ def traced(fn_or_program: GraphProgram | Callable[..., Any], *specs: Any) -> Gra
     """
     if isinstance(fn_or_program, GraphProgram):
         return fn_or_program
-    if isinstance(fn_or_program, NativeFunction):
-        return fn_or_program.lower(*specs)
+    if isinstance(fn_or_program, Jitted) and fn_or_program.kind == "native":
+        native: Any = fn_or_program
+        return native.lower(*specs)
     stages: Any = sys.modules.get("jax.stages")
     if stages is not None and isinstance(fn_or_program, stages.Wrapped):
         return from_jax(fn_or_program, *specs)

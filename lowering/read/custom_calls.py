@@ -111,6 +111,11 @@ def unknown_targets(tree: ModuleTree) -> str:
         f"custom_call @{target} ({', '.join(filter(None, sorted(locations)))})".removesuffix(" ()")
         for target, locations in sorted(places.items())
     )
+    if all([target.endswith("python_cpu_callback") for target in places]):
+        return (
+            f"{shown}: it calls back into Python, as jax.pure_callback, jax.debug.print and runtime checks of equinox "
+            "do; call that outside of the function, and set EQX_ON_ERROR=off for equinox"
+        )
     return (
         f"{shown}: {'its meaning is' if len(places) == 1 else 'their meanings are'} not known here; give "
         "lowering.register_composite_reader what the target means"

@@ -52,6 +52,31 @@ def hundred(x: Any) -> Any:
     return x
 
 
+def power(x: Any, times: Any) -> Any:
+    """Squares `x` so many times, by a loop in a branch."""
+
+    def squares(x: Any) -> Any:
+        return tnf.fori_loop(
+            0, 16, lambda i, y: tnf.cond(i < times, lambda z: z @ z, lambda z: z, y), x
+        )
+
+    y = tnf.cond(times < 17, squares, lambda x: x * np.nan, x)
+    for _ in range(5):
+        y = tnf.cos(y) + y.T
+    return y
+
+
+def test_a_loop_in_a_branch_is_part_of_a_block() -> None:
+    program = tnf.compile(power, X[:, :3], np.int64(0))
+    executor = tnf.GraphExecutor(compiled="jit")
+    expected = tnf.GraphExecutor(compiled=False)
+    for times in (0, 2, 20):
+        arguments = 0.3 * X[:, :3], np.int64(times)
+        require_near(executor.run(program, *arguments), expected.run(program, *arguments))
+    assert any(["Cond" in names for names in blocks(executor, program)])
+    assert not executor.compile_stats().failures
+
+
 # ---- values ----------------------------------------------------------------------------------------
 
 

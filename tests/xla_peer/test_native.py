@@ -20,7 +20,7 @@ import optax
 import pytest
 
 import tenferro as tnf
-from tenferro.errors import DTypeError, InvalidConfigError
+from tenferro.errors import DTypeError, InvalidConfigError, UnsupportedError
 from xla_peer import native
 
 
@@ -464,3 +464,21 @@ def test_machine_code_is_kept_in_a_folder(tmp_path: Any) -> None:
     function = native(loss, cache_dir=tmp_path)
     alike(function(STACK, X), loss(STACK, X))
     assert any(tmp_path.iterdir())
+
+
+def test_callbacks_into_python_are_refused_by_what_to_do() -> None:
+    def noisy(x: Any) -> Any:
+        jax.debug.print("{}", x)
+        return x + 1
+
+    with pytest.raises(UnsupportedError, match=r"calls back into Python.*set EQX_ON_ERROR=off"):
+        native(noisy)(array(3))
+
+
+def test_a_leaf_that_is_no_array_is_named_with_what_to_do() -> None:
+    with pytest.raises(
+        DTypeError, match=r"static_argnames='m'\); as for jax\.jit.*equinox\.partition\(m, "
+    ):
+        native(lambda m, x: m["f"](x))({"f": jnp.sin}, array(3))
+    with pytest.raises(DTypeError, match=r"static_argnames='f'\)$"):
+        native(lambda f, x: f(x))(jnp.sin, array(3))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.exec.planned import Control
+from tenferro.exec.planned import Compiled, Control
 from tenferro.exec.schedule import ExecProgram
 from tenferro.graph import Graph
 from tenferro.ops.source import Constant
@@ -45,6 +45,8 @@ def program_of(schedule: ExecProgram) -> GraphProgram:
 
 def _op_of(op: Any) -> Any:
     """Return the op of a step as a program has it."""
+    if isinstance(op, Compiled) and isinstance(op.op, Control):
+        op = op.op
     if not isinstance(op, Control):
         return op
     parts = [program_of(body) for body in op.schedules]

@@ -1,0 +1,235 @@
+"""Programs of JAX's users by `xla_peer.native`, against `jax.jit` of the same function in one process, in turns.
+
+python benchmarks/jax_users                       all programs, values and gradients
+python benchmarks/jax_users --only cable spline   those whose names hold one of the words
+python benchmarks/jax_users --seconds 1           of turns for one row
+python benchmarks/jax_users --first 5             least of so many first results
+python benchmarks/jax_users --check               whether all agree, without times
+python benchmarks/jax_users --write               also the table in docs/jax.md, and the line in README.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib.util
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+# One thread of BLAS for everyone: NumPy's own on a busy machine waits for its fellows.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("JAX_ENABLE_X64", "1")
+sys.path.insert(1, str(Path(__file__).resolve().parent.parent))
+
+import jax  # because the environment comes first
+import numpy as np
+from chance import CHANCE
+from differential_equations import DIFFERENTIAL_EQUATIONS
+from grids import GRIDS
+from interleaved import geometric_mean, put_into, turns
+from small_carries import SMALL_CARRIES
+from user_program import UserProgram
+
+from tenferro.program.profile import shown_seconds
+from xla_peer import native
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = [*SMALL_CARRIES, *DIFFERENTIAL_EQUATIONS, *CHANCE, *GRIDS]
+FEWEST = 5
+"""Turns of one row."""
+SHORTEST = 2e-3
+"""Seconds of a turn: short runs several times, so that it is long enough to be timed."""
+WARM = 0.3
+"""Seconds for which each contestant runs by itself before the turns begin."""
+CONTESTANTS = ("native", "jax.jit", "NumPy", "numba")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A program, or its value and gradient, as measured.
+
+    Attributes:
+        first: seconds to the first result, tracing and compiling included, of those who trace.
+        later: least seconds of later runs, because others use the machine, too.
+        distance: the largest difference from `jax.jit`, relative to the largest element.
+    """
+
+    name: str
+    source: str
+    first: dict[str, float]
+    later: dict[str, float]
+    distance: float
+    is_right: bool
+
+    def ratio(self, name: str) -> float | None:
+        """Native's later time over another's."""
+        return self.later["native"] / self.later[name] if name in self.later else None
+
+    def first_ratio(self) -> float:
+        """Native's first result over that of `jax.jit`."""
+        return self.first["native"] / self.first["jax.jit"]
+
+
+def contestants(program: UserProgram, gradient: bool) -> dict[str, Callable[[], Callable[[], Any]]]:
+    """How each makes itself ready; what it gives runs once. What they compile, they compile anew."""
+    arguments = program.arguments()
+    function = program.differentiated() if gradient else program.function
+
+    def by_native() -> Callable[[], Any]:
+        compiled = native(lambda *xs: function(*xs))
+        return lambda: compiled(*arguments)
+
+    def by_jit() -> Callable[[], Any]:
+        compiled = jax.jit(lambda *xs: function(*xs))
+        return lambda: jax.tree.map(np.asarray, compiled(*arguments))
+
+    ready = {"native": by_native, "jax.jit": by_jit}
+    if program.by_hand is not None and not gradient:
+        by_hand = program.by_hand
+        ready["NumPy"] = lambda: lambda: by_hand(*arguments)
+        if program.numba and importlib.util.find_spec("numba"):
+            from numba import njit  # because it is optional
+
+            compiled = njit(by_hand)
+            ready["numba"] = lambda: lambda: compiled(*arguments)
+    return ready
+
+
+def measure(program: UserProgram, gradient: bool, seconds: float, repeats: int) -> Row:
+    """First and later times of each."""
+    ready = contestants(program, gradient)
+    runs: dict[str, Callable[[], Any]] = {}
+    firsts: dict[str, list[float]] = {name: [] for name in ready}
+    for repeat in range(repeats):
+        order = list(ready) if repeat % 2 == 0 else list(ready)[::-1]
+        for name in order if repeat == 0 else [x for x in order if x in ("native", "jax.jit")]:
+            gc.collect()  # because nobody pays for another's garbage
+            start = time.perf_counter()
+            run = ready[name]()
+            result = run()
+            firsts[name].append(time.perf_counter() - start)
+            runs[name] = run
+            del result
+    expected = runs["jax.jit"]()
+    distance = max([distant(run(), expected) for run in runs.values()])
+    for run in runs.values():
+        stop = time.perf_counter() + WARM if seconds else 0.0
+        while time.perf_counter() < stop:
+            run()
+    spent = turns(runs, seconds, fewest=FEWEST if seconds else 1, shortest=SHORTEST)
+    return Row(
+        program.name + (", gradient" if gradient else ""),
+        program.source,
+        {name: min(firsts[name]) for name in ("native", "jax.jit")},
+        {name: min(times) for name, times in spent.items()},
+        distance,
+        distance <= program.tolerance,
+    )
+
+
+def distant(results: Any, expected: Any) -> float:
+    """The largest difference, relative to the largest element of its array or to 1."""
+    worst = 0.0
+    leaves = zip(jax.tree.leaves(results), jax.tree.leaves(expected), strict=True)
+    for x, y in leaves:
+        a, b = np.asarray(x), np.asarray(y)
+        if a.shape != b.shape:
+            raise ValueError(f"result of shape {a.shape}, expected {b.shape}")
+        if not np.all(np.isfinite(b)):
+            raise ValueError("the result of jax.jit is not finite")
+        scale = max(1.0, float(np.max(np.abs(b), initial=0.0)))
+        far = float(np.max(np.abs(a.astype(np.float64) - b), initial=0.0)) / scale
+        worst = max(worst, far if np.isfinite(far) else np.inf)
+    return worst
+
+
+def line(row: Row) -> str:
+    """A row for the terminal."""
+    shown = [
+        f"{name} {shown_seconds(seconds)}"
+        + (f" ({row.ratio(name):.2f})" if name != "native" else "")
+        for name, seconds in row.later.items()
+    ]
+    wrong = "" if row.is_right else f"  OFF BY {row.distance:.1e}"
+    return f"{row.name:44s} first {row.first_ratio():.2f}  {'  '.join(shown)}{wrong}"
+
+
+def table(rows: list[Row]) -> str:
+    """The rows in Markdown, with native's times as ratios in brackets, and the means."""
+    names = [name for name in CONTESTANTS if any([name in row.later for row in rows])]
+    head = ["program", "first: native", "first: jax.jit", *names]
+    lines = [f"| {' | '.join(head)} |", "| --- |" + " --- |" * (len(head) - 1)]
+    for row in rows:
+        cells = [shown_seconds(row.first["native"])]
+        cells.append(f"{shown_seconds(row.first['jax.jit'])} ({row.first_ratio():.2f})")
+        for name in names:
+            if name not in row.later:
+                cells.append("")
+                continue
+            ratio = "" if name == "native" else f" ({row.ratio(name):.2f})"
+            cells.append(shown_seconds(row.later[name]) + ratio)
+        lines.append(f"| {row.name} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", summary(rows)])
+
+
+def summary(rows: list[Row]) -> str:
+    """The geometric means, and the largest ratio."""
+    later = [row.later["native"] / row.later["jax.jit"] for row in rows]
+    first = [row.first_ratio() for row in rows]
+    slowest = rows[later.index(max(later))].name
+    return (
+        f"Native takes {geometric_mean(first):.2f} of the time of `jax.jit` (jaxlib {version('jaxlib')}) to the first "
+        f"result and {geometric_mean(later):.2f} later, in the geometric means of {len(rows)} rows; the largest ratio "
+        f"later is {max(later):.2f} ({slowest})."
+    )
+
+
+def warm_up() -> None:
+    """Nobody pays for starting a library or its compiler."""
+
+    def function(x: Any) -> Any:
+        y = jax.lax.scan(lambda total, each: (total + each @ each, None), 0.0, x)[0]
+        return jax.numpy.linalg.solve(x.T @ x, x[0]) * y
+
+    for compiled in (native(jax.jacrev(function)), jax.jit(jax.jacrev(function))):
+        for _ in range(2):
+            compiled(np.eye(5, 3))
+
+
+def main() -> int:
+    """Measure what was asked for."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", nargs="*", default=[""], help="words of names")
+    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--first", type=int, default=3)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    warm_up()
+    rows: list[Row] = []
+    for program in PROGRAMS:
+        for gradient in (False, True) if program.gradient else (False,):
+            name = program.name + (", gradient" if gradient else "")
+            if not any([word in name for word in options.only]):
+                continue
+            seconds, repeats = (0.0, 1) if options.check else (options.seconds, options.first)
+            row = measure(program, gradient, seconds, repeats)
+            rows.append(row)
+            print(line(row), flush=True)
+    print(summary(rows))
+    if options.write:
+        put_into(ROOT / "docs" / "jax.md", "jax users", table(rows))
+        put_into(ROOT / "README.md", "jax users", summary(rows))
+    return 0 if all([row.is_right for row in rows]) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

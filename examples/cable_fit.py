@@ -1,0 +1,144 @@
+"""Fit a cable of Hodgkin and Huxley to recorded voltages with equinox, diffrax and optax: by `jax.jit`, and natively.
+
+python examples/cable_fit.py             natively
+python examples/cable_fit.py jit         by jax.jit
+python examples/cable_fit.py both        both, with the times of the first step and of a later one
+
+The model is a module of equinox, the solver diffrax's with checkpointed reverse mode, the optimiser optax's. One
+decorator is all that differs: `native` in place of `jax.jit`.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import time
+from typing import Any
+
+# Runtime checks of equinox are callbacks into Python, which only jax.jit has.
+os.environ.setdefault("EQX_ON_ERROR", "off")
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from xla_peer import native
+
+try:
+    import diffrax
+    import equinox as eqx
+    import optax
+except ModuleNotFoundError as missing:
+    print(f"cable_fit.py needs {missing.name}: pip install '.[examples]'")
+    sys.exit(0)
+
+COMPARTMENTS, AXIAL, STEP, END = 8, 0.5, 0.05, 12.0
+STEPS = 15
+
+
+class Cable(eqx.Module):
+    """Conductances of a cable; logarithms, so that they stay positive."""
+
+    log_sodium: Any
+    log_potassium: Any
+    log_leak: Any
+    compartments: int = eqx.field(static=True)
+
+    def __call__(self, t: Any, state: Any, current: Any) -> Any:
+        """The rates of voltages (mV) and gates, t in ms."""
+        v, m, h, n = state
+        am, bm = 0.1 * (v + 40) / (1 - jnp.exp(-(v + 40) / 10)), 4 * jnp.exp(-(v + 65) / 18)
+        ah, bh = 0.07 * jnp.exp(-(v + 65) / 20), 1 / (1 + jnp.exp(-(v + 35) / 10))
+        an, bn = 0.01 * (v + 55) / (1 - jnp.exp(-(v + 55) / 10)), jnp.exp(-(v + 65) / 80) / 8
+        ionic = jnp.exp(self.log_sodium) * m**3 * h * (v - 50)
+        ionic += jnp.exp(self.log_potassium) * n**4 * (v + 77)
+        ionic += jnp.exp(self.log_leak) * (v + 54.3)
+        ends = jnp.pad(v, 1, mode="edge")
+        axial = AXIAL * (ends[2:] - 2 * v + ends[:-2])
+        injected = jnp.where((t > 1.02) & (t < 3.02), current, 0.0)
+        rate = axial - ionic + jnp.zeros(self.compartments).at[0].set(injected)
+        return rate, am * (1 - m) - bm * m, ah * (1 - h) - bh * h, an * (1 - n) - bn * n
+
+
+def simulate(cable: Cable, current: Any) -> Any:
+    """Voltages at the far end, ten times a millisecond."""
+    rest = jnp.full(cable.compartments, -65.0)
+    start = rest, rest * 0 + 0.053, rest * 0 + 0.596, rest * 0 + 0.318
+    solution = diffrax.diffeqsolve(
+        diffrax.ODETerm(cable),
+        diffrax.Heun(),
+        t0=0.0,
+        t1=END,
+        dt0=STEP,
+        y0=start,
+        args=current,
+        saveat=diffrax.SaveAt(ts=jnp.linspace(0.0, END, 121)),
+        throw=False,
+        max_steps=int(END / STEP) + 2,
+    )
+    assert solution.ys is not None
+    return solution.ys[0][:, -1]
+
+
+def loss(cable: Cable, currents: Any, recorded: Any) -> Any:
+    """The mean of squared differences from the recordings, one for each current."""
+    return jnp.mean((jax.vmap(simulate, (None, 0))(cable, currents) - recorded) ** 2)
+
+
+OPTIMISER = optax.adam(0.05)
+
+
+def step(cable: Cable, state: Any, currents: Any, recorded: Any) -> Any:
+    """A step of the fit."""
+    value, gradient = eqx.filter_value_and_grad(loss)(cable, currents, recorded)
+    updates, state = OPTIMISER.update(gradient, state, cable)
+    return eqx.apply_updates(cable, updates), state, value
+
+
+def cable_of(sodium: float, potassium: float, leak: float) -> Cable:
+    """A cable with these conductances, in mS/cm^2."""
+    logarithms = [np.log(g).astype("float32") for g in (sodium, potassium, leak)]
+    return Cable(*logarithms, compartments=COMPARTMENTS)
+
+
+def fit(transform: Any) -> tuple[Cable, list[float], list[float]]:
+    """The fitted cable, the losses, and the seconds of each step."""
+    currents = np.array([100.0, 150.0], "float32")
+    recorded = np.asarray(jax.vmap(simulate, (None, 0))(cable_of(120.0, 36.0, 0.3), currents))
+    cable = cable_of(100.0, 30.0, 0.2)
+    state = OPTIMISER.init(eqx.filter(cable, eqx.is_array))
+    compiled = transform(step)
+    losses: list[float] = []
+    seconds: list[float] = []
+    for _ in range(STEPS):
+        begun = time.perf_counter()
+        cable, state, value = compiled(cable, state, currents, recorded)
+        losses.append(float(value))
+        seconds.append(time.perf_counter() - begun)
+    return cable, losses, seconds
+
+
+def main() -> None:
+    """Fit by what the command line names."""
+    which = sys.argv[1] if len(sys.argv) > 1 else "native"
+    names = {"native": ["native"], "jit": ["jit"], "both": ["jit", "native"]}[which]
+    transforms = {"native": native, "jit": jax.jit}
+    times: dict[str, tuple[float, float]] = {}
+    for name in names:
+        cable, losses, seconds = fit(transforms[name])
+        assert losses[-1] < losses[0]
+        times[name] = seconds[0], statistics.median(seconds[1:])
+        shown = [float(np.exp(g)) for g in (cable.log_sodium, cable.log_potassium, cable.log_leak)]
+        print(
+            f"{name}: loss {losses[0]:.1f} to {losses[-1]:.2f}, conductances {np.round(shown, 2)}"
+        )
+    if which == "both":
+        first, later = (times["native"][k] / times["jit"][k] for k in (0, 1))
+        print(
+            f"native takes {first:.2f} of jit's time for the first step, {later:.2f} for a later one"
+        )
+
+
+if __name__ == "__main__":
+    main()
