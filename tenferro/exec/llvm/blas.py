@@ -8,6 +8,7 @@ from typing import Any
 
 from tenferro.exec.llvm import capsules
 from tenferro.exec.llvm.code import Code, Index, literal, memory_type
+from tenferro.exec.llvm.ir import Declaration
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor, transposed
 from tenferro.types import DType, TensorSpec
 
@@ -161,9 +162,9 @@ def call(code: Code, name: str, arguments: Sequence[str], work: int) -> None:
     is_shared = name.endswith("trsm")
     code.largest_call = max(code.largest_call, work, MAX_SERIAL_WORK + 1 if is_shared else 0)
     code.mark_call()
-    types = ", ".join(["ptr"] * len(arguments))
-    code.declared[PREFIX + name] = f"declare void @{PREFIX}{name}({types})"
-    code.line(f"call void @{PREFIX}{name}({', '.join([f'ptr {each}' for each in arguments])})")
+    types = ("ptr",) * len(arguments)
+    code.declared[PREFIX + name] = Declaration(PREFIX + name, "void", types)
+    code.call_void(PREFIX + name, arguments)
 
 
 def letter(code: Code, value: str) -> str:

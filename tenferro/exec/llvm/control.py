@@ -117,8 +117,10 @@ class Emitter:
             return self._write_control(op, operands, types)
         row = COMPILED.cell(op)
         specs = tuple([x.spec for x in operands])
-        is_refused = bool(row.reason_for(op, specs))
-        if is_refused and body.host is not None and not getattr(op, "aliases", None):
+        reason = row.reason_for(op, specs)
+        if reason:
+            if body.host is None or getattr(op, "aliases", None):
+                raise NotCompiledError(f"{op.name}: {reason}")
             extension_row = body.host.kernels.row(op, specs)
             if extension_row is None:
                 return host.call_kernel(body, step, operands, types)
@@ -349,7 +351,6 @@ class Emitter:
         ready = [x if x.is_cheap else body.materialised(x) for x in rest]
         memories = [body.memory(spec) for spec in types]
         chosen = body.at(index)
-        kind = "i1" if index.spec.dtype.is_bool else "i32"
 
         def branch(first: int, last: int) -> None:
             """Write a binary search for the branch; an index out of range is a large unsigned one, of the last branch."""
@@ -357,8 +358,8 @@ class Emitter:
                 write(first)
                 return
             middle = (first + last + 1) // 2
-            name = "true" if kind == "i1" else str(middle)
-            is_below = code.value(f"icmp ult {kind} {chosen}, {name}")
+            limit = "true" if index.spec.dtype.is_bool else middle
+            is_below = code.icmp("ult", chosen, limit)
             code.branch(is_below, lambda: branch(first, middle - 1), lambda: branch(middle, last))
 
         def write(number: int) -> None:

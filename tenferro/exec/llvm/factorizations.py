@@ -76,7 +76,7 @@ def qr(
 
     def upper(index: tuple[Index, ...]) -> Element:
         *_, i, j = index
-        is_above = code.value(f"icmp uge i64 {j}, {i}")
+        is_above = code.icmp("uge", j, i)
         zero = literal(0, a.spec.dtype)
         return select(code, a.spec.dtype, is_above, body.at(row_major, index), zero)
 
@@ -88,8 +88,8 @@ def qr(
 
     def householder_vectors(index: tuple[Index, ...]) -> Element:
         number, j, i = index
-        is_packed = code.value(f"icmp ult i64 {j}, {n}")
-        column = code.call("llvm.umin.i64", "i64", [("i64", str(j)), ("i64", str(n - 1))])
+        is_packed = code.icmp("ult", j, n)
+        column = code.intrinsic("umin", j, n - 1)
         offset = code.ravel_index((number, column, i), packed.spec.shape)
         value = code.load(packed.pointer, offset, y.dtype)
         return select(code, y.dtype, is_packed, value, literal(0, y.dtype))
@@ -227,7 +227,7 @@ def _for_each_finite(
     code, count = body.code, matrices.spec.shape[0]
 
     def member(number: Index) -> None:
-        code.line(f"store i32 1, ptr {info}")
+        code.store_value(1, info, "i32")
         code.branch(is_finite(code, matrices, number), lambda: routine(number), lambda: None)
         is_missing = has_failed(code, info)
         code.branch(is_missing, lambda: fill_nan(code, memories, number, count), lambda: None)

@@ -141,7 +141,7 @@ def call_kernel(
     pointers = [memory.pointer for memory in (*memories, *results)]
     cell = code.alloca("ptr", max(1, len(pointers)))
     for position, pointer in enumerate(pointers):
-        at = code.value(f"getelementptr inbounds ptr, ptr {cell}, i64 {position}")
-        code.line(f"store ptr {pointer}, ptr {at}")
+        at = code.gep("ptr", cell, position, "inbounds")
+        code.store_value(pointer, at, "ptr")
     python_calls.call_python(code, "%host", number, cell)
     return [body.stored(memory) for memory in results]

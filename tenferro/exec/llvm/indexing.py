@@ -22,17 +22,16 @@ COMBINERS = {"add": el.add, "multiply": el.multiply, "min": el.minimum, "max": e
 def _index_value(code: Code, value: Any, dtype: DType) -> str:
     """Convert an index of the program to i64; unsigned values saturate."""
     if dtype is DType.U64:
-        return code.call("llvm.umin.i64", "i64", [("i64", value), ("i64", str((1 << 63) - 1))])
+        return code.intrinsic("umin", value, (1 << 63) - 1)
     if dtype.itemsize == 8:
         return value
     name = "sext" if dtype.dtype.kind == "i" else "zext"
-    return code.value(f"{name} i{8 * dtype.itemsize} {value} to i64")
+    return code.cast(name, value, "i64")
 
 
 def _clamped(code: Code, value: str, upper: int) -> str:
     """Clamp an index to 0 .. upper."""
-    low = code.call("llvm.smax.i64", "i64", [("i64", value), ("i64", "0")])
-    return code.call("llvm.smin.i64", "i64", [("i64", low), ("i64", str(max(upper, 0)))])
+    return code.intrinsic("smin", code.intrinsic("smax", value, 0), max(upper, 0))
 
 
 def _component(body: Body, indices: Tensor, vector_axis: int, batch: Indices, number: int) -> str:
@@ -101,8 +100,8 @@ def scatter(
             start = _component(body, indices, op.index_vector_dim, batch, number)
             upper = y.shape[axis] - sizes.get(axis, 1)
             # A negative start is out of bounds as an unsigned number.
-            inside = code.value(f"icmp ule i64 {start}, {upper}") if upper >= 0 else "false"
-            fits = inside if fits is None else code.value(f"and i1 {fits}, {inside}")
+            inside = code.icmp("ule", start, upper) if upper >= 0 else "false"
+            fits = inside if fits is None else code.value("and", fits, inside)
             starts[axis] = start
         for axis, batch_axis in zip(
             op.input_batching_dims, op.scatter_indices_batching_dims, strict=True

@@ -72,7 +72,7 @@ def lu(
         start = code.scaled(number, m)
 
         def swap(i: Index) -> None:
-            pivot = code.value(f"sext i32 {code.load(pivots, i, DType.I32)} to i64")
+            pivot = code.cast("sext", code.load(pivots, i, DType.I32), "i64")
             here, there = (code.add(start, offset) for offset in (i, code.add(pivot, -1)))
             values = [code.load(perm.pointer, offset, DType.I64) for offset in (here, there)]
             code.store(values[1], perm.pointer, here, DType.I64)
@@ -154,7 +154,7 @@ def cholesky(
             i, j = index
             offset = code.ravel_index((number, i, j), (prod(batch), n, n))
             value = or_nan(code, y.dtype, is_missing, code.load(x.pointer, offset, y.dtype))
-            above = code.value(f"icmp ugt i64 {j}, {i}")
+            above = code.icmp("ugt", j, i)
             value = select(code, y.dtype, above, literal(0, y.dtype), value)
             code.store(value, x.pointer, offset, y.dtype)
 

@@ -96,7 +96,7 @@ class SharedFunctions:
             *[memory.pointer for memory in (*memories, *results)], *definition.constants, *self._host(),
         ]  # fmt: skip
         status = code.call_shared(definition.function, pointers, scratch)
-        code.return_if(code.value(f"icmp ne i64 {status}, 0"), FAILED)
+        code.return_if(code.icmp("ne", status, 0), FAILED)
         return [body.stored(memory) for memory in results]
 
     def _host(self) -> list[str]:

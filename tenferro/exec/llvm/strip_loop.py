@@ -14,7 +14,7 @@ from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import python_calls
 from tenferro.exec.llvm.baseline import Work
 from tenferro.exec.llvm.code import Index
-from tenferro.exec.llvm.compiled import FunctionText, function_text
+from tenferro.exec.llvm.compiled import WrittenFunction, written_function
 from tenferro.exec.llvm.control import Emitter, Prepare
 from tenferro.exec.llvm.fallback import Fallback, Interpreted
 from tenferro.exec.llvm.host import Kernels
@@ -35,8 +35,8 @@ MAX_STRIP_WORK = 10 * python_calls.CHUNK_WORK
 
 def _written(
     strips: StripMinedScan, inputs: Sequence[TensorSpec], prepare: Prepare, processor: Processor
-) -> FunctionText:
-    """Return the text of a strip.
+) -> WrittenFunction:
+    """Return the module of a strip.
 
     Raises:
         NotCompiledError: an op that is not compiled, or too much work in a strip.
@@ -88,9 +88,9 @@ def _written(
         raise NotCompiledError(f"{op.name}: a strip takes {code.work} instructions")
     for own, end in zip(local, ends, strict=False):
         body.write_all([(body.stored(own), body.storing(end))], is_dense)
-    code.line("ret i64 0")
+    code.ret(0)
     work = Work.from_code(code).times(strips.count)
-    return function_text(body, "loop", [*names, *results], "%start", work)
+    return written_function(body, "loop", [*names, *results], "%start", work)
 
 
 class StripLoop:
@@ -113,11 +113,16 @@ class StripLoop:
     ) -> None:
         self.strips, self.linker, self.resources = strips, linker, kernels.resources
         self.written = _written(strips, inputs, prepare, linker.processor)
-        self.text = self.written.text
+        self.module = self.written.module
         self.outputs = strips.output_types(inputs)
         remark = f"compiled in {strips.count} strips of {strips.width}"
         self.fallback = Fallback(interpreted, self.outputs, remark)
         self._function: Callable[..., int | None] | None = None
+
+    @property
+    def text(self) -> str:
+        """LLVM text."""
+        return self.module.text
 
     @property
     def remark(self) -> str:
@@ -154,8 +159,8 @@ class StripLoop:
 
     def _next_function(self) -> Callable[..., int | None]:
         """Return baseline code for this call if that saves time, else optimised code."""
-        linker, text = self.linker, self.text
-        function = linker.baseline_function(KIND, text, self.written.work, ArrayConvention())
+        linker, module = self.linker, self.module
+        function = linker.baseline_function(KIND, module, self.written.work, ArrayConvention())
         if function is None:
-            function = self._function = linker.function(KIND, text, ArrayConvention())
+            function = self._function = linker.function(KIND, module, ArrayConvention())
         return function

@@ -166,7 +166,7 @@ def triangle(lower: bool) -> Row:
         def element(index: Indices) -> Any:
             row, column = index[-2:]
             name = "sle" if lower else "sge"
-            is_inside = code.value(f"icmp {name} i64 {column}, {code.add(row, op.k)}")
+            is_inside = code.icmp(name, column, code.add(row, op.k))
             value, zero = body.at(x, index), literal(0, y.dtype)
             return select(code, y.dtype, is_inside, value, zero)
 

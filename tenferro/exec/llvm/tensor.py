@@ -218,7 +218,7 @@ class Body:
         if size <= MAX_ALLOCA_ELEMENTS:
             pointer = self.code.alloca(kind, size)
         else:
-            pointer = self.code.name("at")
+            pointer = self.code.name("at", "ptr")
             self.code.areas[pointer] = self.scratch_bytes
             self.scratch_bytes += -(-spec.nbytes // 64) * 64
             if self.scratch_bytes > MAX_SCRATCH_BYTES:
