@@ -392,7 +392,7 @@ class Code:
         self.block = name
 
     def phi(self, type: str, name: str = "") -> Instruction:
-        """Write a phi node, whose operands are added with `add_incoming`."""
+        """Write a phi node, whose operands and labels are set when they are known."""
         result = Value(name, type) if name else self.name("v", type)
         node = Instruction("phi", (), result, type)
         self.region.append(node)
@@ -696,7 +696,10 @@ class Code:
 
 def typed(operands: Sequence[int | str], type_: str) -> tuple[Value, ...]:
     """Return operands as values: constants and names without a type have that of the others, or the one given."""
-    type_ = next((x.type for x in operands if isinstance(x, Value)), type_)
+    values = [x for x in operands if isinstance(x, Value)]
+    if len(values) == len(operands):
+        return tuple(values)
+    type_ = values[0].type if values else type_
     return tuple([x if isinstance(x, Value) else Value(x, type_) for x in operands])
 
 

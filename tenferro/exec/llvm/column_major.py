@@ -23,7 +23,6 @@ __all__ = [
     "matrix_pointer",
     "or_nan",
     "to_column_major",
-    "unravel",
     "vector_pointer",
 ]
 
@@ -37,7 +36,7 @@ def to_column_major(body: Body, x: Tensor, transpose: str = "N") -> Memory:
 
     def element(index: tuple[Index, ...]) -> Element:
         number, j, i = index
-        outer = unravel(body.code, number, batch)
+        outer = body.code.unravel_index(number, batch)
         value = body.at(x, (*outer, i, j) if transpose == "N" else (*outer, j, i))
         return conjugate(body.code, spec.dtype, value) if transpose == "C" else value
 
@@ -65,11 +64,8 @@ def call_getrf(code: Code, matrices: Memory, number: Index, pivots: str, info: s
     """
     dtype = matrices.spec.dtype
     _, n, m = matrices.spec.shape
-    arguments = [
-        blas.integer(code, m), blas.integer(code, n), matrix_pointer(code, matrices, number),
-        blas.integer(code, m), pivots, info,
-    ]  # fmt: skip
-    blas.call(code, f"{blas.LETTERS[dtype]}getrf", arguments, m * n * n)
+    arguments = m, n, matrix_pointer(code, matrices, number), m, pivots, info
+    blas.call(code, dtype, "getrf", arguments, m * n * n)
 
 
 def hermitian_part(body: Body, a: Tensor, index: tuple[Index, ...]) -> Element:
@@ -114,15 +110,6 @@ def from_column_major(body: Body, memory: Memory, y: TensorSpec) -> Tensor:
         return body.code.load(memory.pointer, offset, y.dtype)
 
     return Tensor(y, element, frozenset([memory]))
-
-
-def unravel(code: Code, number: Index, batch: Sequence[int]) -> tuple[Index, ...]:
-    """Return the index in the batch of the matrix with this number."""
-    index: list[Index] = []
-    for extent in reversed(batch):
-        number, remainder = code.divmod(number, extent)
-        index.insert(0, remainder)
-    return tuple(index)
 
 
 def is_finite(code: Code, matrices: Memory, number: Index) -> str:

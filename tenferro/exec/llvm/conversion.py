@@ -16,9 +16,9 @@ from tenferro.exec.llvm.code import (
 )
 from tenferro.exec.llvm.ir import Value
 from tenferro.exec.llvm.scalar import instruction_kind
-from tenferro.exec.llvm.tensor import Body, Tensor, elementwise_tensor
+from tenferro.exec.llvm.tensor import Body, Specs, Tensor, Tensors, elementwise_tensor
 from tenferro.ops.elementwise import Convert
-from tenferro.types import DType, TensorSpec
+from tenferro.types import DType
 
 __all__ = ["bitcast", "bitcast_refusal", "convert", "convert_index"]
 
@@ -81,9 +81,7 @@ def _round_to_odd(code: Code, x: str) -> str:
     return code.cast("bitcast", cut, "float")
 
 
-def bitcast(
-    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def bitcast(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
     """Write the bits as another dtype, low bits first where widths differ."""
     (x,), (y,), code = operands, types, body.code
     old, new = x.spec.dtype, y.dtype
@@ -118,7 +116,7 @@ def bitcast(
     return [Tensor(y, narrower if old.itemsize > new.itemsize else wider, x.reads)]
 
 
-def bitcast_refusal(op: Any, operands: Sequence[TensorSpec]) -> str:
+def bitcast_refusal(op: Any, operands: Specs) -> str:
     """Return why complex numbers and 16-bit floats are not compiled: registers do not hold the bits of their NaNs."""
     for dtype in (operands[0].dtype, op.to):
         if dtype.is_complex or dtype in HALF_DTYPES:

@@ -9,7 +9,7 @@ from tenferro.exec.llvm.code import Element, Index, literal
 from tenferro.exec.llvm.folding import Indices
 from tenferro.exec.llvm.ir import Value
 from tenferro.exec.llvm.row_sums import sum_rows
-from tenferro.exec.llvm.tensor import Body, Memory, Tensor, inverse_permute
+from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor, Tensors, inverse_permute
 from tenferro.ops.contraction import Convolution
 from tenferro.types import DType, TensorSpec
 
@@ -19,9 +19,7 @@ MAX_MULTIPLICATIONS = 3 << 17
 """Break-even against a call of the interpreter's kernel from compiled code."""
 
 
-def convolution(
-    body: Body, op: Convolution, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def convolution(body: Body, op: Convolution, operands: Tensors, types: Specs) -> Tensors:
     """Write a convolution of the padded input, features last, with the kernel, output features last."""
     (x, kernel), (y,), code = operands, types, body.code
     image = _padded(body, op, x)
@@ -53,7 +51,7 @@ def convolution(
     return [body.materialised(transposed)]
 
 
-def convolution_refusal(op: Convolution, operands: Sequence[TensorSpec]) -> str:
+def convolution_refusal(op: Convolution, operands: Specs) -> str:
     """Return why a convolution is not compiled: it is large, or rare in loops."""
     x, kernel = operands
     if x.dtype.is_complex or op.batch_group_count > 1:

@@ -20,9 +20,9 @@ from tenferro.exec.llvm.scalar import (
     is_real_number,
     unsupported_dtype,
 )
-from tenferro.exec.llvm.tensor import Body, Tensor, elementwise_tensor
+from tenferro.exec.llvm.tensor import Body, Specs, Tensors, elementwise_tensor
 from tenferro.ops import elementwise as el
-from tenferro.types import DType, TensorSpec
+from tenferro.types import DType
 
 __all__ = ["ROWS", "elementwise", "maximum", "minimum", "select"]
 
@@ -41,9 +41,7 @@ def elementwise(
         dtypes: predicate of the supported dtypes of the first operand.
     """
 
-    def write(
-        body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-    ) -> Sequence[Tensor]:
+    def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
         dtype, code = operands[0].spec.dtype, body.code
 
         def element(index: Any) -> Element:
@@ -52,7 +50,7 @@ def elementwise(
 
         return [elementwise_tensor(types[0], element, operands)]
 
-    def refusal(op: Any, operands: Sequence[TensorSpec]) -> str:
+    def refusal(op: Any, operands: Specs) -> str:
         dtype = operands[0].dtype
         return "" if dtypes(dtype) else f"{dtype.value} is not compiled"
 
@@ -210,27 +208,23 @@ def _complex_sign(code: Code, op: Any, dtype: DType, x: Element) -> Element:
     return select(code, dtype, is_zero, (zero, zero), parts)
 
 
-def maximum(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Write the larger; NaN if either is NaN; 0.0 > -0.0."""
-    return _extreme(code, op, dtype, xs, largest=True)
+def extreme(name: str, order: str, of_bools: str) -> Scalar:
+    """Return the function that writes the larger or smaller of two; NaN if either is NaN; 0.0 > -0.0."""
+
+    def scalar(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
+        kind = instruction_kind(dtype)
+        if kind == "complex":
+            raise unsupported_dtype(op, dtype)
+        if dtype.is_bool:
+            return code.value(of_bools, *xs)
+        if kind == "float":
+            return code.intrinsic(name, *xs)
+        return code.select(code.icmp(f"{kind[0]}{order}", *xs), *xs)
+
+    return scalar
 
 
-def minimum(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Write the smaller; NaN if either is NaN; -0.0 < 0.0."""
-    return _extreme(code, op, dtype, xs, largest=False)
-
-
-def _extreme(code: Code, op: Any, dtype: DType, xs: Sequence[Element], largest: bool) -> Element:
-    (x, y), kind = xs, instruction_kind(dtype)
-    if kind == "complex":
-        raise unsupported_dtype(op, dtype)
-    if dtype.is_bool:
-        return code.value("or" if largest else "and", x, y)
-    if kind != "float":
-        order = ("s" if kind == "signed" else "u") + ("gt" if largest else "lt")
-        chosen = code.icmp(order, x, y)
-        return code.select(chosen, x, y)
-    return code.intrinsic("maximum" if largest else "minimum", x, y)
+maximum, minimum = extreme("maximum", "gt", "or"), extreme("minimum", "lt", "and")
 
 
 def clamp(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
@@ -262,9 +256,7 @@ def select(code: Code, dtype: DType, condition: str, x: Element, y: Element) -> 
     return tuple([code.select(condition, a, b) for a, b in zip(x, y, strict=True)])
 
 
-def _select(
-    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def _select(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
     pred, on_true, on_false = operands
     code, dtype = body.code, types[0].dtype
 

@@ -93,7 +93,7 @@ def exp(f: Formula, x: Value) -> Value:
     return ldexp(f, one_plus(f, part), part.n)
 
 
-def _halved_expm1(f: Formula, x: Value, high: float) -> tuple[ReducedExp, str]:
+def _halved_expm1(f: Formula, x: Value, high: float) -> tuple[ReducedExp, Value]:
     """Write the reduced argument and (e^x - 1) / 2, which is inaccurate where n is 0."""
     part = reduce_argument(f, x, -EXPM1_SATURATION, high)
     scale = f.power_of_two(f.subtract(part.n, f.number(1.0)))

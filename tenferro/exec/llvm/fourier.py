@@ -16,7 +16,7 @@ import numpy as np
 from tenferro.exec.llvm.code import Code, Element, Index, literal, llvm_type
 from tenferro.exec.llvm.ir import Function, Value
 from tenferro.exec.llvm.rows import Row
-from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor, Tensors
 from tenferro.program import Routine
 from tenferro.types import DType, TensorSpec
 
@@ -31,7 +31,7 @@ Pointers = tuple[str, str]
 """Pointers to the real and to the imaginary parts of an array."""
 
 
-def row_of(routine: Routine, inputs: Sequence[TensorSpec]) -> Row | None:
+def row_of(routine: Routine, inputs: Specs) -> Row | None:
     """Return the lowering of a transform; None for lengths that are large or have larger prime factors."""
     (x,) = inputs
     lengths = _lengths(routine, x)
@@ -39,9 +39,7 @@ def row_of(routine: Routine, inputs: Sequence[TensorSpec]) -> Row | None:
     if not is_short:
         return None
 
-    def write(
-        body: Body, _: object, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-    ) -> Sequence[Tensor]:
+    def write(body: Body, _: object, operands: Tensors, types: Specs) -> Tensors:
         return [_transformed(body, routine.kind, operands[0], lengths, types[0])]
 
     return Row(write, moves=True, materialises=True, is_exact=False)

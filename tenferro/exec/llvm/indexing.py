@@ -9,7 +9,7 @@ from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import elementwise as el
 from tenferro.exec.llvm.code import Code, Index
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
-from tenferro.exec.llvm.tensor import Body, Tensor, inverse_permute
+from tenferro.exec.llvm.tensor import Body, Specs, Tensor, Tensors, inverse_permute
 from tenferro.ops import indexing as ix
 from tenferro.types import DType, TensorSpec
 
@@ -42,9 +42,7 @@ def _component(body: Body, indices: Tensor, vector_axis: int, batch: Indices, nu
     return _index_value(body.code, body.at(indices, tuple(position)), indices.spec.dtype)
 
 
-def gather(
-    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def gather(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
     """Write a gather; start indices are clamped so that windows fit."""
     (x, indices), (y,), code = operands, types, body.code
     sizes = op.resolved("slice_sizes", (x.spec.shape, indices.spec.shape))
@@ -76,9 +74,7 @@ def gather(
     return [Tensor(y, element, x.reads | indices.reads)]
 
 
-def scatter(
-    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def scatter(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
     """Write a scatter; windows that fit are combined in row-major order of the updates."""
     (x, indices, updates), (y,), code = operands, types, body.code
     if y.dtype.is_complex and op.combiner not in ("set", "add", "multiply"):
@@ -146,9 +142,7 @@ def scatter(
     return [body.stored(memory)]
 
 
-def dynamic_slice(
-    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def dynamic_slice(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
     """Write a slice at a start that is clamped so that it fits."""
     (x, *starts), (y,), code = operands, types, body.code
     firsts = _clamped_starts(body, x.spec, y.shape, starts)
@@ -161,9 +155,7 @@ def dynamic_slice(
     return [Tensor(y, element, x.reads, is_cheap=x.is_cheap)]
 
 
-def dynamic_update_slice(
-    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def dynamic_update_slice(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
     """Write an update of a slice at a start that is clamped so that it fits."""
     (x, update, *starts), (y,), code = operands, types, body.code
     firsts = _clamped_starts(body, y, update.spec.shape, starts)

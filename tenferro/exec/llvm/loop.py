@@ -20,7 +20,7 @@ from tenferro.exec.llvm.link import Linker, Processor
 from tenferro.exec.llvm.shared_functions import repeated_loops
 from tenferro.exec.llvm.strip_loop import StripLoop
 from tenferro.exec.llvm.strip_mining import strip_mine
-from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor
 from tenferro.graph import Instruction
 from tenferro.ops.contraction import Convolution, DotGeneral
 from tenferro.ops.control import Alternatives, Cond, ControlOp, Scan, While
@@ -129,7 +129,7 @@ def _cached(prepare: Prepare) -> Prepare:
 
 def compiled_loop(
     op: Scan | While,
-    inputs: Sequence[TensorSpec],
+    inputs: Specs,
     prepare: Prepare,
     kernels: Kernels,
     linker: Linker,
@@ -183,7 +183,7 @@ def require_gain(op: Scan | While, kernels: Kernels, always: bool) -> None:
 
 def written_loop(
     op: Scan | While,
-    inputs: Sequence[TensorSpec],
+    inputs: Specs,
     prepare: Prepare,
     host: HostCalls,
     processor: Processor,

@@ -14,7 +14,7 @@ from tenferro.exec.llvm import sorting
 from tenferro.exec.llvm.code import Code, Element, FlatIndex, Index
 from tenferro.exec.llvm.folding import Combine, Fold, Indices, alloca_scalar
 from tenferro.exec.llvm.rows import Row, Rows
-from tenferro.exec.llvm.tensor import Body, Tensor, in_float32, inverse_permute
+from tenferro.exec.llvm.tensor import Body, Specs, Tensor, Tensors, in_float32, inverse_permute
 from tenferro.ops import reduction as re
 from tenferro.types import DType, TensorSpec
 
@@ -49,9 +49,7 @@ def identity(name: str, dtype: DType) -> Any:
 def reduction(name: str, combine: Combine, is_exact: bool = True) -> Row:
     """Return the lowering of a reduction over axes."""
 
-    def write(
-        body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-    ) -> Sequence[Tensor]:
+    def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
         (x,), (y,), code = operands, types, body.code
         if not op.axes:
             return [x]
@@ -133,9 +131,7 @@ def arg_reduction(name: str, combine: Combine) -> Row:
     extremes, first = reduction(name, combine), reduction("min", el.minimum)
     predicate = "gt" if name == "max" else "lt"
 
-    def write(
-        body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-    ) -> Sequence[Tensor]:
+    def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
         (x,), (y,), code, axis = operands, types, body.code, op.axis
         dtype, count = x.spec.dtype, x.spec.shape[axis]
         if dtype.is_complex:
@@ -209,9 +205,7 @@ def _is_extreme(code: Code, dtype: DType, x: Element, extreme: Element) -> str:
 def cumulative(combine: Combine, is_exact: bool = True) -> Row:
     """Return the lowering of a cumulative reduction along an axis."""
 
-    def write(
-        body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-    ) -> Sequence[Tensor]:
+    def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
         (x,), (y,), code = operands, types, body.code
         if y.dtype.is_bool:
             raise NotCompiledError(f"{op.name}: {y.dtype.value} is not compiled")

@@ -5,11 +5,11 @@ This takes n^2 comparisons without branches, which vectorise. The sort is stable
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from tenferro.exec.llvm.code import Code, Element, Index
 from tenferro.exec.llvm.rows import Row
-from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor, Tensors
 from tenferro.ops import reduction as re
 from tenferro.types import DType, TensorSpec
 
@@ -102,9 +102,7 @@ def rank_sort(
     code.loops([n for number, n in enumerate(shape) if number != axis], line)
 
 
-def sort(
-    body: Body, op: re.Sort, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def sort(body: Body, op: re.Sort, operands: Tensors, types: Specs) -> Tensors:
     """Write the sorted key, and the other operands in its order."""
     key, code, axis = operands[0], body.code, op.axis
     values = body.memory(types[0])
@@ -126,9 +124,7 @@ def sort(
     return [body.stored(values), *[permuted(x, y) for x, y in others]]
 
 
-def top_k(
-    body: Body, op: re.TopK, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def top_k(body: Body, op: re.TopK, operands: Tensors, types: Specs) -> Tensors:
     """Write the largest elements and their positions; equal elements keep their order."""
     (key,) = operands
     values, positions = (body.memory(spec) for spec in types)
@@ -137,7 +133,7 @@ def top_k(
     return [body.stored(values), body.stored(positions)]
 
 
-def _refusal(op: re.Sort | re.TopK, operands: Sequence[TensorSpec]) -> str:
+def _refusal(op: re.Sort | re.TopK, operands: Specs) -> str:
     key = operands[0]
     if key.dtype.is_complex:
         return f"an order of {key.dtype.value} is not compiled"

@@ -22,7 +22,7 @@ from tenferro.exec.llvm.host_arrays import allocate_results, as_contiguous
 from tenferro.exec.llvm.link import ArrayConvention, Linker, Processor
 from tenferro.exec.llvm.shared_functions import repeated_loops
 from tenferro.exec.llvm.strip_mining import StripMinedScan, strip_spec
-from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor
 from tenferro.types import TensorSpec
 
 __all__ = ["StripLoop"]
@@ -34,7 +34,7 @@ MAX_STRIP_WORK = 10 * python_calls.CHUNK_WORK
 
 
 def _written(
-    strips: StripMinedScan, inputs: Sequence[TensorSpec], prepare: Prepare, processor: Processor
+    strips: StripMinedScan, inputs: Specs, prepare: Prepare, processor: Processor
 ) -> WrittenFunction:
     """Return the module of a strip.
 
@@ -105,7 +105,7 @@ class StripLoop:
     def __init__(
         self,
         strips: StripMinedScan,
-        inputs: Sequence[TensorSpec],
+        inputs: Specs,
         prepare: Prepare,
         kernels: Kernels,
         linker: Linker,
