@@ -12,9 +12,21 @@ import pytest
 import tenferro as tnf
 from tenferro.exec import llvm
 from tenferro.exec.attempts import NotCompiledError
-from tenferro.exec.llvm.code import Code
+from tenferro.exec.llvm.code import Code, literal
 from tenferro.exec.llvm.control import Emitter
-from tenferro.exec.llvm.ir import Function, Instruction, Loop, Module, Value, VectorType, splat
+from tenferro.exec.llvm.functions import call
+from tenferro.exec.llvm.ir import (
+    Declaration,
+    Function,
+    Instruction,
+    Loop,
+    Module,
+    Value,
+    VectorType,
+    splat,
+)
+from tenferro.exec.llvm.link import Linker, PointerConvention
+from tenferro.exec.llvm.quotient import divide_by_constant
 from tenferro.exec.llvm.tensor import Body, Memory
 from tenferro.types import DType
 from tests.exec.llvm_verifier import InvalidError, verify, verify_function
@@ -97,6 +109,34 @@ def test_loops_are_regions() -> None:
     assert (outer.is_block, inner.is_block) == (False, True)
     assert [x.opcode for x in inner.body if isinstance(x, Instruction)] == ["store"]
     assert code.length == len(code.lines) == 16
+
+
+def test_printed_modules_are_text() -> None:
+    code = Code(True, (4,))
+    y = call(
+        code,
+        "tan",
+        DType.F64,
+        divide_by_constant(code, code.load("%x", 0, DType.F64), literal(3.0, DType.F64)),
+    )
+    code.store(y, "%x", 0, DType.F64)
+    code.ret(0)
+    code.define("f", ["%x"])
+    module = code.module()
+    verify(module)
+    printed = module.printed()
+    assert (printed.text, printed.early, printed.late, printed.plain) == (
+        module.text, module.early, module.late, module.plain
+    )  # fmt: skip
+    assert module.late
+    assert {type(x) for x in module.functions.values()} == {Function, Declaration}
+    assert {type(x) for x in printed.functions.values()} == {Declaration}
+    assert printed.is_calling("tan")
+    assert not printed.is_calling("cos")
+    if llvm.is_installed():
+        x = np.array([2.0])
+        assert Linker().function("test", printed, PointerConvention(1))(x.ctypes.data) == 0
+        np.testing.assert_allclose(x, np.tan(2.0 / 3.0), rtol=1e-15)
 
 
 # ---- the verifier ----------------------------------------------------------------------------------

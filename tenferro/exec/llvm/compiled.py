@@ -51,6 +51,10 @@ class WrittenFunction(NamedTuple):
     work: Work | None
     largest_call: int
 
+    def printed(self) -> WrittenFunction:
+        """Return the function with its module as text."""
+        return self._replace(module=self.module.printed())
+
 
 def written_function(
     body: Body,
@@ -106,7 +110,6 @@ class CompiledFunction:
     ) -> None:
         resources: Resources = host.kernels.resources
         self.kind, self.written, self.linker, self.host = kind, written, linker, host
-        self.module = written.module
         self.outputs, self.memory = tuple(outputs), resources.memory
         self.fallback = Fallback(interpreted, self.outputs, "compiled")
         self.following: CompiledFunction | None = None
@@ -120,7 +123,7 @@ class CompiledFunction:
         self.blas_threads = threads if written.largest_call >= MIN_THREADED_WORK else 1
         self._has_threads = threads > 1
         self._sets_threads = (
-            self.module.is_calling(blas.PREFIX) and written.largest_call > blas.MAX_SERIAL_WORK
+            written.module.is_calling(blas.PREFIX) and written.largest_call > blas.MAX_SERIAL_WORK
         )
         self._allocates_scratch = not self._sets_threads and written.scratch <= MAX_UNPOOLED_BYTES
         self._constants = tuple(written.constants)
@@ -179,6 +182,11 @@ class CompiledFunction:
             status = function(*map(as_contiguous, operands), *last, UNLIMITED)
 
     @property
+    def module(self) -> Module:
+        """Module of the function."""
+        return self.written.module
+
+    @property
     def text(self) -> str:
         """LLVM text."""
         return self.module.text
@@ -227,5 +235,5 @@ class CompiledFunction:
             if optimised is None
             else optimised.result()
         )
-        self._function = function
+        self._function, self.written = function, self.written.printed()
         return function

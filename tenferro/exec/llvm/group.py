@@ -126,6 +126,7 @@ class CompiledGroup(FusedFunction):
             if baseline is not None:
                 return self._with_columns(baseline)
             self._code = self._with_columns(self.linker.function(KIND, self.module, convention))
+            self.module = self.module.printed()
         except NotCompiledError as error:
             self.remark = f"interpreted: {error.text()}"
             self._code = LinkedCode(None, None)

@@ -31,10 +31,10 @@ __all__ = [
 
 BITS = {"double": 64, "i64": 64, "float": 32, "i32": 32, "half": 16, "i16": 16, "i8": 8, "i1": 8}
 """Size of an element in memory in bits, by its type."""
-ARITHMETIC = (
+ARITHMETIC = frozenset((
     "add", "and", "ashr", "fadd", "fdiv", "fmul", "fneg", "frem", "fsub", "lshr", "mul", "or", "sdiv", "shl", "srem",
     "sub", "udiv", "urem", "xor",
-)  # fmt: skip
+))  # fmt: skip
 """Opcodes whose result has the type of the operands."""
 COMPARISONS = ("fcmp", "icmp")
 CONVERSIONS = (
@@ -400,6 +400,14 @@ class Module:
             "; second module: functions that vectorised loops call, inlined after vectorisation"
         )
         return f"{self.early}{heading}\n{self.late}" if self.late else self.early
+
+    def printed(self) -> Module:
+        """Return the module as text, for which definitions that take several times the memory are not needed."""
+        declared = {name: x for name, x in self.functions.items() if isinstance(x, Declaration)}
+        module = Module(self.globals, declared)
+        names = "early", "late", "plain", "text"
+        module.__dict__.update({name: getattr(self, name) for name in names})
+        return module
 
     def is_calling(self, prefix: str) -> bool:
         """Return whether a declared function has a prefix."""

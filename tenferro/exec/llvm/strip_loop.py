@@ -113,7 +113,6 @@ class StripLoop:
     ) -> None:
         self.strips, self.linker, self.resources = strips, linker, kernels.resources
         self.written = _written(strips, inputs, prepare, linker.processor)
-        self.module = self.written.module
         self.outputs = strips.output_types(inputs)
         remark = f"compiled in {strips.count} strips of {strips.width}"
         self.fallback = Fallback(interpreted, self.outputs, remark)
@@ -122,7 +121,7 @@ class StripLoop:
     @property
     def text(self) -> str:
         """LLVM text."""
-        return self.module.text
+        return self.written.module.text
 
     @property
     def remark(self) -> str:
@@ -159,8 +158,9 @@ class StripLoop:
 
     def _next_function(self) -> Callable[..., int | None]:
         """Return baseline code for this call if that saves time, else optimised code."""
-        linker, module = self.linker, self.module
+        linker, module = self.linker, self.written.module
         function = linker.baseline_function(KIND, module, self.written.work, ArrayConvention())
         if function is None:
             function = self._function = linker.function(KIND, module, ArrayConvention())
+            self.written = self.written.printed()
         return function
