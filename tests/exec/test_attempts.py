@@ -93,8 +93,8 @@ class Place(NamedTuple):
 ADDS_PRODUCTS = link.is_installed() and link.processor().has_fma
 """Whether convolutions are compiled for this processor."""
 PLACES = [
-    Place(loop, "loop_text", looped, X),
-    Place(loop, "loop_text", unbounded, X),
+    Place(loop, "written_loop", looped, X),
+    Place(loop, "written_loop", unbounded, X),
     Place(loop, "estimated_cost", looped, X, (("compiled", "auto"),)),
     Place(loop, "strip_mine", in_strips, LARGE[0]),
     Place(strip_loop, "_written", in_strips, LARGE[0]),
@@ -104,10 +104,10 @@ PLACES = [
     Place(plan_block, "_fits", stepwise, A),
     Place(plan_block, "program_of", stepwise, A),
     Place(block, "_written", stepwise, A),
-    *[Place(sums_of_products, "text_of", convolved, LARGE) for _ in range(ADDS_PRODUCTS)],
+    *[Place(sums_of_products, "module_of", convolved, LARGE) for _ in range(ADDS_PRODUCTS)],
     *[
         Place(transposing_copy, name, softmax, WIDE, (("order", "F"),))
-        for name in ("text_of", "rows_text")
+        for name in ("module_of", "rows_module")
         if link.is_installed() and max(link.processor().lanes) >= transposing_copy.MIN_LANES
     ],
     *[

@@ -24,6 +24,7 @@ from tenferro.exec.llvm import link, python_calls
 from tenferro.exec.llvm import loop as compiled_loops
 from tenferro.exec.llvm.baseline import Work
 from tenferro.exec.llvm.control import COMPILED
+from tenferro.exec.llvm.ir import Module
 from tenferro.exec.plan import group
 from tenferro.ops.control import Alternatives, ControlOp
 from tenferro.ops.dynamic import DynamicTruncate
@@ -208,9 +209,9 @@ def test_modules_are_verified_after_passes(monkeypatch: pytest.MonkeyPatch) -> N
         def verify(self) -> None:
             raise RuntimeError("Instruction does not dominate all uses!")
 
-    def broken(text: str, machine: Any, basic_blocks: bool) -> Any:
+    def broken(module: Module, context: Any, basic_blocks: bool) -> Any:
         given.append(basic_blocks)
-        return Broken() if len(given) < failures else after_passes(text, machine, basic_blocks)
+        return Broken() if len(given) < failures else after_passes(module, context, basic_blocks)
 
     monkeypatch.setattr(link, "_after_passes", broken)
     executor = tnf.GraphExecutor("K", compiled=True)
@@ -543,13 +544,13 @@ def test_machine_code_is_cached_on_disk(tmp_path: Path) -> None:
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Record for each compiled text whether LLVM's passes were run."""
+    """Record for each compiled module whether LLVM's passes were run."""
     runs: list[bool] = []
     compiled = link._compiled
 
-    def noted(text: str, machine: Any, is_optimised: bool = True) -> Any:
+    def noted(module: Module, machine: Any, is_optimised: bool = True) -> Any:
         runs.append(is_optimised)
-        return compiled(text, machine, is_optimised)
+        return compiled(module, machine, is_optimised)
 
     monkeypatch.setattr(link, "_compiled", noted)
     return runs
@@ -712,9 +713,9 @@ def test_calls_match_the_parameters_of_texts(name: str, monkeypatch: pytest.Monk
         link.Linker._engine, link.PointerConvention.linked, link.ArrayConvention.linked
     )  # fmt: skip
 
-    def noted(linker: Any, text: str, is_optimised: bool = True) -> Any:
-        texts.append(text)
-        return engine_of(linker, text, is_optimised)
+    def noted(linker: Any, module: Module, is_optimised: bool = True) -> Any:
+        texts.append(module.text)
+        return engine_of(linker, module, is_optimised)
 
     def checked(convention: Any, engine: Any) -> Any:
         (head,) = [line for line in texts[-1].splitlines() if line.startswith("define i64 @f(")]
@@ -912,23 +913,28 @@ def test_loops_that_call_a_kernel_for_fewer_than_four_instructions_are_interpret
 
 
 class Asked(link.Linker):
-    """Linker that records texts it would link without passes."""
+    """Linker that records the texts of modules it would link without passes."""
 
     def __init__(self) -> None:
         super().__init__()
         self.asked: list[str] = []
 
-    def _engine(self, text: str, is_optimised: bool = True) -> Any:
+    def _engine(self, module: Module, is_optimised: bool = True) -> Any:
         assert not is_optimised
-        self.asked.append(text)
-        return text
+        self.asked.append(module.text)
+        return module
 
 
 class Short:
-    """Convention that links a text to its length."""
+    """Convention that links a module to a function of texts."""
 
     def linked(self, engine: Any) -> Any:
         return len
+
+
+def long_module(lines: int) -> Module:
+    """Return a module of some lines."""
+    return Module(["line"] * lines, {})
 
 
 @pytest.mark.parametrize(
@@ -946,17 +952,17 @@ class Short:
 def test_short_functions_run_without_passes(
     instructions: int | None, lines: int, is_linked: bool, tmp_path: Path
 ) -> None:
-    linker, text = Asked(), "line\n" * lines
+    linker, module = Asked(), long_module(lines)
     work = None if instructions is None else Work(instructions)
     for again in range(3):
-        function = linker.baseline_function("test", text, work, Short())
+        function = linker.baseline_function("test", module, work, Short())
         assert function is (len if is_linked and not again else None)
-    assert linker.asked == [text] * is_linked
+    assert linker.asked == [module.text] * is_linked
     linker.cache_clear()
-    assert linker.baseline_function("test", text, work, Short()) is (len if is_linked else None)
-    assert linker.baseline_function("test", "another", Work(1), Short()) is len
+    assert linker.baseline_function("test", module, work, Short()) is (len if is_linked else None)
+    assert linker.baseline_function("test", long_module(1), Work(1), Short()) is len
     linker.cache = CompileCache(tmp_path)
-    assert linker.baseline_function("test", "a third", Work(1), Short()) is None
+    assert linker.baseline_function("test", long_module(2), Work(1), Short()) is None
 
 
 def test_break_even_of_while_loops(
@@ -964,9 +970,13 @@ def test_break_even_of_while_loops(
 ) -> None:
     """A chunk in baseline code takes 0.8 ms longer."""
     linker = link.Linker()
-    assert [linker.break_even_chunks("line\n" * lines) for lines in (0, 100, 1000)] == [6, 19, 131]
+    assert [linker.break_even_chunks(long_module(lines)) for lines in (0, 100, 1000)] == [
+        6,
+        19,
+        131,
+    ]
     monkeypatch.setattr(python_calls, "CHUNK_WORK", 10**12)
-    assert linker.break_even_chunks("line\n") == 1
+    assert linker.break_even_chunks(long_module(1)) == 1
 
 
 def unaligned(x: Any) -> Any:

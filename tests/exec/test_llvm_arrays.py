@@ -29,11 +29,11 @@ def summed() -> Any:
     code = Code()
     for k in range(2):
         x, y = (code.load(name, k, DType.F64) for name in NAMES[:2])
-        code.store(code.value(f"fadd double {x}, {y}"), "%z", k, DType.F64)
-    code.line("ret i64 %number")
-    text = code.text("line", NAMES, ["%number"], is_internal=True)
-    text += array_function.entry(code, "line", NAMES, ["%number"])
-    return Linker().function("test", text, ArrayConvention(), is_optimised=False)
+        code.store(code.value("fadd", x, y), "%z", k, DType.F64)
+    code.ret("%number")
+    code.define("line", NAMES, ["%number"], is_internal=True)
+    array_function.define_entry(code, "line", NAMES, ["%number"])
+    return Linker().function("test", code.module(), ArrayConvention(), is_optimised=False)
 
 
 def test_contiguous_arrays_are_passed(summed: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -32,14 +31,20 @@ def calls_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Call]]:
     written: list[Call] = []
     call = blas.call
 
-    def recorded(code: Any, name: str, arguments: Any, work: int) -> None:
-        call(code, name, arguments, work)
-        values: dict[str, str | int] = {}
-        for line in code.globals:
-            if match := re.fullmatch(r"(@\w+) = private constant i(8|32) (-?\d+)", line):
-                number = int(match[3])
-                values[match[1]] = chr(number) if match[2] == "8" else number
-        written.append((name, tuple([values[each] for each in arguments if each in values]), work))
+    def recorded(code: Any, dtype: DType, stem: str, arguments: Any, work: int) -> None:
+        call(code, dtype, stem, arguments, work)
+        (name,) = [
+            each for each in code.declared if each == f"{blas.PREFIX}{blas.LETTERS[dtype]}{stem}"
+        ]
+        values = tuple([x for x in arguments if isinstance(x, int) or len(x) == 1])
+        for x in values:
+            kind, number = ("i32", x) if isinstance(x, int) else ("i8", ord(x))
+            assert [
+                each
+                for each in code.globals
+                if each.endswith(f" = private constant {kind} {number}")
+            ]
+        written.append((name.removeprefix(blas.PREFIX), values, work))
 
     def calls(function: Callable[..., Any], *arrays: Any) -> list[Call]:
         def iteration(number: Any, _: Any, xs: Any) -> Any:

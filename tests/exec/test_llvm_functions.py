@@ -19,6 +19,7 @@ import tenferro as tnf
 from tenferro.exec.llvm import link
 from tenferro.exec.llvm.code import Code
 from tenferro.exec.llvm.functions import FUNCTIONS, SINGLE_ULPS, call
+from tenferro.exec.llvm.ir import Value
 from tenferro.types import DType
 from tests.exec.compiled_loops import in_a_loop, run_as_written_and_optimised
 
@@ -327,27 +328,30 @@ def test_bounds_are_not_loosened() -> None:
     assert arities == {name: 2 if name in ("atan2", "hypot", "pow") else 1 for name in bounds}
 
 
+A, B = Value("%a", "double"), Value("%b", "double")
+
+
 def instructions(text: str) -> int:
-    """Return the instructions of the first function of a text."""
-    head, *lines = text[: text.index("\n}")].splitlines()
-    assert head.endswith("{")
+    """Return the instructions of a function, by its text."""
+    head, entry, *lines, end = text.splitlines()
+    assert (head[-1], entry, end) == ("{", "entry:", "}")
     return len(lines)
 
 
 def test_functions_are_written_once_and_where_they_are_called() -> None:
     code = Code(True, (8, 4))
-    assert call(code, "exp", DType.F64, "%a") == "%v1"
-    (text,) = code.functions.values()
+    assert call(code, "exp", DType.F64, A) == "%v1"
+    (text,) = map(str, code.functions.values())
     assert text.startswith(
         "define internal double @tenferro_exp(double %x) alwaysinline nounwind {\n"
     )
     assert code.lines == ["  %v1 = call double @tenferro_exp(double %a)"]
     assert code.work == instructions(text)
-    call(code, "exp", DType.F64, "%b")
+    call(code, "exp", DType.F64, B)
     assert code.lines[1:] == ["  %v2 = call double @tenferro_exp(double %b)"]
     assert (list(code.functions), code.work) == (["tenferro_exp"], 2 * instructions(text))
-    call(code, "atan2", DType.F64, "%a", "%b")
-    head = code.functions["tenferro_atan2"].partition("\n")[0]
+    call(code, "atan2", DType.F64, A, B)
+    head = str(code.functions["tenferro_atan2"]).partition("\n")[0]
     assert (
         head
         == "define internal double @tenferro_atan2(double %x, double %y) alwaysinline nounwind {"
@@ -358,7 +362,7 @@ def test_functions_are_written_once_and_where_they_are_called() -> None:
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F16, DType.BF16])
 def test_float32_functions_are_evaluated_in_float64(dtype: DType) -> None:
     code = Code(True, (8, 4))
-    y = call(code, "hypot", dtype, "%a", "%b")
+    y = call(code, "hypot", dtype, *(Value(name, "float") for name in ("%a", "%b")))
     assert code.lines == [
         "  %v1 = fpext float %a to double",
         "  %v2 = fpext float %b to double",
@@ -371,15 +375,15 @@ def test_float32_functions_are_evaluated_in_float64(dtype: DType) -> None:
 def test_functions_of_bounded_arguments_have_vector_variants() -> None:
     """Check that vector functions test their arguments and pass large ones to the C library lane by lane."""
     code = Code(True, (8, 4))
-    call(code, "tan", DType.F64, "%a")
+    call(code, "tan", DType.F64, A)
     variants = (
         "_ZGV_LLVM_N8v_tenferro_tan(tenferro_tan_8),_ZGV_LLVM_N4v_tenferro_tan(tenferro_tan_4)"
     )
     assert code.lines == [
         f'  %v1 = call double @tenferro_tan(double %a) "vector-function-abi-variant"="{variants}"'
     ]
-    (one,) = code.functions.values()
-    eight, four = (code.vector_functions[f"tenferro_tan_{lanes}"] for lanes in (8, 4))
+    (one,) = map(str, code.functions.values())
+    eight, four = (str(code.vector_functions[f"tenferro_tan_{lanes}"]) for lanes in (8, 4))
     facts = "noinline nounwind willreturn readnone {"
     assert [text.partition("\n")[0] for text in (one, eight, four)] == [
         f"define internal double @tenferro_tan(double %x) {facts}",
@@ -395,5 +399,5 @@ def test_functions_of_bounded_arguments_have_vector_variants() -> None:
         assert several.count(f"call i1 @llvm.vector.reduce.and.v{lanes}i1(<{lanes} x i1> %v") == 1
         assert re.findall(r"extractelement .* %x, i64 (\d)", several) == [*map(str, range(lanes))]
         assert f", double {limit}>\n" in several
-    assert "declare double @tan(double)" in code.declared.values()
-    assert "@tenferro_tan_8, ptr @tenferro_tan_4]" in code.vector_section()
+    assert str(code.declared["tan"]) == "declare double @tan(double)"
+    assert "@tenferro_tan_8, ptr @tenferro_tan_4]" in code.module().early

@@ -42,13 +42,14 @@ def registers(processor: str, *counts: int) -> str:
 
         def one(i: int | str, x: Memory = x, y: Memory = y, z: Memory = z) -> None:
             left, right = (body.stored(each).element((i,)) for each in (x, y))
-            code.store(code.value(f"fadd double {left}, {right}"), z.pointer, i, DType.F64)
+            code.store(code.value("fadd", left, right), z.pointer, i, DType.F64)
 
         code.loop(1000, lambda _, one=one, count=count: code.loop(count, one))
-    code.line("ret i64 0")
+    code.ret(0)
     machine = llvm.Target.from_default_triple().create_target_machine(opt=3, cpu=processor)
     pointers = [f"%{name}{number}" for number in range(len(counts)) for name in "xyz"]
-    module = link.optimised_module(code.text("f", pointers), machine)
+    code.define("f", pointers)
+    module = link.optimised_module(code.module(), machine)
     adds = [line for line in machine.emit_assembly(module).splitlines() if "vaddpd" in line]
     assert adds
     return "zmm" if "zmm" in " ".join(adds) else "ymm"
@@ -89,8 +90,9 @@ def test_linkers_share_the_code_generator(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(llvm.Target, "create_target_machine", noted)
     link._machine.cache_clear()
     for number in (7, 8):
-        f = link.Linker().function(
-            "test", f"define i64 @f() {{\n  ret i64 {number}\n}}\n", link.PointerConvention(0)
-        )
+        code = Code()
+        code.ret(number)
+        code.define("f", ())
+        f = link.Linker().function("test", code.module(), link.PointerConvention(0))
         assert f() == number
     assert processors == [link.processor().name]

@@ -20,7 +20,7 @@ from tenferro.exec.llvm.link import Linker, PointerConvention, Processor, is_ins
 from tenferro.exec.llvm.sums_of_products import (
     MAX_NARROW_MULTIPLICATIONS,
     CompiledSums,
-    text_of,
+    module_of,
     tile_of,
 )
 from tenferro.exec.runtime.memory import Pool
@@ -236,7 +236,9 @@ def test_tiles(
     of_singles = tile_of(sums(places, 2 * outputs, DType.F32), how)
     assert of_singles == (height, columns, 2 * elements)
     # The last tile begins earlier where it would go beyond the end.
-    assert ("@llvm.smin.i64(" in text_of(sums(places, outputs), how)) == (places % height > 0)
+    assert ("@llvm.smin.i64(" in module_of(sums(places, outputs), how).text) == (
+        places % height > 0
+    )
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from tenferro.exec.runtime.transposition import (
 
 pytest.importorskip("llvmlite.binding")
 from tenferro.exec.llvm.link import Linker, Processor
-from tenferro.exec.llvm.transposing_copy import TransposingCopies, lanes_of, tasks_of, text_of
+from tenferro.exec.llvm.transposing_copy import TransposingCopies, lanes_of, module_of, tasks_of
 
 LINKER = Linker()
 DTYPES = ("int8", "float16", "float32", "float64", "complex128")
@@ -250,7 +250,7 @@ def test_cache_lines_are_written_by_whole_vectors(
     height = 64 // itemsize
     transposition = Transposition(itemsize, (), ((height, 16),), ((16, height),), is_streamed)
     lanes = lanes_of(transposition, processor)
-    text = text_of(transposition, processor)
+    text = module_of(transposition, processor).text
     loads = re.findall(r"load (<.*?>), ptr %v\d+, align (\d+)\n", text)
     assert loads == [(kind, str(min(8, itemsize)))] * height
     stores = re.findall(r"store (<.*?>) %v\d+, ptr %v\d+, align (\d+)(.*)\n", text)
@@ -283,11 +283,11 @@ def test_rows_are_transposed_by_linked_functions_only() -> None:
 class RecordingLinker(Linker):
     """Linker that records the signatures of functions."""
 
-    def function(self, kind: str, text: str, convention: Any, *options: Any) -> Any:
-        (head,) = [line for line in text.splitlines() if line.startswith("define i64 @f(")]
+    def function(self, kind: str, module: Any, convention: Any, *options: Any) -> Any:
+        (head,) = [line for line in module.text.splitlines() if line.startswith("define i64 @f(")]
         self.signature = convention.pointers, convention.numbers
         assert (head.count("ptr"), head.count("i64 %")) == self.signature
-        return super().function(kind, text, convention, *options)
+        return super().function(kind, module, convention, *options)
 
 
 @pytest.mark.skipif(max(LINKER.processor.lanes) < 4, reason="vectors are short")

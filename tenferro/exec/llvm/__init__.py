@@ -1,11 +1,10 @@
-"""Loops as machine code: a column of ops on scalars in LLVM's text, and the linker.
+"""Loops as machine code: a column of ops on scalars in LLVM's IR, and the linker.
 
 Nothing here is imported before something is to be compiled, but this file, which says whether llvmlite is there.
 """
 
 from __future__ import annotations
 
-import re
 from functools import cache
 
 __all__ = ["OLDEST", "installed_version", "is_installed"]
@@ -21,8 +20,9 @@ def installed_version() -> tuple[int, int]:
         import llvmlite  # because it is an extra; what loads LLVM is its `binding`
     except ImportError:
         return 0, 0
-    numbers = re.match(r"(\d+)\.(\d+)", getattr(llvmlite, "__version__", ""))
-    return (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
+    major, _, rest = getattr(llvmlite, "__version__", "").partition(".")
+    minor, _, _ = rest.partition(".")
+    return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else (0, 0)
 
 
 def is_installed() -> bool:

@@ -6,34 +6,25 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tenferro.exec.llvm import functions, gamma
-from tenferro.exec.llvm.code import Code, Element, literal, llvm_type
+from tenferro.exec.llvm.code import Code, Element, literal
 from tenferro.exec.llvm.complex_functions import complex_exponential
 from tenferro.exec.llvm.elementwise import elementwise
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
-from tenferro.exec.llvm.scalar import is_real, unsupported_dtype
+from tenferro.exec.llvm.scalar import is_real
 from tenferro.ops import analytic as an
 from tenferro.types import DType
 
 __all__ = ["ROWS"]
 
 
-def _float_type(op: Any, dtype: DType) -> str:
-    """Return LLVM's type of a real float dtype; other dtypes are not compiled."""
-    if not dtype.is_float:
-        raise unsupported_dtype(op, dtype)
-    return llvm_type(dtype)
-
-
 def sqrt(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
     """Write the square root, correctly rounded."""
-    kind = _float_type(op, dtype)
-    return code.call(f"llvm.sqrt.{'f64' if kind == 'double' else 'f32'}", kind, [(kind, xs[0])])
+    return code.intrinsic("sqrt", xs[0])
 
 
 def rsqrt(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
     """Write 1 / sqrt(x), with the bits of the interpreter's kernel."""
-    kind = _float_type(op, dtype)
-    return code.value(f"fdiv {kind} {literal(1.0, dtype)}, {sqrt(code, op, dtype, xs)}")
+    return code.value("fdiv", literal(1.0, dtype), sqrt(code, op, dtype, xs))
 
 
 def vectorised(
@@ -48,7 +39,6 @@ def vectorised(
     def scalar(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
         if dtype.is_complex and complex_function is not None:
             return complex_function(code, dtype, xs[0])
-        _float_type(op, dtype)
         return functions.call(code, name, dtype, *xs)
 
     def is_supported(dtype: DType) -> bool:

@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from tenferro.exec.llvm.code import Code
+from tenferro.exec.llvm.code import Code, typed_arguments
+from tenferro.exec.llvm.ir import Function, Instruction, Value
 
-__all__ = ["CALLER", "SHARED", "addresses", "cpython_addresses", "entry", "new_builtin"]
+__all__ = ["CALLER", "SHARED", "addresses", "cpython_addresses", "define_entry", "new_builtin"]
 
 CALLER = "tenferro_call_with_arrays"
 """Function of the module `SHARED` that Python calls."""
@@ -160,36 +161,30 @@ def cpython_addresses(names: Sequence[str]) -> dict[str, int]:
     return {name: pointer.value for name, pointer in pointers.items() if pointer.value is not None}
 
 
-def entry(
+def define_entry(
     code: Code,
     function: str,
     pointers: Sequence[str],
     numbers: Sequence[str] = (),
-    before: str = "",
-    after: str = "",
-) -> str:
-    """Return the text of `@f`, which unpacks its arguments and calls a function of pointers and integers.
+    before: Sequence[Instruction] = (),
+    after: Sequence[Instruction] = (),
+) -> None:
+    """Define `@f`, which unpacks its arguments and calls a function of pointers and integers.
 
     Args:
-        before, after: lines around the call.
+        before, after: instructions around the call.
     """
-    lines = list[str]()
-    for position, name in enumerate((*pointers, *numbers)):
-        kind = "ptr" if position < len(pointers) else "i64"
-        lines += [
-            f"  {name}.at = getelementptr i64, ptr %arguments, i64 {position}",
-            f"  {name} = load {kind}, ptr {name}.at",
-        ]
-    return "\n".join([
-        "define i64 @f(ptr %arguments) nounwind {",
-        *lines,
-        *([before] if before else []),
-        code.call_text(function, pointers, numbers),
-        *([after] if after else []),
-        "  ret i64 %status",
-        "}",
-        "",
-    ])  # fmt: skip
+    part, arguments = Code(), Value("%arguments", "ptr")
+    for position, x in enumerate(typed_arguments(pointers, numbers)):
+        at = Value(f"{x}.at", "ptr")
+        operands = arguments, Value(position, "i64")
+        part.append(Instruction("getelementptr", operands, at, "i64"))
+        part.append(Instruction("load", (at,), x, x.type))
+    part.region += before
+    status = part.call_in_scratch(function, code.areas, pointers, numbers)
+    part.region += after
+    part.ret(status)
+    code.functions["f"] = Function("f", "i64", (arguments,), part.region)
 
 
 def new_builtin(function: int, caller: int, owner: Any) -> Callable[..., int | None]:

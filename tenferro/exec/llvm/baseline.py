@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
-from tenferro.exec.llvm.code import LATE_MODULE, VECTOR_SECTION, Code
-from tenferro.exec.llvm.vectorise import LOOP, Definitions, NotVectorisedError, VectorLoop
+from tenferro.exec.llvm.code import Code
+from tenferro.exec.llvm.ir import (
+    Declaration,
+    Function,
+    Instruction,
+    Loop,
+    Module,
+    Region,
+    Structure,
+)
+from tenferro.exec.llvm.vectorise import NotVectorisedError, VectorLoop, VectorVariants
 
-__all__ = ["BASELINE_PENALTY", "Work", "baseline_text", "pass_time", "without_vector_sections"]
+__all__ = ["BASELINE_PENALTY", "Work", "baseline_module", "pass_time"]
 
 PASS_TIME, PASS_TIME_PER_LINE = 5e6, 100e3
 """Estimated time of LLVM's passes and of each line of text in them, in nanoseconds."""
@@ -43,18 +53,13 @@ class Work(NamedTuple):
         return self._replace(instructions=calls * self.instructions, innermost=innermost)
 
 
-def pass_time(text: str) -> float:
+def pass_time(module: Module) -> float:
     """Return the estimated time of LLVM's passes, in nanoseconds."""
-    return PASS_TIME + PASS_TIME_PER_LINE * text.count("\n")
+    return PASS_TIME + PASS_TIME_PER_LINE * module.text.count("\n")
 
 
-def without_vector_sections(text: str) -> str:
-    """Return the text without functions that only vectorised loops call."""
-    return "".join([part.partition(VECTOR_SECTION)[0] for part in text.split(LATE_MODULE)])
-
-
-def baseline_text(text: str, work: Work, lanes: int) -> str | None:
-    """Return the text for compilation without passes, with loops vectorised where that saves time.
+def baseline_module(module: Module, work: Work, lanes: int) -> Module | None:
+    """Return the module for compilation without passes, with loops vectorised where that saves time.
 
     Args:
         lanes: number of float64 in the processor's widest vectors.
@@ -62,32 +67,58 @@ def baseline_text(text: str, work: Work, lanes: int) -> str | None:
     Returns:
         None if the passes save more time in this call than they take.
     """
-    plain, left = without_vector_sections(text), float(work.instructions)
+    left, innermost = float(work.instructions), dict(work.innermost)
     gain = BASELINE_PENALTY * (1 - VECTOR_INSTRUCTION_COST / lanes)
-    definitions = Definitions(text)
-    functions: dict[str, str] = {}
-    parts: list[str] = []
-    start, innermost = 0, dict(work.innermost)
-    for loop in LOOP.finditer(plain):
-        # Count a label once, because another function of the text may have it too.
-        saved = innermost.pop(loop["label"], 0) * gain
-        if saved * work.iterations < VECTOR_LINE_TIME * loop["body"].count("\n"):
-            continue
+    variants = VectorVariants(module.all_functions)
+    functions: dict[str, Function | Declaration] = {}
+
+    def vectorised(loop: Loop) -> VectorLoop | None:
+        nonlocal left
+        # Count a label once, because another function of the module may have it too.
+        saved = innermost.pop(loop.label, 0) * gain
+        # The body and the next index.
+        if saved * work.iterations < VECTOR_LINE_TIME * (len(loop.body) + 1):
+            return None
         try:
-            vectorised = VectorLoop(loop, lanes, definitions)
+            vectors = VectorLoop(loop, lanes, variants)
         except NotVectorisedError:
-            continue
-        new = vectorised.functions.keys() - functions.keys()
-        lines = len(vectorised.lines) + sum(
-            [vectorised.functions[name].count("\n") for name in new]
-        )
-        if saved * work.iterations < VECTOR_LINE_TIME * lines:
-            continue
-        functions |= vectorised.functions
-        parts += [plain[start : loop.start()], vectorised.text]
-        start, left = loop.end(), left - saved / BASELINE_PENALTY
-    if left * BASELINE_PENALTY > pass_time(text):
+            return None
+        new = [x for name, x in vectors.functions.items() if name not in functions]
+        lengths = [x.length + 1 for x in new if isinstance(x, Function)]
+        if saved * work.iterations < VECTOR_LINE_TIME * (len(vectors.body) + sum(lengths)):
+            return None
+        functions.update(vectors.functions)
+        left -= saved / BASELINE_PENALTY
+        return vectors
+
+    plain = {**module.functions, **module.late_functions}
+    rewritten = {name: _rewritten(x, vectorised) for name, x in plain.items()}
+    if left * BASELINE_PENALTY > pass_time(module):
         return None
-    parts.append(plain[start:])
-    declared = [function for name, function in functions.items() if f"@{name}(" not in plain]
-    return "\n".join([*declared, "".join(parts)])
+    return Module(module.globals, {**functions, **rewritten})
+
+
+def _rewritten(
+    function: Function | Declaration, vectorised: Callable[[Loop], VectorLoop | None]
+) -> Function | Declaration:
+    """Return a function with its innermost loops vectorised."""
+    if isinstance(function, Declaration):
+        return function
+    region, is_changed = _rewritten_region(function.region, vectorised)
+    return replace(function, region=region) if is_changed else function
+
+
+def _rewritten_region(
+    region: Region, vectorised: Callable[[Loop], VectorLoop | None]
+) -> tuple[Region, bool]:
+    """Return a region with its innermost loops vectorised, and whether there are any."""
+    result: Region = []
+    for x in region:
+        new: Instruction | Structure = x
+        if isinstance(x, Loop) and x.is_block:
+            new = vectorised(x) or x
+        elif isinstance(x, Loop):
+            body, is_changed = _rewritten_region(x.body, vectorised)
+            new = replace(x, body=body) if is_changed else x
+        result.append(new)
+    return result, any([new is not x for new, x in zip(result, region, strict=True)])

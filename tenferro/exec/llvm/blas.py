@@ -8,10 +8,11 @@ from typing import Any
 
 from tenferro.exec.llvm import capsules
 from tenferro.exec.llvm.code import Code, Index, literal, memory_type
+from tenferro.exec.llvm.ir import Declaration
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor, transposed
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["LETTERS", "PREFIX", "addresses", "call", "dot_general", "integer", "letter", "number"]
+__all__ = ["LETTERS", "PREFIX", "addresses", "call", "dot_general", "number"]
 
 LETTERS = {DType.F32: "s", DType.F64: "d", DType.C32: "c", DType.C64: "z"}
 """BLAS's type letters, by dtype."""
@@ -122,12 +123,9 @@ def _gemv(
 ) -> None:
     """Write y = A x, with A stored as [rows, terms], or as [terms, rows] if it is transposed."""
     order, m, n = ("n", rows, terms) if is_transposed else ("t", terms, rows)
-    one, zero, stride = number(code, 1, dtype), number(code, 0, dtype), integer(code, 1)
-    arguments = [
-        letter(code, order), integer(code, m), integer(code, n), one, matrix, integer(code, m),
-        x, stride, zero, y, stride,
-    ]  # fmt: skip
-    call(code, f"{LETTERS[dtype]}gemv", arguments, m * n)
+    one, zero = number(code, 1, dtype), number(code, 0, dtype)
+    arguments = order, m, n, one, matrix, m, x, 1, zero, y, 1
+    call(code, dtype, "gemv", arguments, m * n)
 
 
 def _gemm(
@@ -144,36 +142,36 @@ def _gemm(
     """
     (left, right, to), (rows, columns, terms) = pointers, extents
     a_transposed, b_transposed = are_transposed
-    arguments = [
-        letter(code, "n" if b_transposed else "t"), letter(code, "t" if a_transposed else "n"),
-        integer(code, columns), integer(code, rows), integer(code, terms),
-        number(code, 1, dtype), right, integer(code, columns if b_transposed else terms),
-        left, integer(code, rows if a_transposed else terms),
-        number(code, 0, dtype), to, integer(code, columns),
-    ]  # fmt: skip
-    call(code, f"{LETTERS[dtype]}gemm", arguments, rows * columns * terms)
+    b_order, b_rows = ("n", columns) if b_transposed else ("t", terms)
+    a_order, a_rows = ("t", rows) if a_transposed else ("n", terms)
+    extents, one, zero = (columns, rows, terms), number(code, 1, dtype), number(code, 0, dtype)
+    arguments = b_order, a_order, *extents, one, right, b_rows, left, a_rows, zero, to, columns
+    call(code, dtype, "gemm", arguments, rows * columns * terms)
 
 
-def call(code: Code, name: str, arguments: Sequence[str], work: int) -> None:
-    """Write a call by pointers to the arguments; `work` is the estimated number of instructions."""
+def call(code: Code, dtype: DType, stem: str, arguments: Sequence[int | str], work: int) -> None:
+    """Write a call of a routine for a dtype.
+
+    Args:
+        arguments: pointers, and integers and option letters that are passed by pointers.
+        work: estimated number of instructions.
+    """
+    name = f"{LETTERS[dtype]}{stem}"
     code.work += code.frequency * work
     # OpenBLAS shares triangular solves of eight columns among threads.
-    is_shared = name.endswith("trsm")
+    is_shared = stem == "trsm"
     code.largest_call = max(code.largest_call, work, MAX_SERIAL_WORK + 1 if is_shared else 0)
     code.mark_call()
-    types = ", ".join(["ptr"] * len(arguments))
-    code.declared[PREFIX + name] = f"declare void @{PREFIX}{name}({types})"
-    code.line(f"call void @{PREFIX}{name}({', '.join([f'ptr {each}' for each in arguments])})")
+    types = ("ptr",) * len(arguments)
+    code.declared[PREFIX + name] = Declaration(PREFIX + name, "void", types)
+    code.call_void(PREFIX + name, [_pointer(code, x) for x in arguments])
 
 
-def letter(code: Code, value: str) -> str:
-    """Return a pointer to an option letter."""
-    return code.constant("i8", str(ord(value)))
-
-
-def integer(code: Code, value: int) -> str:
-    """Return a pointer to an integer constant."""
-    return code.constant("i32", str(value))
+def _pointer(code: Code, x: int | str) -> str:
+    """Return a pointer to an integer or an option letter; other arguments are pointers."""
+    if isinstance(x, int):
+        return code.constant("i32", str(x))
+    return code.constant("i8", str(ord(x))) if len(x) == 1 else x
 
 
 def number(code: Code, value: int, dtype: DType) -> str:

@@ -10,9 +10,8 @@ import numpy as np
 
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.kernels.matrix_view import Axes
-from tenferro.exec.llvm import python_calls
 from tenferro.exec.llvm.baseline import Work
-from tenferro.exec.llvm.compiled import CompiledFunction, FunctionText
+from tenferro.exec.llvm.compiled import CompiledFunction, WrittenFunction, written_function
 from tenferro.exec.llvm.control import Emitter
 from tenferro.exec.llvm.fallback import Interpreted
 from tenferro.exec.llvm.host import HostCalls, Kernels
@@ -118,8 +117,8 @@ def inverse(axes: Axes) -> Axes:
 
 def _written(
     program: GraphProgram, axes: Mapping[int, Axes], host: HostCalls, processor: Processor
-) -> FunctionText:
-    """Return the text of a block."""
+) -> WrittenFunction:
+    """Return the module of a block."""
     code = processor.code()
     body = Body(code, host)
     inputs: list[Tensor] = []
@@ -144,21 +143,16 @@ def _written(
         if x.memory is not target
     ]
     body.write_all(stores, is_dense=is_plain)
-    code.line("ret i64 0")
+    code.ret(0)
     if host.sites:
         raise NotCompiledError(f"{host.sites[0].op.name}: calls of kernels are not compiled")
-    lines = len(code.lines) + code.shared_lines
+    lines = code.length + code.shared_lines
     if lines > MAX_TEXT_LINES:
         raise NotCompiledError(f"{lines} lines of text, more than {MAX_TEXT_LINES}")
     pointers = [*names, *[target.pointer for target in targets]]
-    every = [*pointers, *[name for name, _ in body.constants], "%scratch", "%host"]
-    numbers = ["%parts"]
-    text = code.text("block", every, numbers, is_internal=True)
     releases = code.work > MAX_WITH_LOCK or bool(code.while_loops)
-    text += python_calls.entry(code, every, numbers, "block", releases) + code.vector_section()
-    constants = [array for _, array in body.constants]
     work = None if code.while_loops else Work.from_code(code)
-    return FunctionText(text, constants, body.scratch_bytes, work, code.largest_call)
+    return written_function(body, "block", pointers, "%parts", work, releases)
 
 
 def _storing(body: Body, target: Memory, axes: Axes | None) -> Store:

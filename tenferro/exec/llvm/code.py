@@ -1,4 +1,4 @@
-"""Builder of LLVM IR as text: values, basic blocks, loops, memory accesses."""
+"""Builder of functions in LLVM IR: values, basic blocks, loops, memory accesses."""
 
 from __future__ import annotations
 
@@ -9,28 +9,42 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any, TypeAlias
 
+from tenferro.exec.llvm.ir import (
+    Declaration,
+    Function,
+    Instruction,
+    Loop,
+    Module,
+    Region,
+    Value,
+    VectorType,
+    flatten,
+    lines_of,
+    result_type,
+)
 from tenferro.types import DType
 
 __all__ = [
     "HALF_DTYPES",
-    "LATE_MODULE",
     "MAX_UNROLLED",
-    "VECTOR_SECTION",
     "Code",
     "Element",
     "Index",
     "SharedFunction",
-    "arguments",
+    "intrinsic_suffix",
+    "literal",
     "llvm_type",
     "memory_type",
 ]
 
 Index: TypeAlias = "int | str"
-"""A constant index, or the name of an i64 value."""
+"""A constant index, or an i64 value."""
 Element: TypeAlias = Any
-"""Name of an SSA value; a pair of names for a complex number."""
+"""Value in a register; a pair of values for a complex number."""
 MAX_UNROLLED = 4
 """Maximum trip count of a loop, or of a loop nest, that is fully unrolled."""
+SUFFIXES = {"double": "f64", "float": "f32", "half": "f16"}
+"""Suffixes of LLVM's intrinsics; for integers the type."""
 
 
 class FlatIndex(tuple[Index, ...]):
@@ -72,17 +86,24 @@ def memory_type(dtype: DType) -> str:
 
 DEFAULT_VECTOR_LANES = 4
 """Number of float64 in the widest vectors that LLVM uses without an attribute."""
-LATE_MODULE = "; second module: functions that vectorised loops call, inlined after vectorisation"
-"""Line after which the second module of a text begins."""
-VECTOR_SECTION = "; called by vectorised loops only"
-"""Line of a module after which the functions begin that only vectorised loops call."""
 CALL_WORK = 16
 """Estimated cost of a call, in instructions."""
 
 
-FUNCTION_STATE = ("lines", "entry", "areas", "block", "_scopes", "work", "frequency", "while_loops", "innermost",
+FUNCTION_STATE = ("region", "entry", "areas", "block", "_scopes", "work", "frequency", "while_loops", "innermost",
                   "_is_innermost", "_vector_work")  # fmt: skip
 """Attributes of `Code` that belong to the current function, and not to its module."""
+
+
+def intrinsic_suffix(type_: str) -> str:
+    """Return the suffix of LLVM's intrinsics for a type.
+
+    >>> intrinsic_suffix("double"), intrinsic_suffix(VectorType(4, "i64"))
+    ('f64', 'v4i64')
+    """
+    if isinstance(type_, VectorType):
+        return f"v{type_.lanes}{intrinsic_suffix(type_.element)}"
+    return SUFFIXES.get(type_, type_)
 
 
 @dataclass
@@ -106,9 +127,11 @@ class SharedFunction:
 class Code:
     """Builder of one function and its module.
 
-    Index arithmetic is shared within a block and the blocks nested in it.
+    Index arithmetic is shared within a block and the blocks nested in it. An operand that is no `Value` is a constant or
+    a name, whose type is that of the other operands or the one that is told.
 
     Attributes:
+        region: instructions of the current region.
         functions: definitions of callees, by name.
         vector_functions: definitions and declarations that vectorised loops call.
         late_functions: scalar functions that are inlined after vectorisation.
@@ -133,62 +156,72 @@ class Code:
         self.contracts, self.lanes = contracts, tuple(lanes)
         self.converts_halves = converts_halves
         self._retained: list[str] = []
-        self.functions: dict[str, str] = {}
-        self.vector_functions: dict[str, str] = {}
-        self.late_functions: dict[str, str] = {}
-        self.late_vector_functions: dict[str, str] = {}
+        self.declared: dict[str, Declaration] = {}
+        self.functions: dict[str, Function] = {}
+        self.vector_functions: dict[str, Function | Declaration] = {}
+        self.late_functions: dict[str, Function | Declaration] = {}
+        self.late_vector_functions: dict[str, Function | Declaration] = {}
         self.globals: list[str] = []
-        self.declared: dict[str, str] = {}
-        self._constants: dict[tuple[str, str], str] = {}
+        self._constants: dict[tuple[str, str], Value] = {}
         self._count = self.largest_call = self.shared_lines = 0
         self._begin_function()
 
     def _begin_function(self) -> None:
-        self.lines: list[str] = []
-        self.entry: list[str] = []
+        self.region: Region = []
+        self.entry: list[Instruction] = []
         self.areas: dict[str, int] = {}
-        self.block = "entry"
+        self.block = "%entry"
         self._scopes: list[dict[Any, Any]] = [{}]
         self.work, self.frequency, self.while_loops = 0, 1, 0
         self.innermost: dict[str, int] = {}
         self._is_innermost = True
         self._vector_work = dict.fromkeys(self.lanes, 0.0)
 
-    def text(
+    @property
+    def length(self) -> int:
+        """Number of instructions of the current function, its loops as basic blocks."""
+        instructions: list[Instruction] = []
+        flatten(self.region, instructions)
+        return len(instructions)
+
+    @property
+    def lines(self) -> list[str]:
+        """Text of the current function, without its entry."""
+        return lines_of(self.region)
+
+    def define(
         self,
         name: str,
         pointers: Sequence[str],
         numbers: Sequence[str] = (),
         is_internal: bool = False,
-    ) -> str:
-        """Return the module, which defines a function of `noalias` pointers and of integers.
+    ) -> None:
+        """End the current function, of `noalias` pointers and of integers.
 
         Args:
-            is_internal: whether only functions of the same text call it.
+            is_internal: whether only functions of the same module call it.
         """
-        return "\n".join([
-            *self.globals,
-            *self.declared.values(),
-            *self.functions.values(),
-            self._definition(name, pointers, numbers, is_internal),
-            "",
-        ])  # fmt: skip
+        self.functions[name] = Function(
+            name,
+            "i64",
+            typed_arguments((*pointers, *self.areas), numbers),
+            self.region,
+            self.entry,
+            f"{' noinline' if is_internal else ''} nounwind{self._width()}",
+            is_internal,
+            is_noalias=True,
+        )
 
-    def _definition(
-        self, name: str, pointers: Sequence[str], numbers: Sequence[str], is_internal: bool
-    ) -> str:
-        linkage, inlining = ("internal ", " noinline") if is_internal else ("", "")
-        head = ", ".join([
-            *[f"ptr noalias {pointer}" for pointer in (*pointers, *self.areas)],
-            *[f"i64 {number}" for number in numbers],
-        ])  # fmt: skip
-        return "\n".join([
-            f"define {linkage}i64 @{name}({head}){inlining} nounwind{self._width()} {{",
-            "entry:",
-            *self.entry,
-            *self.lines,
-            "}",
-        ])  # fmt: skip
+    def module(self) -> Module:
+        """Return the module of all functions."""
+        return Module(
+            self.globals,
+            {**self.declared, **self.functions},
+            self.vector_functions,
+            self._retained,
+            self.late_functions,
+            self.late_vector_functions,
+        )
 
     @contextmanager
     def shared_function(self, name: str) -> Generator[SharedFunction]:
@@ -198,64 +231,40 @@ class Code:
         function = SharedFunction(name)
         try:
             yield function
-            self.line("ret i64 0")
+            self.ret(0)
             function.areas, function.work = self.areas, self.work
             function.innermost, function.while_loops = self.innermost, self.while_loops
-            self.functions[name] = self._definition(name, function.pointers, (), is_internal=True)
-            self.shared_lines += len(self.lines)
+            self.define(name, function.pointers, is_internal=True)
+            self.shared_lines += self.length
         finally:
             for attribute, value in saved.items():
                 setattr(self, attribute, value)
 
-    def call_shared(self, function: SharedFunction, pointers: Sequence[str], scratch: str) -> str:
+    def call_shared(self, function: SharedFunction, pointers: Sequence[str], scratch: str) -> Value:
         """Call a shared function and return its status.
 
         Args:
             scratch: pointer to the memory of its areas.
         """
-        areas = [
-            self.value(f"getelementptr i8, ptr {scratch}, i64 {offset}")
-            for offset in function.areas.values()
-        ]
+        areas = [self.gep("i8", scratch, offset) for offset in function.areas.values()]
         self.mark_call()
         self.while_loops += function.while_loops
         for label, work in function.innermost.items():
             self.innermost[label] = self.innermost.get(label, 0) + self.frequency * work
-        return self.value(
-            f"call i64 @{function.name}({arguments((*pointers, *areas), ())})",
-            function.work + CALL_WORK,
-        )
+        operands = typed_arguments((*pointers, *areas), ())
+        return self.call_defined(function.name, "i64", operands, work=function.work + CALL_WORK)
 
-    def call_text(self, name: str, pointers: Sequence[str], numbers: Sequence[str]) -> str:
-        """Return the text of a call from a function without areas, after the addresses of the areas."""
-        begins = [
-            f"  {area} = getelementptr i8, ptr %scratch, i64 {offset}\n"
-            for area, offset in self.areas.items()
-        ]
-        return f"{''.join(begins)}  %status = call i64 @{name}({arguments((*pointers, *self.areas), numbers)})"
-
-    def vector_section(self) -> str:
-        """Return the end of the text: functions that vectorised loops call, and the second module."""
-        if not self.vector_functions:
-            return ""
-        functions = [
-            text for name, text in self.vector_functions.items() if name not in self.declared
-        ]
-        used = ", ".join([f"ptr @{name}" for name in self._retained])
-        type_, section = f"[{len(self._retained)} x ptr]", 'section "llvm.metadata"'
-        lines = [
-            VECTOR_SECTION,
-            *functions,
-            f"@llvm.compiler.used = appending global {type_} [{used}], {section}",
-        ]
-        if self.late_functions:
-            lines += [
-                LATE_MODULE,
-                *self.late_functions.values(),
-                VECTOR_SECTION,
-                *self.late_vector_functions.values(),
-            ]
-        return "\n".join([*lines, ""])
+    def call_in_scratch(
+        self, name: str, areas: Mapping[str, int], pointers: Sequence[str], numbers: Sequence[str]
+    ) -> Value:
+        """Call a function with the addresses of its areas after the pointers, and return its status."""
+        for area, offset in areas.items():
+            operands = Value("%scratch", "ptr"), Value(offset, "i64")
+            self.append(Instruction("getelementptr", operands, Value(area, "ptr"), "i8"))
+        status = Value("%status", "i64")
+        operands = Value(f"@{name}", "ptr"), *typed_arguments((*pointers, *areas), numbers)
+        self.append(Instruction("call", operands, status, "i64"))
+        return status
 
     def _width(self) -> str:
         """Return the attribute of the vector width with the least work, if the processor has more than the default."""
@@ -265,34 +274,138 @@ class Code:
         lanes = min(self._vector_work, key=self._vector_work.__getitem__)
         return f' "prefer-vector-width"="{64 * lanes}"'
 
-    # ---- statements ------------------------------------------------------------------------------
+    # ---- instructions ----------------------------------------------------------------------------
 
-    def name(self, prefix: str = "v") -> str:
-        """Return a new name of a value."""
+    def name(self, prefix: str, type_: str = "label") -> Value:
+        """Return a new name of a value or a label."""
         self._count += 1
-        return f"%{prefix}{self._count}"
+        return Value(f"%{prefix}{self._count}", type_)
 
-    def value(self, text: str, work: int | None = None) -> str:
-        """Write an instruction and return the name of its result."""
-        name = self.name()
-        self.line(f"{name} = {text}", work)
-        return name
+    def append(self, instruction: Instruction, work: int = 1) -> None:
+        """Append an instruction; `work` is its cost in instructions."""
+        self.region.append(instruction)
+        self.work += self.frequency * work
 
-    def line(self, text: str, work: int | None = None) -> None:
-        """Write an instruction without a result.
+    def value(
+        self, opcode: str, *operands: int | str, type: str = "", flags: str = "", suffix: str = ""
+    ) -> Value:
+        """Write an instruction and return its result.
 
         Args:
-            work: its cost in instructions; by default 1, or `CALL_WORK` for a call.
+            type: type of the result, or of memory, that the operands do not determine.
         """
-        self.lines.append(f"  {text}")
-        if work is None:
-            work = CALL_WORK if "call " in text else 1
-        self.work += self.frequency * work
+        return self._value(opcode, typed(operands, type), type, flags, suffix)
+
+    def _value(
+        self,
+        opcode: str,
+        operands: tuple[Value, ...],
+        type: str = "",
+        flags: str = "",
+        suffix: str = "",
+    ) -> Value:
+        result = self.name("v", result_type(opcode, operands, type))
+        self.append(Instruction(opcode, operands, result, type, flags, (), suffix))
+        return result
+
+    def icmp(self, predicate: str, x: int | str, y: int | str, type: str = "i64") -> Value:
+        """Compare integers."""
+        return self._value("icmp", typed((x, y), type), flags=predicate)
+
+    def fcmp(self, predicate: str, x: str, y: str) -> Value:
+        """Compare floats."""
+        return self.value("fcmp", x, y, flags=predicate)
+
+    def cast(self, opcode: str, x: int | str, type: str, old: str = "i64") -> Value:
+        """Convert a value to a type; an index has the type `old`."""
+        return self._value(opcode, typed((x,), old), type)
+
+    def select(self, condition: str, x: int | str, y: int | str, type: str = "i64") -> Value:
+        """Select one of two values, in each lane where the condition is a vector."""
+        return self._value("select", typed((condition,), "i1") + typed((x, y), type))
+
+    def gep(self, type: str, pointer: str, offset: Index, flags: str = "") -> Value:
+        """Return the address of an element of a type."""
+        address = typed((pointer,), "ptr") + typed((offset,), "i64")
+        return self._value("getelementptr", address, type, flags)
+
+    def load_value(self, type: str, pointer: str, suffix: str = "") -> Value:
+        """Load a value of an LLVM type."""
+        return self._value("load", typed((pointer,), "ptr"), type, suffix=suffix)
+
+    def store_value(self, x: int | str, pointer: str, type: str = "i64", suffix: str = "") -> None:
+        """Store a value; `type` is that of a constant."""
+        operands = *typed((x,), type), *typed((pointer,), "ptr")
+        self.append(Instruction("store", operands, suffix=suffix))
+
+    def call(
+        self, function: str, type: str, arguments: Sequence[Value], attributes: str = ""
+    ) -> Value:
+        """Declare and call a function, and return its result."""
+        types = tuple([x.type for x in arguments])
+        self.declared[function] = Declaration(function, type, types, attributes)
+        return self.call_defined(function, type, arguments)
+
+    def call_defined(
+        self,
+        function: str,
+        type: str,
+        arguments: Sequence[Value],
+        suffix: str = "",
+        work: int = CALL_WORK,
+    ) -> Value:
+        """Call a function of the module, and return its result."""
+        result = self.name("v", type)
+        operands = Value(f"@{function}", "ptr"), *arguments
+        self.append(Instruction("call", operands, result, type, suffix=suffix), work)
+        return result
+
+    def call_void(self, function: str, pointers: Sequence[str]) -> None:
+        """Call a function of pointers without a result."""
+        operands = Value(f"@{function}", "ptr"), *typed(pointers, "ptr")
+        self.append(Instruction("call", operands, type="void"), CALL_WORK)
+
+    def intrinsic(self, name: str, x: int | str, *others: int | str, type: str = "i64") -> Value:
+        """Call an LLVM intrinsic that is overloaded by the type of its first operand, and of its result."""
+        operands = typed((x, *others), type)
+        kind = operands[0].type
+        return self.call(f"llvm.{name}.{intrinsic_suffix(kind)}", kind, operands)
+
+    def insert(self, vector: Value, x: Value, lane: int) -> Value:
+        """Replace a lane of a vector."""
+        return self.value("insertelement", vector, x, Value(lane, "i64"))
+
+    def extract(self, vector: Value, lane: int) -> Value:
+        """Return a lane of a vector."""
+        return self.value("extractelement", vector, Value(lane, "i64"))
+
+    def shuffle(self, x: Value, y: str, lanes: Sequence[int]) -> Value:
+        """Return lanes of two vectors, numbered from those of the first one on."""
+        numbers = ", ".join([f"i32 {lane}" for lane in lanes])
+        mask = f"<{numbers}>" if any(lanes) else "zeroinitializer"
+        return self.value("shufflevector", x, y, Value(mask, VectorType(len(lanes), "i32")))
+
+    def ret(self, x: int | str | None, type: str = "i64") -> None:
+        """Return from the function."""
+        self.append(Instruction("ret", () if x is None else typed((x,), type)))
+
+    def br(self, *labels: str, condition: str = "") -> None:
+        """Branch to a label, or to one of two by a condition."""
+        self.append(
+            Instruction("br", typed((condition,), "i1") if condition else (), labels=labels)
+        )
 
     def label(self, name: str) -> None:
         """Begin a basic block."""
-        self.lines.append(f"{name[1:]}:")
-        self.block = name[1:]
+        self.region.append(Instruction("label", labels=(name,)))
+        self.block = name
+
+    def phi(self, type: str, name: str = "") -> Instruction:
+        """Write a phi node, whose operands and labels are set when they are known."""
+        result = Value(name, type) if name else self.name("v", type)
+        node = Instruction("phi", (), result, type)
+        self.region.append(node)
+        return node
 
     def once(self, key: Any, compute: Callable[[], Any]) -> Any:
         """Return the value of a key in this scope or an enclosing one, computed at its first use."""
@@ -315,29 +428,23 @@ class Code:
         for values in self._scopes:
             values.clear()
 
-    def alloca(self, kind: str, count: int = 1) -> str:
+    def alloca(self, type: str, count: int = 1) -> Value:
         """Allocate memory on the stack and return its pointer."""
-        name = self.name("cell")
-        self.entry.append(f"  {name} = alloca {kind}, i64 {count}, align 64")
+        name = self.name("cell", "ptr")
+        size = (Value(count, "i64"),)
+        self.entry.append(Instruction("alloca", size, name, type, suffix=", align 64"))
         return name
 
-    def constant(self, kind: str, value: str) -> str:
+    def constant(self, kind: str, value: str) -> Value:
         """Return the pointer to a private constant."""
         if (kind, value) not in self._constants:
-            name = self._constants[kind, value] = f"@number{len(self._constants)}"
+            name = self._constants[kind, value] = Value(f"@number{len(self._constants)}", "ptr")
             self.globals.append(f"{name} = private constant {kind} {value}")
         return self._constants[kind, value]
 
     def retain(self, functions: Sequence[str]) -> None:
         """Retain functions in the module that nothing calls before loops are vectorised."""
         self._retained += functions
-
-    def call(self, function: str, kind: str, arguments: Sequence[tuple[str, str]]) -> str:
-        """Declare and call a function with (type, value) pairs, and return its result."""
-        types = ", ".join([type_ for type_, _ in arguments])
-        self.declared[function] = f"declare {kind} @{function}({types})"
-        operands = ", ".join([f"{type_} {value}" for type_, value in arguments])
-        return self.value(f"call {kind} @{function}({operands})")
 
     # ---- control flow ----------------------------------------------------------------------------
 
@@ -365,42 +472,34 @@ class Code:
             for i in range(count):
                 body(i)
             return
-        inside, end, i, more = (self.name(each) for each in ("body", "end", "i", "more"))
-        before = self.block
-        if isinstance(count, int):
-            iterations = count
-            self.line(f"br label {inside}")
-        else:
-            iterations = 1
-            some = self.value(f"icmp sgt i64 {count}, 0")
-            self.line(f"br i1 {some}, label {inside}, label {end}")
-        self.label(inside)
-        number = len(self.lines)
-        self.lines.append("")  # for the phi node, which names the latch
+        label, end = self.name("body"), self.name("end")
+        index, more = self.name("i", "i64"), self.name("more", "i1")
+        (limit,) = typed((count,), "i64")
+        iterations = count if isinstance(count, int) else 1
+        guard = None if isinstance(count, int) else self.icmp("sgt", limit, 0)
+        loop = Loop(label, end, index, more, limit, guard, metadata=self._loop_metadata(interleave))
+        self.work += self.frequency  # for the branch to the loop
+        outer, self.region, self.block = self.region, loop.body, label
         work, self._is_innermost = self.work, True
         with self.scope(), self.times(iterations):
-            body(i)
+            body(index)
         if self._is_innermost:
             self._count_vector_work(count, self.work - work)
-            self.innermost[inside[1:]] = self.work - work
+            self.innermost[label] = self.work - work
         self._is_innermost = False
-        following = self.value(f"add nsw i64 {i}, 1")
-        latch = self.block
-        self.lines.append(f"  {more} = icmp slt i64 {following}, {count}")
-        self.line(
-            f"br i1 {more}, label {inside}, label {end}{self._interleave_metadata(interleave)}"
-        )
-        self.lines[number] = f"  {i} = phi i64 [0, %{before}], [{following}, %{latch}]"
-        self.label(end)
+        loop.following = self.name("v", "i64")
+        self.work += 2 * self.frequency  # for the next index and the branch
+        self.region, self.block = outer, end
+        outer.append(loop)
 
-    def _interleave_metadata(self, count: int) -> str:
-        if count == 1:
+    def _loop_metadata(self, interleave: int) -> str:
+        if interleave == 1:
             return ""
         number = 2 * len(self.globals)
         loop, hint = f"!{number}", f"!{number + 1}"
         self.globals += [
             f"{loop} = distinct !{{{loop}, {hint}}}",
-            f'{hint} = !{{!"llvm.loop.interleave.count", i32 {count}}}',
+            f'{hint} = !{{!"llvm.loop.interleave.count", i32 {interleave}}}',
         ]
         return f", !llvm.loop {loop}"
 
@@ -432,20 +531,20 @@ class Code:
     ) -> None:
         """Write a branch with two sides."""
         yes, no, end = (self.name(each) for each in ("yes", "no", "end"))
-        self.line(f"br i1 {condition}, label {yes}, label {no}")
+        self.br(yes, no, condition=condition)
         for name, body in ((yes, on_true), (no, on_false)):
             self.label(name)
             with self.scope():
                 body()
-            self.line(f"br label {end}")
+            self.br(end)
         self.label(end)
 
     def return_if(self, condition: str, result: int) -> None:
         """Return a constant from the function if a condition holds."""
         leave, stay = self.name("leave"), self.name("stay")
-        self.line(f"br i1 {condition}, label {leave}, label {stay}")
+        self.br(leave, stay, condition=condition)
         self.label(leave)
-        self.line(f"ret i64 {result}")
+        self.ret(result)
         self.label(stay)
 
     # ---- index arithmetic ------------------------------------------------------------------------
@@ -456,7 +555,7 @@ class Code:
             return a + b
         if a == 0 or b == 0:
             return b if a == 0 else a
-        return self.once(("add", a, b), lambda: self.value(f"add nsw i64 {a}, {b}"))
+        return self.once(("add", a, b), lambda: self.value("add", a, b, type="i64", flags="nsw"))
 
     def scaled(self, a: Index, factor: int) -> Index:
         """Return a multiple of an index."""
@@ -466,7 +565,9 @@ class Code:
             return a
         if factor == 0:
             return 0
-        return self.once(("mul", a, factor), lambda: self.value(f"mul nsw i64 {a}, {factor}"))
+        return self.once(
+            ("mul", a, factor), lambda: self.value("mul", a, factor, type="i64", flags="nsw")
+        )
 
     def divmod(self, a: Index, by: int) -> tuple[Index, Index]:
         """Return quotient and remainder of a non-negative index."""
@@ -474,8 +575,8 @@ class Code:
             return divmod(a, by)
         if by == 1:
             return a, 0
-        quotient = self.once(("div", a, by), lambda: self.value(f"udiv i64 {a}, {by}"))
-        rest = self.once(("rem", a, by), lambda: self.value(f"urem i64 {a}, {by}"))
+        quotient = self.once(("div", a, by), lambda: self.value("udiv", a, by, type="i64"))
+        rest = self.once(("rem", a, by), lambda: self.value("urem", a, by, type="i64"))
         return quotient, rest
 
     def unravel_index(self, number: Index, shape: Sequence[int]) -> tuple[Index, ...]:
@@ -505,18 +606,16 @@ class Code:
         value = self._load(pointer, offset, dtype)
         if dtype in HALF_DTYPES:
             return self._widened(value, dtype)
-        return self.value(f"trunc i8 {value} to i1") if dtype is DType.Bool else value
+        return self.cast("trunc", value, "i1") if dtype is DType.Bool else value
 
-    def _load(self, pointer: str, offset: Index, dtype: DType) -> str:
-        return self.value(f"load {memory_type(dtype)}, ptr {self.address(pointer, offset, dtype)}")
+    def _load(self, pointer: str, offset: Index, dtype: DType) -> Value:
+        return self.load_value(memory_type(dtype), self.address(pointer, offset, dtype))
 
-    def address(self, pointer: str, offset: Index, dtype: DType) -> str:
+    def address(self, pointer: str, offset: Index, dtype: DType) -> Value:
         """Return the address of a real number in contiguous memory; complex numbers are pairs."""
         if offset == 0:
-            return pointer
-        return self.value(
-            f"getelementptr inbounds {memory_type(dtype)}, ptr {pointer}, i64 {offset}"
-        )
+            return Value(pointer, "ptr")
+        return self.gep(memory_type(dtype), pointer, offset, "inbounds")
 
     def store(self, value: Element, pointer: str, offset: Index, dtype: DType) -> None:
         """Store an element into contiguous memory."""
@@ -525,109 +624,109 @@ class Code:
             twice = self.scaled(offset, 2)
             for part in (0, 1):
                 address = self.address(pointer, self.add(twice, part), dtype)
-                self.line(f"store {kind} {value[part]}, ptr {address}")
+                self.store_value(value[part], address, kind)
             return
         if dtype is DType.Bool:
-            value = self.value(f"zext i1 {value} to i8")
+            value = self.cast("zext", value, "i8", "i1")
         if dtype in HALF_DTYPES:
             value = self._narrowed(value, dtype)
-        self.line(f"store {kind} {value}, ptr {self.address(pointer, offset, dtype)}")
+        self.store_value(value, self.address(pointer, offset, dtype), kind)
 
     # ---- float16 and bfloat16 ----------------------------------------------------------------------
 
-    def rounded(self, value: str, dtype: DType) -> str:
+    def rounded(self, value: Element, dtype: DType) -> Element:
         """Return a float32 rounded to float16 or bfloat16; for other dtypes the value itself."""
         return self._widened(self._narrowed(value, dtype), dtype) if dtype in HALF_DTYPES else value
 
-    def bits(self, value: str, dtype: DType) -> str:
+    def bits(self, value: Value, dtype: DType) -> Value:
         """Return the bits of a real number, as an integer of its width."""
-        if not dtype.is_inexact:
-            return value
-        return self.value(f"bitcast {llvm_type(dtype)} {value} to i{8 * dtype.itemsize}")
+        return self.cast("bitcast", value, f"i{8 * dtype.itemsize}") if dtype.is_inexact else value
 
-    def from_bits(self, bits: str, dtype: DType) -> str:
+    def from_bits(self, bits: Value, dtype: DType) -> Value:
         """Return the real number with these bits."""
-        if not dtype.is_inexact:
-            return bits
-        return self.value(f"bitcast i{8 * dtype.itemsize} {bits} to {llvm_type(dtype)}")
+        return self.cast("bitcast", bits, llvm_type(dtype)) if dtype.is_inexact else bits
 
-    def _widened(self, bits: str, dtype: DType) -> str:
+    def _widened(self, bits: Value, dtype: DType) -> Value:
         """Return the float32 of the bits of a float16 or bfloat16."""
         if dtype is DType.F16:
             return self._from_half_bits(bits)
-        wide = self.value(f"zext i16 {bits} to i32")
-        return self.value(f"bitcast i32 {self.value(f'shl i32 {wide}, 16')} to float")
+        return self.cast("bitcast", self.value("shl", self.cast("zext", bits, "i32"), 16), "float")
 
-    def _narrowed(self, value: str, dtype: DType) -> str:
+    def _narrowed(self, value: Value, dtype: DType) -> Value:
         """Return the bits of a rounded float32. LLVM's bfloat16 flushes subnormal numbers on some processors."""
         if dtype is DType.F16:
             return self._half_bits(value)
-        bits = self.value(f"bitcast float {value} to i32")
-        last = self.value(f"and i32 {self.value(f'lshr i32 {bits}, 16')}, 1")
-        carried = self.value(f"add i32 {self.value(f'add i32 {bits}, 32767')}, {last}")
-        is_nan = self.value(f"fcmp uno float {value}, {value}")
-        sign = self.value(f"and i32 {bits}, {-0x80000000}")
-        nan = self.value(f"or i32 {sign}, {0x7FC00000}")
-        chosen = self.value(f"select i1 {is_nan}, i32 {nan}, i32 {carried}")
-        return self.value(f"trunc i32 {self.value(f'lshr i32 {chosen}, 16')} to i16")
+        op = self.value
+        bits = self.cast("bitcast", value, "i32")
+        last = op("and", op("lshr", bits, 16), 1)
+        carried = op("add", op("add", bits, 32767), last)
+        is_nan = self.fcmp("uno", value, value)
+        nan = op("or", op("and", bits, -0x80000000), 0x7FC00000)
+        chosen = self.select(is_nan, nan, carried)
+        return self.cast("trunc", op("lshr", chosen, 16), "i16")
 
-    def _from_half_bits(self, bits: str) -> str:
+    def _from_half_bits(self, bits: Value) -> Value:
         """Return the float32 of a float16's bits, by integer instructions where the processor has no conversion."""
-        value = self.value
+        op, cast = self.value, self.cast
         if self.converts_halves:
-            return value(f"fpext half {value(f'bitcast i16 {bits} to half')} to float")
+            return cast("fpext", cast("bitcast", bits, "half"), "float")
         # The exponent biases of float32 and float16 differ by 112; the product makes subnormal numbers normal.
-        wide = value(f"zext i16 {bits} to i32")
-        magnitude = value(f"and i32 {wide}, {0x7FFF}")
-        small = value(f"bitcast i32 {value(f'shl i32 {magnitude}, 13')} to float")
-        scaled = value(f"fmul float {small}, {literal(2.0**112, DType.F32)}")
-        is_finite = value(f"icmp ult i32 {magnitude}, {0x7C00}")
-        exponent = value(f"select i1 {is_finite}, i32 0, i32 {0x7F800000}")
-        sign = value(f"shl i32 {value(f'and i32 {wide}, {0x8000}')}, 16")
-        scaled = value(f"or i32 {value(f'bitcast float {scaled} to i32')}, {exponent}")
-        return value(f"bitcast i32 {value(f'or i32 {scaled}, {sign}')} to float")
+        wide = cast("zext", bits, "i32")
+        magnitude = op("and", wide, 0x7FFF)
+        small = cast("bitcast", op("shl", magnitude, 13), "float")
+        scaled = op("fmul", small, literal(2.0**112, DType.F32))
+        is_finite = self.icmp("ult", magnitude, 0x7C00)
+        exponent = self.select(is_finite, 0, 0x7F800000, "i32")
+        sign = op("shl", op("and", wide, 0x8000), 16)
+        scaled = op("or", cast("bitcast", scaled, "i32"), exponent)
+        return cast("bitcast", op("or", scaled, sign), "float")
 
-    def _half_bits(self, number: str) -> str:
+    def _half_bits(self, number: Value) -> Value:
         """Return the bits of a float32 rounded to float16, by integer instructions where the processor has no conversion."""
-        value = self.value
+        op, cast = self.value, self.cast
         if self.converts_halves:
-            return value(f"bitcast half {value(f'fptrunc float {number} to half')} to i16")
-        bits = value(f"bitcast float {number} to i32")
-        sign = value(f"and i32 {bits}, {-0x80000000}")
-        magnitude = value(f"xor i32 {bits}, {sign}")
+            return cast("bitcast", cast("fptrunc", number, "half"), "i16")
+        bits = cast("bitcast", number, "i32")
+        sign = op("and", bits, -0x80000000)
+        magnitude = op("xor", bits, sign)
         # In [0.5, 1), a unit in the last place of float32 is one of a subnormal float16: the addition rounds to it.
-        beside = value(f"fadd float {value(f'bitcast i32 {magnitude} to float')}, 0.5")
-        small = value(f"sub i32 {value(f'bitcast float {beside} to i32')}, {0x3F000000}")
+        beside = op("fadd", cast("bitcast", magnitude, "float"), "0.5")
+        small = op("sub", cast("bitcast", beside, "i32"), 0x3F000000)
         # Normal numbers: change the exponent bias, add half a unit and round ties to even.
-        last = value(f"and i32 {value(f'lshr i32 {magnitude}, 13')}, 1")
-        moved = value(f"sub i32 {magnitude}, {(112 << 23) - 0xFFF}")
-        rounded = value(f"lshr i32 {value(f'add i32 {moved}, {last}')}, 13")
-        is_small = value(f"icmp ult i32 {magnitude}, {113 << 23}")
-        chosen = value(f"select i1 {is_small}, i32 {small}, i32 {rounded}")
-        is_large = value(f"icmp uge i32 {magnitude}, {143 << 23}")
-        chosen = value(f"select i1 {is_large}, i32 {0x7C00}, i32 {chosen}")
-        is_nan = value(f"fcmp uno float {number}, {number}")
-        chosen = value(f"select i1 {is_nan}, i32 {0x7E00}, i32 {chosen}")
-        chosen = value(f"or i32 {chosen}, {value(f'lshr i32 {sign}, 16')}")
-        return value(f"trunc i32 {chosen} to i16")
+        last = op("and", op("lshr", magnitude, 13), 1)
+        moved = op("sub", magnitude, (112 << 23) - 0xFFF)
+        rounded = op("lshr", op("add", moved, last), 13)
+        chosen = self.select(self.icmp("ult", magnitude, 113 << 23), small, rounded)
+        chosen = self.select(self.icmp("uge", magnitude, 143 << 23), 0x7C00, chosen)
+        chosen = self.select(self.fcmp("uno", number, number), 0x7E00, chosen)
+        chosen = op("or", chosen, op("lshr", sign, 16))
+        return cast("trunc", chosen, "i16")
 
 
-def arguments(pointers: Sequence[str], numbers: Sequence[str]) -> str:
-    """Return the argument list of a call with pointers and integers."""
-    return ", ".join([
-        *[f"ptr {name}" for name in pointers],
-        *[f"i64 {name}" for name in numbers],
-    ])  # fmt: skip
+def typed(operands: Sequence[int | str], type_: str) -> tuple[Value, ...]:
+    """Return operands as values: constants and names without a type have that of the others, or the one given."""
+    values = [x for x in operands if isinstance(x, Value)]
+    if len(values) == len(operands):
+        return tuple(values)
+    type_ = values[0].type if values else type_
+    return tuple([x if isinstance(x, Value) else Value(x, type_) for x in operands])
+
+
+def typed_arguments(pointers: Sequence[str], numbers: Sequence[str]) -> tuple[Value, ...]:
+    """Return the arguments of a function of pointers and integers."""
+    return (*[Value(x, "ptr") for x in pointers], *[Value(x, "i64") for x in numbers])
 
 
 def literal(value: Any, dtype: DType) -> Element:
-    """Return a constant as LLVM text."""
+    """Return a constant."""
+    kind = llvm_type(dtype)
     if dtype.is_complex:
         part = dtype.real
         return literal(value.real, part), literal(value.imag, part)
     if dtype is DType.Bool:
-        return "true" if value else "false"
+        return Value("true" if value else "false", kind)
     if not dtype.is_inexact:
-        return str(int(value))
+        return Value(int(value), kind)
     # LLVM writes floats of either width as the bits of a double.
-    return f"0x{struct.unpack('<Q', struct.pack('<d', float(value)))[0]:016X}"
+    bits = struct.unpack("<Q", struct.pack("<d", float(value)))[0]
+    return Value(f"0x{bits:016X}", kind)

@@ -7,7 +7,7 @@ from math import nan, prod
 
 from tenferro.exec.llvm import blas
 from tenferro.exec.llvm import elementwise as el
-from tenferro.exec.llvm.code import Code, Element, Index, literal, llvm_type
+from tenferro.exec.llvm.code import Code, Element, Index, literal
 from tenferro.exec.llvm.folding import Fold
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.types import DType, TensorSpec
@@ -23,7 +23,6 @@ __all__ = [
     "matrix_pointer",
     "or_nan",
     "to_column_major",
-    "unravel",
     "vector_pointer",
 ]
 
@@ -37,7 +36,7 @@ def to_column_major(body: Body, x: Tensor, transpose: str = "N") -> Memory:
 
     def element(index: tuple[Index, ...]) -> Element:
         number, j, i = index
-        outer = unravel(body.code, number, batch)
+        outer = body.code.unravel_index(number, batch)
         value = body.at(x, (*outer, i, j) if transpose == "N" else (*outer, j, i))
         return conjugate(body.code, spec.dtype, value) if transpose == "C" else value
 
@@ -65,24 +64,19 @@ def call_getrf(code: Code, matrices: Memory, number: Index, pivots: str, info: s
     """
     dtype = matrices.spec.dtype
     _, n, m = matrices.spec.shape
-    arguments = [
-        blas.integer(code, m), blas.integer(code, n), matrix_pointer(code, matrices, number),
-        blas.integer(code, m), pivots, info,
-    ]  # fmt: skip
-    blas.call(code, f"{blas.LETTERS[dtype]}getrf", arguments, m * n * n)
+    arguments = m, n, matrix_pointer(code, matrices, number), m, pivots, info
+    blas.call(code, dtype, "getrf", arguments, m * n * n)
 
 
 def hermitian_part(body: Body, a: Tensor, index: tuple[Index, ...]) -> Element:
     """Write an element of (A + A^H) / 2."""
     *batch, i, j = index
     code, dtype = body.code, a.spec.dtype
-    kind, half = llvm_type(dtype), literal(0.5, dtype.real)
+    half = literal(0.5, dtype.real)
     value = body.at(a, index)
     transposed = conjugate(code, dtype, body.at(a, (*batch, j, i)))
     pairs = zip(value, transposed, strict=True) if dtype.is_complex else [(value, transposed)]
-    parts = [
-        code.value(f"fmul {kind} {code.value(f'fadd {kind} {x}, {y}')}, {half}") for x, y in pairs
-    ]
+    parts = [code.value("fmul", code.value("fadd", x, y), half) for x, y in pairs]
     return tuple(parts) if dtype.is_complex else parts[0]
 
 
@@ -90,12 +84,12 @@ def conjugate(code: Code, dtype: DType, value: Element) -> Element:
     """Write the complex conjugate; real numbers are unchanged."""
     if not dtype.is_complex:
         return value
-    return value[0], code.value(f"fneg {llvm_type(dtype)} {value[1]}")
+    return value[0], code.value("fneg", value[1])
 
 
 def has_failed(code: Code, info: str) -> str:
     """Write whether the status of a routine is not 0."""
-    return code.value(f"icmp ne i32 {code.value(f'load i32, ptr {info}')}, 0")
+    return code.icmp("ne", code.load_value("i32", info), 0)
 
 
 def or_nan(code: Code, dtype: DType, is_missing: str, value: Element) -> Element:
@@ -118,27 +112,18 @@ def from_column_major(body: Body, memory: Memory, y: TensorSpec) -> Tensor:
     return Tensor(y, element, frozenset([memory]))
 
 
-def unravel(code: Code, number: Index, batch: Sequence[int]) -> tuple[Index, ...]:
-    """Return the index in the batch of the matrix with this number."""
-    index: list[Index] = []
-    for extent in reversed(batch):
-        number, remainder = code.divmod(number, extent)
-        index.insert(0, remainder)
-    return tuple(index)
-
-
 def is_finite(code: Code, matrices: Memory, number: Index) -> str:
     """Write whether all elements of a matrix are finite: the sum of 0 x is 0 then, else NaN."""
     dtype = matrices.spec.dtype
-    kind, zero = llvm_type(dtype.real), literal(0, dtype.real)
+    zero = literal(0, dtype.real)
     matrix = matrix_pointer(code, matrices, number)
     size = prod(matrices.spec.shape[-2:]) * (2 if dtype.is_complex else 1)
 
     def term(index: tuple[Index, ...]) -> Element:
-        return code.value(f"fmul {kind} {code.load(matrix, index[0], dtype.real)}, {zero}")
+        return code.value("fmul", code.load(matrix, index[0], dtype.real), zero)
 
     total = Fold(code, None, dtype.real, el.add, 0).reduce([size], term)
-    return code.value(f"fcmp oeq {kind} {total}, {zero}")
+    return code.fcmp("oeq", total, zero)
 
 
 def fill_nan(code: Code, memories: Sequence[Memory], number: Index, count: int) -> None:

@@ -16,6 +16,7 @@ from tenferro.exec.llvm.baseline import Work, pass_time
 from tenferro.exec.llvm.fallback import Fallback, Interpreted
 from tenferro.exec.llvm.host import HostCalls
 from tenferro.exec.llvm.host_arrays import allocate_results, as_contiguous
+from tenferro.exec.llvm.ir import Module
 from tenferro.exec.llvm.link import ArrayConvention, Linker
 from tenferro.exec.llvm.python_calls import UNFINISHED, UNLIMITED
 from tenferro.exec.llvm.tensor import Body
@@ -23,7 +24,7 @@ from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import Future
 from tenferro.types import TensorSpec
 
-__all__ = ["CompiledFunction", "FunctionText", "function_text"]
+__all__ = ["CompiledFunction", "WrittenFunction", "written_function"]
 
 MAX_UNPOOLED_BYTES = 1 << 16
 """Maximum scratch memory that each call allocates, in bytes; more is borrowed from the pool."""
@@ -32,11 +33,11 @@ MIN_THREADED_WORK = 400_000
 EMPTY_SCRATCH = np.empty(0, np.uint8)
 
 
-class FunctionText(NamedTuple):
-    """LLVM text of a loop, a strip of one, or a block.
+class WrittenFunction(NamedTuple):
+    """Module of a loop, a strip of one, or a block.
 
     Attributes:
-        text: function of operands, results, constants and scratch memory, and of a last integer: the number of chunks
+        module: function of operands, results, constants and scratch memory, and of a last integer: the number of chunks
             after which a while loop returns, or the first index of a strip.
         constants: large constants.
         scratch: size of scratch memory, in bytes.
@@ -44,22 +45,26 @@ class FunctionText(NamedTuple):
         largest_call: estimated instructions of the largest call of BLAS or LAPACK.
     """
 
-    text: str
+    module: Module
     constants: Sequence[Any]
     scratch: int
     work: Work | None
     largest_call: int
 
+    def printed(self) -> WrittenFunction:
+        """Return the function with its module as text."""
+        return self._replace(module=self.module.printed())
 
-def function_text(
+
+def written_function(
     body: Body,
     name: str,
     pointers: Sequence[str],
     number: str,
     work: Work | None,
     releases: bool = True,
-) -> FunctionText:
-    """Return the text of a written function.
+) -> WrittenFunction:
+    """Return the module of a function.
 
     Args:
         pointers: names of the operands and results.
@@ -68,10 +73,10 @@ def function_text(
     """
     code, host = body.code, [] if body.host is None else ["%host"]
     pointers = [*pointers, *[constant for constant, _ in body.constants], "%scratch", *host]
-    text = code.text(name, pointers, [number], is_internal=True)
-    text += python_calls.entry(code, pointers, [number], name, releases) + code.vector_section()
+    code.define(name, pointers, [number], is_internal=True)
+    python_calls.define_entry(code, pointers, [number], name, releases)
     constants = [array for _, array in body.constants]
-    return FunctionText(text, constants, body.scratch_bytes, work, code.largest_call)
+    return WrittenFunction(code.module(), constants, body.scratch_bytes, work, code.largest_call)
 
 
 class CompiledFunction:
@@ -79,7 +84,7 @@ class CompiledFunction:
 
     Args:
         kind: name of its attempts in the log.
-        written: the text.
+        written: the module.
         outputs: types of the results.
         carried: operands whose values initialise the first results, such as a loop's carry.
         interpreted: returns the interpreter's function, which runs if LLVM fails.
@@ -96,7 +101,7 @@ class CompiledFunction:
     def __init__(
         self,
         kind: str,
-        written: FunctionText,
+        written: WrittenFunction,
         outputs: Sequence[TensorSpec],
         carried: slice,
         host: HostCalls,
@@ -105,7 +110,6 @@ class CompiledFunction:
     ) -> None:
         resources: Resources = host.kernels.resources
         self.kind, self.written, self.linker, self.host = kind, written, linker, host
-        self.text = written.text
         self.outputs, self.memory = tuple(outputs), resources.memory
         self.fallback = Fallback(interpreted, self.outputs, "compiled")
         self.following: CompiledFunction | None = None
@@ -119,7 +123,7 @@ class CompiledFunction:
         self.blas_threads = threads if written.largest_call >= MIN_THREADED_WORK else 1
         self._has_threads = threads > 1
         self._sets_threads = (
-            blas.PREFIX in self.text and written.largest_call > blas.MAX_SERIAL_WORK
+            written.module.is_calling(blas.PREFIX) and written.largest_call > blas.MAX_SERIAL_WORK
         )
         self._allocates_scratch = not self._sets_threads and written.scratch <= MAX_UNPOOLED_BYTES
         self._constants = tuple(written.constants)
@@ -134,7 +138,7 @@ class CompiledFunction:
         if function is None:
             return self.fallback.run(arrays, into)
         is_final = function is self._function
-        chunks = UNLIMITED if is_final else self.linker.break_even_chunks(self.text)
+        chunks = UNLIMITED if is_final else self.linker.break_even_chunks(self.module)
         if self.following is not None:
             following, self.following = self.following, None
             following.compile_ahead()
@@ -178,6 +182,16 @@ class CompiledFunction:
             status = function(*map(as_contiguous, operands), *last, UNLIMITED)
 
     @property
+    def module(self) -> Module:
+        """Module of the function."""
+        return self.written.module
+
+    @property
+    def text(self) -> str:
+        """LLVM text."""
+        return self.module.text
+
+    @property
     def remark(self) -> str:
         """Remark beside the step in the printed schedule."""
         return self.fallback.remark
@@ -196,28 +210,30 @@ class CompiledFunction:
         if early is None:
             ahead, self._ahead = self._ahead, None
             function = self._compiled() if ahead is None else ahead.result()
-            is_long = function is not self._function and pass_time(self.text) >= self.max_pass_wait
+            is_long = (
+                function is not self._function and pass_time(self.module) >= self.max_pass_wait
+            )
             self._early = function if is_long and self._has_threads else None
             return function
         if self._optimised is None:
             self._optimised = Future(
-                partial(self.linker.function, self.kind, self.text, ArrayConvention())
+                partial(self.linker.function, self.kind, self.module, ArrayConvention())
             )
         return self._optimised_function() if self._optimised.done() else early
 
     def _compiled(self) -> Callable[..., int | None]:
         """Return baseline code if that saves time, else optimised code."""
         work = self.written.work
-        function = self.linker.baseline_function(self.kind, self.text, work, ArrayConvention())
+        function = self.linker.baseline_function(self.kind, self.module, work, ArrayConvention())
         return function or self._optimised_function()
 
     def _optimised_function(self) -> Callable[..., int | None]:
         """Return the function of optimised code, and keep it for later calls."""
         optimised = self._optimised
         function = (
-            self.linker.function(self.kind, self.text, ArrayConvention())
+            self.linker.function(self.kind, self.module, ArrayConvention())
             if optimised is None
             else optimised.result()
         )
-        self._function = function
+        self._function, self.written = function, self.written.printed()
         return function

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -15,9 +14,8 @@ from tenferro.exec.llvm.folding import Fold, Indices
 from tenferro.exec.llvm.reduction import LONG_ROW
 from tenferro.exec.llvm.row_sums import sum_rows
 from tenferro.exec.llvm.rows import Row, Rows
-from tenferro.exec.llvm.tensor import Body, Tensor, in_float32, inverse_permute
+from tenferro.exec.llvm.tensor import Body, Specs, Tensor, Tensors, in_float32, inverse_permute
 from tenferro.ops import contraction as co
-from tenferro.types import TensorSpec
 
 __all__ = ["ROWS"]
 
@@ -29,9 +27,7 @@ MAX_NARROW_EXTENT = 4
 """Maximum number of rows or columns of a narrow product."""
 
 
-def dot_general(
-    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def dot_general(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
     """Write a product: by BLAS if large, else as sums of rows where these are long, else as dot products."""
     (lhs, rhs), (y,), code = operands, types, body.code
     if y.dtype is not lhs.spec.dtype or y.dtype.is_bool:

@@ -25,7 +25,15 @@ from tenferro.exec.llvm import (
 from tenferro.exec.llvm.code import Element, Index
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
 from tenferro.exec.llvm.shared_functions import SharedFunctions
-from tenferro.exec.llvm.tensor import MAX_ALLOCA_ELEMENTS, Body, Memory, Store, Tensor
+from tenferro.exec.llvm.tensor import (
+    MAX_ALLOCA_ELEMENTS,
+    Body,
+    Memory,
+    Specs,
+    Store,
+    Tensor,
+    Tensors,
+)
 from tenferro.exec.llvm.update_order import UPDATE_OPS, delay_updates
 from tenferro.ops import ALL_OPS, Column
 from tenferro.ops.control import Alternatives, Cond, ControlOp, Scan, While
@@ -107,18 +115,20 @@ class Emitter:
         self,
         step: Any,
         values: dict[int, Tensor],
-        types: Sequence[TensorSpec],
+        types: Specs,
         last_used: set[int],
         target: Memory | None,
-    ) -> Sequence[Tensor]:
+    ) -> Tensors:
         op, body = step.op, self.body
         operands = [values[slot] for slot in step.inputs]
         if isinstance(op, Scan | While | Cond):
             return self._write_control(op, operands, types)
         row = COMPILED.cell(op)
         specs = tuple([x.spec for x in operands])
-        is_refused = bool(row.reason_for(op, specs))
-        if is_refused and body.host is not None and not getattr(op, "aliases", None):
+        reason = row.reason_for(op, specs)
+        if reason:
+            if body.host is None or getattr(op, "aliases", None):
+                raise NotCompiledError(f"{op.name}: {reason}")
             extension_row = body.host.kernels.row(op, specs)
             if extension_row is None:
                 return host.call_kernel(body, step, operands, types)
@@ -132,9 +142,7 @@ class Emitter:
         body.target = None
         return results
 
-    def _write_control(
-        self, op: Scan | While | Cond, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-    ) -> Sequence[Tensor]:
+    def _write_control(self, op: Scan | While | Cond, operands: Tensors, types: Specs) -> Tensors:
         if self.nesting == MAX_NESTING:
             raise NotCompiledError(f"{op.name}: nesting deeper than {MAX_NESTING} is not compiled")
         self.nesting += 1
@@ -275,7 +283,7 @@ class Emitter:
             spec, lambda index: self.body.at(x, (t, *index)), x.reads, is_cheap=x.is_cheap
         )
 
-    def _loop(self, op: Scan | While, operands: Sequence[Tensor]) -> list[Tensor]:
+    def _loop(self, op: Scan | While, operands: Tensors) -> list[Tensor]:
         return self.scan(op, operands) if isinstance(op, Scan) else self.while_(op, operands)
 
     def iterate(
@@ -301,7 +309,7 @@ class Emitter:
 
         python_calls.counted_loop(code, op.length, body)
 
-    def scan(self, op: Scan, operands: Sequence[Tensor]) -> list[Tensor]:
+    def scan(self, op: Scan, operands: Tensors) -> list[Tensor]:
         """Write an inner scan and return its results."""
         n, first, body = op.num_consts, op.first_xs, self.body
         ready = [x if x.is_cheap else body.materialised(x) for x in operands]
@@ -328,7 +336,7 @@ class Emitter:
         outputs = self.emit_body(memories, op.body.program, [*consts, *carry])
         self.store_carry(outputs, memories)
 
-    def while_(self, op: While, operands: Sequence[Tensor]) -> list[Tensor]:
+    def while_(self, op: While, operands: Tensors) -> list[Tensor]:
         """Write an inner while loop and return its results."""
         body, n = self.body, op.num_consts
         ready = [x if x.is_cheap else body.materialised(x) for x in operands]
@@ -340,16 +348,13 @@ class Emitter:
         )
         return [body.stored(memory) for memory in memories]
 
-    def cond(
-        self, op: Cond, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-    ) -> list[Tensor]:
+    def cond(self, op: Cond, operands: Tensors, types: Specs) -> list[Tensor]:
         """Write a conditional, whose branches store their results in the same memory."""
         body, code = self.body, self.body.code
         index, *rest = operands
         ready = [x if x.is_cheap else body.materialised(x) for x in rest]
         memories = [body.memory(spec) for spec in types]
         chosen = body.at(index)
-        kind = "i1" if index.spec.dtype.is_bool else "i32"
 
         def branch(first: int, last: int) -> None:
             """Write a binary search for the branch; an index out of range is a large unsigned one, of the last branch."""
@@ -357,8 +362,8 @@ class Emitter:
                 write(first)
                 return
             middle = (first + last + 1) // 2
-            name = "true" if kind == "i1" else str(middle)
-            is_below = code.value(f"icmp ult {kind} {chosen}, {name}")
+            limit = "true" if index.spec.dtype.is_bool else middle
+            is_below = code.icmp("ult", chosen, limit)
             code.branch(is_below, lambda: branch(first, middle - 1), lambda: branch(middle, last))
 
         def write(number: int) -> None:
@@ -373,9 +378,7 @@ class Emitter:
 def row_of_program(program: GraphProgram) -> Row:
     """Return the row of an op that is lowered as a program."""
 
-    def write(
-        body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-    ) -> Sequence[Tensor]:
+    def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
         return Emitter(body, lambda program: program).emit(program, operands)
 
     return Row(write, moves=True, materialises=True)

@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tenferro.exec.llvm.code import HALF_DTYPES, Code, Element, Index, literal, llvm_type
-from tenferro.exec.llvm.scalar import instruction_kind, intrinsic_suffix
-from tenferro.exec.llvm.tensor import Body, Tensor, elementwise_tensor
+from tenferro.exec.llvm.code import (
+    HALF_DTYPES,
+    Code,
+    Element,
+    Index,
+    intrinsic_suffix,
+    literal,
+    llvm_type,
+)
+from tenferro.exec.llvm.ir import Value
+from tenferro.exec.llvm.scalar import instruction_kind
+from tenferro.exec.llvm.tensor import Body, Specs, Tensor, Tensors, elementwise_tensor
 from tenferro.ops.elementwise import Convert
-from tenferro.types import DType, TensorSpec
+from tenferro.types import DType
 
 __all__ = ["bitcast", "bitcast_refusal", "convert", "convert_index"]
 
@@ -26,7 +35,7 @@ def convert(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element
         return convert(code, Convert(to.real), dtype, xs), literal(0, to.real)
     if to.is_bool:
         zero = literal(0, dtype)
-        return code.value(f"{'fcmp une' if dtype.is_inexact else 'icmp ne'} {old} {x}, {zero}")
+        return code.fcmp("une", x, zero) if dtype.is_inexact else code.icmp("ne", x, zero)
     is_signed = instruction_kind(dtype) == "signed"
     if to is DType.F16 and dtype is DType.F64:
         return code.rounded(_round_to_odd(code, x), to)
@@ -35,17 +44,17 @@ def convert(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element
     if old == new:
         return x
     if dtype.is_inexact and to.is_inexact:
-        return code.value(f"{'fpext' if new == 'double' else 'fptrunc'} {old} {x} to {new}")
+        return code.cast("fpext" if new == "double" else "fptrunc", x, new)
     if dtype.is_inexact:
         name = "fptosi" if to.dtype.kind == "i" else "fptoui"
-        return code.call(f"llvm.{name}.sat.{new}.{intrinsic_suffix(dtype)}", new, [(old, x)])
+        return code.call(f"llvm.{name}.sat.{new}.{intrinsic_suffix(old)}", new, [x])
     if to.is_inexact:
-        return code.value(f"{'sitofp' if is_signed else 'uitofp'} {old} {x} to {new}")
+        return code.cast("sitofp" if is_signed else "uitofp", x, new)
     if to.itemsize == dtype.itemsize and not dtype.is_bool:
         return x
     if dtype.is_bool or to.itemsize > dtype.itemsize:
-        return code.value(f"{'sext' if is_signed else 'zext'} {old} {x} to {new}")
-    return code.value(f"trunc {old} {x} to {new}")
+        return code.cast("sext" if is_signed else "zext", x, new)
+    return code.cast("trunc", x, new)
 
 
 def _convert_complex(code: Code, op: Any, dtype: DType, x: Element) -> Element:
@@ -56,25 +65,23 @@ def _convert_complex(code: Code, op: Any, dtype: DType, x: Element) -> Element:
     if not to.is_bool:
         return convert(code, op, dtype.real, x[:1])
     a, b = (convert(code, op, dtype.real, [part]) for part in x)
-    return code.value(f"or i1 {a}, {b}")
+    return code.value("or", a, b)
 
 
 def _round_to_odd(code: Code, x: str) -> str:
     """Round a float64 to odd in float32, which makes a second rounding to float16 exact."""
-    near = code.value(f"fptrunc double {x} to float")
-    back = code.value(f"fpext float {near} to double")
-    bits = code.value(f"bitcast float {near} to i32")
-    sizes = [code.call("llvm.fabs.f64", "double", [("double", each)]) for each in (back, x)]
-    is_larger = code.value(f"fcmp ogt double {sizes[0]}, {sizes[1]}")
-    cut = code.value(f"sub i32 {bits}, {code.value(f'zext i1 {is_larger} to i32')}")
-    is_other = code.value(f"fcmp une double {back}, {x}")
-    cut = code.value(f"or i32 {cut}, {code.value(f'zext i1 {is_other} to i32')}")
-    return code.value(f"bitcast i32 {cut} to float")
+    near = code.cast("fptrunc", x, "float")
+    back = code.cast("fpext", near, "double")
+    bits = code.cast("bitcast", near, "i32")
+    sizes = [code.intrinsic("fabs", each) for each in (back, x)]
+    is_larger = code.fcmp("ogt", sizes[0], sizes[1])
+    cut = code.value("sub", bits, code.cast("zext", is_larger, "i32"))
+    is_other = code.fcmp("une", back, x)
+    cut = code.value("or", cut, code.cast("zext", is_other, "i32"))
+    return code.cast("bitcast", cut, "float")
 
 
-def bitcast(
-    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def bitcast(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
     """Write the bits as another dtype, low bits first where widths differ."""
     (x,), (y,), code = operands, types, body.code
     old, new = x.spec.dtype, y.dtype
@@ -92,24 +99,24 @@ def bitcast(
         wide, kind = code.bits(body.at(x, index[:-1]), old), f"i{8 * old.itemsize}"
         number: Any = index[-1]
         if not isinstance(number, int) and kind != "i64":
-            number = code.value(f"trunc i64 {number} to {kind}")
-        amount = code.value(f"mul {kind} {number}, {8 * new.itemsize}")
-        part = code.value(f"lshr {kind} {wide}, {amount}")
-        return code.from_bits(code.value(f"trunc {kind} {part} to {bits}"), new)
+            number = code.cast("trunc", number, kind)
+        amount = code.value("mul", number, 8 * new.itemsize, type=kind)
+        part = code.value("lshr", wide, amount)
+        return code.from_bits(code.cast("trunc", part, bits), new)
 
     def wider(index: tuple[Index, ...]) -> Element:
-        total = "0"
+        total = Value(0, bits)
         for number in range(ratio):
             part = code.bits(body.at(x, (*index, number)), old)
-            part = code.value(f"zext i{8 * old.itemsize} {part} to {bits}")
-            part = code.value(f"shl {bits} {part}, {8 * old.itemsize * number}")
-            total = code.value(f"or {bits} {total}, {part}")
+            part = code.cast("zext", part, bits)
+            part = code.value("shl", part, 8 * old.itemsize * number)
+            total = code.value("or", total, part)
         return code.from_bits(total, new)
 
     return [Tensor(y, narrower if old.itemsize > new.itemsize else wider, x.reads)]
 
 
-def bitcast_refusal(op: Any, operands: Sequence[TensorSpec]) -> str:
+def bitcast_refusal(op: Any, operands: Specs) -> str:
     """Return why complex numbers and 16-bit floats are not compiled: registers do not hold the bits of their NaNs."""
     for dtype in (operands[0].dtype, op.to):
         if dtype.is_complex or dtype in HALF_DTYPES:
@@ -123,5 +130,5 @@ def convert_index(code: Code, i: str, dtype: DType) -> Any:
         return convert_index(code, i, dtype.real), literal(0, dtype.real)
     kind = llvm_type(dtype)
     if dtype.is_inexact:
-        return code.rounded(code.value(f"sitofp i64 {i} to {kind}"), dtype)
-    return i if kind == "i64" else code.value(f"trunc i64 {i} to {kind}")
+        return code.rounded(code.cast("sitofp", i, kind), dtype)
+    return i if kind == "i64" else code.cast("trunc", i, kind)

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from tenferro.exec.llvm import elementwise as el
 from tenferro.exec.llvm.code import Element, Index, literal
 from tenferro.exec.llvm.folding import Indices
+from tenferro.exec.llvm.ir import Value
 from tenferro.exec.llvm.row_sums import sum_rows
-from tenferro.exec.llvm.tensor import Body, Memory, Tensor, inverse_permute
+from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor, Tensors, inverse_permute
 from tenferro.ops.contraction import Convolution
 from tenferro.types import DType, TensorSpec
 
@@ -18,9 +19,7 @@ MAX_MULTIPLICATIONS = 3 << 17
 """Break-even against a call of the interpreter's kernel from compiled code."""
 
 
-def convolution(
-    body: Body, op: Convolution, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def convolution(body: Body, op: Convolution, operands: Tensors, types: Specs) -> Tensors:
     """Write a convolution of the padded input, features last, with the kernel, output features last."""
     (x, kernel), (y,), code = operands, types, body.code
     image = _padded(body, op, x)
@@ -52,7 +51,7 @@ def convolution(
     return [body.materialised(transposed)]
 
 
-def convolution_refusal(op: Convolution, operands: Sequence[TensorSpec]) -> str:
+def convolution_refusal(op: Convolution, operands: Specs) -> str:
     """Return why a convolution is not compiled: it is large, or rare in loops."""
     x, kernel = operands
     if x.dtype.is_complex or op.batch_group_count > 1:
@@ -84,16 +83,16 @@ def _padded(body: Body, op: Convolution, x: Tensor) -> Memory:
 
     def element(index: tuple[Index, ...]) -> Element:
         number, *position, feature = index
-        conditions, inner = list[str](), list[Index]()
+        conditions, inner = list[Value](), list[Index]()
         for p, extent, s, d, (low, _) in zip(
             position, padded, dilated, op.lhs_dilation, op.padding, strict=True
         ):
             p = code.add(p, -low)
             quotient, rest = code.divmod(p, d)
             if (low, d) != (0, 1) or s < extent:
-                conditions.append(code.value(f"icmp ult i64 {p}, {s}"))
+                conditions.append(code.icmp("ult", p, s))
             if d > 1:
-                conditions.append(code.value(f"icmp eq i64 {rest}, 0"))
+                conditions.append(code.icmp("eq", rest, 0))
             inner.append(quotient)
         return _select_inside(
             body, dtype, conditions, x, inverse_permute(axes, (number, *inner, feature))
@@ -104,7 +103,7 @@ def _padded(body: Body, op: Convolution, x: Tensor) -> Memory:
 
 
 def _select_inside(
-    body: Body, dtype: DType, conditions: Sequence[str], x: Tensor, index: tuple[Index, ...]
+    body: Body, dtype: DType, conditions: Sequence[Value], x: Tensor, index: tuple[Index, ...]
 ) -> Element:
     """Write an element where all conditions hold, else zero; the load is then of the first element."""
     code = body.code
@@ -112,8 +111,8 @@ def _select_inside(
         return body.at(x, index)
     is_inside = conditions[0]
     for condition in conditions[1:]:
-        is_inside = code.value(f"and i1 {is_inside}, {condition}")
-    safe = tuple([code.value(f"select i1 {is_inside}, i64 {i}, i64 0") for i in index])
+        is_inside = code.value("and", is_inside, condition)
+    safe = tuple([code.select(is_inside, i, 0) for i in index])
     return el.select(code, dtype, is_inside, body.at(x, safe), literal(0, dtype))
 
 

@@ -14,6 +14,7 @@ import math
 from tenferro.exec.llvm import coefficients, single
 from tenferro.exec.llvm.exponential import ldexp, minimum, one_plus, reduce_argument
 from tenferro.exec.llvm.formula import Formula
+from tenferro.exec.llvm.ir import Value
 
 __all__ = ["erf", "erfc", "erfinv"]
 
@@ -29,7 +30,7 @@ MIN_ERFC_Y = 0.8
 """Threshold of y above which the step of the inverse uses erfc instead of erf."""
 
 
-def _complement(f: Formula, a: str) -> str:
+def _complement(f: Formula, a: Value) -> Value:
     """Write erfc(a) for 0 <= a <= `ERFC_UNDERFLOW`."""
     square, lost = f.two_product(a, a)
     part = reduce_argument(f, f.negate(square), -math.inf, math.inf, f.negate(lost))
@@ -38,19 +39,19 @@ def _complement(f: Formula, a: str) -> str:
     return ldexp(f, f.multiply(one_plus(f, part), f.divide(above, below)), part.n)
 
 
-def _near(f: Formula, x: str) -> str:
+def _near(f: Formula, x: Value) -> Value:
     """Write erf x = x + x p(x^2) for |x| <= 1."""
     return f.multiply_add(x, f.polynomial(f.multiply(x, x), coefficients.ERF), x)
 
 
-def erf(f: Formula, x: str) -> str:
+def erf(f: Formula, x: Value) -> Value:
     """Write erf x; 1 - erfc(|x|), with the sign of x, for |x| >= 1."""
     one, complement = f.number(1.0), _complement(f, minimum(f, f.magnitude(x), ERF_SATURATION))
     far = f.with_sign(f.subtract(one, complement), x)
     return f.select("olt", f.magnitude(x), one, _near(f, x), far)
 
 
-def erfc(f: Formula, x: str) -> str:
+def erfc(f: Formula, x: Value) -> Value:
     """Write erfc x; 1 - erf(x) for |x| < 1/2, and 2 minus that of |x| for other negative x."""
     one, complement = f.number(1.0), _complement(f, minimum(f, f.magnitude(x), ERFC_UNDERFLOW))
     opposite = f.subtract(f.number(2.0), complement)
@@ -58,7 +59,7 @@ def erfc(f: Formula, x: str) -> str:
     return f.select("olt", f.magnitude(x), f.number(0.5), f.subtract(one, _near(f, x)), far)
 
 
-def erfinv(f: Formula, x: str) -> str:
+def erfinv(f: Formula, x: Value) -> Value:
     """Write the inverse of the error function."""
     a, one = f.magnitude(x), f.number(1.0)
     below = f.subtract(one, a)

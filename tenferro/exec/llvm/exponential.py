@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from tenferro.exec.llvm import coefficients
 from tenferro.exec.llvm.formula import BIAS, Formula
+from tenferro.exec.llvm.ir import Value
 
 LOG2_E = 1.0 / math.log(2.0)
 LN2_HIGH = float.fromhex("0x1.62e42feep-1")
@@ -39,19 +40,19 @@ SQUARE_DOMINATES = 1e18
 class ReducedExp:
     """Reduced argument: e^x = 2^n (1 + r + rest), with |r| <= ln(2) / 2."""
 
-    n: str
-    r: str
-    rest: str
+    n: Value
+    r: Value
+    rest: Value
 
 
-def minimum(f: Formula, x: str, upper: float) -> str:
+def minimum(f: Formula, x: Value, upper: float) -> Value:
     """Write min(x, upper); NaN propagates."""
     bound = f.number(upper)
     return f.select("ogt", x, bound, bound, x)
 
 
 def reduce_argument(
-    f: Formula, x: str, low: float, high: float, x_low: str | None = None
+    f: Formula, x: Value, low: float, high: float, x_low: Value | None = None
 ) -> ReducedExp:
     """Write the reduced argument of e^(x + x_low), with x clamped to the bounds; NaN propagates."""
     x = minimum(f, x, high)
@@ -71,7 +72,7 @@ def reduce_argument(
     )
 
 
-def one_plus(f: Formula, part: ReducedExp) -> str:
+def one_plus(f: Formula, part: ReducedExp) -> Value:
     """Write 1 + r + rest, with the rounding error of 1 + r compensated."""
     one = f.number(1.0)
     y = f.add(one, part.r)
@@ -79,20 +80,20 @@ def one_plus(f: Formula, part: ReducedExp) -> str:
     return f.add(y, f.add(lost, part.rest))
 
 
-def ldexp(f: Formula, y: str, n: str) -> str:
+def ldexp(f: Formula, y: Value, n: Value) -> Value:
     """Write 2^n y by two factors, because 2^n may overflow or underflow."""
     half = f.nearest(n, 0.5)
     y = f.multiply(y, f.power_of_two(half))
     return f.multiply(y, f.power_of_two(f.subtract(n, half)))
 
 
-def exp(f: Formula, x: str) -> str:
+def exp(f: Formula, x: Value) -> Value:
     """Write e^x = 2^n e^r."""
     part = reduce_argument(f, x, -746.0, 710.0)
     return ldexp(f, one_plus(f, part), part.n)
 
 
-def _halved_expm1(f: Formula, x: str, high: float) -> tuple[ReducedExp, str]:
+def _halved_expm1(f: Formula, x: Value, high: float) -> tuple[ReducedExp, Value]:
     """Write the reduced argument and (e^x - 1) / 2, which is inaccurate where n is 0."""
     part = reduce_argument(f, x, -EXPM1_SATURATION, high)
     scale = f.power_of_two(f.subtract(part.n, f.number(1.0)))
@@ -104,7 +105,7 @@ def _halved_expm1(f: Formula, x: str, high: float) -> tuple[ReducedExp, str]:
     return part, f.add(y, f.multiply_add(scale, part.rest, lost))
 
 
-def expm1(f: Formula, x: str) -> str:
+def expm1(f: Formula, x: Value) -> Value:
     """Write e^x - 1 = 2 (2^(n-1) (e^r - 1) + (2^(n-1) - 1/2)); e^r - 1 where n is 0."""
     part, half = _halved_expm1(f, x, 710.0)
     y = f.multiply(f.number(2.0), half)
@@ -120,12 +121,12 @@ class NearOne:
         low: low part of x, if any.
     """
 
-    x: str
-    low: str | None
-    lost: str
+    x: Value
+    low: Value | None
+    lost: Value
 
 
-def exponent_and_significand(f: Formula, a: str, offset: int) -> tuple[str, str]:
+def exponent_and_significand(f: Formula, a: Value, offset: int) -> tuple[Value, Value]:
     """Write e and m with a = 2^e m, for positive normal a; the bits of the least m are those of 1 minus the offset."""
     biased = f.integer("add", f.bits(a), offset)
     exponent = f.from_bits(f.integer("or", f.integer("lshr", biased, 52), 0x433 << 52))
@@ -133,7 +134,7 @@ def exponent_and_significand(f: Formula, a: str, offset: int) -> tuple[str, str]
     return e, f.from_bits(f.integer("add", f.integer("and", biased, SIGNIFICAND), ONE - offset))
 
 
-def _logarithm(f: Formula, u: str, near: NearOne | None, halvings: str | None = None) -> str:
+def _logarithm(f: Formula, u: Value, near: NearOne | None, halvings: Value | None = None) -> Value:
     """Write ln(u) = e ln(2) + ln(1 + g) for positive u, which is normal if `near` is given.
 
     Args:
@@ -164,19 +165,19 @@ def _logarithm(f: Formula, u: str, near: NearOne | None, halvings: str | None = 
     return f.subtract(f.multiply(e, f.number(LN2_HIGH)), below)
 
 
-def where_defined(f: Formula, x: str, y: str, pole: float) -> str:
+def where_defined(f: Formula, x: Value, y: Value, pole: float) -> Value:
     """Write y; -infinity at the pole, NaN below it; x if x is infinite or NaN."""
     y = f.select("olt", x, f.number(math.inf), y, x)
     y = f.select("oeq", x, f.number(pole), f.number(-math.inf), y)
     return f.select("olt", x, f.number(pole), f.number(math.nan), y)
 
 
-def log(f: Formula, x: str) -> str:
+def log(f: Formula, x: Value) -> Value:
     """Write ln(x)."""
     return where_defined(f, x, _logarithm(f, x, None), 0.0)
 
 
-def _log1p(f: Formula, x: str, low: str | None = None, halvings: str | None = None) -> str:
+def _log1p(f: Formula, x: Value, low: Value | None = None, halvings: Value | None = None) -> Value:
     """Write ln(1 + x + low) - halvings ln(1/2); where x has been halved, the 1 is negligible."""
     one = f.number(1.0)
     u = f.add(one, x)
@@ -188,26 +189,26 @@ def _log1p(f: Formula, x: str, low: str | None = None, halvings: str | None = No
     return f.select("oeq", x, f.number(0.0), x, where_defined(f, x, y, -1.0))
 
 
-def log1p(f: Formula, x: str) -> str:
+def log1p(f: Formula, x: Value) -> Value:
     """Write ln(1 + x) = ln(u) + d / u, with u + d = 1 + x exactly."""
     return _log1p(f, x)
 
 
-def tanh(f: Formula, x: str) -> str:
+def tanh(f: Formula, x: Value) -> Value:
     """Write tanh x = t / (t + 2), with t = e^(2|x|) - 1 and the sign of x."""
     a = minimum(f, f.magnitude(x), TANH_SATURATION)
     t = expm1(f, f.add(a, a))
     return f.with_sign(f.divide(t, f.add(t, f.number(2.0))), x)
 
 
-def logistic(f: Formula, x: str) -> str:
+def logistic(f: Formula, x: Value) -> Value:
     """Write 1 / (1 + e^-x) as 1 / (1 + e), or e / (1 + e) for negative x, with e = e^-|x|."""
     e = exp(f, f.negate(f.magnitude(x)))
     above = f.select("olt", x, f.number(0.0), e, f.number(1.0))
     return f.divide(above, f.add(f.number(1.0), e))
 
 
-def sinh(f: Formula, x: str) -> str:
+def sinh(f: Formula, x: Value) -> Value:
     """Write sinh x = t + t / (1 + 2 t), with t = (e^|x| - 1) / 2; e^|x| / 2 for large |x|."""
     a = f.magnitude(x)
     part, half = _halved_expm1(f, a, HALF_EXP_OVERFLOW)
@@ -220,14 +221,14 @@ def sinh(f: Formula, x: str) -> str:
     return f.with_sign(f.select("olt", a, f.number(SINH_LINEAR), a, y), x)
 
 
-def cosh(f: Formula, x: str) -> str:
+def cosh(f: Formula, x: Value) -> Value:
     """Write cosh x = t + 1 / (4 t), with t = e^|x| / 2."""
     part = reduce_argument(f, f.magnitude(x), 0.0, HALF_EXP_OVERFLOW)
     t = ldexp(f, one_plus(f, part), f.subtract(part.n, f.number(1.0)))
     return f.add(t, f.divide(f.number(0.25), t))
 
 
-def asinh(f: Formula, x: str) -> str:
+def asinh(f: Formula, x: Value) -> Value:
     """Write asinh x = ln(1 + t), with t = |x| + x^2 / (1 + sqrt(1 + x^2)) and the sign of x."""
     a, one = f.magnitude(x), f.number(1.0)
     is_large = f.compare("ogt", a, f.number(SQUARE_DOMINATES))
@@ -240,7 +241,7 @@ def asinh(f: Formula, x: str) -> str:
     return f.with_sign(y, x)
 
 
-def acosh(f: Formula, x: str) -> str:
+def acosh(f: Formula, x: Value) -> Value:
     """Write acosh x = ln(1 + t), with t = d + sqrt(d^2 + 2 d) and d = x - 1."""
     one = f.number(1.0)
     is_large = f.compare("ogt", x, f.number(SQUARE_DOMINATES))
@@ -252,7 +253,7 @@ def acosh(f: Formula, x: str) -> str:
     return f.select("olt", x, one, f.number(math.nan), y)
 
 
-def atanh(f: Formula, x: str) -> str:
+def atanh(f: Formula, x: Value) -> Value:
     """Write atanh x = ln(1 + t) / 2, with t = 2 |x| / (1 - |x|) and the sign of x."""
     a, one = f.magnitude(x), f.number(1.0)
     below, lost = f.fast_two_sum(one, f.negate(a))

@@ -19,7 +19,7 @@ from tenferro.exec.llvm.column_major import (
     vector_pointer,
 )
 from tenferro.exec.llvm.elementwise import select
-from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor, Tensors
 from tenferro.program import Routine
 from tenferro.types import DType, TensorSpec
 
@@ -29,9 +29,7 @@ BLOCK = 32
 """Block size of LAPACK's Householder routines, in columns."""
 
 
-def getrf(
-    body: Body, op: Routine, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def getrf(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
     """Return L and U in one matrix, one-based pivots, and the status, which tells of a zero pivot."""
     (a,), (y, *others), code = operands, types, body.code
     *batch, m, n = y.shape
@@ -46,18 +44,14 @@ def getrf(
     return [body.copied(from_column_major(body, packed, y)), body.stored(pivots), body.stored(info)]
 
 
-def geqrf(
-    body: Body, op: Routine, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def geqrf(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
     """Return R with the Householder vectors below it, and their factors."""
     (a,), (y, spec) = operands, types
     packed, factors = _householder_qr(body, a, spec)
     return [body.copied(from_column_major(body, packed, y)), body.stored(factors)]
 
 
-def householder_product(
-    body: Body, op: Routine, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def householder_product(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
     """Return the product of Householder reflections, by orgqr or ungqr."""
     (packed, factors), (y,) = operands, types
     q = to_column_major(body, packed)
@@ -65,9 +59,7 @@ def householder_product(
     return [body.copied(from_column_major(body, q, y))]
 
 
-def qr(
-    body: Body, op: Routine, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def qr(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
     """Return Q and R, by geqrf and orgqr or ungqr."""
     (a,), code = operands, body.code
     *batch, m, n = a.spec.shape
@@ -76,7 +68,7 @@ def qr(
 
     def upper(index: tuple[Index, ...]) -> Element:
         *_, i, j = index
-        is_above = code.value(f"icmp uge i64 {j}, {i}")
+        is_above = code.icmp("uge", j, i)
         zero = literal(0, a.spec.dtype)
         return select(code, a.spec.dtype, is_above, body.at(row_major, index), zero)
 
@@ -88,8 +80,8 @@ def qr(
 
     def householder_vectors(index: tuple[Index, ...]) -> Element:
         number, j, i = index
-        is_packed = code.value(f"icmp ult i64 {j}, {n}")
-        column = code.call("llvm.umin.i64", "i64", [("i64", str(j)), ("i64", str(n - 1))])
+        is_packed = code.icmp("ult", j, n)
+        column = code.intrinsic("umin", j, n - 1)
         offset = code.ravel_index((number, column, i), packed.spec.shape)
         value = code.load(packed.pointer, offset, y.dtype)
         return select(code, y.dtype, is_packed, value, literal(0, y.dtype))
@@ -100,9 +92,7 @@ def qr(
     return [body.copied(from_column_major(body, q, y)), r]
 
 
-def eigh(
-    body: Body, op: Routine, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def eigh(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
     """Return eigenvalues and eigenvectors of the Hermitian part, by syevd or heevd; NaN where they fail."""
     (a,), code, dtype = operands, body.code, operands[0].spec.dtype
     n = a.spec.shape[-1]
@@ -110,27 +100,24 @@ def eigh(
         body, Tensor(a.spec, lambda index: hermitian_part(body, a, index), a.reads)
     )
     values, info = body.memory(types[0]), code.alloca("i32")
-    jobz = blas.letter(code, "V" if op.vectors else "N")
+    jobz = "V" if op.vectors else "N"
     work = _workspace(body, dtype, 1 + 6 * n + 2 * n * n)
     rwork = _workspace(body, dtype.real, 1 + 5 * n + 2 * n * n) if dtype.is_complex else []
     iwork = _workspace(body, DType.I32, 3 + 5 * n)
 
     def evd(number: Index) -> None:
-        arguments = [
-            jobz, blas.letter(code, "L"), blas.integer(code, n), matrix_pointer(code, matrices, number),
-            blas.integer(code, n), vector_pointer(code, values, number, n), *work, *rwork, *iwork, info,
-        ]  # fmt: skip
+        matrix = matrix_pointer(code, matrices, number)
+        w = vector_pointer(code, values, number, n)
+        arguments = jobz, "L", n, matrix, n, w, *work, *rwork, *iwork, info
         name = "heevd" if dtype.is_complex else "syevd"
-        blas.call(code, f"{blas.LETTERS[dtype]}{name}", arguments, 10 * n**3)
+        blas.call(code, dtype, name, arguments, 10 * n**3)
 
     _for_each_finite(body, matrices, evd, info, [values, matrices][: len(types)])
     vectors = [body.copied(from_column_major(body, matrices, y)) for y in types[1:]]
     return [body.stored(values), *vectors]
 
 
-def svd(
-    body: Body, op: Routine, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def svd(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
     """Return the singular value decomposition, by gesdd; NaN where it fails."""
     (a,), code, dtype = operands, body.code, operands[0].spec.dtype
     *batch, m, n = a.spec.shape
@@ -143,7 +130,7 @@ def svd(
         body.memory(TensorSpec.of((count, *shape) if op.vectors else (1, 1, 1), dtype))
         for shape in ((u_columns, m), (n, v_rows))
     )
-    jobz = blas.letter(code, "N" if not op.vectors else "A" if op.full else "S")
+    jobz = "N" if not op.vectors else "A" if op.full else "S"
     work = _workspace(body, dtype, 4 * small * small + 8 * small + large)
     rwork = _workspace(
         body,
@@ -154,13 +141,12 @@ def svd(
 
     def gesdd(number: Index) -> None:
         own = number if op.vectors else 0
-        arguments = [
-            jobz, blas.integer(code, m), blas.integer(code, n), matrix_pointer(code, matrices, number),
-            blas.integer(code, m), vector_pointer(code, values, number, small), matrix_pointer(code, u, own),
-            blas.integer(code, m), matrix_pointer(code, v, own), blas.integer(code, v_rows), *work,
-            *(rwork[:1] if dtype.is_complex else []), iwork[0], info,
-        ]  # fmt: skip
-        blas.call(code, f"{blas.LETTERS[dtype]}gesdd", arguments, 20 * small * small * large)
+        matrix = matrix_pointer(code, matrices, number)
+        s = vector_pointer(code, values, number, small)
+        left, right = matrix_pointer(code, u, own), matrix_pointer(code, v, own)
+        works = *work, *(rwork[:1] if dtype.is_complex else []), iwork[0]
+        arguments = jobz, m, n, matrix, m, s, left, m, right, v_rows, *works, info
+        blas.call(code, dtype, "gesdd", arguments, 20 * small * small * large)
 
     _for_each_finite(body, matrices, gesdd, info, [values, u, v][: len(types)])
     if not op.vectors:
@@ -179,11 +165,10 @@ def _householder_qr(body: Body, a: Tensor, spec: TensorSpec) -> tuple[Memory, Me
     work = _workspace(body, dtype, BLOCK * n)
 
     def geqrf_call(number: Index) -> None:
-        arguments = [
-            blas.integer(code, m), blas.integer(code, n), matrix_pointer(code, packed, number),
-            blas.integer(code, m), vector_pointer(code, factors, number, min(m, n)), *work, info,
-        ]  # fmt: skip
-        blas.call(code, f"{blas.LETTERS[dtype]}geqrf", arguments, 2 * m * n * n)
+        matrix = matrix_pointer(code, packed, number)
+        tau = vector_pointer(code, factors, number, min(m, n))
+        arguments = m, n, matrix, m, tau, *work, info
+        blas.call(code, dtype, "geqrf", arguments, 2 * m * n * n)
 
     code.loop(prod(batch), geqrf_call)
     return packed, factors
@@ -198,19 +183,17 @@ def _form_q(body: Body, q: Memory, factors: Memory) -> None:
     name = "ungqr" if dtype.is_complex else "orgqr"
 
     def gqr_call(number: Index) -> None:
-        arguments = [
-            blas.integer(code, m), blas.integer(code, columns), blas.integer(code, k),
-            matrix_pointer(code, q, number), blas.integer(code, m),
-            vector_pointer(code, factors, number, k), *work, info,
-        ]  # fmt: skip
-        blas.call(code, f"{blas.LETTERS[dtype]}{name}", arguments, 4 * m * columns * k)
+        matrix = matrix_pointer(code, q, number)
+        tau = vector_pointer(code, factors, number, k)
+        arguments = m, columns, k, matrix, m, tau, *work, info
+        blas.call(code, dtype, name, arguments, 4 * m * columns * k)
 
     code.loop(count, gqr_call)
 
 
-def _workspace(body: Body, dtype: DType, size: int) -> list[str]:
+def _workspace(body: Body, dtype: DType, size: int) -> list[int | str]:
     """Return the pointers to a workspace and to its size."""
-    return [body.memory(TensorSpec.of((size,), dtype)).pointer, blas.integer(body.code, size)]
+    return [body.memory(TensorSpec.of((size,), dtype)).pointer, size]
 
 
 def _for_each_finite(
@@ -227,7 +210,7 @@ def _for_each_finite(
     code, count = body.code, matrices.spec.shape[0]
 
     def member(number: Index) -> None:
-        code.line(f"store i32 1, ptr {info}")
+        code.store_value(1, info, "i32")
         code.branch(is_finite(code, matrices, number), lambda: routine(number), lambda: None)
         is_missing = has_failed(code, info)
         code.branch(is_missing, lambda: fill_nan(code, memories, number, count), lambda: None)

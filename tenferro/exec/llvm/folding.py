@@ -20,6 +20,7 @@ from tenferro.exec.llvm.code import (
     llvm_type,
     memory_type,
 )
+from tenferro.exec.llvm.ir import Value, VectorType, splat
 from tenferro.types import DType
 
 __all__ = [
@@ -146,13 +147,11 @@ class Fold:
         lanes = min(code.lanes, key=lambda n: count // n + count % n, default=1)
         vectors, rest = divmod(count, lanes) if lanes > 1 else (0, count)
         part = dtype.real
-        kind = f"<{lanes} x {llvm_type(part)}>"
-        first = ", ".join([f"{llvm_type(part)} {literal(self.start, part)}"] * lanes)
         total = literal(self.start, dtype)
         if vectors:
             cells = [code.alloca(memory_type(part), lanes) for _ in range(1 + dtype.is_complex)]
             for cell in cells:
-                code.line(f"store {kind} <{first}>, ptr {cell}")
+                code.store_value(splat(literal(self.start, part), lanes), cell)
 
             def vector(number: Index) -> None:
                 start = code.scaled(number, lanes)
@@ -178,17 +177,12 @@ class Fold:
 
 def _reduce_lanes(code: Code, instruction: str, kind: str, lanes: int, cell: str) -> str:
     """Reduce the lanes of a vector in memory pairwise, by additions or multiplications."""
-    x = code.value(f"load <{lanes} x {kind}>, ptr {cell}")
+    x = code.load_value(VectorType(lanes, kind), cell)
     while lanes > 1:
-        vector, lanes = f"<{lanes} x {kind}>", lanes // 2
-        halves: list[str] = []
-        for start in (0, lanes):
-            mask = ", ".join([f"i32 {i}" for i in range(start, start + lanes)])
-            halves.append(
-                code.value(f"shufflevector {vector} {x}, {vector} poison, <{lanes} x i32> <{mask}>")
-            )
-        x = code.value(f"{instruction} <{lanes} x {kind}> {halves[0]}, {halves[1]}")
-    return code.value(f"extractelement <1 x {kind}> {x}, i64 0")
+        lanes //= 2
+        halves = [code.shuffle(x, "poison", range(start, start + lanes)) for start in (0, lanes)]
+        x = code.value(instruction, *halves)
+    return code.value("extractelement", x, Value(0, "i64"))
 
 
 def alloca_scalar(code: Code, dtype: DType) -> str:

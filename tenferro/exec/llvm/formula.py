@@ -1,4 +1,4 @@
-"""Builder of float64 formulas as LLVM text, on scalars or vectors."""
+"""Builder of float64 formulas, on scalars or vectors."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tenferro.exec.llvm.code import Code, literal
+from tenferro.exec.llvm.ir import Value, VectorType, splat
 from tenferro.types import DType
 
 __all__ = ["BIAS", "ROUNDER", "Formula"]
@@ -26,98 +27,97 @@ class Formula:
     @property
     def kind(self) -> str:
         """LLVM type of the values."""
-        return "double" if self.lanes == 1 else f"<{self.lanes} x double>"
+        return "double" if self.lanes == 1 else VectorType(self.lanes, "double")
 
     @property
     def integers(self) -> str:
         """LLVM type of the values' bits."""
-        return "i64" if self.lanes == 1 else f"<{self.lanes} x i64>"
+        return "i64" if self.lanes == 1 else VectorType(self.lanes, "i64")
 
-    def _splat(self, kind: str, value: str) -> str:
+    def constant(self, x: Value) -> Value:
         """Return a constant in every lane."""
-        return value if self.lanes == 1 else f"<{', '.join([f'{kind} {value}'] * self.lanes)}>"
+        return x if self.lanes == 1 else splat(x, self.lanes)
 
-    def number(self, value: float) -> str:
-        return self._splat("double", literal(value, DType.F64))
+    def number(self, value: float) -> Value:
+        return self.constant(literal(value, DType.F64))
 
-    def binary(self, name: str, x: str, y: str) -> str:
-        return self.code.value(f"{name} {self.kind} {x}, {y}")
+    def add(self, x: Value, y: Value) -> Value:
+        return self.code.value("fadd", x, y)
 
-    def add(self, x: str, y: str) -> str:
-        return self.binary("fadd", x, y)
+    def subtract(self, x: Value, y: Value) -> Value:
+        return self.code.value("fsub", x, y)
 
-    def subtract(self, x: str, y: str) -> str:
-        return self.binary("fsub", x, y)
+    def multiply(self, x: Value, y: Value) -> Value:
+        return self.code.value("fmul", x, y)
 
-    def multiply(self, x: str, y: str) -> str:
-        return self.binary("fmul", x, y)
+    def divide(self, x: Value, y: Value) -> Value:
+        return self.code.value("fdiv", x, y)
 
-    def divide(self, x: str, y: str) -> str:
-        return self.binary("fdiv", x, y)
+    def negate(self, x: Value) -> Value:
+        return self.code.value("fneg", x)
 
-    def negate(self, x: str) -> str:
-        return self.code.value(f"fneg {self.kind} {x}")
-
-    def intrinsic(self, name: str, *xs: str) -> str:
+    def intrinsic(self, name: str, *xs: Value) -> Value:
         """Call an LLVM intrinsic."""
-        suffix = "f64" if self.lanes == 1 else f"v{self.lanes}f64"
-        return self.code.call(f"llvm.{name}.{suffix}", self.kind, [(self.kind, x) for x in xs])
+        return self.code.intrinsic(name, *xs)
 
-    def multiply_add(self, x: str, y: str, z: str) -> str:
+    def multiply_add(self, x: Value, y: Value, z: Value) -> Value:
         """Return x y + z, fused if the processor has that instruction."""
         if not self.code.contracts:
             return self.add(self.multiply(x, y), z)
         return self.intrinsic("fma", x, y, z)
 
-    def compare(self, order: str, x: str, y: str) -> str:
-        return self.code.value(f"fcmp {order} {self.kind} {x}, {y}")
+    def compare(self, order: str, x: Value, y: Value) -> Value:
+        return self.code.fcmp(order, x, y)
 
-    def either(self, condition: str, on_true: str, on_false: str) -> str:
+    def either(self, condition: Value, on_true: Value, on_false: Value) -> Value:
         """Select one of two values in each lane, by conditions."""
-        kind = "i1" if self.lanes == 1 else f"<{self.lanes} x i1>"
-        return self.code.value(
-            f"select {kind} {condition}, {self.kind} {on_true}, {self.kind} {on_false}"
-        )
+        return self.code.select(condition, on_true, on_false)
 
-    def select(self, order: str, x: str, y: str, on_true: str, on_false: str) -> str:
-        """Select one of two values in each lane, by a comparison."""
+    def select(self, order: str, x: Value, y: Value, on_true: Value, on_false: Value) -> Value:
         return self.either(self.compare(order, x, y), on_true, on_false)
 
-    def bits(self, x: str) -> str:
-        return self.code.value(f"bitcast {self.kind} {x} to {self.integers}")
+    def are_all(self, conditions: Value) -> Value:
+        """Return whether a condition holds in every lane."""
+        if self.lanes == 1:
+            return conditions
+        return self.code.call(f"llvm.vector.reduce.and.v{self.lanes}i1", "i1", [conditions])
 
-    def from_bits(self, x: str) -> str:
-        return self.code.value(f"bitcast {self.integers} {x} to {self.kind}")
+    def bits(self, x: Value) -> Value:
+        return self.code.cast("bitcast", x, self.integers)
 
-    def integer(self, name: str, x: str, y: int | str) -> str:
+    def from_bits(self, x: Value) -> Value:
+        return self.code.cast("bitcast", x, self.kind)
+
+    def integer(self, name: str, x: Value, y: int | Value) -> Value:
         """Write an integer instruction whose second operand may be a constant."""
-        other = y if isinstance(y, str) else self._splat("i64", str(y))
-        return self.code.value(f"{name} {self.integers} {x}, {other}")
+        other = y if isinstance(y, Value) else self.constant(Value(y, "i64"))
+        return self.code.value(name, x, other)
 
-    def has_bit(self, x: str, bit: int) -> str:
+    def has_bit(self, x: Value, bit: int) -> Value:
         """Return the condition that a bit is set."""
-        masked = self.integer("and", x, 1 << bit)
-        return self.code.value(f"icmp ne {self.integers} {masked}, {self._splat('i64', '0')}")
+        return self.code.icmp(
+            "ne", self.integer("and", x, 1 << bit), self.constant(Value(0, "i64"))
+        )
 
-    def magnitude(self, x: str) -> str:
+    def magnitude(self, x: Value) -> Value:
         return self.intrinsic("fabs", x)
 
-    def with_sign(self, x: str, sign: str) -> str:
+    def with_sign(self, x: Value, sign: Value) -> Value:
         return self.intrinsic("copysign", x, sign)
 
-    def two_difference(self, x: str, y: str) -> tuple[str, str]:
+    def two_difference(self, x: Value, y: Value) -> tuple[Value, Value]:
         """Return x - y and its rounding error (TwoDiff)."""
         high = self.subtract(x, y)
         part = self.subtract(high, x)
         lost = self.subtract(self.subtract(x, self.subtract(high, part)), self.add(y, part))
         return high, lost
 
-    def fast_two_sum(self, x: str, y: str) -> tuple[str, str]:
+    def fast_two_sum(self, x: Value, y: Value) -> tuple[Value, Value]:
         """Return x + y and its rounding error for abs(x) >= abs(y) or x = 0 (Fast2Sum)."""
         high = self.add(x, y)
         return high, self.add(self.subtract(x, high), y)
 
-    def two_product(self, x: str, y: str) -> tuple[str, str]:
+    def two_product(self, x: Value, y: Value) -> tuple[Value, Value]:
         """Return x y and its rounding error (TwoProduct, without fused multiply-adds by Dekker and Veltkamp)."""
         high = self.multiply(x, y)
         if self.code.contracts:
@@ -127,13 +127,15 @@ class Formula:
         lost = self.add(self.add(lost, self.multiply(a, d)), self.multiply(b, c))
         return high, self.add(lost, self.multiply(b, d))
 
-    def _halves(self, x: str) -> tuple[str, str]:
+    def _halves(self, x: Value) -> tuple[Value, Value]:
         """Split x into its upper and lower 26 bits (Veltkamp)."""
         scaled = self.multiply(x, self.number(2.0**27 + 1))
         high = self.subtract(scaled, self.subtract(scaled, x))
         return high, self.subtract(x, high)
 
-    def quotient(self, x: str, y: str, x_low: str | None, y_low: str | None) -> tuple[str, str]:
+    def quotient(
+        self, x: Value, y: Value, x_low: Value | None, y_low: Value | None
+    ) -> tuple[Value, Value]:
         """Return (x + x_low) / (y + y_low), rounded, and the correction to it."""
         high = self.divide(x, y)
         product, lost = self.two_product(high, y)
@@ -144,18 +146,18 @@ class Formula:
             rest = self.add(rest, x_low)
         return high, self.divide(rest, y)
 
-    def polynomial(self, x: str, terms: Sequence[float]) -> str:
+    def polynomial(self, x: Value, terms: Sequence[float]) -> Value:
         y = self.number(terms[-1])
         for term in reversed(terms[:-1]):
             y = self.multiply_add(y, x, self.number(term))
         return y
 
-    def power_of_two(self, n: str) -> str:
+    def power_of_two(self, n: Value) -> Value:
         """Return 2^n of a float64 integer between -1022 and 1023."""
         bits = self.bits(self.add(n, self.number(ROUNDER + BIAS)))
         return self.from_bits(self.integer("shl", bits, 52))
 
-    def nearest(self, x: str, factor: float) -> str:
+    def nearest(self, x: Value, factor: float) -> Value:
         """Return the integer nearest to factor x."""
         rounder = self.number(ROUNDER)
         return self.subtract(self.multiply_add(x, self.number(factor), rounder), rounder)

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from tenferro.exec.llvm.code import Code, Element, Index, literal, llvm_type
+from tenferro.exec.llvm.ir import Function, Value
 from tenferro.exec.llvm.rows import Row
-from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor, Tensors
 from tenferro.program import Routine
 from tenferro.types import DType, TensorSpec
 
@@ -30,7 +31,7 @@ Pointers = tuple[str, str]
 """Pointers to the real and to the imaginary parts of an array."""
 
 
-def row_of(routine: Routine, inputs: Sequence[TensorSpec]) -> Row | None:
+def row_of(routine: Routine, inputs: Specs) -> Row | None:
     """Return the lowering of a transform; None for lengths that are large or have larger prime factors."""
     (x,) = inputs
     lengths = _lengths(routine, x)
@@ -38,9 +39,7 @@ def row_of(routine: Routine, inputs: Sequence[TensorSpec]) -> Row | None:
     if not is_short:
         return None
 
-    def write(
-        body: Body, _: object, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-    ) -> Sequence[Tensor]:
+    def write(body: Body, _: object, operands: Tensors, types: Specs) -> Tensors:
         return [_transformed(body, routine.kind, operands[0], lengths, types[0])]
 
     return Row(write, moves=True, materialises=True, is_exact=False)
@@ -102,7 +101,7 @@ def _transform_axis(body: Body, kind: str, x: Tensor, axis: int, n: int, y: Tens
         def put(i: Index) -> None:
             parts = [code.load(memory.pointer, i, real) for memory in (re, im)]
             if scratch.is_inverse:
-                parts = [code.value(f"fmul {llvm_type(real)} {part}, {scale}") for part in parts]
+                parts = [code.value("fmul", part, scale) for part in parts]
             value: Element = tuple(parts) if y.dtype.is_complex else parts[0]
             code.store(value, result.pointer, code.ravel_index(at(i), y.shape), y.dtype)
 
@@ -147,7 +146,7 @@ class _Line:
             i = code.add(k, 1)
             re, im = element(i)
             self._put((re, im), i)
-            negative = code.value(f"fneg {llvm_type(self.dtype)} {im}")
+            negative = code.value("fneg", im)
             self._put((re, negative), code.add(code.scaled(i, -1), n))
 
         code.loop((n - 1) // 2, pair)
@@ -160,10 +159,9 @@ class _Line:
         """Write the call of the transform, and return the memory of the real and imaginary parts of its result."""
         code, stages = self.code, self.stages
         name = f"fourier_{self.n}_{llvm_type(self.dtype)}{'_inverse' if self.is_inverse else ''}"
-        code.functions[name] = stages.text(name)
+        code.functions[name] = stages.function(name)
         code.work += code.frequency * stages.work
-        pointers = [memory.pointer for memory in (*self.parts, self.table)]
-        code.line(f"call void @{name}({', '.join([f'ptr {each}' for each in pointers])})")
+        code.call_void(name, [memory.pointer for memory in (*self.parts, self.table)])
         return self.parts[2:] if len(stages.factors) % 2 else self.parts[:2]
 
 
@@ -188,14 +186,15 @@ class _Stages:
             tables += [roots.real.ravel(), roots.imag.ravel()]
             offset, stride = offset + 2 * roots.size, stride * radix
             source, target = target, source
+        self.code.ret(None)
         self.table = np.concatenate(tables).astype(dtype.dtype)
-        self.work = self.code.work
+        self.work = self.code.work - 1
 
-    def text(self, name: str) -> str:
-        """Return the definition of the function in LLVM's text."""
-        pointers = ", ".join([f"ptr noalias {each}" for each in ("%a", "%b", "%c", "%d", "%table")])
-        head = f"define internal void @{name}({pointers}) noinline nounwind {{"
-        return "\n".join([head, "entry:", *self.code.lines, "  ret void", "}"])
+    def function(self, name: str) -> Function:
+        """Return the definition of the function."""
+        pointers = tuple([Value(each, "ptr") for each in ("%a", "%b", "%c", "%d", "%table")])
+        attributes, code = " noinline nounwind", self.code
+        return Function(name, "void", pointers, code.region, (), attributes, True, is_noalias=True)
 
     def stage(
         self, radix: int, m: int, stride: int, source: Pointers, target: Pointers, offset: int
@@ -279,27 +278,24 @@ class _Stages:
             outputs[n - j] = self.minus(cosines, rotated)
         return outputs
 
-    def instruction(self, name: str, x: str, y: str) -> str:
-        return self.code.value(f"{name} {llvm_type(self.dtype)} {x}, {y}")
-
     def plus(self, x: Complex, y: Complex) -> Complex:
-        return self.instruction("fadd", x[0], y[0]), self.instruction("fadd", x[1], y[1])
+        return self.code.value("fadd", x[0], y[0]), self.code.value("fadd", x[1], y[1])
 
     def minus(self, x: Complex, y: Complex) -> Complex:
-        return self.instruction("fsub", x[0], y[0]), self.instruction("fsub", x[1], y[1])
+        return self.code.value("fsub", x[0], y[0]), self.code.value("fsub", x[1], y[1])
 
     def negated(self, x: str) -> str:
-        return self.code.value(f"fneg {llvm_type(self.dtype)} {x}")
+        return self.code.value("fneg", x)
 
     def scaled(self, x: Complex, factor: float) -> Complex:
         number = literal(self.dtype.dtype.type(factor), self.dtype)
-        return self.instruction("fmul", x[0], number), self.instruction("fmul", x[1], number)
+        return self.code.value("fmul", x[0], number), self.code.value("fmul", x[1], number)
 
     def times(self, x: Complex, y: Complex) -> Complex:
-        re = self.instruction(
-            "fsub", self.instruction("fmul", x[0], y[0]), self.instruction("fmul", x[1], y[1])
+        re = self.code.value(
+            "fsub", self.code.value("fmul", x[0], y[0]), self.code.value("fmul", x[1], y[1])
         )
-        im = self.instruction(
-            "fadd", self.instruction("fmul", x[0], y[1]), self.instruction("fmul", x[1], y[0])
+        im = self.code.value(
+            "fadd", self.code.value("fmul", x[0], y[1]), self.code.value("fmul", x[1], y[0])
         )
         return re, im

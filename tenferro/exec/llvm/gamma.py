@@ -12,7 +12,7 @@ from tenferro.exec.kernels.gamma import LGAMMA_COEFFICIENTS, POLYNOMIAL_RADIUS, 
 from tenferro.exec.llvm import capsules, functions
 from tenferro.exec.llvm.code import Code, Element
 from tenferro.exec.llvm.formula import Formula
-from tenferro.exec.llvm.scalar import unsupported_dtype
+from tenferro.exec.llvm.ir import Value
 from tenferro.types import DType
 
 __all__ = ["PREFIX", "addresses", "digamma", "lgamma"]
@@ -30,24 +30,22 @@ def addresses() -> dict[str, int]:
 
 
 def _in_float64(
-    write: Callable[[Code, Formula, str], str],
+    write: Callable[[Code, Formula, Value], Value],
 ) -> Callable[[Code, Any, DType, Sequence[Element]], Element]:
     """Return the scalar function of an op from a function of float64."""
 
     def scalar(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-        if not dtype.is_float:
-            raise unsupported_dtype(op, dtype)
         return functions.in_float64(code, dtype, partial(write, code, Formula(code)), *xs)
 
     return scalar
 
 
-def _called(code: Code, name: str, x: str) -> str:
-    return code.call(PREFIX + name, "double", [("double", x), ("i32", "0")])
+def _called(code: Code, name: str, x: Value) -> Value:
+    return code.call(PREFIX + name, "double", [x, Value(0, "i32")])
 
 
 @_in_float64
-def lgamma(code: Code, f: Formula, x: str) -> str:
+def lgamma(code: Code, f: Formula, x: Value) -> Value:
     """Write log|Gamma(x)|; -log|x| for subnormal x, for which 1 / x overflows; a polynomial around the zeros."""
     size = f.magnitude(x)
     y = f.select("oeq", size, f.number(inf), size, _called(code, "gammaln", x))
@@ -58,7 +56,7 @@ def lgamma(code: Code, f: Formula, x: str) -> str:
     return f.select("olt", distance, f.number(POLYNOMIAL_RADIUS), _lgamma_near_roots(code, f, x), y)
 
 
-def _lgamma_near_roots(code: Code, f: Formula, x: str) -> str:
+def _lgamma_near_roots(code: Code, f: Formula, x: Value) -> Value:
     """log Gamma(x) for 1/2 <= x <= 5/2; below 3/2 as log Gamma(x + 1) - log x."""
     zero, one = f.number(0.0), f.number(1.0)
     is_near_one = f.compare("olt", x, f.number(ROOTS_MIDPOINT))
@@ -68,7 +66,7 @@ def _lgamma_near_roots(code: Code, f: Formula, x: str) -> str:
 
 
 @_in_float64
-def digamma(code: Code, f: Formula, x: str) -> str:
+def digamma(code: Code, f: Formula, x: Value) -> Value:
     """Write psi(x); psi(1 - x) - pi cot(pi r) for x < 0, with r the distance to the nearest pole; NaN at poles."""
     zero = f.number(0.0)
     is_negative = f.compare("olt", x, zero)
@@ -77,5 +75,5 @@ def digamma(code: Code, f: Formula, x: str) -> str:
     tangent = functions.call(code, "tan", DType.F64, f.multiply(f.number(pi), r))
     reflected = f.subtract(y, f.divide(f.number(pi), tangent))
     y = f.either(is_negative, reflected, y)
-    is_pole = code.value(f"and i1 {f.compare('oeq', r, zero)}, {f.compare('ole', x, zero)}")
+    is_pole = code.value("and", f.compare("oeq", r, zero), f.compare("ole", x, zero))
     return f.either(is_pole, f.number(nan), y)

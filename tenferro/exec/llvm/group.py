@@ -19,12 +19,12 @@ from tenferro.exec.llvm.code import (
     Code,
     Element,
     Index,
-    arguments,
     literal,
-    llvm_type,
+    typed_arguments,
 )
 from tenferro.exec.llvm.control import Emitter
 from tenferro.exec.llvm.folding import BLOCK_TERMS, INTERLEAVE, MIN_INTERLEAVED_TERMS, alloca_scalar
+from tenferro.exec.llvm.ir import Function, Module, Value
 from tenferro.exec.llvm.link import Linker, PointerConvention
 from tenferro.exec.llvm.reduction import TOTALS, identity
 from tenferro.exec.llvm.tensor import Body, Memory, Store, Tensor
@@ -78,7 +78,7 @@ class CompiledGroup(FusedFunction):
     """Fused group as a compiled function of whole arrays.
 
     Attributes:
-        text: LLVM text of a function of pointers to operands, results, partial totals and scratch, and a range of rows.
+        module: function of pointers to operands, results, partial totals and scratch, and a range of rows.
 
     Raises:
         NotCompiledError: an op that is not compiled, with the line of the user's code.
@@ -96,7 +96,7 @@ class CompiledGroup(FusedFunction):
         self.step, self.linker, self.columns = step, linker, columns
         self.remark = "compiled"
         with linker.log.attempt(KIND):
-            self.text, self.scratch_bytes, self._work = self._written()
+            self.module, self.scratch_bytes, self._work = self._written()
         self._code: LinkedCode | None = None
 
     def with_order(self, order: Literal["F", "C"], numbers: Sequence[int]) -> CompiledGroup:
@@ -122,10 +122,11 @@ class CompiledGroup(FusedFunction):
             len(self.op.operands) + len(self.op.results) + len(self.op.totals) + 1, 2
         )
         try:
-            baseline = self.linker.baseline_function(KIND, self.text, self._work, convention)
+            baseline = self.linker.baseline_function(KIND, self.module, self._work, convention)
             if baseline is not None:
                 return self._with_columns(baseline)
-            self._code = self._with_columns(self.linker.function(KIND, self.text, convention))
+            self._code = self._with_columns(self.linker.function(KIND, self.module, convention))
+            self.module = self.module.printed()
         except NotCompiledError as error:
             self.remark = f"interpreted: {error.text()}"
             self._code = LinkedCode(None, None)
@@ -176,8 +177,13 @@ class CompiledGroup(FusedFunction):
         else:
             self.workers.parallel_for(run, rows, height)
 
-    def _written(self) -> tuple[str, int, Work | None]:
-        """Return the text, its scratch memory in bytes, and the estimated work of all rows.
+    @property
+    def text(self) -> str:
+        """LLVM text."""
+        return self.module.text
+
+    def _written(self) -> tuple[Module, int, Work | None]:
+        """Return the module, its scratch memory in bytes, and the estimated work of all rows.
 
         The work is None if LLVM's passes determine the order of a sum.
         """
@@ -188,19 +194,21 @@ class CompiledGroup(FusedFunction):
         with code.times(prod(self.op.shape[:1])):
             writer.write()
         names = [*writer.names, *writer.partials, "%scratch"]
-        text = _with_entry(code, names, ("%start", "%stop")) + code.vector_section()
+        _define_entry(code, names, ("%start", "%stop"))
         totals = zip(rows.totals, self.op.totals, strict=True)
         is_ordered = not any([_is_reassociated(op, spec) for op, spec in totals])
-        return text, body.scratch_bytes, Work.from_code(code) if is_ordered else None
+        return code.module(), body.scratch_bytes, Work.from_code(code) if is_ordered else None
 
 
-def _with_entry(code: Code, pointers: Sequence[str], numbers: Sequence[str]) -> str:
-    """Return the text of `@f`; with scratch areas it calls an inner function."""
+def _define_entry(code: Code, pointers: Sequence[str], numbers: Sequence[str]) -> None:
+    """End the function as `@f`; with scratch areas as an inner function that `@f` calls."""
     if not code.areas:
-        return code.text("f", pointers, numbers)
-    text = code.text("rows", pointers, numbers, is_internal=True)
-    call = code.call_text("rows", pointers, numbers)
-    return f"{text}define i64 @f({arguments(pointers, numbers)}) nounwind {{\n{call}\n  ret i64 %status\n}}\n"
+        code.define("f", pointers, numbers)
+        return
+    code.define("rows", pointers, numbers, is_internal=True)
+    part = Code()
+    part.ret(part.call_in_scratch("rows", code.areas, pointers, numbers))
+    code.functions["f"] = Function("f", "i64", typed_arguments(pointers, numbers), part.region)
 
 
 def _is_reassociated(op: Any, total: TensorSpec) -> bool:
@@ -210,10 +218,9 @@ def _is_reassociated(op: Any, total: TensorSpec) -> bool:
 
 def _reassociated_sum(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
     """Write a sum of floats that LLVM may reassociate."""
-    kind = llvm_type(dtype)
     if not dtype.is_complex:
-        return code.value(f"fadd reassoc {kind} {xs[0]}, {xs[1]}")
-    return tuple([code.value(f"fadd reassoc {kind} {a}, {b}") for a, b in zip(*xs, strict=True)])
+        return code.value("fadd", xs[0], xs[1], flags="reassoc")
+    return tuple([code.value("fadd", a, b, flags="reassoc") for a, b in zip(*xs, strict=True)])
 
 
 def _row_program(step: ExecInstruction) -> RowProgram:
@@ -293,17 +300,15 @@ class _Writer:
         for op, total in zip(self.rows.totals, partials, strict=True):
             first = identity(TOTALS[type(op)][0], total.spec.dtype)
             self.body.write(self.body.filled(total.spec, first), total)
-        count = code.value("sub i64 %stop, %start")
+        count = code.value("sub", "%stop", "%start", type="i64")
         if all([total.spec.shape for total in partials]):
             self._all_rows("%start", count, partials)
         else:
-            blocks = code.value(
-                f"udiv i64 {code.value(f'add i64 {count}, {BLOCK_TERMS - 1}')}, {BLOCK_TERMS}"
-            )
+            blocks = code.value("udiv", code.value("add", count, BLOCK_TERMS - 1), BLOCK_TERMS)
             code.loop(blocks, lambda block: self._block(block, count, partials))
-        code.line("ret i64 0")
+        code.ret(0)
 
-    def _block(self, block: Index, count: str, partials: Sequence[Memory]) -> None:
+    def _block(self, block: Index, count: Value, partials: Sequence[Memory]) -> None:
         """Reduce a block of rows to scalars of its own, so that a long sum is a sum of block sums."""
         code, blocks = self.code, list[Memory]()
         for op, total in zip(self.rows.totals, partials, strict=True):
@@ -316,14 +321,14 @@ class _Writer:
             code.store(literal(first, dtype), cell.pointer, 0, dtype)
             blocks.append(cell)
         done = code.scaled(block, BLOCK_TERMS)
-        left = code.value(f"sub i64 {count}, {done}")
-        size = code.call("llvm.smin.i64", "i64", [("i64", left), ("i64", str(BLOCK_TERMS))])
-        self._all_rows(str(code.add("%start", done)), size, blocks)
+        left = code.value("sub", count, done)
+        size = code.intrinsic("smin", left, BLOCK_TERMS)
+        self._all_rows(code.add("%start", done), size, blocks)
         for op, total, cell in zip(self.rows.totals, partials, blocks, strict=True):
             if total is not cell:
                 self._combine(op, total, (), code.load(cell.pointer, 0, total.spec.dtype))
 
-    def _all_rows(self, start: str, count: str, partials: Sequence[Memory]) -> None:
+    def _all_rows(self, start: Index, count: Value, partials: Sequence[Memory]) -> None:
         code = self.code
         extents = self.layouts[0].shape[1 : self.lead]
         # Independent accumulators hide the latency of scalar reductions.

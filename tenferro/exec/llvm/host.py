@@ -14,7 +14,7 @@ from tenferro.errors import TenferroError
 from tenferro.exec.interpreter import failure
 from tenferro.exec.llvm import python_calls
 from tenferro.exec.llvm.rows import Row
-from tenferro.exec.llvm.tensor import Body, Tensor
+from tenferro.exec.llvm.tensor import Body, Specs, Tensors
 from tenferro.exec.runtime.resources import Resources
 from tenferro.interruption import is_interruption
 from tenferro.ops.extension import Extension
@@ -126,9 +126,7 @@ class HostCalls:
             raise site.named(error)  # noqa: B904  # because it has its cause
 
 
-def call_kernel(
-    body: Body, step: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> list[Tensor]:
+def call_kernel(body: Body, step: Any, operands: Tensors, types: Specs) -> Tensors:
     """Write the call of an instruction's kernel and return its results."""
     host, code = body.host, body.code
     assert host is not None
@@ -141,7 +139,7 @@ def call_kernel(
     pointers = [memory.pointer for memory in (*memories, *results)]
     cell = code.alloca("ptr", max(1, len(pointers)))
     for position, pointer in enumerate(pointers):
-        at = code.value(f"getelementptr inbounds ptr, ptr {cell}, i64 {position}")
-        code.line(f"store ptr {pointer}, ptr {at}")
+        at = code.gep("ptr", cell, position, "inbounds")
+        code.store_value(pointer, at, "ptr")
     python_calls.call_python(code, "%host", number, cell)
     return [body.stored(memory) for memory in results]

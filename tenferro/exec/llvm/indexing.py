@@ -9,7 +9,7 @@ from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import elementwise as el
 from tenferro.exec.llvm.code import Code, Index
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
-from tenferro.exec.llvm.tensor import Body, Tensor, inverse_permute
+from tenferro.exec.llvm.tensor import Body, Specs, Tensor, Tensors, inverse_permute
 from tenferro.ops import indexing as ix
 from tenferro.types import DType, TensorSpec
 
@@ -22,17 +22,16 @@ COMBINERS = {"add": el.add, "multiply": el.multiply, "min": el.minimum, "max": e
 def _index_value(code: Code, value: Any, dtype: DType) -> str:
     """Convert an index of the program to i64; unsigned values saturate."""
     if dtype is DType.U64:
-        return code.call("llvm.umin.i64", "i64", [("i64", value), ("i64", str((1 << 63) - 1))])
+        return code.intrinsic("umin", value, (1 << 63) - 1)
     if dtype.itemsize == 8:
         return value
     name = "sext" if dtype.dtype.kind == "i" else "zext"
-    return code.value(f"{name} i{8 * dtype.itemsize} {value} to i64")
+    return code.cast(name, value, "i64")
 
 
 def _clamped(code: Code, value: str, upper: int) -> str:
     """Clamp an index to 0 .. upper."""
-    low = code.call("llvm.smax.i64", "i64", [("i64", value), ("i64", "0")])
-    return code.call("llvm.smin.i64", "i64", [("i64", low), ("i64", str(max(upper, 0)))])
+    return code.intrinsic("smin", code.intrinsic("smax", value, 0), max(upper, 0))
 
 
 def _component(body: Body, indices: Tensor, vector_axis: int, batch: Indices, number: int) -> str:
@@ -43,9 +42,7 @@ def _component(body: Body, indices: Tensor, vector_axis: int, batch: Indices, nu
     return _index_value(body.code, body.at(indices, tuple(position)), indices.spec.dtype)
 
 
-def gather(
-    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def gather(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
     """Write a gather; start indices are clamped so that windows fit."""
     (x, indices), (y,), code = operands, types, body.code
     sizes = op.resolved("slice_sizes", (x.spec.shape, indices.spec.shape))
@@ -77,9 +74,7 @@ def gather(
     return [Tensor(y, element, x.reads | indices.reads)]
 
 
-def scatter(
-    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def scatter(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
     """Write a scatter; windows that fit are combined in row-major order of the updates."""
     (x, indices, updates), (y,), code = operands, types, body.code
     if y.dtype.is_complex and op.combiner not in ("set", "add", "multiply"):
@@ -101,8 +96,8 @@ def scatter(
             start = _component(body, indices, op.index_vector_dim, batch, number)
             upper = y.shape[axis] - sizes.get(axis, 1)
             # A negative start is out of bounds as an unsigned number.
-            inside = code.value(f"icmp ule i64 {start}, {upper}") if upper >= 0 else "false"
-            fits = inside if fits is None else code.value(f"and i1 {fits}, {inside}")
+            inside = code.icmp("ule", start, upper) if upper >= 0 else "false"
+            fits = inside if fits is None else code.value("and", fits, inside)
             starts[axis] = start
         for axis, batch_axis in zip(
             op.input_batching_dims, op.scatter_indices_batching_dims, strict=True
@@ -147,9 +142,7 @@ def scatter(
     return [body.stored(memory)]
 
 
-def dynamic_slice(
-    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def dynamic_slice(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
     """Write a slice at a start that is clamped so that it fits."""
     (x, *starts), (y,), code = operands, types, body.code
     firsts = _clamped_starts(body, x.spec, y.shape, starts)
@@ -162,9 +155,7 @@ def dynamic_slice(
     return [Tensor(y, element, x.reads, is_cheap=x.is_cheap)]
 
 
-def dynamic_update_slice(
-    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def dynamic_update_slice(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
     """Write an update of a slice at a start that is clamped so that it fits."""
     (x, update, *starts), (y,), code = operands, types, body.code
     firsts = _clamped_starts(body, y, update.spec.shape, starts)

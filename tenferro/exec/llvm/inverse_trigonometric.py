@@ -11,6 +11,7 @@ import sys
 from tenferro.exec.llvm import coefficients
 from tenferro.exec.llvm.exponential import minimum
 from tenferro.exec.llvm.formula import Formula
+from tenferro.exec.llvm.ir import Value
 
 __all__ = ["acos", "asin", "atan", "atan2"]
 
@@ -25,14 +26,14 @@ SCALE_UP, SCALE_DOWN = float.fromhex("0x1p+300"), float.fromhex("0x1p-200")
 """Scale factors of the arguments of atan2, below the first number and from there on."""
 
 
-def _sum(f: Formula, quarters: str, angle: str, low: str) -> str:
+def _sum(f: Formula, quarters: Value, angle: Value, low: Value) -> Value:
     """Write quarters pi / 4 + angle + low, where the first term is the largest, or 0."""
     y, lost = f.fast_two_sum(f.multiply(quarters, f.number(PI_4_HIGH)), angle)
     low = f.add(f.multiply(quarters, f.number(PI_4_LOW)), low)
     return f.add(y, f.add(lost, low))
 
 
-def _atan_of_quotient(f: Formula, above: str, below: str) -> tuple[str, str, str]:
+def _atan_of_quotient(f: Formula, above: Value, below: Value) -> tuple[Value, Value, Value]:
     """Write atan(above / below) in [0, pi / 4]: a multiple of pi / 4, and an angle as an unevaluated sum."""
     is_steep = f.compare("ogt", above, f.multiply(below, f.number(TAN_PI_8)))
     difference, lost = f.two_difference(above, below)
@@ -47,8 +48,8 @@ def _atan_of_quotient(f: Formula, above: str, below: str) -> tuple[str, str, str
 
 
 def _reflected(
-    f: Formula, condition: str, multiple: float, parts: tuple[str, str, str]
-) -> tuple[str, str, str]:
+    f: Formula, condition: Value, multiple: float, parts: tuple[Value, Value, Value]
+) -> tuple[Value, Value, Value]:
     """Write multiple pi / 4 - angle where a condition holds, else the angle."""
     quarters, angle, low = parts
     return (
@@ -58,7 +59,7 @@ def _reflected(
     )
 
 
-def atan(f: Formula, x: str) -> str:
+def atan(f: Formula, x: Value) -> Value:
     """Write the inverse tangent of |x|, or pi / 2 minus that of 1 / |x|, with the sign of x."""
     a, one = minimum(f, f.magnitude(x), MAX_ARGUMENT), f.number(1.0)
     is_inverted = f.compare("ogt", a, one)
@@ -67,7 +68,7 @@ def atan(f: Formula, x: str) -> str:
     return f.with_sign(_sum(f, *_reflected(f, is_inverted, 2.0, parts)), x)
 
 
-def atan2(f: Formula, y: str, x: str) -> str:
+def atan2(f: Formula, y: Value, x: Value) -> Value:
     """Write the angle between the point (x, y) and the first axis."""
     a, b = f.magnitude(y), f.magnitude(x)
     is_inverted = f.compare("ogt", a, b)
@@ -87,7 +88,7 @@ def atan2(f: Formula, y: str, x: str) -> str:
     return f.select("uno", x, y, f.add(x, y), angle)
 
 
-def _asin_of_reduced(f: Formula, x: str) -> tuple[str, str, str]:
+def _asin_of_reduced(f: Formula, x: Value) -> tuple[Value, Value, Value]:
     """Write whether |x| <= 1/2, and asin(|x|), else asin(sqrt((1 - |x|) / 2)), as an unevaluated sum."""
     a, half = f.magnitude(x), f.number(0.5)
     is_small = f.compare("ole", a, half)
@@ -102,7 +103,7 @@ def _asin_of_reduced(f: Formula, x: str) -> tuple[str, str, str]:
     return is_small, s, f.add(f.either(is_small, f.number(0.0), low), cube)
 
 
-def asin(f: Formula, x: str) -> str:
+def asin(f: Formula, x: Value) -> Value:
     """Write the inverse sine of |x|, or pi / 2 minus twice that of sqrt((1 - |x|) / 2), with the sign of x."""
     is_small, s, low = _asin_of_reduced(f, x)
     quarters = f.either(is_small, f.number(0.0), f.number(2.0))
@@ -111,7 +112,7 @@ def asin(f: Formula, x: str) -> str:
     return f.with_sign(angle, x)
 
 
-def acos(f: Formula, x: str) -> str:
+def acos(f: Formula, x: Value) -> Value:
     """Write pi / 2 - asin(x), or 2 asin(sqrt((1 - |x|) / 2)), or pi minus the latter."""
     is_small, s, low = _asin_of_reduced(f, x)
     is_negative = f.compare("olt", x, f.number(0.0))

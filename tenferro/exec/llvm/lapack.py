@@ -21,16 +21,14 @@ from tenferro.exec.llvm.column_major import (
     to_column_major,
 )
 from tenferro.exec.llvm.elementwise import select
-from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor, Tensors
 from tenferro.program import Routine
-from tenferro.types import DType, TensorSpec
+from tenferro.types import DType
 
 __all__ = ["cholesky", "lu", "lu_solve", "solve", "triangular_solve"]
 
 
-def solve(
-    body: Body, op: Routine, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def solve(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
     """Solve A X = B by gesv; NaN where a matrix is singular."""
     (a, b), (y,), code = operands, types, body.code
     *batch, n, columns = y.shape
@@ -38,11 +36,9 @@ def solve(
     pivots, info, x = code.alloca("i32", n), code.alloca("i32"), body.memory(y)
 
     def solve_member(number: Index) -> None:
-        arguments = [
-            blas.integer(code, n), blas.integer(code, columns), matrix_pointer(code, matrices, number),
-            blas.integer(code, n), pivots, matrix_pointer(code, rights, number), blas.integer(code, n), info,
-        ]  # fmt: skip
-        blas.call(code, f"{blas.LETTERS[y.dtype]}gesv", arguments, n * n * (n + columns))
+        matrix, right = (matrix_pointer(code, x, number) for x in (matrices, rights))
+        arguments = n, columns, matrix, n, pivots, right, n, info
+        blas.call(code, y.dtype, "gesv", arguments, n * n * (n + columns))
         is_missing = has_failed(code, info)
 
         def element(index: tuple[Index, ...]) -> None:
@@ -58,9 +54,7 @@ def solve(
     return [body.stored(x)]
 
 
-def lu(
-    body: Body, op: Routine, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def lu(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
     """Return L and U in one matrix, and the pivots as a permutation, by getrf."""
     (a,), (y, order), code = operands, types, body.code
     *batch, m, n = y.shape
@@ -72,7 +66,7 @@ def lu(
         start = code.scaled(number, m)
 
         def swap(i: Index) -> None:
-            pivot = code.value(f"sext i32 {code.load(pivots, i, DType.I32)} to i64")
+            pivot = code.cast("sext", code.load(pivots, i, DType.I32), "i64")
             here, there = (code.add(start, offset) for offset in (i, code.add(pivot, -1)))
             values = [code.load(perm.pointer, offset, DType.I64) for offset in (here, there)]
             code.store(values[1], perm.pointer, here, DType.I64)
@@ -86,9 +80,7 @@ def lu(
     return [body.copied(from_column_major(body, packed, y)), body.stored(perm)]
 
 
-def triangular_solve(
-    body: Body, op: Routine, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def triangular_solve(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
     """Solve A X = B with a triangular A by trsm; infinite where the diagonal has a zero."""
     a, b = operands
     x = body.copy(b)
@@ -96,9 +88,7 @@ def triangular_solve(
     return [body.stored(x)]
 
 
-def lu_solve(
-    body: Body, op: Routine, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def lu_solve(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
     """Solve A X = B by two calls of trsm.
 
     With A[perm] = L U, A^T X = B is U^T L^T X[perm] = B.
@@ -130,9 +120,7 @@ def lu_solve(
     return [body.stored(x)]
 
 
-def cholesky(
-    body: Body, op: Routine, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def cholesky(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
     """Return the Cholesky factor of the Hermitian part, by potrf.
 
     LAPACK sees the transpose: A^T = U^H U with L = U^T.
@@ -143,18 +131,15 @@ def cholesky(
     x = body.copy(Tensor(y, lambda index: hermitian_part(body, a, index), a.reads))
 
     def factorize(number: Index) -> None:
-        arguments = [
-            blas.letter(code, "U"), blas.integer(code, n), matrix_pointer(code, x, number),
-            blas.integer(code, n), info,
-        ]  # fmt: skip
-        blas.call(code, f"{blas.LETTERS[y.dtype]}potrf", arguments, n**3)
+        arguments = "U", n, matrix_pointer(code, x, number), n, info
+        blas.call(code, y.dtype, "potrf", arguments, n**3)
         is_missing = has_failed(code, info)
 
         def element(index: tuple[Index, ...]) -> None:
             i, j = index
             offset = code.ravel_index((number, i, j), (prod(batch), n, n))
             value = or_nan(code, y.dtype, is_missing, code.load(x.pointer, offset, y.dtype))
-            above = code.value(f"icmp ugt i64 {j}, {i}")
+            above = code.icmp("ugt", j, i)
             value = select(code, y.dtype, above, literal(0, y.dtype), value)
             code.store(value, x.pointer, offset, y.dtype)
 
@@ -170,13 +155,10 @@ def _solve_in_place(body: Body, op: Routine, a: Memory, x: Memory) -> None:
     *batch, n, columns = x.spec.shape
 
     def solve_member(number: Index) -> None:
-        arguments = [
-            blas.letter(code, "R"), blas.letter(code, "U" if op.lower else "L"),
-            blas.letter(code, op.transpose), blas.letter(code, "U" if op.unit_diagonal else "N"),
-            blas.integer(code, columns), blas.integer(code, n), blas.number(code, 1, dtype),
-            matrix_pointer(code, a, number), blas.integer(code, n), matrix_pointer(code, x, number),
-            blas.integer(code, columns),
-        ]  # fmt: skip
-        blas.call(code, f"{blas.LETTERS[dtype]}trsm", arguments, n * n * columns)
+        options = "R", "U" if op.lower else "L", op.transpose, "U" if op.unit_diagonal else "N"
+        one = blas.number(code, 1, dtype)
+        matrix, right = (matrix_pointer(code, y, number) for y in (a, x))
+        arguments = *options, columns, n, one, matrix, n, right, columns
+        blas.call(code, dtype, "trsm", arguments, n * n * columns)
 
     code.loop(prod(batch), solve_member)

@@ -20,14 +20,9 @@ from tenferro.compilations import hold_over_forks, until_compiled
 from tenferro.compile_cache import CompileCache
 from tenferro.exec.attempts import CompileLog, NotCompiledError
 from tenferro.exec.llvm import array_function, blas, gamma, is_installed, python_calls
-from tenferro.exec.llvm.baseline import (
-    BASELINE_PENALTY,
-    Work,
-    baseline_text,
-    pass_time,
-    without_vector_sections,
-)
-from tenferro.exec.llvm.code import LATE_MODULE, Code
+from tenferro.exec.llvm.baseline import BASELINE_PENALTY, Work, baseline_module, pass_time
+from tenferro.exec.llvm.code import Code
+from tenferro.exec.llvm.ir import Module
 from tenferro.forks import call_in_child
 from tenferro.program import BoundedCache
 
@@ -226,7 +221,7 @@ class LinkedFunction:
 
 
 class Linker:
-    """Cache of linked functions, by their texts.
+    """Cache of linked functions, by the texts of their modules.
 
     Args:
         capacity: maximum number of functions.
@@ -265,11 +260,11 @@ class Linker:
     def function(
         self,
         kind: str,
-        text: str,
+        module: Module,
         convention: Convention,
         is_optimised: bool = True,
     ) -> Callable[..., Any]:
-        """Return `@f` of a text.
+        """Return `@f` of a module.
 
         Args:
             kind: name of the attempt in the log.
@@ -281,22 +276,22 @@ class Linker:
 
         def linked() -> Callable[..., Any]:
             with self.log.attempt(kind), until_compiled():
-                function = convention.linked(self._engine(text, is_optimised))
+                function = convention.linked(self._engine(module, is_optimised))
             self.log.count(kind)
             return function
 
-        return self.functions.get(text, linked)
+        return self.functions.get(module.text, linked)
 
     def baseline_function(
-        self, kind: str, text: str, work: Work | None, convention: Convention
+        self, kind: str, module: Module, work: Work | None, convention: Convention
     ) -> Callable[..., Any] | None:
-        """Return `@f` of a text without LLVM's passes: compiled sooner, slower, and with the same bits.
+        """Return `@f` of a module without LLVM's passes: compiled sooner, slower, and with the same bits.
 
         Args:
             work: estimated work of the call; None if it is unknown, or if the bits depend on the passes.
 
         Returns:
-            None if the passes are estimated to pay in this call, if the text has been requested before, or if optimised
+            None if the passes are estimated to pay in this call, if the module has been requested before, or if optimised
             code is cached on disk.
 
         Raises:
@@ -305,79 +300,79 @@ class Linker:
         if work is None or self.cache is not None:
             return None
         first = object()
-        if self._requested.get(text, lambda: first) is not first:
+        if self._requested.get(module.text, lambda: first) is not first:
             return None
         with self.log.attempt(kind), until_compiled():
-            baseline = baseline_text(text, work, max(self.processor.lanes))
+            baseline = baseline_module(module, work, max(self.processor.lanes))
             if baseline is None:
                 return None
             function = convention.linked(self._engine(baseline, is_optimised=False))
         self.log.count(kind)
         return function
 
-    def break_even_chunks(self, text: str) -> int:
+    def break_even_chunks(self, module: Module) -> int:
         """Return the number of chunks of a while loop in baseline code that take as long as LLVM's passes."""
-        return max(1, round(pass_time(text) / (BASELINE_PENALTY * python_calls.CHUNK_WORK)))
+        return max(1, round(pass_time(module) / (BASELINE_PENALTY * python_calls.CHUNK_WORK)))
 
     def cache_clear(self) -> None:
         """Clear the cache; functions that are referenced elsewhere stay alive."""
         self.functions.clear()
         self._requested.clear()
 
-    def _engine(self, text: str, is_optimised: bool = True) -> Any:
-        """Compile and link a text and return its engine."""
+    def _engine(self, module: Module, is_optimised: bool = True) -> Any:
+        """Compile and link a module and return its engine."""
         _shared()
-        for module in SCIPY_MODULES:
-            if module.PREFIX in text:
-                _add_symbols(module)
+        for called in SCIPY_MODULES:
+            if module.is_calling(called.PREFIX):
+                _add_symbols(called)
         if is_optimised:
-            code = self._machine_code(text)
+            code = self._machine_code(module)
         else:
-            code = _compiled(text, _machine(self.processor, 0), is_optimised=False)
+            code = _compiled(module, _machine(self.processor, 0), is_optimised=False)
         return _in_memory(code)
 
-    def _machine_code(self, text: str) -> bytes:
-        """Return optimised machine code of a text, from the cache on disk if it is there."""
+    def _machine_code(self, module: Module) -> bytes:
+        """Return optimised machine code of a module, from the cache on disk if it is there."""
         cache, machine = self.cache, _machine(self.processor, 3)
         if cache is None:
-            return _compiled(text, machine)
+            return _compiled(module, machine)
         processor = f"{self.processor.name} {self.processor.features}"
         versions = f"{CACHE_VERSION} {version('llvmlite')} {machine.triple} {processor}"
-        key = cache.key([b"llvm", versions.encode(), text.encode()])
+        key = cache.key([b"llvm", versions.encode(), module.text.encode()])
         code = None
         with suppress(NotCompiledError), self.log.attempt("function from the cache folder"):
             code = cache.load(key)
         if code is None:
-            code = _compiled(text, machine)
+            code = _compiled(module, machine)
             with suppress(NotCompiledError), self.log.attempt("function for the cache folder"):
                 cache.store(key, code)
         return code
 
 
-def _compiled(text: str, machine: Any, is_optimised: bool = True) -> bytes:
+def _compiled(module: Module, machine: Any, is_optimised: bool = True) -> bytes:
     """Return machine code, as an object file in memory.
 
     On processors that convert float16 without computing with it, LLVM 22 lowers some vectors of float16 to calls of
     `MISSING_BUILTINS`. The next, less optimised module is free of them.
     """
     context = _Context(machine)
-    code = _emitted(text, context, is_optimised)
+    code = _emitted(module, context, is_optimised)
     context.free()
     return code
 
 
-def _emitted(text: str, context: _Context, is_optimised: bool) -> bytes:
+def _emitted(module: Module, context: _Context, is_optimised: bool) -> bytes:
     code = b""
-    for module in _modules(text, context, is_optimised):
-        code = context.machine.emit_object(module)
+    for parsed in _modules(module, context, is_optimised):
+        code = context.machine.emit_object(parsed)
         if not any([name in code for name in MISSING_BUILTINS]):
             break
     return code
 
 
-def optimised_module(text: str, machine: Any) -> Any:
-    """Return LLVM's module of a text after the passes, in a context that stays alive."""
-    return next(_modules(text, _Context(machine), is_optimised=True))
+def optimised_module(module: Module, machine: Any) -> Any:
+    """Return LLVM's module after the passes, in a context that stays alive."""
+    return next(_modules(module, _Context(machine), is_optimised=True))
 
 
 class _Context:
@@ -407,43 +402,42 @@ class _Context:
         return module
 
 
-def _modules(text: str, context: _Context, is_optimised: bool) -> Iterator[Any]:
-    """Yield modules of a text, each less optimised than the one before; the last one without passes.
+def _modules(module: Module, context: _Context, is_optimised: bool) -> Iterator[Any]:
+    """Yield LLVM's modules, each less optimised than the one before; the last one without passes.
 
     LLVM 22 vectorises some basic blocks so that a use precedes its definition, for which its code generator ends the
     process. Modules that do not verify after the passes are skipped.
     """
     for slp in (True, False) if is_optimised else ():
-        module = _after_passes(text, context, slp)
+        optimised = _after_passes(module, context, slp)
         try:
-            module.verify()
+            optimised.verify()
         except RuntimeError:
             continue
-        yield module
-    yield context.parsed(without_vector_sections(text))
+        yield optimised
+    yield context.parsed(module.plain)
 
 
-def _after_passes(text: str, context: _Context, slp: bool) -> Any:
+def _after_passes(module: Module, context: _Context, slp: bool) -> Any:
     """Return the module after the passes.
 
     Args:
         slp: whether to vectorise basic blocks, beside loops.
     """
     llvm = _llvm()
-    early, _, late = text.partition(LATE_MODULE)
-    module = context.parsed(early)
+    parsed = context.parsed(module.early)
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     options.loop_vectorization, options.slp_vectorization = True, slp
     # Unrolling doubles compile time, and the loops of the benchmarks run no faster with it.
     options.loop_unrolling = options.loop_interleaving = False
     builder = llvm.create_pass_builder(context.machine, options)
-    _run(builder.getModulePassManager(), module, builder)
-    if late:
-        module.link_in(context.parsed(late))
+    _run(builder.getModulePassManager(), parsed, builder)
+    if module.late:
+        parsed.link_in(context.parsed(module.late))
         inliner = llvm.create_new_module_pass_manager()
         inliner.add_always_inliner_pass()
-        _run(inliner, module, builder)
-    return module
+        _run(inliner, parsed, builder)
+    return parsed
 
 
 def _run(passes: Any, module: Any, builder: Any) -> None:

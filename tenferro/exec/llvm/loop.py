@@ -11,15 +11,16 @@ from tenferro.errors import TenferroError
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import python_calls
 from tenferro.exec.llvm.baseline import Work
-from tenferro.exec.llvm.compiled import CompiledFunction, FunctionText, function_text
+from tenferro.exec.llvm.compiled import CompiledFunction, WrittenFunction, written_function
 from tenferro.exec.llvm.control import COMPILED, Emitter, Prepare
 from tenferro.exec.llvm.fallback import Interpreted
 from tenferro.exec.llvm.host import HostCalls, Kernels
+from tenferro.exec.llvm.ir import Value
 from tenferro.exec.llvm.link import Linker, Processor
 from tenferro.exec.llvm.shared_functions import repeated_loops
 from tenferro.exec.llvm.strip_loop import StripLoop
 from tenferro.exec.llvm.strip_mining import strip_mine
-from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor
 from tenferro.graph import Instruction
 from tenferro.ops.contraction import Convolution, DotGeneral
 from tenferro.ops.control import Alternatives, Cond, ControlOp, Scan, While
@@ -128,7 +129,7 @@ def _cached(prepare: Prepare) -> Prepare:
 
 def compiled_loop(
     op: Scan | While,
-    inputs: Sequence[TensorSpec],
+    inputs: Specs,
     prepare: Prepare,
     kernels: Kernels,
     linker: Linker,
@@ -152,10 +153,10 @@ def compiled_loop(
                 return StripLoop(strips, inputs, prepare, kernels, linker, interpreted)
     with log.attempt(LOOP):
         host = HostCalls(kernels)
-        text = loop_text(op, inputs, prepare, host, linker.processor)
+        written = written_loop(op, inputs, prepare, host, linker.processor)
         outputs = op.output_types(tuple(inputs), GuardLog())
         carried = slice(op.num_consts, op.first_xs if isinstance(op, Scan) else len(inputs))
-        return CompiledFunction(LOOP, text, outputs, carried, host, linker, interpreted)
+        return CompiledFunction(LOOP, written, outputs, carried, host, linker, interpreted)
 
 
 def require_gain(op: Scan | While, kernels: Kernels, always: bool) -> None:
@@ -180,14 +181,14 @@ def require_gain(op: Scan | While, kernels: Kernels, always: bool) -> None:
             )
 
 
-def loop_text(
+def written_loop(
     op: Scan | While,
-    inputs: Sequence[TensorSpec],
+    inputs: Specs,
     prepare: Prepare,
     host: HostCalls,
     processor: Processor,
-) -> FunctionText:
-    """Return the text of a loop."""
+) -> WrittenFunction:
+    """Return the module of a loop."""
     if not all([spec.is_static for spec in inputs]):
         raise NotCompiledError(f"{op.name}: dynamic extents are not compiled")
     code = processor.code()
@@ -207,7 +208,7 @@ def loop_text(
         ]
         local, write_back = _local_carry(body, carry)
         emitter.iterate(op, consts, local, [body.stored(x) for x in xs], stacks)
-        status = "0"
+        status: int | Value = 0
     else:
         carry, stacks = memories[n:], []
         local, write_back = _local_carry(body, carry)
@@ -218,8 +219,8 @@ def loop_text(
             "%chunks",
         )
     write_back()
-    code.line(f"ret i64 {status}")
-    lines = len(code.lines) + code.shared_lines
+    code.ret(status)
+    lines = code.length + code.shared_lines
     work: Work | None = None
     if code.while_loops <= isinstance(op, While) or lines >= MIN_BASELINE_LINES:
         work = Work.from_code(code, BASELINE_ITERATIONS if code.while_loops else 1)
@@ -228,7 +229,7 @@ def loop_text(
             f"{op.name}: {lines} lines of text, more than {MAX_TEXT_LINES}, would take long to compile"
         )
     pointers = [*names, *[memory.pointer for memory in stacks]]
-    return function_text(body, "loop", pointers, "%chunks", work)
+    return written_function(body, "loop", pointers, "%chunks", work)
 
 
 def _local_carry(body: Body, carry: Sequence[Memory]) -> tuple[list[Memory], Callable[[], None]]:

@@ -23,6 +23,7 @@ from tenferro.exec.llvm.exponential import (
     reduce_argument,
 )
 from tenferro.exec.llvm.formula import Formula
+from tenferro.exec.llvm.ir import Value
 
 __all__ = ["cbrt", "cbrt_single", "hypot", "pow_", "pow_single"]
 
@@ -37,7 +38,7 @@ SQUARE_UNDERFLOW = 1e-120
 """Argument below which a square may be subnormal."""
 
 
-def _exponent_and_significand(f: Formula, a: str, offset: int) -> tuple[str, str]:
+def _exponent_and_significand(f: Formula, a: Value, offset: int) -> tuple[Value, Value]:
     """Write `exponent_and_significand` of a positive number that may be subnormal."""
     is_small = f.compare("olt", a, f.number(sys.float_info.min))
     a = f.either(is_small, f.multiply(a, f.number(2.0**54)), a)
@@ -45,7 +46,7 @@ def _exponent_and_significand(f: Formula, a: str, offset: int) -> tuple[str, str
     return f.either(is_small, f.subtract(e, f.number(54.0)), e), m
 
 
-def _logarithm(f: Formula, a: str) -> tuple[str, str]:
+def _logarithm(f: Formula, a: Value) -> tuple[Value, Value]:
     """Write ln(a) = e ln(2) + 2 s + s^3 (2/3 + ..), with s = (m - 1) / (m + 1), as an unevaluated sum."""
     e, m = _exponent_and_significand(f, a, ONE - SQRT_HALF)
     one = f.number(1.0)
@@ -68,7 +69,7 @@ def _logarithm(f: Formula, a: str) -> tuple[str, str]:
     return f.fast_two_sum(y, low)
 
 
-def _with_special_cases(f: Formula, x: str, y: str, power: str) -> str:
+def _with_special_cases(f: Formula, x: Value, y: Value, power: Value) -> Value:
     """Write x^y from |x|^y: signs, NaN, and x^0."""
     zero, one = f.number(0.0), f.number(1.0)
     half = f.multiply(f.number(0.5), y)
@@ -83,7 +84,7 @@ def _with_special_cases(f: Formula, x: str, y: str, power: str) -> str:
     return f.select("oeq", y, zero, one, power)
 
 
-def pow_(f: Formula, x: str, y: str) -> str:
+def pow_(f: Formula, x: Value, y: Value) -> Value:
     """Write x^y = e^(y ln|x|), with special cases."""
     a, zero, one = f.magnitude(x), f.number(0.0), f.number(1.0)
     high, low = _logarithm(f, a)
@@ -97,14 +98,14 @@ def pow_(f: Formula, x: str, y: str) -> str:
     return _with_special_cases(f, x, y, f.select("oeq", a, one, one, power))
 
 
-def pow_single(f: Formula, x: str, y: str) -> str:
+def pow_single(f: Formula, x: Value, y: Value) -> Value:
     """Write x^y of float32, with special cases."""
     a, one = f.magnitude(x), f.number(1.0)
     power = f.select("oeq", a, one, one, single.power(f, a, y))
     return _with_special_cases(f, x, y, power)
 
 
-def _cbrt(f: Formula, x: str) -> tuple[str, str, str]:
+def _cbrt(f: Formula, x: Value) -> tuple[Value, Value, Value]:
     """Write n, m and the cube root of m within a few units, with |x| = m 8^n and 1/2 <= m <= 4."""
     e, m = _exponent_and_significand(f, f.magnitude(x), 0)
     n = f.nearest(e, 1.0 / 3.0)
@@ -122,14 +123,14 @@ def _cbrt(f: Formula, x: str) -> tuple[str, str, str]:
     return n, m, f.subtract(root, f.multiply(root, error))
 
 
-def _with_sign(f: Formula, x: str, y: str) -> str:
+def _with_sign(f: Formula, x: Value, y: Value) -> Value:
     """Write the root with the sign of x; x if it is zero, infinite or NaN."""
     a = f.magnitude(x)
     y = f.select("olt", a, f.number(math.inf), y, x)
     return f.with_sign(f.select("oeq", a, f.number(0.0), a, y), x)
 
 
-def cbrt(f: Formula, x: str) -> str:
+def cbrt(f: Formula, x: Value) -> Value:
     """Write 2^n times the cube root of m, with a last Newton step whose cube is an unevaluated sum."""
     n, m, root = _cbrt(f, x)
     square, square_low = f.two_product(root, root)
@@ -140,13 +141,13 @@ def cbrt(f: Formula, x: str) -> str:
     return _with_sign(f, x, f.multiply(f.add(root, step), f.power_of_two(n)))
 
 
-def cbrt_single(f: Formula, x: str) -> str:
+def cbrt_single(f: Formula, x: Value) -> Value:
     """Write 2^n cbrt(m) of float32."""
     n, _, root = _cbrt(f, x)
     return _with_sign(f, x, f.multiply(root, f.power_of_two(n)))
 
 
-def hypot(f: Formula, x: str, y: str) -> str:
+def hypot(f: Formula, x: Value, y: Value) -> Value:
     """Write sqrt(x^2 + y^2), scaled where squares would overflow or underflow; infinite if x or y is."""
     a, b = f.magnitude(x), f.magnitude(y)
     is_first = f.compare("ogt", a, b)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from tenferro.exec.llvm import array_function
 from tenferro.exec.llvm.code import Code, Index
+from tenferro.exec.llvm.ir import Declaration, Instruction, Value
 
 __all__ = [
     "CALL_PYTHON",
@@ -24,7 +25,7 @@ __all__ = [
     "call_python",
     "check_signals",
     "counted_loop",
-    "entry",
+    "define_entry",
     "while_loop",
 ]
 
@@ -41,7 +42,7 @@ NAMES = (
     "PyErr_CheckSignals", "PyObject_CallFunction", "Py_DecRef",
 )  # fmt: skip
 CHECK_SIGNALS, CALL_PYTHON = "tenferro_check_signals", "tenferro_call_python"
-"""Functions of the module `SHARED` that texts call."""
+"""Functions of the module `SHARED` that compiled code calls."""
 SHARED = f"""declare i32 @PyGILState_Ensure()
 declare void @PyGILState_Release(i32)
 declare i32 @PyErr_CheckSignals()
@@ -65,9 +66,6 @@ define i64 @{CALL_PYTHON}(ptr %function, i64 %first, i64 %second) nounwind {{
   ret i64 %status
 }}
 """
-LOCK = """declare ptr @PyEval_SaveThread()
-declare void @PyEval_RestoreThread(ptr)
-"""
 
 
 def addresses() -> dict[str, int]:
@@ -75,34 +73,37 @@ def addresses() -> dict[str, int]:
     return array_function.cpython_addresses(NAMES)
 
 
-def entry(
+def define_entry(
     code: Code,
     pointers: Sequence[str],
     numbers: Sequence[str],
     function: str,
     releases: bool,
-) -> str:
-    """Return the text of `@f`, which calls a function and may release the interpreter's lock meanwhile."""
-    if not releases:
-        return array_function.entry(code, function, pointers, numbers)
-    before = "  %thread = call ptr @PyEval_SaveThread()"
-    after = "  call void @PyEval_RestoreThread(ptr %thread)"
-    return LOCK + array_function.entry(code, function, pointers, numbers, before, after)
+) -> None:
+    """Define `@f`, which calls a function and may release the interpreter's lock meanwhile."""
+    before: list[Instruction] = []
+    after: list[Instruction] = []
+    if releases:
+        thread, save, restore = Value("%thread", "ptr"), "PyEval_SaveThread", "PyEval_RestoreThread"
+        code.declared[save] = Declaration(save, "ptr", ())
+        code.declared[restore] = Declaration(restore, "void", ("ptr",))
+        before.append(Instruction("call", (Value(f"@{save}", "ptr"),), thread, "ptr"))
+        after.append(Instruction("call", (Value(f"@{restore}", "ptr"), thread), type="void"))
+    array_function.define_entry(code, function, pointers, numbers, before, after)
 
 
 def check_signals(code: Code) -> None:
     """Write a check for signals, which returns `FAILED` if a handler raises."""
-    code.declared[CHECK_SIGNALS] = f"declare i64 @{CHECK_SIGNALS}() cold nounwind"
-    status = code.value(f"call i64 @{CHECK_SIGNALS}()")
-    code.return_if(code.value(f"icmp ne i64 {status}, 0"), FAILED)
+    status = code.call(CHECK_SIGNALS, "i64", (), " cold nounwind")
+    code.return_if(code.icmp("ne", status, 0), FAILED)
 
 
 def call_python(code: Code, function: str, number: int, address: str) -> None:
     """Write a call of a Python object with an integer and an address, which returns `FAILED` if it raises."""
-    code.declared[CALL_PYTHON] = f"declare i64 @{CALL_PYTHON}(ptr, i64, i64) nounwind"
-    where = code.value(f"ptrtoint ptr {address} to i64")
-    status = code.value(f"call i64 @{CALL_PYTHON}(ptr {function}, i64 {number}, i64 {where})")
-    code.return_if(code.value(f"icmp ne i64 {status}, 0"), FAILED)
+    where = code.cast("ptrtoint", address, "i64")
+    operands = Value(function, "ptr"), Value(number, "i64"), where
+    status = code.call(CALL_PYTHON, "i64", operands, " nounwind")
+    code.return_if(code.icmp("ne", status, 0), FAILED)
 
 
 def counted_loop(code: Code, count: int, body: Callable[[Index], None]) -> None:
@@ -110,35 +111,43 @@ def counted_loop(code: Code, count: int, body: Callable[[Index], None]) -> None:
     if count <= 1:
         code.loop(count, body)
         return
-    head, end, start, size = (code.name(each) for each in ("chunk", "chunked", "start", "size"))
+    head, end = code.name("chunk"), code.name("chunked")
+    start, size = code.name("start", "i64"), code.name("size", "i64")
     before, work = code.block, code.work
-    code.line(f"br label {head}")
+    code.br(head)
     code.label(head)
-    bounds = len(code.lines)
-    code.lines += [""]  # for the bounds of the chunk, which depend on the work of an iteration
+    outer, code.region = code.region, []
     with code.times(count):
         code.loop(size, lambda i: body(code.add(i, start)))
     work = code.work - work
+    chunk, code.region = code.region, outer
+    total, zero = Value(count, "i64"), Value(0, "i64")
     if work <= CHUNK_WORK:
-        code.lines[bounds] = f"  {start} = add i64 0, 0\n  {size} = add i64 0, {count}"
+        code.region += [
+            Instruction("add", (zero, zero), start), Instruction("add", (zero, total), size), *chunk,
+        ]  # fmt: skip
         return
-    following = code.value(f"add nsw i64 {start}, {size}")
+    iterations = Value(max(1, CHUNK_WORK * count // work), "i64")
+    left, is_short = Value(f"{start}.left", "i64"), Value(f"{start}.short", "i1")
+    following = code.name("v", "i64")
+    phi = Instruction("phi", (zero, following), start, "i64")
+    code.region += [
+        phi,
+        Instruction("sub", (total, start), left, flags="nsw"),
+        Instruction("icmp", (left, iterations), is_short, flags="slt"),
+        Instruction("select", (is_short, left, iterations), size),
+        *chunk,
+    ]
+    code.append(Instruction("add", (start, size), following, flags="nsw"))
     check_signals(code)
-    more = code.value(f"icmp slt i64 {following}, {count}")
-    iterations = max(1, CHUNK_WORK * count // work)
-    code.lines[bounds] = "\n".join([
-        f"  {start} = phi i64 [0, %{before}], [{following}, %{code.block}]",
-        f"  {start}.left = sub nsw i64 {count}, {start}",
-        f"  {start}.short = icmp slt i64 {start}.left, {iterations}",
-        f"  {size} = select i1 {start}.short, i64 {start}.left, i64 {iterations}",
-    ])  # fmt: skip
-    code.line(f"br i1 {more}, label {head}, label {end}")
+    phi.labels = before, code.block
+    code.br(head, end, condition=code.icmp("slt", following, count))
     code.label(end)
 
 
 def while_loop(
     code: Code, condition: Callable[[], str], body: Callable[[], None], chunks: str | None = None
-) -> str:
+) -> Value:
     """Write a while loop with a check for signals after each chunk, and return its status.
 
     Args:
@@ -148,39 +157,39 @@ def while_loop(
         0, or `UNFINISHED`.
     """
     head, inside, end = (code.name(each) for each in ("head", "body", "end"))
-    work_left, work, chunks_left = code.alloca("i64"), code.work, ""
+    work_left, work, chunks_left = code.alloca("i64"), code.work, Value("null", "ptr")
     code.while_loops += 1
     if chunks is not None:
         chunks_left = code.alloca("i64")
-        code.entry.append(f"  store i64 {chunks}, ptr {chunks_left}")
-    code.entry.append(f"  store i64 {CHUNK_WORK}, ptr {work_left}")
-    code.line(f"br label {head}")
+        code.entry.append(Instruction("store", (Value(chunks, "i64"), chunks_left)))
+    code.entry.append(Instruction("store", (Value(CHUNK_WORK, "i64"), work_left)))
+    code.br(head)
     code.label(head)
     with code.scope():
         more = condition()
-    code.line(f"br i1 {more}, label {inside}, label {end}")
+    code.br(inside, end, condition=more)
     code.label(inside)
     with code.scope():
         body()
     work = max(1, (code.work - work) // code.frequency)
-    rest = code.value(f"sub i64 {code.value(f'load i64, ptr {work_left}')}, {work}")
-    code.line(f"store i64 {rest}, ptr {work_left}")
+    rest = code.value("sub", code.load_value("i64", work_left), work)
+    code.store_value(rest, work_left, "i64")
 
     def end_chunk() -> None:
         check_signals(code)
-        code.line(f"store i64 {CHUNK_WORK}, ptr {work_left}")
+        code.store_value(CHUNK_WORK, work_left, "i64")
         if chunks is not None:
-            following = code.value(f"sub i64 {code.value(f'load i64, ptr {chunks_left}')}, 1")
-            code.line(f"store i64 {following}, ptr {chunks_left}")
+            following = code.value("sub", code.load_value("i64", chunks_left), 1)
+            code.store_value(following, chunks_left, "i64")
             stay = code.name("stay")
-            is_last = code.value(f"icmp eq i64 {following}, 0")
-            code.line(f"br i1 {is_last}, label {end}, label {stay}")
+            is_last = code.icmp("eq", following, 0)
+            code.br(end, stay, condition=is_last)
             code.label(stay)
 
-    code.branch(code.value(f"icmp slt i64 {rest}, 0"), end_chunk, lambda: None)
-    code.line(f"br label {head}")
+    code.branch(code.icmp("slt", rest, 0), end_chunk, lambda: None)
+    code.br(head)
     code.label(end)
     if chunks is None:
-        return "0"
-    is_unfinished = code.value(f"icmp eq i64 {code.value(f'load i64, ptr {chunks_left}')}, 0")
-    return code.value(f"select i1 {is_unfinished}, i64 {UNFINISHED}, i64 0")
+        return Value(0, "i64")
+    is_unfinished = code.icmp("eq", code.load_value("i64", chunks_left), 0)
+    return code.select(is_unfinished, UNFINISHED, 0)

@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Mapping
 
 from tenferro.exec.llvm.code import Code
 from tenferro.exec.llvm.formula import Formula
+from tenferro.exec.llvm.functions import vector_variants
+from tenferro.exec.llvm.ir import Declaration, Function, Value
 
 __all__ = ["divide_by_constant"]
 
@@ -26,57 +29,54 @@ PURE = "nounwind willreturn speculatable readnone"
 """LLVM's attributes of a function without side effects that may be executed speculatively."""
 
 
-def divide_by_constant(code: Code, x: str, divisor: str) -> str:
+def divide_by_constant(code: Code, x: Value, divisor: Value) -> Value:
     """Write x / divisor in float64, for a literal divisor."""
     value = struct.unpack("<d", struct.pack("<Q", int(divisor, 16)))[0]
     significand, exponent = math.frexp(value) if math.isfinite(value) else (0.5, 0)
     # LLVM itself replaces the division by a power of two.
     is_suitable = abs(significand) != 0.5 and significand and abs(exponent) <= MAX_DIVISOR_EXPONENT
     if not (code.contracts and code.lanes and is_suitable):
-        return code.value(f"fdiv double {x}, {divisor}")
+        return code.value("fdiv", x, divisor)
     symbol = f"tenferro_over_{divisor}"
     if symbol not in code.late_functions:
-        names = {1: symbol, **{lanes: f"{symbol}_{lanes}" for lanes in code.lanes}}
-        for lanes, name in names.items():
-            kind = Formula(code, lanes).kind
-            code.vector_functions[name] = f"declare {kind} @{name}({kind}) {PURE}"
-            functions, part = (
-                code.late_functions if lanes == 1 else code.late_vector_functions,
-                Code(contracts=True),
-            )
-            functions[name] = _defined(part, name, lanes, value)
-            functions |= part.declared
-        code.retain([name for lanes, name in names.items() if lanes > 1])
-    variants = [f"_ZGV_LLVM_N{lanes}v_{symbol}({symbol}_{lanes})" for lanes in code.lanes]
-    attributes = f'"vector-function-abi-variant"="{",".join(variants)}"'
-    return code.value(f"call double @{symbol}(double {x}) {attributes}")
+        for lanes in (1, *code.lanes):
+            name = symbol if lanes == 1 else f"{symbol}_{lanes}"
+            function, declared = _defined(name, lanes, value)
+            kind = function.type
+            code.vector_functions[name] = Declaration(name, kind, (kind,), f" {PURE}")
+            functions = code.late_functions if lanes == 1 else code.late_vector_functions
+            functions[name] = function
+            functions |= declared
+        code.retain([f"{symbol}_{lanes}" for lanes in code.lanes])
+    return code.call_defined(symbol, "double", [x], f" {vector_variants(code, symbol)}")
 
 
-def _defined(part: Code, name: str, lanes: int, divisor: float) -> str:
-    """Return the definition of the scalar function, or of that of several lanes."""
+def _defined(name: str, lanes: int, divisor: float) -> tuple[Function, Mapping[str, Declaration]]:
+    """Return the definition of the scalar function, or of that of several lanes, and declarations of its callees."""
+    part = Code(contracts=True)
     f = Formula(part, lanes)
-    c = f.number(divisor)
+    x, c = Value("%x", f.kind), f.number(divisor)
     if lanes == 1:
         # A scalar division is faster than the correction.
-        part.line(f"ret {f.kind} {f.divide('%x', c)}")
+        part.ret(f.divide(x, c))
     else:
-        size = f.magnitude("%x")
-        mask = f"<{lanes} x i1>"
+        size = f.magnitude(x)
         is_large = f.compare("oge", size, f.number(MIN_DIVIDEND))
         is_small = f.compare("ole", size, f.number(MAX_DIVIDEND))
-        is_inside = part.value(f"and {mask} {is_large}, {is_small}")
-        are_all = part.call(f"llvm.vector.reduce.and.v{lanes}i1", "i1", [(mask, is_inside)])
-        part.line(f"br i1 {are_all}, label %corrected, label %plain")
+        are_all = f.are_all(part.value("and", is_large, is_small))
+        part.br("%corrected", "%plain", condition=are_all)
         part.label("%corrected")
         z, minus_c = f.number(1.0 / divisor), f.number(-divisor)
-        q = f.multiply("%x", z)
-        q = f.multiply_add(f.multiply_add(q, minus_c, "%x"), z, q)
-        part.line("br label %end")
+        q = f.multiply(x, z)
+        q = f.multiply_add(f.multiply_add(q, minus_c, x), z, q)
+        part.br("%end")
         part.label("%plain")
-        quotient = f.divide("%x", c)
-        part.line("br label %end")
+        quotient = f.divide(x, c)
+        part.br("%end")
         part.label("%end")
-        y = part.value(f"phi {f.kind} [{q}, %corrected], [{quotient}, %plain]")
-        part.line(f"ret {f.kind} {y}")
-    head = f"define {f.kind} @{name}({f.kind} %x) alwaysinline nounwind {{"
-    return "\n".join([head, *part.lines, "}"])
+        y = part.phi(f.kind)
+        y.operands, y.labels = (q, quotient), ("%corrected", "%plain")
+        assert y.result is not None
+        part.ret(y.result)
+    function = Function(name, f.kind, (x,), part.region, attributes=" alwaysinline nounwind")
+    return function, part.declared

@@ -11,10 +11,10 @@ import numpy as np
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import elementwise as el
 from tenferro.exec.llvm import sorting
-from tenferro.exec.llvm.code import Code, Element, FlatIndex, Index, llvm_type
+from tenferro.exec.llvm.code import Code, Element, FlatIndex, Index
 from tenferro.exec.llvm.folding import Combine, Fold, Indices, alloca_scalar
 from tenferro.exec.llvm.rows import Row, Rows
-from tenferro.exec.llvm.tensor import Body, Tensor, in_float32, inverse_permute
+from tenferro.exec.llvm.tensor import Body, Specs, Tensor, Tensors, in_float32, inverse_permute
 from tenferro.ops import reduction as re
 from tenferro.types import DType, TensorSpec
 
@@ -49,9 +49,7 @@ def identity(name: str, dtype: DType) -> Any:
 def reduction(name: str, combine: Combine, is_exact: bool = True) -> Row:
     """Return the lowering of a reduction over axes."""
 
-    def write(
-        body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-    ) -> Sequence[Tensor]:
+    def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
         (x,), (y,), code = operands, types, body.code
         if not op.axes:
             return [x]
@@ -133,9 +131,7 @@ def arg_reduction(name: str, combine: Combine) -> Row:
     extremes, first = reduction(name, combine), reduction("min", el.minimum)
     predicate = "gt" if name == "max" else "lt"
 
-    def write(
-        body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-    ) -> Sequence[Tensor]:
+    def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
         (x,), (y,), code, axis = operands, types, body.code, op.axis
         dtype, count = x.spec.dtype, x.spec.shape[axis]
         if dtype.is_complex:
@@ -151,7 +147,7 @@ def arg_reduction(name: str, combine: Combine) -> Row:
             value = body.at(x, index)
             other = body.at(extreme, (*index[:axis], *index[axis + 1 :]))
             is_extreme = _is_extreme(code, dtype, value, other)
-            return code.value(f"select i1 {is_extreme}, i64 {index[axis]}, i64 {count}")
+            return code.select(is_extreme, index[axis], count)
 
         spec = TensorSpec(x.spec.shape, y.dtype)
         candidates = Tensor(spec, candidate, x.reads | extreme.reads)
@@ -176,9 +172,9 @@ def _arg_extreme_of_rows(body: Body, x: Tensor, axis: int, y: TensorSpec, predic
         offset, row = code.ravel_index(index, y.shape), code.add(number, 1)
         value, extreme = value_of(row, index), code.load(extremes.pointer, offset, dtype)
         replaces = _replaces(code, dtype, value, extreme, predicate)
-        type_, position = llvm_type(dtype), code.load(positions.pointer, offset, y.dtype)
-        value = code.value(f"select i1 {replaces}, {type_} {value}, {type_} {extreme}")
-        position = code.value(f"select i1 {replaces}, i64 {row}, i64 {position}")
+        position = code.load(positions.pointer, offset, y.dtype)
+        value = code.select(replaces, value, extreme)
+        position = code.select(replaces, row, position)
         code.store(value, extremes.pointer, offset, dtype)
         code.store(position, positions.pointer, offset, y.dtype)
 
@@ -189,31 +185,27 @@ def _arg_extreme_of_rows(body: Body, x: Tensor, axis: int, y: TensorSpec, predic
 
 def _replaces(code: Code, dtype: DType, value: Element, extreme: Element, predicate: str) -> str:
     """Write whether a value replaces the running extreme: it is more extreme, or the first NaN."""
-    kind = llvm_type(dtype)
     if not dtype.is_inexact:
         sign = "s" if dtype.dtype.kind == "i" else "u"
-        return code.value(f"icmp {sign}{predicate} {kind} {value}, {extreme}")
-    is_beyond = code.value(f"fcmp u{predicate} {kind} {value}, {extreme}")
-    is_number = code.value(f"fcmp ord {kind} {extreme}, {extreme}")
-    return code.value(f"and i1 {is_beyond}, {is_number}")
+        return code.icmp(f"{sign}{predicate}", value, extreme)
+    is_beyond = code.fcmp(f"u{predicate}", value, extreme)
+    is_number = code.fcmp("ord", extreme, extreme)
+    return code.value("and", is_beyond, is_number)
 
 
 def _is_extreme(code: Code, dtype: DType, x: Element, extreme: Element) -> str:
     """Write whether an element is equal to the extreme, or NaN."""
-    kind = llvm_type(dtype)
     if not dtype.is_inexact:
-        return code.value(f"icmp eq {kind} {x}, {extreme}")
-    is_equal = code.value(f"fcmp oeq {kind} {x}, {extreme}")
-    is_nan = code.value(f"fcmp uno {kind} {x}, {x}")
-    return code.value(f"or i1 {is_equal}, {is_nan}")
+        return code.icmp("eq", x, extreme)
+    is_equal = code.fcmp("oeq", x, extreme)
+    is_nan = code.fcmp("uno", x, x)
+    return code.value("or", is_equal, is_nan)
 
 
 def cumulative(combine: Combine, is_exact: bool = True) -> Row:
     """Return the lowering of a cumulative reduction along an axis."""
 
-    def write(
-        body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-    ) -> Sequence[Tensor]:
+    def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
         (x,), (y,), code = operands, types, body.code
         if y.dtype.is_bool:
             raise NotCompiledError(f"{op.name}: {y.dtype.value} is not compiled")

@@ -7,7 +7,7 @@ from typing import Any
 
 from tenferro.exec.llvm import blas, factorizations, fourier, lapack
 from tenferro.exec.llvm.rows import Row
-from tenferro.exec.llvm.tensor import Body, Tensor
+from tenferro.exec.llvm.tensor import Body, Specs, Tensor, Tensors
 from tenferro.program.runtimes import ROUTINES, Routine
 from tenferro.types import TensorSpec
 
@@ -19,7 +19,7 @@ Write = Callable[[Body, Routine, Sequence[Tensor], Sequence[TensorSpec]], Sequen
 RowOf = Callable[[Routine, Sequence[TensorSpec]], Row | None]
 
 
-def row_of(routine: Routine, inputs: Sequence[TensorSpec]) -> Row | None:
+def row_of(routine: Routine, inputs: Specs) -> Row | None:
     """Return the lowering of a routine for inputs of these types; None where the interpreter's kernel is called.
 
     >>> row_of(Routine("lu"), [TensorSpec.parse("f64[65,65]")])
@@ -30,14 +30,12 @@ def row_of(routine: Routine, inputs: Sequence[TensorSpec]) -> Row | None:
 def matrix_routine(write: Write) -> RowOf:
     """Return the lowering of a routine on small matrices."""
 
-    def row(routine: Routine, inputs: Sequence[TensorSpec]) -> Row | None:
+    def row(routine: Routine, inputs: Specs) -> Row | None:
         matrices = [x for x in inputs if x.dtype in blas.LETTERS]
         if not matrices or any([n > MAX_EXTENT for x in matrices for n in x.shape[-2:]]):
             return None
 
-        def written(
-            body: Body, _: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-        ) -> Sequence[Tensor]:
+        def written(body: Body, _: Any, operands: Tensors, types: Specs) -> Tensors:
             return write(body, routine, operands, types)
 
         return Row(written, moves=True, materialises=True, is_exact=False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tenferro.exec.attempts import NotCompiledError
-from tenferro.exec.llvm.tensor import Body, Tensor, Writer
+from tenferro.exec.llvm.tensor import Body, Specs, Tensor, Tensors, Writer
 from tenferro.ops import StdTensorOp
 from tenferro.types import TensorSpec
 
@@ -37,7 +37,7 @@ class Row:
     reason: str = ""
     refusal: Callable[[Any, Sequence[TensorSpec]], str] = lambda op, operands: ""
 
-    def reason_for(self, op: Any, operands: Sequence[TensorSpec]) -> str:
+    def reason_for(self, op: Any, operands: Specs) -> str:
         """Return why an op is not compiled for operands of these types, or an empty string."""
         return self.reason or self.refusal(op, operands)
 
@@ -49,7 +49,7 @@ class Row:
             else position in self.materialises
         )
 
-    def materialised(self, body: Body, operands: Sequence[Tensor]) -> list[Tensor]:
+    def materialised(self, body: Body, operands: Tensors) -> list[Tensor]:
         """Return the operands, materialised where required unless they are cheap."""
         return [
             body.materialised(x) if self.must_materialise(position) and not x.is_cheap else x

@@ -6,10 +6,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tenferro.exec.attempts import NotCompiledError
-from tenferro.exec.llvm.code import Code, Element, llvm_type
+from tenferro.exec.llvm.code import Code, Element
 from tenferro.types import DType
 
-__all__ = ["Scalar", "instruction_kind", "intrinsic_suffix", "is_real", "unsupported_dtype"]
+__all__ = [
+    "Scalar",
+    "instruction_kind",
+    "is_number",
+    "is_ordered",
+    "is_real",
+    "is_real_number",
+    "unsupported_dtype",
+]
 
 Scalar = Callable[[Code, Any, DType, Sequence[Element]], Element]
 """Function `scalar(code, op, dtype, elements)` that returns a result; `dtype` is that of the first operand."""
@@ -29,11 +37,21 @@ def is_real(dtype: DType) -> bool:
     return dtype.is_float
 
 
+def is_number(dtype: DType) -> bool:
+    """Return whether a dtype is a number."""
+    return not dtype.is_bool
+
+
+def is_ordered(dtype: DType) -> bool:
+    """Return whether a dtype is real or bool."""
+    return not dtype.is_complex
+
+
+def is_real_number(dtype: DType) -> bool:
+    """Return whether a dtype is a real number."""
+    return is_number(dtype) and is_ordered(dtype)
+
+
 def unsupported_dtype(op: Any, dtype: DType) -> NotCompiledError:
     """Return the error of an op that is not compiled for a dtype."""
     return NotCompiledError(f"{op.name}: {dtype.value} is not compiled")
-
-
-def intrinsic_suffix(dtype: DType) -> str:
-    """Return the suffix of LLVM's intrinsics for floats."""
-    return "f64" if llvm_type(dtype) == "double" else "f32"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from tenferro.exec.llvm.code import SharedFunction
 from tenferro.exec.llvm.python_calls import FAILED
-from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor, Tensors
 from tenferro.ops.control import ControlOp, Scan, While
 from tenferro.types import DType, TensorSpec
 
@@ -66,9 +66,7 @@ class SharedFunctions:
         # For each function that is being written: its callees and their scratch memory.
         self._callees: list[dict[str, tuple[_Definition, str]]] = [{}]
 
-    def call(
-        self, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec], write: Write
-    ) -> list[Tensor] | None:
+    def call(self, op: Any, operands: Tensors, types: Specs, write: Write) -> list[Tensor] | None:
         """Write the call of a repeated loop and return its results; None for any other loop.
 
         Args:
@@ -96,15 +94,13 @@ class SharedFunctions:
             *[memory.pointer for memory in (*memories, *results)], *definition.constants, *self._host(),
         ]  # fmt: skip
         status = code.call_shared(definition.function, pointers, scratch)
-        code.return_if(code.value(f"icmp ne i64 {status}, 0"), FAILED)
+        code.return_if(code.icmp("ne", status, 0), FAILED)
         return [body.stored(memory) for memory in results]
 
     def _host(self) -> list[str]:
         return [] if self.body.host is None else ["%host"]
 
-    def _define(
-        self, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec], write: Write
-    ) -> _Definition:
+    def _define(self, op: Any, operands: Tensors, types: Specs, write: Write) -> _Definition:
         body, code = self.body, self.body.code
         name = code.name("loop")[1:]
         first = len(body.constants)

@@ -5,11 +5,11 @@ This takes n^2 comparisons without branches, which vectorise. The sort is stable
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from tenferro.exec.llvm.code import Code, Element, Index, llvm_type
+from tenferro.exec.llvm.code import Code, Element, Index
 from tenferro.exec.llvm.rows import Row
-from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor, Tensors
 from tenferro.ops import reduction as re
 from tenferro.types import DType, TensorSpec
 
@@ -23,18 +23,17 @@ Before = Callable[[Element, Element], str]
 
 def ascending(code: Code, dtype: DType) -> Before:
     """Return the function that writes x < y; NaN is the largest."""
-    kind = llvm_type(dtype)
     if dtype.is_inexact:
 
         def is_less(x: Element, y: Element) -> str:
-            is_above = code.value(f"fcmp ugt {kind} {y}, {x}")  # true if either is NaN
-            return code.value(f"and i1 {is_above}, {code.value(f'fcmp ord {kind} {x}, {x}')}")
+            is_above = code.fcmp("ugt", y, x)  # true if either is NaN
+            return code.value("and", is_above, code.fcmp("ord", x, x))
 
     else:
         predicate = "slt" if dtype.dtype.kind == "i" else "ult"
 
         def is_less(x: Element, y: Element) -> str:
-            return code.value(f"icmp {predicate} {kind} {x}, {y}")
+            return code.icmp(predicate, x, y)
 
     return is_less
 
@@ -70,42 +69,40 @@ def rank_sort(
             ) -> None:
                 def other(j: Index) -> None:
                     y = body.at(key, at(code.add(j, start)))
-                    more = code.value(f"zext i1 {precedes(y)} to {integer}")
-                    total = code.value(f"load {integer}, ptr {rank}")
-                    total = code.value(f"add {integer} {total}, {more}")
-                    code.line(f"store {integer} {total}, ptr {rank}")
+                    more = code.cast("zext", precedes(y), integer)
+                    total = code.load_value(integer, rank)
+                    total = code.value("add", total, more)
+                    code.store_value(total, rank, integer)
 
                 code.loop(number, other)
 
-            code.line(f"store {integer} 0, ptr {rank}")
+            code.store_value(0, rank, integer)
             # Equal elements keep their order.
-            count_before(0, i, lambda y: code.value(f"xor i1 {before(x, y)}, true"))
+            count_before(0, i, lambda y: code.value("xor", before(x, y), "true"))
             following = code.add(i, 1)
             rest = code.add(code.scaled(following, -1), length)
             count_before(following, rest, lambda y: before(y, x))
-            position = code.value(f"load {integer}, ptr {rank}")
+            position = code.load_value(integer, rank)
             if integer != "i64":
-                position = code.value(f"zext {integer} {position} to i64")
+                position = code.cast("zext", position, "i64")
 
             def store() -> None:
                 offset = code.ravel_index(at(position), values.spec.shape)
                 code.store(x, values.pointer, offset, dtype)
                 if positions is not None:
-                    code.store(str(i), positions.pointer, offset, DType.I64)
+                    code.store(i, positions.pointer, offset, DType.I64)
 
             if count == length:
                 store()
             else:
-                code.branch(code.value(f"icmp ult i64 {position}, {count}"), store, lambda: None)
+                code.branch(code.icmp("ult", position, count), store, lambda: None)
 
         code.loop(length, element)
 
     code.loops([n for number, n in enumerate(shape) if number != axis], line)
 
 
-def sort(
-    body: Body, op: re.Sort, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def sort(body: Body, op: re.Sort, operands: Tensors, types: Specs) -> Tensors:
     """Write the sorted key, and the other operands in its order."""
     key, code, axis = operands[0], body.code, op.axis
     values = body.memory(types[0])
@@ -127,9 +124,7 @@ def sort(
     return [body.stored(values), *[permuted(x, y) for x, y in others]]
 
 
-def top_k(
-    body: Body, op: re.TopK, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def top_k(body: Body, op: re.TopK, operands: Tensors, types: Specs) -> Tensors:
     """Write the largest elements and their positions; equal elements keep their order."""
     (key,) = operands
     values, positions = (body.memory(spec) for spec in types)
@@ -138,7 +133,7 @@ def top_k(
     return [body.stored(values), body.stored(positions)]
 
 
-def _refusal(op: re.Sort | re.TopK, operands: Sequence[TensorSpec]) -> str:
+def _refusal(op: re.Sort | re.TopK, operands: Specs) -> str:
     key = operands[0]
     if key.dtype.is_complex:
         return f"an order of {key.dtype.value} is not compiled"

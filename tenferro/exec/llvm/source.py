@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,9 @@ import numpy as np
 from tenferro.exec.llvm.code import HALF_DTYPES, Index, literal, memory_type
 from tenferro.exec.llvm.conversion import convert_index
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
-from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor, Tensors
 from tenferro.ops import source
-from tenferro.types import DType, TensorSpec
+from tenferro.types import DType
 
 __all__ = ["ROWS"]
 
@@ -21,9 +20,7 @@ MAX_INLINE_ELEMENTS = 4096
 Indices = tuple[Index, ...]
 
 
-def constant(
-    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def constant(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
     """Return a constant: a global of the text if it is small, else an argument of the function."""
     (y,), array, code = types, op.array, body.code
     if array.size <= 1:
@@ -44,9 +41,7 @@ def constant(
     return [body.stored(Memory(name, y))]
 
 
-def iota(
-    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def iota(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
     """Return the index along an axis."""
     (y,), code = types, body.code
 

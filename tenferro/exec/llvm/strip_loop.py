@@ -14,7 +14,7 @@ from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import python_calls
 from tenferro.exec.llvm.baseline import Work
 from tenferro.exec.llvm.code import Index
-from tenferro.exec.llvm.compiled import FunctionText, function_text
+from tenferro.exec.llvm.compiled import WrittenFunction, written_function
 from tenferro.exec.llvm.control import Emitter, Prepare
 from tenferro.exec.llvm.fallback import Fallback, Interpreted
 from tenferro.exec.llvm.host import Kernels
@@ -22,7 +22,7 @@ from tenferro.exec.llvm.host_arrays import allocate_results, as_contiguous
 from tenferro.exec.llvm.link import ArrayConvention, Linker, Processor
 from tenferro.exec.llvm.shared_functions import repeated_loops
 from tenferro.exec.llvm.strip_mining import StripMinedScan, strip_spec
-from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor
 from tenferro.types import TensorSpec
 
 __all__ = ["StripLoop"]
@@ -34,9 +34,9 @@ MAX_STRIP_WORK = 10 * python_calls.CHUNK_WORK
 
 
 def _written(
-    strips: StripMinedScan, inputs: Sequence[TensorSpec], prepare: Prepare, processor: Processor
-) -> FunctionText:
-    """Return the text of a strip.
+    strips: StripMinedScan, inputs: Specs, prepare: Prepare, processor: Processor
+) -> WrittenFunction:
+    """Return the module of a strip.
 
     Raises:
         NotCompiledError: an op that is not compiled, or too much work in a strip.
@@ -88,9 +88,9 @@ def _written(
         raise NotCompiledError(f"{op.name}: a strip takes {code.work} instructions")
     for own, end in zip(local, ends, strict=False):
         body.write_all([(body.stored(own), body.storing(end))], is_dense)
-    code.line("ret i64 0")
+    code.ret(0)
     work = Work.from_code(code).times(strips.count)
-    return function_text(body, "loop", [*names, *results], "%start", work)
+    return written_function(body, "loop", [*names, *results], "%start", work)
 
 
 class StripLoop:
@@ -105,7 +105,7 @@ class StripLoop:
     def __init__(
         self,
         strips: StripMinedScan,
-        inputs: Sequence[TensorSpec],
+        inputs: Specs,
         prepare: Prepare,
         kernels: Kernels,
         linker: Linker,
@@ -113,11 +113,15 @@ class StripLoop:
     ) -> None:
         self.strips, self.linker, self.resources = strips, linker, kernels.resources
         self.written = _written(strips, inputs, prepare, linker.processor)
-        self.text = self.written.text
         self.outputs = strips.output_types(inputs)
         remark = f"compiled in {strips.count} strips of {strips.width}"
         self.fallback = Fallback(interpreted, self.outputs, remark)
         self._function: Callable[..., int | None] | None = None
+
+    @property
+    def text(self) -> str:
+        """LLVM text."""
+        return self.written.module.text
 
     @property
     def remark(self) -> str:
@@ -154,8 +158,9 @@ class StripLoop:
 
     def _next_function(self) -> Callable[..., int | None]:
         """Return baseline code for this call if that saves time, else optimised code."""
-        linker, text = self.linker, self.text
-        function = linker.baseline_function(KIND, text, self.written.work, ArrayConvention())
+        linker, module = self.linker, self.written.module
+        function = linker.baseline_function(KIND, module, self.written.work, ArrayConvention())
         if function is None:
-            function = self._function = linker.function(KIND, text, ArrayConvention())
+            function = self._function = linker.function(KIND, module, ArrayConvention())
+            self.written = self.written.printed()
         return function

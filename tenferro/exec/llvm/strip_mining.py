@@ -9,7 +9,6 @@ run strips in parallel. Results have the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, TypeAlias
@@ -19,6 +18,7 @@ import numpy as np
 from tenferro.dims import GuardLog
 from tenferro.exec.llvm.control import Prepare
 from tenferro.exec.llvm.reduction import TOTALS
+from tenferro.exec.llvm.tensor import Specs
 from tenferro.graph import Graph, Instruction
 from tenferro.ops import StdTensorOp, analytic, elementwise
 from tenferro.ops import structural as st
@@ -71,12 +71,12 @@ class StripMinedScan:
         """Return the first index of a strip."""
         return min(number * self.width, self.extent - self.width)
 
-    def output_types(self, inputs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
+    def output_types(self, inputs: Specs) -> tuple[TensorSpec, ...]:
         """Return the types of the results of the original scan."""
         return self.original.output_types(tuple(inputs), GuardLog())
 
 
-def strip_mine(op: Scan, inputs: Sequence[TensorSpec], prepare: Prepare) -> StripMinedScan | None:
+def strip_mine(op: Scan, inputs: Specs, prepare: Prepare) -> StripMinedScan | None:
     """Return the strip-mined scan, or None if indices depend on each other or strips are not worth it."""
     if not isinstance(op.length, int) or op.length < MIN_ITERATIONS or op.has_effects:
         return None
@@ -207,7 +207,7 @@ class _StripWriter:
 
 
 def _strip_op(
-    op: StdTensorOp, types: Sequence[TensorSpec], axis: int, width: int
+    op: StdTensorOp, types: Specs, axis: int, width: int
 ) -> tuple[StdTensorOp, int] | None:
     """Return the op on strips along an axis and the axis of the result, or None if it mixes strips."""
     *operands, y = types

@@ -8,7 +8,7 @@ from typing import Any
 from tenferro.exec.llvm.code import Code, Index, literal
 from tenferro.exec.llvm.elementwise import select
 from tenferro.exec.llvm.rows import Row, Rows
-from tenferro.exec.llvm.tensor import Body, Memory, Tensor
+from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor, Tensors
 from tenferro.ops import structural as st
 from tenferro.types import TensorSpec
 
@@ -22,9 +22,7 @@ def reindexed(
 ) -> Row:
     """Return the lowering of an op whose elements are those of its operand at other indices."""
 
-    def write(
-        body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-    ) -> Sequence[Tensor]:
+    def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
         x, y = operands[0], types[0]
 
         def element(index: Indices) -> Any:
@@ -86,9 +84,7 @@ def extract_diag(code: Code, op: Any, index: Indices, x: TensorSpec, y: TensorSp
     return tuple(indices)
 
 
-def concatenate(
-    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def concatenate(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
     """Copy each operand to its slice of the result."""
     (y,) = types
     memory, start = body.result(y), 0
@@ -121,9 +117,7 @@ def _copy_into(
     code.loops([last - first for first, last in ranges], element)
 
 
-def pad(
-    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def pad(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
     """Fill the result with the padding value, then copy the elements that negative padding does not crop."""
     (x, value), (y,) = operands, types
     memory = body.result(y)
@@ -138,9 +132,7 @@ def pad(
     return [body.stored(memory)]
 
 
-def embed_diag(
-    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def embed_diag(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
     """Write zeros, then the diagonal."""
     (x,), (y,), code = operands, types, body.code
     memory = body.result(y)
@@ -158,15 +150,13 @@ def embed_diag(
 def triangle(lower: bool) -> Row:
     """Return the lowering of tril or triu, which selects zeros."""
 
-    def write(
-        body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-    ) -> Sequence[Tensor]:
+    def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
         (x,), (y,), code = operands, types, body.code
 
         def element(index: Indices) -> Any:
             row, column = index[-2:]
             name = "sle" if lower else "sge"
-            is_inside = code.value(f"icmp {name} i64 {column}, {code.add(row, op.k)}")
+            is_inside = code.icmp(name, column, code.add(row, op.k))
             value, zero = body.at(x, index), literal(0, y.dtype)
             return select(code, y.dtype, is_inside, value, zero)
 
@@ -175,9 +165,7 @@ def triangle(lower: bool) -> Row:
     return Row(write)
 
 
-def barrier(
-    body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-) -> Sequence[Tensor]:
+def barrier(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
     """Return the operands."""
     return list(operands)
 

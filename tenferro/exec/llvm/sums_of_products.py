@@ -10,10 +10,11 @@ from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.kernels.sums_of_products import SumOfProducts
 from tenferro.exec.llvm.baseline import Work
 from tenferro.exec.llvm.code import Index, llvm_type
+from tenferro.exec.llvm.ir import Instruction, Module, Value, VectorType
 from tenferro.exec.llvm.link import Linker, PointerConvention, Processor
 from tenferro.program import BoundedCache
 
-__all__ = ["CompiledSums", "text_of"]
+__all__ = ["CompiledSums", "module_of"]
 
 KIND = "sum of products"
 """Name of the attempt in the compile log."""
@@ -22,7 +23,7 @@ REGISTERS = 32, 16
 MAX_TILE_COLUMNS = 4, 2
 """Maximum number of vectors in a row of a tile, with and without vectors of 512 bits."""
 CACHE_ENTRIES = 64
-"""Maximum number of texts cached by one compiler."""
+"""Maximum number of modules cached by one compiler."""
 MAX_NARROW_MULTIPLICATIONS = 1 << 20
 """Break-even against BLAS with a copy of the windows, for vectors that are not the widest."""
 UNOPTIMISED_WORK = 6
@@ -38,7 +39,7 @@ class CompiledSums:
 
     def __init__(self, linker: Linker, min_multiplications: int) -> None:
         self.linker, self.min_multiplications = linker, min_multiplications
-        self._texts: BoundedCache[_Text | None] = BoundedCache(CACHE_ENTRIES)
+        self._codes: BoundedCache[_Code | None] = BoundedCache(CACHE_ENTRIES)
 
     def function(
         self, sums: SumOfProducts, multiplications: int
@@ -51,28 +52,28 @@ class CompiledSums:
             return None
         linker = self.linker
         with suppress(NotCompiledError):
-            text = self._texts.get(sums, lambda: self._written(sums))
-            if text is None or (text.is_narrow and multiplications >= MAX_NARROW_MULTIPLICATIONS):
+            code = self._codes.get(sums, lambda: self._written(sums))
+            if code is None or (code.is_narrow and multiplications >= MAX_NARROW_MULTIPLICATIONS):
                 return None
-            work = Work(multiplications // text.lanes * UNOPTIMISED_WORK)
+            work = Work(multiplications // code.lanes * UNOPTIMISED_WORK)
             convention = PointerConvention(3, 2)
-            function = linker.baseline_function(KIND, text.text, work, convention)
-            return function or linker.function(KIND, text.text, convention), text.tasks
+            function = linker.baseline_function(KIND, code.module, work, convention)
+            return function or linker.function(KIND, code.module, convention), code.tasks
         return None
 
-    def _written(self, sums: SumOfProducts) -> _Text | None:
+    def _written(self, sums: SumOfProducts) -> _Code | None:
         with suppress(NotCompiledError), self.linker.log.attempt(KIND):
             processor = self.linker.processor
             height, _, lanes = tile_of(sums, processor)
             is_narrow = lanes < max(processor.lanes) * 8 // sums.dtype.itemsize
-            return _Text(text_of(sums, processor), lanes, is_narrow, -(-sums.places[0] // height))
+            return _Code(module_of(sums, processor), lanes, is_narrow, -(-sums.places[0] // height))
         return None
 
 
-class _Text(NamedTuple):
-    """LLVM text, elements per vector, whether the processor has wider vectors, and the number of tasks of a row."""
+class _Code(NamedTuple):
+    """Module, elements per vector, whether the processor has wider vectors, and the number of tasks of a row."""
 
-    text: str
+    module: Module
     lanes: int
     is_narrow: bool
     tasks: int
@@ -102,34 +103,29 @@ def tile_of(sums: SumOfProducts, processor: Processor) -> tuple[int, int, int]:
     return min(range(max(1, most // 2), most + 1), key=loads), columns, lanes
 
 
-def text_of(sums: SumOfProducts, processor: Processor) -> str:
-    """Return the LLVM text of a function of pointers to a, b and y and a range of tasks, which are tiles of a row."""
+def module_of(sums: SumOfProducts, processor: Processor) -> Module:
+    """Return the module of a function of pointers to a, b and y and a range of tasks, which are tiles of a row."""
     height, columns, lanes = tile_of(sums, processor)
     positions, position_stride_a, position_stride_y = sums.places
     outputs, output_stride_y = sums.outputs
     tiles = -(-positions // height)
     code = processor.code()
     element = llvm_type(sums.dtype)
-    vector = f"<{lanes} x {element}>"
-    fma = f"llvm.fma.v{lanes}f{8 * sums.dtype.itemsize}"
-    code.declared[fma] = f"declare {vector} @{fma}({vector}, {vector}, {vector})"
-
+    vector, align = VectorType(lanes, element), f", align {sums.dtype.itemsize}"
     cell = code.alloca(element, height * columns * lanes) if output_stride_y != 1 else ""
 
     def task(number: Index) -> None:
         row, tile = code.divmod(code.add(number, "%start"), tiles)
         first = code.scaled(tile, height)
         if positions % height:
-            first = code.call(
-                "llvm.smin.i64", "i64", [("i64", str(first)), ("i64", str(positions - height))]
-            )
+            first = code.intrinsic("smin", first, positions - height)
         a = code.add(code.scaled(row, sums.rows[0]), code.scaled(first, position_stride_a))
         y = code.add(code.scaled(row, sums.rows[1]), code.scaled(first, position_stride_y))
         code.loop(outputs // (columns * lanes), lambda block: write_tile(a, y, block))
 
     def write_tile(a: Index, y: Index, block: Index) -> None:
         o = code.scaled(block, columns * lanes)
-        zeros = [["zeroinitializer"] * columns for _ in range(height)]
+        zeros = [[Value("zeroinitializer", vector)] * columns for _ in range(height)]
         totals = sum_along(0, a, o, zeros)
         y = code.add(y, code.scaled(o, output_stride_y))
         pointer, step = (
@@ -139,7 +135,7 @@ def text_of(sums: SumOfProducts, processor: Processor) -> str:
             for v, total in enumerate(row):
                 offset = code.add(y if output_stride_y == 1 else 0, m * step + v * lanes)
                 address = code.address(pointer, offset, sums.dtype)
-                code.line(f"store {vector} {total}, ptr {address}, align {sums.dtype.itemsize}")
+                code.store_value(total, address, suffix=align)
         if output_stride_y != 1:
             code.invalidate()
             code.loop(
@@ -153,60 +149,59 @@ def text_of(sums: SumOfProducts, processor: Processor) -> str:
             value = code.load(cell, code.add(output, m * columns * lanes), sums.dtype)
             code.store(value, "%y", code.add(y, m * position_stride_y), sums.dtype)
 
-    def sum_along(axis: int, a: Index, b: Index, totals: list[list[str]]) -> list[list[str]]:
+    def sum_along(axis: int, a: Index, b: Index, totals: list[list[Value]]) -> list[list[Value]]:
         """Write the loops over the terms of an axis and those after it."""
         if axis == len(sums.terms):
             return multiply_add(a, b, totals)
         count, step_a, step_b = sums.terms[axis]
         head, inside, end = (code.name(each) for each in ("head", "body", "end"))
         before = code.block
-        i, more, following = (code.name(each) for each in ("i", "more", "next"))
-        code.line(f"br label {head}")
+        i, more, following = (
+            code.name("i", "i64"),
+            code.name("more", "i1"),
+            code.name("next", "i64"),
+        )
+        code.br(head)
         code.label(head)
-        line = len(code.lines)
-        phis = [[code.name("t") for _ in row] for row in totals]
-        code.lines.append("")
-        code.line(f"{more} = icmp slt i64 {i}, {count}")
-        code.line(f"br i1 {more}, label {inside}, label {end}")
+        names = [[code.name("t", vector) for _ in row] for row in totals]
+        number = code.phi("i64", i)
+        nodes = [[code.phi(vector, name) for name in row] for row in names]
+        code.append(Instruction("icmp", (i, Value(count, "i64")), more, flags="slt"))
+        code.br(inside, end, condition=more)
         code.label(inside)
         with code.scope(), code.times(count):
             next_a = code.add(a, code.scaled(i, step_a))
             next_b = code.add(b, code.scaled(i, step_b))
-            updated = sum_along(axis + 1, next_a, next_b, phis)
-        code.line(f"{following} = add nsw i64 {i}, 1")
+            updated = sum_along(axis + 1, next_a, next_b, names)
+        code.append(Instruction("add", (i, Value(1, "i64")), following, flags="nsw"))
         back = code.block
-        code.line(f"br label {head}")
-        lines = [f"  {i} = phi i64 [0, %{before}], [{following}, %{back}]"]
-        for old, new, phi in zip(totals, updated, phis, strict=True):
-            lines += [
-                f"  {p} = phi {vector} [{x}, %{before}], [{z}, %{back}]"
-                for x, z, p in zip(old, new, phi, strict=True)
-            ]
-        code.lines[line] = "\n".join(lines)
+        code.br(head)
+        incoming = [(number, Value(0, "i64"), following)]
+        for rows in zip(nodes, totals, updated, strict=True):
+            incoming += zip(*rows, strict=True)
+        for node, first, again in incoming:
+            node.operands, node.labels = (first, again), (before, back)
         code.label(end)
-        return phis
+        return names
 
-    def multiply_add(a: Index, b: Index, totals: list[list[str]]) -> list[list[str]]:
+    def multiply_add(a: Index, b: Index, totals: list[list[Value]]) -> list[list[Value]]:
         """Write the outer product of a column of a and a row of b, added to the totals."""
-        row_of_b, align = list[str](), sums.dtype.itemsize
+        row_of_b = list[Value]()
         for v in range(columns):
             address = code.address("%b", code.add(b, v * lanes), sums.dtype)
-            row_of_b.append(code.value(f"load {vector}, ptr {address}, align {align}"))
-        result: list[list[str]] = []
+            row_of_b.append(code.load_value(vector, address, align))
+        result: list[list[Value]] = []
         for m, row in enumerate(totals):
             address = code.address("%a", code.add(a, m * position_stride_a), sums.dtype)
-            x = code.value(f"load {element}, ptr {address}")
-            x = code.value(f"insertelement {vector} poison, {element} {x}, i32 0")
-            x = code.value(
-                f"shufflevector {vector} {x}, {vector} poison, <{lanes} x i32> zeroinitializer"
-            )
-            result.append([
-                code.value(f"call {vector} @{fma}({vector} {x}, {vector} {y}, {vector} {total})")
-                for y, total in zip(row_of_b, row, strict=True)
-            ])  # fmt: skip
+            x = code.load_value(element, address)
+            x = code.insert(Value("poison", vector), x, 0)
+            x = code.shuffle(x, "poison", (0,) * lanes)
+            pairs = zip(row_of_b, row, strict=True)
+            result.append([code.intrinsic("fma", x, y, total) for y, total in pairs])
         return result
 
-    count = code.value("sub i64 %stop, %start")
+    count = code.value("sub", "%stop", "%start", type="i64")
     code.loop(count, task)
-    code.line("ret i64 0")
-    return code.text("f", ("%a", "%b", "%y"), ("%start", "%stop"))
+    code.ret(0)
+    code.define("f", ("%a", "%b", "%y"), ("%start", "%stop"))
+    return code.module()

@@ -28,8 +28,10 @@ __all__ = [
     "MAX_ALLOCA_ELEMENTS",
     "Body",
     "Memory",
+    "Specs",
     "Store",
     "Tensor",
+    "Tensors",
     "Writer",
     "elementwise_tensor",
     "in_float32",
@@ -43,9 +45,11 @@ MAX_ALLOCA_ELEMENTS = 32
 MAX_SCRATCH_BYTES = 1 << 26
 """Maximum size of scratch memory, in bytes."""
 _NUMBERS = count()
-Writer: TypeAlias = (
-    "Callable[[Body, Any, Sequence[Tensor], Sequence[TensorSpec]], Sequence[Tensor]]"
-)
+Tensors: TypeAlias = "Sequence[Tensor]"
+"""Operands or results of an op."""
+Specs: TypeAlias = Sequence[TensorSpec]
+"""Types of operands or of results."""
+Writer: TypeAlias = "Callable[[Body, Any, Tensors, Specs], Tensors]"
 """Function `write(body, op, operands, types)` that writes an op and returns its results."""
 Store: TypeAlias = Callable[[tuple[Index, ...], Element], None]
 """Function `store(index, value)` that writes an element."""
@@ -83,7 +87,7 @@ class Tensor:
 
 
 def elementwise_tensor(
-    spec: TensorSpec, element: Callable[[tuple[Index, ...]], Element], operands: Sequence[Tensor]
+    spec: TensorSpec, element: Callable[[tuple[Index, ...]], Element], operands: Tensors
 ) -> Tensor:
     """Return a value whose elements are functions of the operands' elements at the same index."""
     reads = frozenset[Memory]().union(*[x.reads for x in operands])
@@ -119,9 +123,7 @@ def transposed(body: Body, x: Tensor, order: Sequence[int]) -> Tensor:
 def in_float32(write: Writer) -> Writer:
     """Return a writer that computes float16 and bfloat16 in float32 and rounds results once."""
 
-    def widened(
-        body: Body, op: Any, operands: Sequence[Tensor], types: Sequence[TensorSpec]
-    ) -> Sequence[Tensor]:
+    def widened(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
         if not any([spec.dtype in HALF_DTYPES for spec in [*types, *[x.spec for x in operands]]]):
             return write(body, op, operands, types)
         # Registers hold float32 already.
@@ -218,7 +220,7 @@ class Body:
         if size <= MAX_ALLOCA_ELEMENTS:
             pointer = self.code.alloca(kind, size)
         else:
-            pointer = self.code.name("at")
+            pointer = self.code.name("at", "ptr")
             self.code.areas[pointer] = self.scratch_bytes
             self.scratch_bytes += -(-spec.nbytes // 64) * 64
             if self.scratch_bytes > MAX_SCRATCH_BYTES:

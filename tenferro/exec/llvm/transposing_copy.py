@@ -12,7 +12,8 @@ from math import prod
 from typing import Any
 
 from tenferro.exec.attempts import NotCompiledError
-from tenferro.exec.llvm.code import Code, Index
+from tenferro.exec.llvm.code import CALL_WORK, Code, Index, typed
+from tenferro.exec.llvm.ir import Instruction, Module, Value, VectorType
 from tenferro.exec.llvm.link import LinkedFunction, Linker, PointerConvention, Processor
 from tenferro.exec.runtime.transposition import (
     LINE,
@@ -21,7 +22,7 @@ from tenferro.exec.runtime.transposition import (
 )
 from tenferro.program import BoundedCache, CacheStats
 
-__all__ = ["TransposingCopies", "text_of"]
+__all__ = ["TransposingCopies", "module_of"]
 
 KIND = "transposing copy"
 """Name of the attempt in the compile log."""
@@ -72,8 +73,8 @@ class TransposingCopies:
         pointers = len(functions) + operands + results + 1 + len(linked)
         try:
             with self.linker.log.attempt(KIND):
-                text = rows_text(rows, operands, results, [tasks for _, tasks in linked])
-                driver = self.linker.function(KIND, text, PointerConvention(pointers, 2))
+                module = rows_module(rows, operands, results, [tasks for _, tasks in linked])
+                driver = self.linker.function(KIND, module, PointerConvention(pointers, 2))
         except NotCompiledError:
             return None
         addresses = [function.address for function in functions]
@@ -98,10 +99,8 @@ class TransposingCopies:
             if max(processor.lanes) < MIN_LANES:
                 return None
             counts, task_axes = tasks_of(transposition)
-            text = text_of(transposition, processor)
-            return self.linker.function(KIND, text, PointerConvention(2, 2)), prod(
-                counts[:task_axes]
-            )
+            module, tasks = module_of(transposition, processor), prod(counts[:task_axes])
+            return self.linker.function(KIND, module, PointerConvention(2, 2)), tasks
         return None
 
 
@@ -130,15 +129,15 @@ def lanes_of(transposition: Transposition, processor: Processor) -> int:
     return lanes
 
 
-def text_of(transposition: Transposition, processor: Processor) -> str:
-    """Return the LLVM text of a function of pointers to x and y and a range of tasks."""
+def module_of(transposition: Transposition, processor: Processor) -> Module:
+    """Return the module of a function of pointers to x and y and a range of tasks."""
     code, itemsize = processor.code(), transposition.itemsize
     lanes = lanes_of(transposition, processor)
     height = LINE // itemsize
     # Elements of more than 8 bytes are copied as several words.
     words = max(1, itemsize // 8)
     word = f"i{8 * itemsize // words}"
-    vector = f"<{lanes * words} x {word}>"
+    vector = VectorType(lanes * words, word)
     rows, columns = (
         prod([n for n, _ in axes]) for axes in (transposition.rows, transposition.columns)
     )
@@ -149,7 +148,7 @@ def text_of(transposition: Transposition, processor: Processor) -> str:
     column_offset = _offsets(code, "columns", transposition.columns)
 
     def pointer(name: str, offset: Index) -> str:
-        return code.value(f"getelementptr {word}, ptr {name}, i64 {code.scaled(offset, words)}")
+        return code.gep(word, name, code.scaled(offset, words))
 
     def task(number: Index) -> None:
         index = code.unravel_index(code.add(number, "%start"), counts[:task_axes])
@@ -172,31 +171,32 @@ def text_of(transposition: Transposition, processor: Processor) -> str:
 
     def copy_block(x: Index, y: Index, row: Index, column: Index) -> None:
         x, y = code.add(x, column), code.add(y, row)
-        squares: list[list[str]] = []
+        squares: list[list[Value]] = []
         for start in range(0, height, lanes):
-            loaded: list[str] = []
+            loaded: list[Value] = []
             for k in range(start, start + lanes):
                 at = pointer("%x", code.add(x, row_offset(row, k)))
-                loaded.append(code.value(f"load {vector}, ptr {at}, align {min(8, itemsize)}"))
-            squares.append(_transposed(code, vector, loaded, words))
+                loaded.append(code.load_value(vector, at, f", align {min(8, itemsize)}"))
+            squares.append(_transposed(code, loaded, words))
         for k in range(lanes):
             at = pointer("%y", code.add(y, column_offset(column, k)))
             for n, square in enumerate(squares):
                 to = pointer(at, n * lanes)
-                code.line(f"store {vector} {square[k]}, ptr {to}, align {lanes * itemsize}{hint}")
+                code.store_value(square[k], to, suffix=f", align {lanes * itemsize}{hint}")
 
     hint = ", !nontemporal !0" if transposition.is_streamed else ""
-    code.loop(code.value("sub i64 %stop, %start"), task)
+    code.loop(code.value("sub", "%stop", "%start", type="i64"), task)
     if transposition.is_streamed:
         code.globals.append("!0 = !{i32 1}")
         # Make the non-temporal stores visible to other threads.
-        code.line("fence seq_cst")
-    code.line("ret i64 0")
-    return code.text("f", ("%x", "%y"), ("%start", "%stop"))
+        code.append(Instruction("fence", flags="seq_cst"))
+    code.ret(0)
+    code.define("f", ("%x", "%y"), ("%start", "%stop"))
+    return code.module()
 
 
-def rows_text(rows: TransposedRows, operands: int, results: int, tasks: Sequence[int]) -> str:
-    """Return the LLVM text of a function of functions and pointers that computes rows by blocks and transposes each block.
+def rows_module(rows: TransposedRows, operands: int, results: int, tasks: Sequence[int]) -> Module:
+    """Return the module of a function of functions and pointers that computes rows by blocks and transposes each block.
 
     The last block overlaps the one before if it does not fit.
     """
@@ -206,29 +206,34 @@ def rows_text(rows: TransposedRows, operands: int, results: int, tasks: Sequence
     pointers = [f"%a{k}" for k in range(operands + results)]
     height = rows.height
 
+    def call(function: str, pointers: Sequence[str], numbers: Sequence[Index]) -> None:
+        operands = Value(function, "ptr"), *typed(pointers, "ptr"), *typed(numbers, "i64")
+        code.append(Instruction("call", operands, code.name("v", "i64"), "i64"), CALL_WORK)
+
     def block(number: Index) -> None:
-        begin = code.value(f"add i64 %start, {code.scaled(number, height)}")
-        last = code.value(f"sub i64 %stop, {height}")
-        i = code.call("llvm.smin.i64", "i64", [("i64", begin), ("i64", last)])
+        begin = code.value("add", "%start", code.scaled(number, height), type="i64")
+        last = code.value("sub", "%stop", height, type="i64")
+        i = code.intrinsic("smin", begin, last)
         arguments_of_rows = list(pointers)
         for result, piece in zip(rows.results, pieces, strict=True):
             before = code.scaled(i, -result.row_bytes)
-            at = code.value(f"getelementptr i8, ptr {piece}, i64 {before}")
+            at = code.gep("i8", piece, before)
             arguments_of_rows[operands + result.number] = at
-        arguments = ", ".join([f"ptr {each}" for each in (*arguments_of_rows, "%rest")])
-        code.value(f"call i64 %rows({arguments}, i64 {i}, i64 {code.add(i, height)})")
+        numbers = i, code.add(i, height)
+        call("%rows", (*arguments_of_rows, "%rest"), numbers)
         for copy, piece, count, result in zip(copies, pieces, tasks, rows.results, strict=True):
             offset = code.scaled(i, result.transposition.itemsize)
             out = pointers[operands + result.number]
-            at = code.value(f"getelementptr i8, ptr {out}, i64 {offset}")
-            code.value(f"call i64 {copy}(ptr {piece}, ptr {at}, i64 0, i64 {count})")
+            at = code.gep("i8", out, offset)
+            call(copy, (piece, at), (0, count))
 
-    left = code.value("sub i64 %stop, %start")
-    more = code.value(f"add i64 {left}, {height - 1}")
-    code.loop(code.value(f"udiv i64 {more}, {height}"), block)
-    code.line("ret i64 0")
+    left = code.value("sub", "%stop", "%start", type="i64")
+    more = code.value("add", left, height - 1)
+    code.loop(code.value("udiv", more, height), block)
+    code.ret(0)
     names = ("%rows", *copies, *pointers, "%rest", *pieces)
-    return code.text("f", names, ("%start", "%stop"))
+    code.define("f", names, ("%start", "%stop"))
+    return code.module()
 
 
 def _start(code: Code, number: Index, length: int, total: int) -> Index:
@@ -236,7 +241,7 @@ def _start(code: Code, number: Index, length: int, total: int) -> Index:
     start = code.scaled(number, length)
     if total % length == 0 or isinstance(start, int):
         return start if isinstance(start, str) else min(start, total - length)
-    return code.call("llvm.smin.i64", "i64", [("i64", start), ("i64", str(total - length))])
+    return code.intrinsic("smin", start, total - length)
 
 
 def _offsets(
@@ -258,30 +263,27 @@ def _offsets(
 
     def offset(start: Index, k: int) -> Index:
         number = code.add(start, k)
-        at = code.value(f"getelementptr i64, ptr {table}, i64 {number}")
-        return code.value(f"load i64, ptr {at}")
+        at = code.gep("i64", table, number)
+        return code.load_value("i64", at)
 
     return offset
 
 
-def _transposed(code: Code, vector: str, rows: Sequence[str], words: int) -> list[str]:
+def _transposed(code: Code, rows: Sequence[Value], words: int) -> list[Value]:
     """Return the columns of a square block of vectors, by interleaving the halves of its rows log2(n) times."""
     n = len(rows)
     half = n // 2
     for _ in range(n.bit_length() - 1):
         pairs = [(rows[i], rows[i + half]) for i in range(half)]
         rows = [
-            code.value(
-                f"shufflevector {vector} {upper}, {vector} {lower}, {_mask(start, half, n, words)}"
-            )
+            code.shuffle(upper, lower, _mask(start, half, n, words))
             for upper, lower in pairs
             for start in (0, half)
         ]
     return list(rows)
 
 
-def _mask(start: int, count: int, n: int, words: int) -> str:
+def _mask(start: int, count: int, n: int, words: int) -> list[int]:
     """Return the shuffle mask that interleaves `count` elements of two vectors, from `start` on."""
     elements = [element for i in range(start, start + count) for element in (i, n + i)]
-    numbers = [words * element + word for element in elements for word in range(words)]
-    return f"<{len(numbers)} x i32> <{', '.join([f'i32 {each}' for each in numbers])}>"
+    return [words * element + word for element in elements for word in range(words)]

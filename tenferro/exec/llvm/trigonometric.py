@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from tenferro.exec.llvm import coefficients
 from tenferro.exec.llvm.formula import ROUNDER, Formula
+from tenferro.exec.llvm.ir import Value
 
 __all__ = ["HALF_PI", "MAX_ARGUMENT", "cos", "sin", "tan"]
 
@@ -35,12 +36,12 @@ HALF_PI = [
 class Reduced:
     """Reduced argument: x = n pi / 2 + r + low, with |r| <= pi / 4; n is an i64."""
 
-    n: str
-    r: str
-    low: str
+    n: Value
+    r: Value
+    low: Value
 
 
-def _reduced(f: Formula, x: str) -> Reduced:
+def _reduced(f: Formula, x: Value) -> Reduced:
     shifted = f.multiply_add(x, f.number(2 / math.pi), f.number(ROUNDER))
     n = f.subtract(shifted, f.number(ROUNDER))
     first, second, third, fourth = [f.multiply(n, f.number(part)) for part in HALF_PI]
@@ -51,7 +52,7 @@ def _reduced(f: Formula, x: str) -> Reduced:
     return Reduced(f.bits(shifted), r, f.subtract(low, f.subtract(r, near)))
 
 
-def _sine(f: Formula, part: Reduced) -> str:
+def _sine(f: Formula, part: Reduced) -> Value:
     """Write r + r^3 p(r^2) + low cos(r)."""
     terms, z = coefficients.SIN, f.multiply(part.r, part.r)
     cube = f.multiply(z, part.r)
@@ -61,7 +62,7 @@ def _sine(f: Formula, part: Reduced) -> str:
     return f.subtract(part.r, f.subtract(low, f.multiply(cube, f.number(terms[0]))))
 
 
-def _cosine(f: Formula, part: Reduced) -> str:
+def _cosine(f: Formula, part: Reduced) -> Value:
     """Write 1 - r^2 / 2 + r^4 q(r^2) - r low, with the rounding error of 1 - r^2 / 2 compensated."""
     z = f.multiply(part.r, part.r)
     half, one = f.multiply(f.number(0.5), z), f.number(1.0)
@@ -75,36 +76,36 @@ def _cosine(f: Formula, part: Reduced) -> str:
 class Pair:
     """Sine and cosine of the reduced argument, and its multiple of pi / 2."""
 
-    n: str
-    sine: str
-    cosine: str
+    n: Value
+    sine: Value
+    cosine: Value
 
 
-def _pair(f: Formula, x: str) -> Pair:
+def _pair(f: Formula, x: Value) -> Pair:
     part = _reduced(f, x)
     return Pair(part.n, _sine(f, part), _cosine(f, part))
 
 
-def _by_quadrant(f: Formula, n: str, even: str, odd: str) -> str:
+def _by_quadrant(f: Formula, n: Value, even: Value, odd: Value) -> Value:
     """Write `even` or `odd` by bit 0 of n, negated by bit 1."""
     y = f.either(f.has_bit(n, 0), odd, even)
     return f.either(f.has_bit(n, 1), f.negate(y), y)
 
 
-def sin(f: Formula, x: str) -> str:
+def sin(f: Formula, x: Value) -> Value:
     """Write sin x."""
     pair = _pair(f, x)
     y = _by_quadrant(f, pair.n, pair.sine, pair.cosine)
     return f.select("oeq", x, f.number(0.0), x, y)
 
 
-def cos(f: Formula, x: str) -> str:
+def cos(f: Formula, x: Value) -> Value:
     """Write cos x = sin(x + pi / 2)."""
     pair = _pair(f, x)
     return _by_quadrant(f, f.integer("add", pair.n, 1), pair.sine, pair.cosine)
 
 
-def tan(f: Formula, x: str) -> str:
+def tan(f: Formula, x: Value) -> Value:
     """Write tan x = sin(x) / cos(x)."""
     pair = _pair(f, x)
     is_odd = f.has_bit(pair.n, 0)

@@ -10,17 +10,31 @@ elements. A loop that reads memory it writes gets a scalar remainder loop instea
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
-__all__ = ["LOOP", "Definitions", "NotVectorisedError", "VectorLoop"]
+from tenferro.exec.llvm.code import intrinsic_suffix
+from tenferro.exec.llvm.ir import (
+    ARITHMETIC,
+    BITS,
+    COMPARISONS,
+    CONVERSIONS,
+    Declaration,
+    Function,
+    Functions,
+    Instruction,
+    Loop,
+    Region,
+    Structure,
+    Value,
+    VectorType,
+    result_type,
+    splat,
+)
 
-BITS = {"double": 64, "i64": 64, "float": 32, "i32": 32, "half": 16, "i16": 16, "i8": 8, "i1": 8}
-"""Size of an element in memory in bits, by its type."""
-SUFFIXES = {"double": "f64", "float": "f32", "half": "f16"}
-"""Suffixes of LLVM's intrinsics; for integers the type."""
+__all__ = ["NotVectorisedError", "VectorBlock", "VectorLoop", "VectorVariants"]
+
 INTRINSICS = (
     "ceil", "copysign", "ctpop", "fabs", "floor", "fma", "maximum", "minimum", "rint", "smax", "smin", "sqrt", "umax",
     "umin",
@@ -28,33 +42,6 @@ INTRINSICS = (
 """Intrinsics with a vector form of one or two instructions."""
 DIVISIONS = ("sdiv", "udiv", "srem", "urem")
 """Instructions without a vector form on processors."""
-CONVERSIONS = (
-    "bitcast", "fpext", "fptosi", "fptoui", "fptrunc", "sext", "sitofp", "trunc", "uitofp", "zext",
-)  # fmt: skip
-KIND = "double|float|half|i64|i32|i16|i8|i1"
-LOOP = re.compile(
-    r"^(?P<label>body\d+):\n"
-    r"  (?P<i>%i\d+) = phi i64 \[0, %(?P<before>\w+)\], \[(?P<following>%v\d+), %(?P=label)\]\n"
-    r"(?P<body>(?:  .*\n)*?)"
-    r"  (?P<more>%more\d+) = icmp slt i64 (?P=following), (?P<count>\S+)\n"
-    r"  br i1 (?P=more), label %(?P=label), label %(?P<end>end\d+).*\n"
-    r"(?P=end):\n",
-    re.MULTILINE,
-)
-"""Loop of one basic block, as `Code.loop` writes it."""
-DEFINITION = re.compile(r"^define [^@]*@(\w+)\((.*)\) .*\{\n((?:.*\n)*?)\}$", re.MULTILINE)
-DECLARATION = re.compile(r"^declare [^@]*@([\w.]+)\(.*$", re.MULTILINE)
-CALLED = re.compile(r"call [^@]*@([\w.]+)\(")
-STORE = re.compile(rf"store ({KIND}) (\S+), ptr (\S+)$")
-LOAD = re.compile(rf"load ({KIND}), ptr (\S+)$")
-ADDRESS = re.compile(rf"getelementptr inbounds ({KIND}), ptr (\S+), i64 (\S+)$")
-BINARY = re.compile(rf"(\w+)((?: \w+)*) ({KIND}) ([^ ,]+), ([^ ,]+)$")
-CONVERT = re.compile(rf"(\w+)((?: \w+)*) ({KIND}) ([^ ,]+) to ({KIND})$")
-NEGATE = re.compile(rf"fneg ({KIND}) (\S+)$")
-SELECT = re.compile(rf"select i1 ([^ ,]+), ({KIND}) ([^ ,]+), (?:{KIND}) ([^ ,]+)$")
-CALL = re.compile(rf"call ({KIND}) @([\w.]+)\(([^)]*)\)")
-NAME = re.compile(r"%[\w.]+")
-ELEMENT_KINDS = re.compile(rf"(?:load|store|to) ({KIND})")
 
 
 class NotVectorisedError(Exception):
@@ -64,424 +51,411 @@ class NotVectorisedError(Exception):
 class Address(NamedTuple):
     """Address of an element.
 
-    kind:   type of the element
-    base:   pointer to the memory
-    offset: name of the index, in the scalar loop
-    step:   stride between iterations, in elements
-    name:   pointer in the vector loop
+    kind:    type of the element
+    base:    pointer to the memory
+    offset:  index, in the scalar loop
+    step:    stride between iterations, in elements
+    pointer: pointer in the vector loop
     """
 
     kind: str
-    base: str
-    offset: str
+    base: Value
+    offset: Value
     step: int
-    name: str
+    pointer: Value
 
 
-class Definitions:
-    """Functions that a text defines and declares, with those that only vectorised loops call."""
+class VectorVariants:
+    """Vector variants of the functions of a module.
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    Attributes:
+        functions: definitions and declarations by name; the later of two with one name counts.
+    """
 
-    @cached_property
-    def _defined(self) -> Mapping[str, re.Match[str]]:
-        return {match[1]: match for match in DEFINITION.finditer(self._text)}
+    def __init__(self, functions: Functions) -> None:
+        self.functions = functions
 
-    @cached_property
-    def _declared(self) -> Mapping[str, str]:
-        return {match[1]: match[0] for match in DECLARATION.finditer(self._text)}
-
-    def vector_function(self, name: str, lanes: int, own: dict[str, str]) -> str:
+    def variant(self, name: str, lanes: int, own: dict[str, Function | Declaration]) -> str:
         """Return the name of the vector variant of a function, and add it and its callees to `own`.
 
         Raises:
             NotVectorisedError: the function has no vector variant and is no basic block of arithmetic.
         """
         variant = f"{name}_{lanes}"
-        if variant in self._defined:
+        if isinstance(self.functions.get(variant), Function):
             self._add(variant, own)
         elif variant not in own:
-            if name not in self._defined:
+            function = self.functions.get(name)
+            if not isinstance(function, Function):
                 raise NotVectorisedError(f"calls @{name}")
-            own[variant] = self._vectorised(name, lanes, own)
+            own[variant] = self._vectorised(function, variant, lanes, own)
         return variant
 
-    def _add(self, name: str, own: dict[str, str]) -> None:
+    def _add(self, name: str, own: dict[str, Function | Declaration]) -> None:
         """Add a function of the module and its callees."""
         names = [name]
         while names:
             name = names.pop()
-            if name in own:
-                continue
-            if name in self._defined:
-                own[name] = self._defined[name][0]
-                names += CALLED.findall(own[name])
-            else:
-                own[name] = self._declared[name]
+            if name not in own:
+                function = own[name] = self.functions[name]
+                calls = function.instructions if isinstance(function, Function) else ()
+                names += [x.operands[0][1:] for x in calls if x.opcode == "call"]
 
-    def _vectorised(self, name: str, lanes: int, own: dict[str, str]) -> str:
-        """Return the text of the vector variant of a scalar function."""
-        parameters, body = self._defined[name].groups()[1:]
+    def _vectorised(
+        self, function: Function, name: str, lanes: int, own: dict[str, Function | Declaration]
+    ) -> Function:
+        """Return the vector variant of a scalar function."""
         block = VectorBlock(lanes, self, own, "%w")
-        operands: list[str] = []
-        for parameter in parameters.split(", "):
-            kind, x = parameter.split(" ")
-            block.vectors[x] = x
-            operands.append(f"<{lanes} x {kind}> {x}")
-        *lines, last = body.splitlines()
-        for line in lines:
-            block.write(line[2:])
-        _, kind, y = last.split()
-        result = block.vector(y, kind)
-        return "\n".join([
-            f"define internal <{lanes} x {kind}> @{name}_{lanes}({', '.join(operands)}) nounwind {{",
-            *block.lines,
-            f"  ret <{lanes} x {kind}> {result}",
-            "}",
-        ])  # fmt: skip
+        for x in function.parameters:
+            block.vectors[x] = Value(x, VectorType(lanes, x.type))
+        *body, last = function.instructions
+        block.rewrite(body)
+        result = block.vector(last.operands[0])
+        parameters = tuple(block.vectors.values())[: len(function.parameters)]
+        region: Region = [*block.instructions, Instruction("ret", (result,))]
+        return Function(name, result.type, parameters, region, is_internal=True)
 
 
 class VectorBlock:
     """Basic block whose scalar instructions are rewritten on vectors.
 
     Attributes:
-        lines: the rewritten instructions.
-        scalars: values that stay scalar, by their names in the scalar loop.
+        instructions: the rewritten instructions.
+        scalars: values that stay scalar, by those of the scalar loop.
         steps: increment of such a value between iterations, if it is not 0.
-        vectors: values that are vectors, by their names in the scalar loop.
+        vectors: values that are vectors, by those of the scalar loop.
         accesses: addresses of memory accesses, and whether they are stores.
 
     Args:
         lanes: number of elements in a vector.
-        definitions: functions of the text.
+        variants: vector variants of functions.
         functions: vector variants that are called, by name.
         prefix: prefix of new names.
     """
 
     def __init__(
-        self, lanes: int, definitions: Definitions, functions: dict[str, str], prefix: str
+        self,
+        lanes: int,
+        variants: VectorVariants,
+        functions: dict[str, Function | Declaration],
+        prefix: str,
     ) -> None:
-        self.lanes, self.definitions, self.functions = lanes, definitions, functions
-        self.lines: list[str] = []
-        self.scalars: dict[str, str] = {}
-        self.steps: dict[str, int] = {}
-        self.vectors: dict[str, str] = {}
+        self.lanes, self.variants, self.functions = lanes, variants, functions
+        self.instructions: list[Instruction] = []
+        self.scalars: dict[Value, Value] = {}
+        self.steps: dict[Value, int] = {}
+        self.vectors: dict[Value, Value] = {}
         self.accesses: list[tuple[Address, bool]] = []
         self._prefix = prefix
-        self._addresses: dict[str, Address] = {}
-        self._broadcasts: dict[tuple[str, str], str] = {}
+        self._addresses: dict[Value, Address] = {}
+        self._broadcasts: dict[tuple[Value, str], Value] = {}
 
-    def write(self, line: str) -> None:
-        """Rewrite an instruction.
+    def rewrite(self, instructions: Iterable[Any]) -> None:
+        """Rewrite instructions.
 
         Raises:
-            NotVectorisedError: it has no vector form.
+            NotVectorisedError: one has no vector form.
         """
-        name, is_value, instruction = line.partition(" = ")
-        if not is_value:
-            self._store(line)
-            return
-        write = self._WRITERS.get(instruction.partition(" ")[0], VectorBlock._binary)
-        write(self, name, instruction)
+        for x in instructions:
+            if x.opcode not in RULES:
+                raise NotVectorisedError(x.opcode)
+            RULES[x.opcode](self, x)
 
-    def value(self, text: str) -> str:
-        """Write an instruction and return the name of its result."""
-        name = f"{self._prefix}{len(self.lines)}"
-        self.lines.append(f"  {name} = {text}")
-        return name
+    def write(self, x: Instruction) -> Value:
+        """Append an instruction with a new result and return it."""
+        kind = result_type(x.opcode, x.operands, x.type)
+        result = Value(f"{self._prefix}{len(self.instructions)}", kind)
+        self.instructions.append(replace(x, result=result))
+        return result
 
-    def vector(self, x: str, kind: str) -> str:
+    def vector(self, x: Value) -> Value:
         """Return a value as a vector, broadcast if it is scalar."""
         if x in self.vectors:
             return self.vectors[x]
-        type_ = self._vector_type(kind)
-        if x[0] != "%":
-            return f"<{', '.join([f'{kind} {x}'] * self.lanes)}>"
-        if (x, kind) not in self._broadcasts:
-            first = self.value(f"insertelement {type_} poison, {kind} {self._scalar(x)}, i64 0")
-            mask = f"<{self.lanes} x i32> zeroinitializer"
-            copies = self.value(f"shufflevector {type_} {first}, {type_} poison, {mask}")
+        if x.is_constant:
+            return splat(x, self.lanes)
+        if (x, x.type) not in self._broadcasts:
+            poison = Value("poison", self.type_of(x.type))
+            mask = Value("zeroinitializer", self.type_of("i32"))
+            operands = poison, self.scalar(x), Value(0, "i64")
+            first = self.write(Instruction("insertelement", operands))
+            copies = self.write(Instruction("shufflevector", (first, poison, mask)))
             if step := self.steps.get(x, 0):
-                offsets = ", ".join([f"{kind} {step * lane}" for lane in range(self.lanes)])
-                copies = self.value(f"add {type_} {copies}, <{offsets}>")
-            self._broadcasts[x, kind] = copies
-        return self._broadcasts[x, kind]
+                offsets = ", ".join([f"{x.type} {step * lane}" for lane in range(self.lanes)])
+                operands = copies, Value(f"<{offsets}>", copies.type)
+                copies = self.write(Instruction("add", operands))
+            self._broadcasts[x, x.type] = copies
+        return self._broadcasts[x, x.type]
 
-    def _scalar(self, x: str) -> str:
+    def scalar(self, x: Value) -> Value:
+        """Return the scalar of the vector loop for one of the scalar loop."""
         return self.scalars.get(x, x)
 
-    def _vector_type(self, kind: str) -> str:
-        return f"<{self.lanes} x {kind}>"
+    def type_of(self, kind: str) -> str:
+        """Return the vector type of an element type."""
+        return VectorType(self.lanes, kind)
 
-    def _are_uniform(self, *xs: str) -> bool:
+    def are_uniform(self, *xs: Value) -> bool:
         """Return whether values are the same in all iterations."""
         return not any([x in self.vectors or x in self.steps for x in xs])
 
-    def _keep_scalar(self, name: str, instruction: str) -> None:
+    def keep_scalar(self, x: Instruction) -> None:
         """Write an instruction on scalars as it is."""
-        self.scalars[name] = self.value(NAME.sub(lambda x: self._scalar(x[0]), instruction))
+        assert x.result is not None
+        operands = tuple([self.scalar(y) for y in x.operands])
+        self.scalars[x.result] = self.write(replace(x, operands=operands))
+
+    def widen(self, x: Instruction) -> None:
+        """Write an instruction on vectors, or on scalars if it is uniform."""
+        assert x.result is not None
+        if not all([y.type in BITS for y in x.operands]):
+            raise NotVectorisedError(x.opcode)
+        if self.are_uniform(*x.operands):
+            self.keep_scalar(x)
+            return
+        operands = tuple([self.vector(y) for y in x.operands])
+        kind = self.type_of(x.type) if x.type else ""
+        self.vectors[x.result] = self.write(replace(x, operands=operands, type=kind))
+
+    def arithmetic(self, x: Instruction) -> None:
+        """Write arithmetic, on scalars where the result is linear in the number of the iteration."""
+        assert x.result is not None
+        step = 0 if self.are_uniform(*x.operands) else self._step(x)
+        if step is not None:
+            self.keep_scalar(x)
+            if step:
+                self.steps[x.result] = step
+        elif x.opcode in DIVISIONS:
+            raise NotVectorisedError(f"{x.opcode} of vectors")
+        else:
+            self.widen(x)
+
+    def _step(self, instruction: Instruction) -> int | None:
+        """Return the increment of a result between iterations if the result can stay scalar, else None."""
+        x, *others = instruction.operands
+        if x.type != "i64" or any([each in self.vectors for each in (x, *others)]):
+            return None
+        x_step, y_step = (self.steps.get(each, 0) for each in (x, others[0]))
+        if instruction.opcode == "add":
+            return x_step + y_step
+        if instruction.opcode == "sub":
+            return x_step - y_step
+        if instruction.opcode == "mul" and others[0].is_constant:
+            return x_step * int(others[0])
+        return None
+
+    def select(self, x: Instruction) -> None:
+        """Write a selection, whose condition may be uniform."""
+        assert x.result is not None
+        if self.are_uniform(*x.operands):
+            self.keep_scalar(x)
+            return
+        condition, *others = x.operands
+        on_true, on_false = (self.vector(y) for y in others)
+        is_uniform = self.are_uniform(condition)
+        chosen = self.scalar(condition) if is_uniform else self.vector(condition)
+        self.vectors[x.result] = self.write(replace(x, operands=(chosen, on_true, on_false)))
+
+    def call(self, x: Instruction) -> None:
+        """Write a call of the vector variant of a function."""
+        callee, *operands = x.operands
+        variant = self._variant(callee[1:], x.type, operands)
+        if self.are_uniform(*operands):
+            self.keep_scalar(x)
+            return
+        assert x.result is not None
+        vectors = [self.vector(y) for y in operands]
+        called = Value(f"@{variant}", "ptr"), *vectors
+        self.vectors[x.result] = self.write(Instruction("call", called, type=self.type_of(x.type)))
+
+    def _variant(self, name: str, kind: str, operands: Sequence[Value]) -> str:
+        """Return the name of the vector variant of a function or intrinsic."""
+        if not name.startswith("llvm."):
+            return self.variants.variant(name, self.lanes, self.functions)
+        _, operation, *_ = name.split(".")
+        if operation not in INTRINSICS:
+            raise NotVectorisedError(f"calls @{name}")
+        type_ = self.type_of(kind)
+        variant = f"llvm.{operation}.{intrinsic_suffix(type_)}"
+        self.functions.setdefault(variant, Declaration(variant, type_, (type_,) * len(operands)))
+        return variant
 
     # ---- memory ----------------------------------------------------------------------------------
 
-    def _address(self, name: str, instruction: str) -> None:
-        kind, base, offset = _match(ADDRESS, instruction)
+    def address(self, x: Instruction) -> None:
+        """Write the address of the first of several elements."""
+        assert x.result is not None
+        base, offset = x.operands
         if offset in self.vectors:
             raise NotVectorisedError("indirect access")
         if base in self.scalars or base in self.vectors or base in self._addresses:
             raise NotVectorisedError("the base of an access changes")
-        address = self.value(
-            f"getelementptr inbounds {kind}, ptr {base}, i64 {self._scalar(offset)}"
-        )
-        self._addresses[name] = Address(kind, base, offset, self.steps.get(offset, 0), address)
+        pointer = self.write(replace(x, operands=(base, self.scalar(offset))))
+        step = self.steps.get(offset, 0)
+        self._addresses[x.result] = Address(x.type, base, offset, step, pointer)
 
-    def _at(self, pointer: str, kind: str) -> Address:
-        address = self._addresses.get(pointer) or Address(kind, pointer, "0", 0, pointer)
+    def _access(self, x: Instruction, pointer: Value, kind: str) -> Address:
+        if x.suffix or kind not in BITS:
+            raise NotVectorisedError(x.opcode)
+        zero = Value(0, "i64")
+        address = self._addresses.get(pointer) or Address(kind, pointer, zero, 0, pointer)
         if address.kind != kind:
             raise NotVectorisedError(f"memory of {address.kind} is accessed as {kind}")
+        self.accesses.append((address, x.opcode == "store"))
         return address
 
-    def _load(self, name: str, instruction: str) -> None:
-        kind, pointer = _match(LOAD, instruction)
-        address = self._at(pointer, kind)
-        self.accesses.append((address, False))
+    def load(self, x: Instruction) -> None:
+        """Write a load of contiguous elements, or of a uniform one."""
+        assert x.result is not None
+        address = self._access(x, x.operands[0], x.type)
         if not address.step:
-            self.scalars[name] = self.value(f"load {kind}, ptr {address.name}")
+            self.scalars[x.result] = self.write(replace(x, operands=(address.pointer,)))
             return
         if address.step != 1:
             raise NotVectorisedError("a strided load")
-        type_, align = self._vector_type(kind), BITS[kind] // 8
-        self.vectors[name] = self.value(f"load {type_}, ptr {address.name}, align {align}")
+        suffix = f", align {BITS[x.type] // 8}"
+        wide = Instruction("load", (address.pointer,), type=self.type_of(x.type), suffix=suffix)
+        self.vectors[x.result] = self.write(wide)
 
-    def _store(self, line: str) -> None:
-        kind, x, pointer = _match(STORE, line)
-        address = self._at(pointer, kind)
-        self.accesses.append((address, True))
+    def store(self, x: Instruction) -> None:
+        """Write a store of contiguous elements."""
+        value, pointer = x.operands
+        address = self._access(x, pointer, value.type)
         if address.step != 1:
             raise NotVectorisedError("a strided or uniform store")
-        value, align = f"{self._vector_type(kind)} {self.vector(x, kind)}", BITS[kind] // 8
-        self.lines.append(f"  store {value}, ptr {address.name}, align {align}")
-
-    # ---- arithmetic ------------------------------------------------------------------------------
-
-    def _binary(self, name: str, instruction: str) -> None:
-        operation, flags, kind, x, y = _match(BINARY, instruction)
-        step = 0 if self._are_uniform(x, y) else self._step(operation, kind, x, y)
-        if step is not None:
-            self._keep_scalar(name, instruction)
-            if step:
-                self.steps[name] = step
-            return
-        if operation in DIVISIONS:
-            raise NotVectorisedError(f"{operation} of vectors")
-        operands = f"{self.vector(x, kind)}, {self.vector(y, kind)}"
-        self.vectors[name] = self.value(f"{operation}{flags} {self._vector_type(kind)} {operands}")
-
-    def _step(self, operation: str, kind: str, x: str, y: str) -> int | None:
-        """Return the increment of a result between iterations if the result can stay scalar, else None."""
-        if kind != "i64" or x in self.vectors or y in self.vectors:
-            return None
-        x_step, y_step = self.steps.get(x, 0), self.steps.get(y, 0)
-        if operation == "add":
-            return x_step + y_step
-        if operation == "sub":
-            return x_step - y_step
-        if operation == "mul" and y[0] != "%":
-            return x_step * int(y)
-        return None
-
-    def _negate(self, name: str, instruction: str) -> None:
-        kind, x = _match(NEGATE, instruction)
-        if self._are_uniform(x):
-            self._keep_scalar(name, instruction)
-        else:
-            self.vectors[name] = self.value(
-                f"fneg {self._vector_type(kind)} {self.vector(x, kind)}"
-            )
-
-    def _convert(self, name: str, instruction: str) -> None:
-        operation, flags, kind, x, result = _match(CONVERT, instruction)
-        if self._are_uniform(x):
-            self._keep_scalar(name, instruction)
-            return
-        value = f"{self._vector_type(kind)} {self.vector(x, kind)}"
-        self.vectors[name] = self.value(
-            f"{operation}{flags} {value} to {self._vector_type(result)}"
-        )
-
-    def _select(self, name: str, instruction: str) -> None:
-        condition, kind, x, y = _match(SELECT, instruction)
-        if self._are_uniform(condition, x, y):
-            self._keep_scalar(name, instruction)
-            return
-        type_ = self._vector_type(kind)
-        operands = f"{type_} {self.vector(x, kind)}, {type_} {self.vector(y, kind)}"
-        if self._are_uniform(condition):
-            chosen = f"i1 {self._scalar(condition)}"
-        else:
-            chosen = f"{self._vector_type('i1')} {self.vector(condition, 'i1')}"
-        self.vectors[name] = self.value(f"select {chosen}, {operands}")
-
-    def _call(self, name: str, instruction: str) -> None:
-        kind, function, listed = _match(CALL, instruction)
-        operands = [operand.split(" ") for operand in listed.split(", ")]
-        variant = self._function(function, kind, len(operands))
-        if self._are_uniform(*[x for _, x in operands]):
-            self._keep_scalar(name, instruction)
-            return
-        arguments = ", ".join(
-            [f"{self._vector_type(type_)} {self.vector(x, type_)}" for type_, x in operands]
-        )
-        self.vectors[name] = self.value(f"call {self._vector_type(kind)} @{variant}({arguments})")
-
-    def _function(self, name: str, kind: str, arity: int) -> str:
-        """Return the name of the vector variant of a function or intrinsic."""
-        if not name.startswith("llvm."):
-            return self.definitions.vector_function(name, self.lanes, self.functions)
-        operation = name.split(".")[1]
-        if operation not in INTRINSICS:
-            raise NotVectorisedError(f"calls @{name}")
-        variant = f"llvm.{operation}.v{self.lanes}{SUFFIXES.get(kind, kind)}"
-        type_ = self._vector_type(kind)
-        declared = f"declare {type_} @{variant}({', '.join([type_] * arity)})"
-        self.functions.setdefault(variant, declared)
-        return variant
-
-    _WRITERS: ClassVar[Mapping[str, Callable[[Any, str, str], None]]] = {
-        "getelementptr": _address,
-        "load": _load,
-        "fneg": _negate,
-        "select": _select,
-        "call": _call,
-        **dict.fromkeys(CONVERSIONS, _convert),
-    }
-    """Writers by opcode; all other opcodes are binary."""
+        operands, suffix = (self.vector(value), address.pointer), f", align {BITS[value.type] // 8}"
+        self.instructions.append(Instruction("store", operands, suffix=suffix))
 
 
-def _match(pattern: re.Pattern[str], instruction: str) -> tuple[str, ...]:
-    match = pattern.match(instruction)
-    if match is None:
-        raise NotVectorisedError(instruction.partition(" ")[0])
-    return match.groups()
+RULES: Mapping[str, Callable[[VectorBlock, Instruction], None]] = {
+    **dict.fromkeys(ARITHMETIC, VectorBlock.arithmetic),
+    **dict.fromkeys((*COMPARISONS, *CONVERSIONS), VectorBlock.widen),
+    "call": VectorBlock.call,
+    "fneg": VectorBlock.widen,
+    "getelementptr": VectorBlock.address,
+    "load": VectorBlock.load,
+    "select": VectorBlock.select,
+    "store": VectorBlock.store,
+}
+"""Rewrites of scalar instructions to vector instructions, by opcode; others have no vector form."""
 
 
-class VectorLoop:
+class VectorLoop(Structure):
     """Vectorised loop of one basic block.
 
     Attributes:
-        text: replacement of the scalar loop.
         functions: vector functions that it calls, by name.
 
     Args:
-        loop: match of `LOOP`.
         widest: number of float64 in the processor's widest vectors.
 
     Raises:
         NotVectorisedError: the loop stays scalar.
     """
 
-    def __init__(self, loop: re.Match[str], widest: int, definitions: Definitions) -> None:
+    def __init__(self, loop: Loop, widest: int, variants: VectorVariants) -> None:
         self.loop = loop
-        self.functions: dict[str, str] = {}
-        count = int(loop["count"]) if loop["count"].isdigit() else None
-        self.lanes = _lanes(loop["body"], widest, count)
-        block = VectorBlock(self.lanes, definitions, self.functions, f"{loop['i']}.w")
-        block.scalars[loop["i"]], block.steps[loop["i"]] = f"{loop['i']}.v", 1
-        increment = f"  {loop['following']} = "
-        for line in loop["body"].splitlines():
-            if not line.startswith(increment):
-                block.write(line[2:])
-        reads_written = _reads_written(block.accesses)
-        self.lines = block.lines
+        self.functions: dict[str, Function | Declaration] = {}
+        self.count = int(loop.count) if loop.count.is_constant else None
+        self.lanes = _lanes(loop.body, widest, self.count)
+        self.index = Value(f"{loop.index}.v", "i64")
+        block = VectorBlock(self.lanes, variants, self.functions, f"{loop.index}.w")
+        block.scalars[loop.index], block.steps[loop.index] = self.index, 1
+        block.rewrite(loop.body)
+        self._reads_written = _reads_written(block.accesses)
+        self.body = block.instructions
+
+    def flatten(self, to: list[Instruction], block: str) -> str:
+        """Append the vector loop for a constant or a dynamic trip count, and the remainder loop if there is one."""
+        loop, lanes, count = self.loop, self.lanes, self.count
+        label, end = loop.label, loop.end
+        loop.flatten_entry(to)
         if count is None:
-            self.text = self._dynamic_count()
-        elif count % self.lanes and reads_written:
-            self.text = self._with_remainder(str(count - count % self.lanes))
+            stop = self._name("w", "i64")
+            to += [
+                _label(label),
+                Instruction("and", (loop.count, Value(-lanes, "i64")), stop),
+                Instruction("icmp", (stop, Value(0, "i64")), self._name("s", "i1"), flags="sgt"),
+                _branch(self._name("s", "i1"), f"{label}.v", f"{label}.l"),
+            ]
+            self._vector_loop(to, f"{label}.v", label, self._latch(stop), f"{label}.l")
+            to += [
+                _label(f"{label}.l"),
+                Instruction("icmp", (stop, loop.count), self._name("l", "i1"), flags="slt"),
+                _branch(self._name("l", "i1"), f"{label}.r", end),
+            ]
+            return loop.flatten_from(to, f"{label}.r", stop, f"{label}.l", has_metadata=False)
+        if count % lanes and self._reads_written:
+            stop = Value(count - count % lanes, "i64")
+            self._vector_loop(to, label, block, self._latch(stop), f"{label}.r")
+            return loop.flatten_from(to, f"{label}.r", stop, label, has_metadata=False)
+        if count == lanes:
+            zero = Value(0, "i64")
+            to += [_label(label), Instruction("add", (zero, zero), self.index), *self.body]
+            to.append(Instruction("br", labels=(end,)))
         else:
-            self.text = self._static_count(count)
+            latch = self._overlapping_latch() if count % lanes else self._latch(loop.count)
+            self._vector_loop(to, label, block, latch, end)
+        to.append(_label(end))
+        return end
 
-    def _static_count(self, count: int) -> str:
-        """Return the loop for a constant trip count, whose last vector may overlap the one before."""
-        names, i, lanes = self.loop, f"{self.loop['i']}.v", self.lanes
-        label, end, last = names["label"], names["end"], count - lanes
-        if not last:
-            first = f"  {i} = add i64 0, 0"
-            return _join(f"{label}:", first, *self.lines, f"  br label %{end}", f"{end}:")
-        if count % lanes:
-            following = (
-                f"  {i}.n = add nsw i64 {i}, {lanes}",
-                f"  {i}.o = icmp slt i64 {i}.n, {last}",
-                f"  {i}.f = select i1 {i}.o, i64 {i}.n, i64 {last}",
-                f"  {i}.m = icmp slt i64 {i}, {last}",
-            )
-        else:
-            following = self._latch(str(count))
-        return _join(*self._vector_loop(label, names["before"], following, end), f"{end}:")
-
-    def _dynamic_count(self) -> str:
-        """Return the loop for a dynamic trip count: full vectors, then the remainder loop."""
-        names, i = self.loop, f"{self.loop['i']}.v"
-        label, count = names["label"], names["count"]
-        return _join(
-            f"{label}:",
-            f"  {i}.w = and i64 {count}, {-self.lanes}",
-            f"  {i}.s = icmp sgt i64 {i}.w, 0",
-            f"  br i1 {i}.s, label %{label}.v, label %{label}.l",
-            *self._vector_loop(f"{label}.v", label, self._latch(f"{i}.w"), f"{label}.l"),
-            f"{label}.l:",
-            f"  {i}.l = icmp slt i64 {i}.w, {count}",
-            f"  br i1 {i}.l, label %{label}.r, label %{names['end']}",
-            *self._remainder(f"{i}.w", f"{label}.l"),
-        )
-
-    def _with_remainder(self, stop: str) -> str:
-        """Return the loop over full vectors up to `stop`, then the remainder loop."""
-        label, before = self.loop["label"], self.loop["before"]
-        vectors = self._vector_loop(label, before, self._latch(stop), f"{label}.r")
-        return _join(*vectors, *self._remainder(stop, label))
+    def _name(self, suffix: str, type_: str) -> Value:
+        return Value(f"{self.index}.{suffix}", type_)
 
     def _vector_loop(
-        self, label: str, before: str, following: tuple[str, ...], after: str
-    ) -> tuple[str, ...]:
-        """Return the vector loop between its preheader and its exit."""
-        i = f"{self.loop['i']}.v"
-        return (
-            f"{label}:",
-            f"  {i} = phi i64 [0, %{before}], [{i}.f, %{label}]",
-            *self.lines,
-            *following,
-            f"  br i1 {i}.m, label %{label}, label %{after}",
-        )
+        self, to: list[Instruction], label: str, before: str, latch: list[Instruction], after: str
+    ) -> None:
+        """Append the vector loop between its preheader and its exit."""
+        first = Value(0, "i64"), self._name("f", "i64")
+        to += [
+            _label(label),
+            Instruction("phi", first, self.index, "i64", labels=(before, label)),
+            *self.body,
+            *latch,
+            _branch(self._name("m", "i1"), label, after),
+        ]
 
-    def _latch(self, stop: str) -> tuple[str, str]:
-        i = f"{self.loop['i']}.v"
-        return f"  {i}.f = add nsw i64 {i}, {self.lanes}", f"  {i}.m = icmp slt i64 {i}.f, {stop}"
+    def _latch(self, stop: Value) -> list[Instruction]:
+        following = self._name("f", "i64")
+        step = self.index, Value(self.lanes, "i64")
+        return [
+            Instruction("add", step, following, flags="nsw"),
+            Instruction("icmp", (following, stop), self._name("m", "i1"), flags="slt"),
+        ]
 
-    def _remainder(self, first: str, before: str) -> tuple[str, ...]:
-        """Return the scalar loop from an index on."""
-        names, label = self.loop, f"{self.loop['label']}.r"
-        i, following, end = names["i"], names["following"], names["end"]
-        return (
-            f"{label}:",
-            f"  {i} = phi i64 [{first}, %{before}], [{following}, %{label}]",
-            names["body"].rstrip("\n"),
-            f"  {names['more']} = icmp slt i64 {following}, {names['count']}",
-            f"  br i1 {names['more']}, label %{label}, label %{end}",
-            f"{end}:",
-        )
+    def _overlapping_latch(self) -> list[Instruction]:
+        """Return the latch of a loop whose last vector overlaps the one before."""
+        assert self.count is not None
+        last = Value(self.count - self.lanes, "i64")
+        following, is_inside = self._name("n", "i64"), self._name("o", "i1")
+        return [
+            Instruction("add", (self.index, Value(self.lanes, "i64")), following, flags="nsw"),
+            Instruction("icmp", (following, last), is_inside, flags="slt"),
+            Instruction("select", (is_inside, following, last), self._name("f", "i64")),
+            Instruction("icmp", (self.index, last), self._name("m", "i1"), flags="slt"),
+        ]
 
 
-def _join(*lines: str) -> str:
-    return "\n".join([*lines, ""])
+def _label(name: str) -> Instruction:
+    return Instruction("label", labels=(name,))
 
 
-def _lanes(body: str, widest: int, count: int | None) -> int:
+def _branch(condition: Value, on_true: str, on_false: str) -> Instruction:
+    return Instruction("br", (condition,), labels=(on_true, on_false))
+
+
+def _lanes(body: Iterable[Any], widest: int, count: int | None) -> int:
     """Return the number of elements in a vector, by the widest element type.
 
     Raises:
         NotVectorisedError: a vector has a single element.
     """
-    bits = max([BITS[kind] for kind in ELEMENT_KINDS.findall(body)], default=64)
+    kinds = [
+        x.operands[0].type if x.opcode == "store" else x.type
+        for x in body
+        if x.opcode in ("load", "store", *CONVERSIONS)
+    ]
+    bits = max([BITS.get(kind, 0) for kind in kinds], default=64)
     lanes = widest * 64 // max(bits, 32)
     while count is not None and lanes > count:
         lanes //= 2

@@ -1,0 +1,418 @@
+"""LLVM IR as data: values, instructions, loops with regions, functions and modules, and how they are printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeAlias
+
+__all__ = [
+    "ARITHMETIC",
+    "BITS",
+    "COMPARISONS",
+    "CONVERSIONS",
+    "TERMINATORS",
+    "Declaration",
+    "Function",
+    "Functions",
+    "Instruction",
+    "Loop",
+    "Module",
+    "Region",
+    "Structure",
+    "Value",
+    "VectorType",
+    "flatten",
+    "lines_of",
+    "result_type",
+    "splat",
+]
+
+BITS = {"double": 64, "i64": 64, "float": 32, "i32": 32, "half": 16, "i16": 16, "i8": 8, "i1": 8}
+"""Size of an element in memory in bits, by its type."""
+ARITHMETIC = frozenset((
+    "add", "and", "ashr", "fadd", "fdiv", "fmul", "fneg", "frem", "fsub", "lshr", "mul", "or", "sdiv", "shl", "srem",
+    "sub", "udiv", "urem", "xor",
+))  # fmt: skip
+"""Opcodes whose result has the type of the operands."""
+COMPARISONS = ("fcmp", "icmp")
+CONVERSIONS = (
+    "bitcast", "fpext", "fptosi", "fptoui", "fptrunc", "ptrtoint", "sext", "sitofp", "trunc", "uitofp", "zext",
+)  # fmt: skip
+"""Opcodes of one operand that are told the type of the result."""
+TERMINATORS = ("br", "ret")
+
+
+class VectorType(str):
+    """LLVM type of a vector, such as `<4 x double>`."""
+
+    __slots__ = ("element", "lanes")
+    lanes: int
+    element: str
+
+    def __new__(cls, lanes: int, element: str) -> VectorType:
+        self = str.__new__(cls, f"<{lanes} x {element}>")
+        self.lanes, self.element = lanes, element
+        return self
+
+
+class Value(str):
+    """Value with its LLVM type: a name that begins with % or @, or the text of a constant."""
+
+    __slots__ = ("type",)
+    type: str
+
+    def __new__(cls, name: object, type_: str) -> Value:
+        self = str.__new__(cls, name)
+        self.type = type_
+        return self
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the value is a constant and no name."""
+        return self[0] not in "%@"
+
+
+def splat(x: Value, lanes: int) -> Value:
+    """Return the vector constant with x in every lane.
+
+    >>> splat(Value(1, "i64"), 2)
+    '<i64 1, i64 1>'
+    """
+    return Value(f"<{', '.join([f'{x.type} {x}'] * lanes)}>", VectorType(lanes, x.type))
+
+
+def result_type(opcode: str, operands: Sequence[Value], type_: str) -> str:
+    """Return the type of a result: by the operands, or the one that is told."""
+    if opcode in ARITHMETIC:
+        return operands[0].type
+    if opcode in COMPARISONS:
+        kind = operands[0].type
+        return VectorType(kind.lanes, "i1") if isinstance(kind, VectorType) else "i1"
+    if opcode == "select":
+        return operands[1].type
+    first = operands[0].type if operands else ""
+    if isinstance(first, VectorType):
+        if opcode == "insertelement":
+            return first
+        if opcode == "extractelement":
+            return first.element
+        if opcode == "shufflevector":
+            mask = operands[2].type
+            assert isinstance(mask, VectorType)
+            return VectorType(mask.lanes, first.element)
+    assert type_, opcode
+    return "ptr" if opcode in ("alloca", "getelementptr") else type_
+
+
+@dataclass(slots=True)
+class Instruction:
+    """Instruction of a basic block, or the label that begins one.
+
+    Attributes:
+        operands: values; the first one of a call is the callee.
+        type: type that the operands do not determine: of a result, of the elements of an address, or of memory.
+        flags: predicate of a comparison, and flags such as `nsw`.
+        labels: targets of a branch, blocks from which a phi node gets its operands, or the label itself.
+        suffix: alignment, metadata or attributes after the operands.
+    """
+
+    opcode: str
+    operands: tuple[Value, ...] = ()
+    result: Value | None = None
+    type: str = ""
+    flags: str = ""
+    labels: tuple[str, ...] = ()
+    suffix: str = ""
+
+    def __str__(self) -> str:
+        """Return the line of the text."""
+        if self.opcode == "label":
+            return f"{self.labels[0][1:]}:"
+        text = _PRINTERS.get(self.opcode, _arithmetic)(self)
+        return f"  {text}" if self.result is None else f"  {self.result} = {text}"
+
+
+def _typed(values: Iterable[Value]) -> str:
+    return ", ".join([f"{x.type} {x}" for x in values])
+
+
+def _arithmetic(x: Instruction) -> str:
+    flags = f" {x.flags}" if x.flags else ""
+    return f"{x.opcode}{flags} {x.operands[0].type} {', '.join(x.operands)}"
+
+
+def _operation(x: Instruction) -> str:
+    return f"{x.opcode} {_typed(x.operands)}{x.suffix}"
+
+
+def _branch(x: Instruction) -> str:
+    condition = f"i1 {x.operands[0]}, " if x.operands else ""
+    return f"br {condition}{', '.join([f'label {label}' for label in x.labels])}{x.suffix}"
+
+
+def _address(x: Instruction) -> str:
+    flags = f" {x.flags}" if x.flags else ""
+    return f"getelementptr{flags} {x.type}, {_typed(x.operands)}"
+
+
+def _phi(x: Instruction) -> str:
+    pairs = zip(x.operands, x.labels, strict=True)
+    return f"phi {x.type} {', '.join([f'[{value}, {label}]' for value, label in pairs])}"
+
+
+_PRINTERS: Mapping[str, Callable[[Instruction], str]] = {
+    **dict.fromkeys(CONVERSIONS, lambda x: f"{x.opcode} {_typed(x.operands)} to {x.type}"),
+    **dict.fromkeys(
+        ("extractelement", "insertelement", "select", "shufflevector", "store"), _operation
+    ),
+    "alloca": lambda x: (
+        f"alloca {', '.join([x.type, *[f'i64 {n}' for n in x.operands]])}{x.suffix}"
+    ),
+    "br": _branch,
+    "call": lambda x: f"call {x.type} {x.operands[0]}({_typed(x.operands[1:])}){x.suffix}",
+    "fence": lambda x: f"fence {x.flags}",
+    "getelementptr": _address,
+    "load": lambda x: f"load {x.type}, {_typed(x.operands)}{x.suffix}",
+    "phi": _phi,
+    "ret": lambda x: f"ret {_typed(x.operands) or 'void'}",
+}
+"""Printers by opcode; the others are arithmetic."""
+
+
+class Structure:
+    """Structured instruction, which is lowered to basic blocks before it is printed."""
+
+    def flatten(self, to: list[Instruction], block: str) -> str:
+        """Append the basic blocks after a block, and return the label of the last one."""
+        raise NotImplementedError
+
+
+Region: TypeAlias = "list[Instruction | Structure]"
+"""Instructions in order; basic blocks begin with their labels."""
+
+
+@dataclass(slots=True)
+class Loop(Structure):
+    """Loop over 0, 1, .. count - 1 with a region as its body.
+
+    Attributes:
+        label, end: labels of the body and of the block after the loop.
+        index, following: number of the iteration, and the next one.
+        more: condition of the latch.
+        guard: condition of entering the loop, if the count is no constant.
+        metadata: LLVM's hints.
+    """
+
+    label: str
+    end: str
+    index: Value
+    more: Value
+    count: Value
+    guard: Value | None = None
+    body: Region = field(default_factory=list)
+    following: Value = field(default_factory=lambda: Value("", "i64"))
+    metadata: str = ""
+
+    @property
+    def is_block(self) -> bool:
+        """Whether the body is one basic block."""
+        return all([isinstance(x, Instruction) and x.opcode != "label" for x in self.body])
+
+    def flatten(self, to: list[Instruction], block: str) -> str:
+        self.flatten_entry(to)
+        return self.flatten_from(to, self.label, Value(0, "i64"), block)
+
+    def flatten_entry(self, to: list[Instruction]) -> None:
+        """Append the branch to the loop."""
+        if self.guard is None:
+            to.append(Instruction("br", labels=(self.label,)))
+        else:
+            to.append(Instruction("br", (self.guard,), labels=(self.label, self.end)))
+
+    def flatten_from(
+        self,
+        to: list[Instruction],
+        label: str,
+        first: Value,
+        block: str,
+        has_metadata: bool = True,
+    ) -> str:
+        """Append the loop from an iteration on, with a label of its own and without the branch to it."""
+        to.append(Instruction("label", labels=(label,)))
+        phi = Instruction("phi", (first, self.following), self.index, "i64")
+        to.append(phi)
+        phi.labels = block, flatten(self.body, to, label)
+        one, metadata = Value(1, "i64"), self.metadata if has_metadata else ""
+        to += [
+            Instruction("add", (self.index, one), self.following, flags="nsw"),
+            Instruction("icmp", (self.following, self.count), self.more, flags="slt"),
+            Instruction("br", (self.more,), labels=(label, self.end), suffix=metadata),
+            Instruction("label", labels=(self.end,)),
+        ]
+        return self.end
+
+
+def flatten(region: Sequence[Any], to: list[Instruction], block: str = "%entry") -> str:
+    """Append the instructions of a region, its loops as basic blocks, and return the label of the last block."""
+    for x in region:
+        if isinstance(x, Instruction):
+            to.append(x)
+            if x.opcode == "label":
+                (block,) = x.labels
+        else:
+            block = x.flatten(to, block)
+    return block
+
+
+def lines_of(region: Sequence[Any]) -> list[str]:
+    """Return the lines of a region."""
+    instructions: list[Instruction] = []
+    flatten(region, instructions)
+    return [str(x) for x in instructions]
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """Declaration of an external function."""
+
+    name: str
+    type: str
+    parameters: tuple[str, ...]
+    attributes: str = ""
+
+    def __str__(self) -> str:
+        """Return the line of the text."""
+        return f"declare {self.type} @{self.name}({', '.join(self.parameters)}){self.attributes}"
+
+
+@dataclass(frozen=True)
+class Function:
+    """Definition of a function.
+
+    Attributes:
+        parameters: names with types; pointers are `noalias` if `is_noalias`.
+        region: instructions, after those of `entry`, which allocate memory.
+        attributes: attributes after the parameters.
+    """
+
+    name: str
+    type: str
+    parameters: tuple[Value, ...]
+    region: Region
+    entry: Sequence[Instruction] = ()
+    attributes: str = " nounwind"
+    is_internal: bool = False
+    is_noalias: bool = False
+
+    @cached_property
+    def instructions(self) -> list[Instruction]:
+        """Instructions with loops as basic blocks."""
+        instructions = [*self.entry]
+        flatten(self.region, instructions)
+        return instructions
+
+    @property
+    def length(self) -> int:
+        """Number of lines of the body."""
+        return len(self.instructions)
+
+    def __str__(self) -> str:
+        """Return the text."""
+        linkage = "internal " if self.is_internal else ""
+        noalias = " noalias" if self.is_noalias else ""
+        parameters = ", ".join([
+            f"{x.type}{noalias if x.type == 'ptr' else ''} {x}" for x in self.parameters
+        ])  # fmt: skip
+        return "\n".join([
+            f"define {linkage}{self.type} @{self.name}({parameters}){self.attributes} {{",
+            "entry:",
+            *[str(x) for x in self.instructions],
+            "}",
+        ])  # fmt: skip
+
+
+Functions: TypeAlias = Mapping[str, "Function | Declaration"]
+
+
+@dataclass(frozen=True)
+class Module:
+    """Functions that are compiled together.
+
+    Attributes:
+        globals: constants and metadata, as text.
+        functions: definitions and declarations, by name.
+        vector_functions: those that only vectorised loops call.
+        retained: names of functions that nothing calls before loops are vectorised.
+        late_functions: functions of a second module, which are inlined after vectorisation.
+        late_vector_functions: those that only vectorised loops call.
+    """
+
+    globals: Sequence[str]
+    functions: Functions
+    vector_functions: Functions = field(default_factory=dict)
+    retained: Sequence[str] = ()
+    late_functions: Functions = field(default_factory=dict)
+    late_vector_functions: Functions = field(default_factory=dict)
+
+    @property
+    def all_functions(self) -> Functions:
+        """Functions by name; definitions of the second module hide their declarations in the first one."""
+        return {
+            **self.vector_functions, **self.functions, **self.late_functions, **self.late_vector_functions,
+        }  # fmt: skip
+
+    @cached_property
+    def early(self) -> str:
+        """Text of the first module."""
+        if not self.retained:
+            return _joined([*self.globals, *self.functions.values()])
+        used = ", ".join([f"ptr @{name}" for name in self.retained])
+        type_, section = f"[{len(self.retained)} x ptr]", 'section "llvm.metadata"'
+        return _joined([
+            *self.globals,
+            *self.functions.values(),
+            "; called by vectorised loops only",
+            *[x for name, x in self.vector_functions.items() if name not in self.functions],
+            f"@llvm.compiler.used = appending global {type_} [{used}], {section}",
+        ])  # fmt: skip
+
+    @cached_property
+    def late(self) -> str:
+        """Text of the second module; empty if there is none."""
+        functions = [*self.late_functions.values(), *self.late_vector_functions.values()]
+        return _joined(functions) if functions else ""
+
+    @cached_property
+    def plain(self) -> str:
+        """Text without functions that only vectorised loops call."""
+        if not self.retained:
+            return self.early
+        return _joined([
+            *self.globals, *self.functions.values(), *self.late_functions.values(),
+        ])  # fmt: skip
+
+    @cached_property
+    def text(self) -> str:
+        """Text of both modules."""
+        heading = (
+            "; second module: functions that vectorised loops call, inlined after vectorisation"
+        )
+        return f"{self.early}{heading}\n{self.late}" if self.late else self.early
+
+    def printed(self) -> Module:
+        """Return the module as text, for which definitions that take several times the memory are not needed."""
+        declared = {name: x for name, x in self.functions.items() if isinstance(x, Declaration)}
+        module = Module(self.globals, declared)
+        names = "early", "late", "plain", "text"
+        module.__dict__.update({name: getattr(self, name) for name in names})
+        return module
+
+    def is_calling(self, prefix: str) -> bool:
+        """Return whether a declared function has a prefix."""
+        return any([name.startswith(prefix) for name in self.functions])
+
+
+def _joined(parts: Iterable[object]) -> str:
+    return "\n".join([*map(str, parts), ""])
