@@ -32,7 +32,7 @@ class LoopCompiler:
 
     Args:
         always: compile loops of few iterations too, although they are not worth it.
-        block_gain: microseconds that a compiled block has to save in each run; None for no blocks.
+        block_gain: calls of NumPy that a compiled block has to save in each run; None for no blocks.
         cache: machine code of earlier processes on disk.
         log: the record of attempts.
     """

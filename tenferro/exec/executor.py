@@ -13,6 +13,7 @@ import numpy as np
 
 from tenferro.compilations import until_compiled
 from tenferro.compile_cache import CompileCacheStats, cache_in
+from tenferro.costs import MIN_BLOCK_GAIN, MIN_JIT_BLOCK_GAIN
 from tenferro.dims import GuardLog
 from tenferro.door import is_traced
 from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
@@ -54,13 +55,13 @@ if TYPE_CHECKING:
 __all__ = ["GraphExecutor"]
 
 BLOCK_GAINS: Mapping[str | bool, float | None] = {
-    "auto": 40.0,
+    "auto": MIN_BLOCK_GAIN,
     "loops": None,
-    "jit": 3.0,
+    "jit": MIN_JIT_BLOCK_GAIN,
     True: -1e9,
     False: None,
 }
-"""For each value of `compiled`, the microseconds that a compiled block has to save in each run; None for no blocks."""
+"""For each value of `compiled`, the calls of NumPy that a compiled block has to save in each run; None for no blocks."""
 MAX_LAYOUTS = 8
 """Maximum number of layouts of arguments for which one program is planned; after that, they count as row-major."""
 

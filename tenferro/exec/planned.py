@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
+from tenferro.costs import Cost
 from tenferro.errors import InvalidScheduleError
 from tenferro.exec.layout import Axes, Layout
 from tenferro.ops import StdTensorOp
@@ -43,9 +44,11 @@ class PlannedOp:
 
     Attributes:
         is_view: whether a result may be a view of an operand.
+        cells: the cells in the columns of ops, by their names.
     """
 
     is_view: ClassVar[bool] = False
+    cells: ClassVar[Mapping[str, Any]] = {"cost": Cost()}
 
     @property
     def name(self) -> str:
@@ -184,6 +187,7 @@ class Fused(PlannedOp):
         totals: types of the reductions over rows, which combine those of all tiles.
         folds: functions that combine the partial totals of each total.
         members: the steps, on whole arrays.
+        cost: estimated time in the interpreter on one thread, in calls of NumPy.
         tiling: how arrays are cut into tiles, once that is planned.
         reason: why it is not compiled, if that was asked.
     """
@@ -197,6 +201,7 @@ class Fused(PlannedOp):
     totals: tuple[TensorSpec, ...]
     folds: tuple[Callable[[Any], Any], ...]
     members: tuple[ExecInstruction, ...]
+    cost: float
     tiling: Tiling | None = None
     reason: str = ""
 

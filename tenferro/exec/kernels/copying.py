@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from tenferro import costs
 from tenferro.exec.layout import Axes, row_major
 from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
 from tenferro.exec.runtime.threads import SERIAL, Workers
@@ -21,11 +22,11 @@ from tenferro.exec.runtime.transposition import LINE, transposition_of
 
 __all__ = ["Copy", "Dense", "fastest_axis", "has_planned_order"]
 
-MIN_BLOCKED_BYTES = 1 << 22
+MIN_BLOCKED_BYTES = 8 * costs.CACHE
 """Minimum number of bytes for strips and tiles; caches hold smaller arrays."""
-MIN_PARALLEL_BYTES = 1 << 22
+MIN_PARALLEL_BYTES = 8 * costs.CACHE
 """Minimum number of bytes of a copy that threads share."""
-MIN_STREAMED_BYTES = 1 << 21
+MIN_STREAMED_BYTES = 4 * costs.CACHE
 """Minimum number of bytes of a result for which compiled copies bypass the caches and run on several threads.
 
 Smaller results take less time than waking a thread."""
@@ -35,7 +36,7 @@ STRIP_ELEMENTS = 128
 """Number of elements along the result's fastest axis per strip."""
 ALIASING_STRIDE = 1 << 11
 """Stride in bytes whose multiples map to the same few cache sets."""
-MIN_TILED_BYTES = 1 << 17
+MIN_TILED_BYTES = costs.CACHE // 4
 """Minimum number of bytes of a copy that is compiled, or goes through a scratch tile if strides alias.
 
 Compiling takes as long as some fifty copies by NumPy, as it does for a fused group that is worth it."""

@@ -9,11 +9,12 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
+from tenferro.costs import MIN_COMPILED_COST, MIN_COMPILED_REDUCTION_COST, WHILE_ITERATIONS
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.compiler import LoopCompiler
 from tenferro.exec.fused import FusedFunction
 from tenferro.exec.kernels.convolution import ConvolutionFunction
-from tenferro.exec.plan.tiling import estimated_cost, read_in_order, tile_groups
+from tenferro.exec.plan.tiling import read_in_order, tile_groups
 from tenferro.exec.plan.unbind import program_of
 from tenferro.exec.planned import Compiled, Control, Fused
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
@@ -30,16 +31,9 @@ __all__ = [
     "with_compiled_sums",
 ]
 
-MIN_COMPILED_COST = 250.0
-"""Minimum cost of a fused group that is compiled, in microseconds of the interpreter.
-
-Compiling takes some 20 milliseconds, and a hundred runs save them; the code is kept for the next process.
-"""
-MIN_REDUCTION_COST = 1e4
-"""Minimum cost of a single reduction that is compiled, in microseconds: NumPy reduces tiles nearly as fast."""
 MIN_MULTIPLICATIONS = 1 << 16
-"""Minimum number of multiplications of a convolution that is compiled: it saves some 70 us a run, and takes 15 ms."""
-MIN_MULTIPLICATIONS_IN_LOOPS = 1 << 12
+"""Minimum number of multiplications of a convolution that is compiled."""
+MIN_MULTIPLICATIONS_IN_LOOPS = MIN_MULTIPLICATIONS // WHILE_ITERATIONS
 """Minimum number of multiplications of a convolution that a compiled loop calls."""
 
 
@@ -102,18 +96,19 @@ def compile_groups(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
 
 def _pays(op: Fused, compiler: LoopCompiler) -> bool:
     """Return whether a group is worth compiling."""
-    return compiler.always or estimated_cost(op) >= _break_even(op)
+    return compiler.always or op.cost >= _break_even(op)
 
 
 def _break_even(op: Fused) -> float:
     (first, *others) = [member.op for member in op.members]
-    return MIN_REDUCTION_COST if isinstance(first, Reduction) and not others else MIN_COMPILED_COST
+    is_reduction = isinstance(first, Reduction) and not others
+    return MIN_COMPILED_REDUCTION_COST if is_reduction else MIN_COMPILED_COST
 
 
 def _group(step: ExecInstruction, op: Fused, compiler: LoopCompiler) -> FusedFunction:
     """Return the machine code of a fused group."""
     if not _pays(op, compiler):
-        raise NotCompiledError(f"{estimated_cost(op):.0f} us are not worth compiling")
+        raise NotCompiledError(f"{op.cost:.0f} calls of NumPy are not worth compiling")
     if op.require_tiling().order == "F":
         raise NotCompiledError("rows of column-major arrays are not contiguous")
     from tenferro.exec.llvm.group import CompiledGroup  # because large groups alone are compiled

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tenferro import costs
 from tenferro.exec.plan.place import free
 from tenferro.exec.planned import PlannedOp
 from tenferro.exec.runtime.numpy_state import numpy_state
@@ -20,7 +21,7 @@ from tenferro.types import TensorSpec
 
 __all__ = ["fold", "keep_numbers"]
 
-MAX_FOLDED_ELEMENTS = 1 << 16
+MAX_FOLDED_ELEMENTS = costs.SMALL
 """Maximum number of elements of a value that is computed when the program is compiled."""
 FREE = (Constant, BroadcastInDim)
 """Ops whose results take no memory, however large they are."""

@@ -13,6 +13,7 @@ from itertools import takewhile
 from math import prod
 from typing import Any
 
+from tenferro import costs
 from tenferro.exec.plan.place import free
 from tenferro.exec.plan.tile import REDUCTIONS, VIEWS, Group, tile_group
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
@@ -22,18 +23,16 @@ from tenferro.types import DType, TensorSpec
 
 __all__ = ["group"]
 
-MIN_GROUPED_ELEMENTS = 1 << 16
+MIN_GROUPED_ELEMENTS = costs.SMALL
 """Minimum number of elements of the first value of a group."""
 MIN_RUN = 64
 """Minimum number of contiguous elements that NumPy reduces, or keeps, at full speed."""
-MIN_REDUCED_IN_RUNS = 1 << 19
+MIN_REDUCED_IN_RUNS = 8 * costs.SMALL
 """Minimum number of elements of a reduction that is a group by itself, if runs are shorter than `MIN_RUN`."""
 MIN_REDUCED_BYTES = 1 << 24, 1 << 25, 1 << 26
 """Minimum number of bytes if runs are longer: of sums and products, of extremes, and of elements below 8 bytes."""
 MAX_POSTPONED = 32
 """Maximum number of small steps that are postponed until the end of a group."""
-MAX_ROW_ELEMENTS = 1 << 16
-"""Maximum number of elements of a row of a reduction."""
 
 
 def group(program: ExecProgram) -> ExecProgram:
@@ -181,7 +180,7 @@ class _Run:
             lead = min(lead, sum(axis == i for i, axis in enumerate(axes)))
         else:
             lead = min(lead, *op.axes)
-        return lead if prod(shape[lead:]) <= MAX_ROW_ELEMENTS else None
+        return lead if prod(shape[lead:]) <= costs.SMALL else None
 
     def _shares(self, spec: TensorSpec) -> bool:
         return spec.rank >= self.lead and spec.shape[: self.lead] == self.shape[: self.lead]

@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import compress
 from typing import Any, NamedTuple, TypeAlias
 
+from tenferro import costs
 from tenferro.exec.layout import dense
 from tenferro.exec.plan.alias import Aliases, aliases, may_view
 from tenferro.exec.plan.memory import plan_memory
@@ -30,7 +31,7 @@ from tenferro.program.memory_plan import Block
 
 __all__ = ["free", "place", "slots_read"]
 
-MIN_PLACED_BYTES = 1 << 17
+MIN_PLACED_BYTES = costs.FRESH
 """Minimum number of bytes of a value with a place; the allocator keeps smaller ones when they are freed."""
 
 

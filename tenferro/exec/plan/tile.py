@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tenferro.costs import estimated_cost
 from tenferro.exec.kernels import bind_kernel
 from tenferro.exec.kernels.row_sums import sum_of_products, sums_single_elements, supports_row_sums
 from tenferro.exec.plan.alias import may_view
@@ -80,6 +81,7 @@ def tile_group(program: ExecProgram, group: Group) -> ExecInstruction:
         totals=tuple([types[slot] for slot in totals]),
         folds=tuple([_fold(makers[slot]) for slot in totals]),
         members=group.steps,
+        cost=sum([estimated_cost(s.op, s.input_types, s.output_types) for s in group.steps]),
     )
     return ExecInstruction(
         op=op,

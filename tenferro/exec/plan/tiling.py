@@ -10,48 +10,26 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+from tenferro import costs
 from tenferro.exec.kernels import Kernel
 from tenferro.exec.kernels.copying import has_planned_order
 from tenferro.exec.layout import Layout, common_axes, dense, layout_of, row_major
 from tenferro.exec.planned import Block, Fused, PlannedOp, Tiling
-from tenferro.exec.runtime.threads import MIN_PARALLEL_MICROSECONDS
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
-from tenferro.ops.analytic import CARDS as FUNCTIONS
-from tenferro.ops.reduction import Reduction
 
-__all__ = ["estimated_cost", "read_in_order", "tile_groups", "tiled"]
+__all__ = ["read_in_order", "tile_groups", "tiled"]
 
-TILE_BYTES = 1 << 20
+TILE_BYTES = 2 * costs.CACHE
 """Maximum number of bytes of one array's tile. In smaller tiles calls cost more than computation, and threads wait for
 each other between calls."""
-ROW_TILE_BYTES = 1 << 21
+ROW_TILE_BYTES = 4 * costs.CACHE
 """Maximum number of bytes of a tile of whole rows: sums and repeated values gain less from a near cache."""
-REDUCED_TILE_BYTES = 1 << 23
+REDUCED_TILE_BYTES = 16 * costs.CACHE
 """Maximum number of bytes of a tile of a single reduction, which reads each element once."""
-SERIAL_TILE_BYTES = 1 << 19
+SERIAL_TILE_BYTES = costs.CACHE
 """Maximum number of bytes of a tile if one thread runs all of them."""
-CACHE_BYTES = 3 << 19
-"""Maximum number of bytes of all tiles that are in use at once."""
-MIN_SHARED_ELEMENTS = 1 << 17
+MIN_SHARED_ELEMENTS = 2 * costs.SMALL
 """Number of elements from which tiles are those of values that threads share."""
-ARITHMETIC_PER_MICROSECOND = 1500
-"""Number of elements per microsecond of the interpreter's arithmetic."""
-FUNCTIONS_PER_MICROSECOND = 150
-"""Number of elements per microsecond of the interpreter's functions, such as exp."""
-COMPILED_COST = 0.2
-"""Cost of compiled code, relative to the interpreter's."""
-
-
-def estimated_cost(op: Fused) -> float:
-    """Return the interpreter's time for a group on one thread, in microseconds."""
-    cost = 0.0
-    for member in op.members:
-        size = member.output_types[0].size
-        if isinstance(member.op, Reduction):
-            size = max(size, prod(op.shape))
-        is_function = type(member.op) in FUNCTIONS
-        cost += size / (FUNCTIONS_PER_MICROSECOND if is_function else ARITHMETIC_PER_MICROSECOND)
-    return cost
 
 
 def tile_groups(program: ExecProgram, is_compiled: Any = lambda op: False) -> ExecProgram:
@@ -132,12 +110,12 @@ def tiled(op: Fused, operands: Sequence[Layout], is_compiled: bool) -> Fused:
         is_parallel=False,
     )
     extents = tiling.view_shape(op.shape)
-    cost = estimated_cost(op) * op.widest / 8 * (COMPILED_COST if is_compiled else 1.0)
+    cost = op.cost * op.widest / 8 * (costs.COMPILED if is_compiled else 1.0)
     tiling = replace(
         tiling,
         rows=extents[0],
         height=_tile_height(op, operands, extents),
-        is_parallel=cost >= MIN_PARALLEL_MICROSECONDS,
+        is_parallel=cost >= costs.MIN_PARALLEL_COST,
     )
     op = replace(op, tiling=tiling, tiles={tiling.lead: op.tiles[tiling.lead]})
     # Compiled code reads strided operands in strips, unless the order of elements is that of sums.
@@ -174,5 +152,5 @@ def _tile_height(op: Fused, operands: Sequence[Layout], extents: Sequence[int]) 
     elif op.lead < len(op.shape) or not (written or op.scratch):
         size = ROW_TILE_BYTES
     else:
-        size = min(TILE_BYTES, max(TILE_BYTES // 2, CACHE_BYTES // in_use))
+        size = min(TILE_BYTES, max(TILE_BYTES // 2, 3 * costs.CACHE // in_use))
     return max(1, size // (op.widest * max(prod(extents[1:]), 1)))
