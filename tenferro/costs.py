@@ -10,9 +10,9 @@ program has to give the same bits on each run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import inf, prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from tenferro.ops import ALL_OPS, Column
 from tenferro.ops import analytic as an
@@ -27,7 +27,9 @@ from tenferro.ops import source as so
 from tenferro.ops import structural as st
 from tenferro.types import TensorSpec
 
-__all__ = ["COSTS", "Cost", "estimated_calls", "estimated_cost"]
+__all__ = ["COSTS", "Cost", "estimated_calls", "estimated_cost", "multiplications"]
+
+Types: TypeAlias = Sequence[TensorSpec]
 
 # ---- rates: what takes as long as one call --------------------------------------------------------
 
@@ -98,14 +100,31 @@ class Cost(NamedTuple):
     Attributes:
         calls: time beside its elements, in calls; of a loop for each iteration, of an extension for each matrix.
         elements: elements that take as long as a call.
+        tiled: size from which tiles of a single reduction on threads are faster than NumPy, in units of
+            `plan.group.MIN_REDUCED_BYTES`.
+        multiplications: number of multiplications of an op for the types of its operands and results.
     """
 
     calls: float = 1.0
     elements: float = ELEMENTS
+    tiled: float = inf
+    multiplications: Callable[[Any, Types, Types], int] | None = None
 
 
-VIEW = Cost(0.5, inf)
-"""Cost of a view."""
+def _of_matrices(op: Any, operands: Types, results: Types) -> int:
+    return max([spec.size * (spec.shape[-1] if spec.shape else 1) for spec in operands], default=0)
+
+
+def _of_products(op: Any, operands: Types, results: Types) -> int:
+    return results[0].size * prod([operands[0].shape[axis] for axis in op.lhs_contracting])
+
+
+def _of_windows(op: Any, operands: Types, results: Types) -> int:
+    return results[0].size * operands[1].size
+
+
+STEP, VIEW = Cost(), Cost(0.5, inf)
+"""Cost of an elementwise op, and of a view."""
 
 COSTS: Column[Cost] = Column(
     "cost",
@@ -114,7 +133,10 @@ COSTS: Column[Cost] = Column(
     dict.fromkeys(so.CARDS, Cost()),
     dict.fromkeys(el.CARDS, Cost()),
     dict.fromkeys(an.CARDS, Cost(1.0, FUNCTION_ELEMENTS)),
-    {card: Cost(3.0) for card in re.CARDS if card not in (re.Sort, re.TopK)},
+    dict.fromkeys((re.ReduceSum, re.ReduceProd), Cost(3.0, tiled=1.0)),
+    dict.fromkeys((re.ReduceMax, re.ReduceMin), Cost(3.0, tiled=2.0)),
+    dict.fromkeys((re.ReduceAnd, re.ReduceOr), Cost(3.0)),  # because NumPy stops early
+    dict.fromkeys((re.ArgMax, re.ArgMin, re.CumSum, re.CumProd, re.CumMax, re.CumMin), Cost(3.0)),
     dict.fromkeys(dy.CARDS, Cost(4.0)),
     dict.fromkeys(cf.CARDS, Cost(3.0, inf)),
     {
@@ -130,8 +152,8 @@ COSTS: Column[Cost] = Column(
         st.Tril: Cost(5.0),
         st.Triu: Cost(5.0),
         st.OptimizationBarrier: VIEW,
-        co.DotGeneral: Cost(4.0),
-        co.Convolution: Cost(800.0),
+        co.DotGeneral: Cost(4.0, multiplications=_of_products),
+        co.Convolution: Cost(800.0, multiplications=_of_windows),
         ix.Gather: Cost(12.0),
         ix.GatherDynamicSliceSizes: Cost(100.0),
         ix.Scatter: Cost(100.0),
@@ -139,34 +161,40 @@ COSTS: Column[Cost] = Column(
         ix.DynamicUpdateSlice: Cost(10.0),
         re.Sort: Cost(12.0),
         re.TopK: Cost(36.0),
-        ex.Extension: Cost(120.0),
+        ex.Extension: Cost(120.0, multiplications=_of_matrices),
     },
 )
 """Cost of each op. `python benchmarks/costs.py calls` measures the calls of those that are not one."""
 
 
-def estimated_cost(op: Any, operands: Sequence[TensorSpec], results: Sequence[TensorSpec]) -> float:
+def estimated_cost(op: Any, operands: Types, results: Types) -> float:
     """Return the estimated time of an op in the interpreter on one thread, in calls.
 
     Its elements are those of its largest operand or result. A loop takes the time of its iterations.
     """
     cost = 0.0
     for each, times, types in _steps(op, operands, results):
-        cell = COSTS.cell(each)
+        cell = COSTS.cell(each, STEP)
         elements = max([spec.size for spec in types if spec.is_static], default=0)
         cost += times * (cell.calls + elements / cell.elements)
     return cost
 
 
-def estimated_calls(
-    op: Any, operands: Sequence[TensorSpec], results: Sequence[TensorSpec]
-) -> float:
+def estimated_calls(op: Any, operands: Types, results: Types) -> float:
     """Return the part of the estimated time that does not depend on elements: what a compiled block saves."""
-    return sum([times * COSTS.cell(each).calls for each, times, _ in _steps(op, operands, results)])
+    return sum(
+        [times * COSTS.cell(each, STEP).calls for each, times, _ in _steps(op, operands, results)]
+    )
+
+
+def multiplications(op: Any, operands: Types, results: Types) -> int:
+    """Return the estimated number of multiplications of a product, convolution or factorisation; 0 for other ops."""
+    cell = COSTS.cell(op, STEP)
+    return 0 if cell.multiplications is None else cell.multiplications(op, operands, results)
 
 
 def _steps(
-    op: Any, operands: Sequence[TensorSpec], results: Sequence[TensorSpec]
+    op: Any, operands: Types, results: Types
 ) -> Iterator[tuple[Any, float, Sequence[TensorSpec]]]:
     """Give an op and those of its bodies, how often each runs, and the types of its operands and results.
 

@@ -12,6 +12,7 @@ sweep       a loop backward over such a list
 execution   a loop over such a list that calls each op's kernel
 door        a function or method that takes any op first and puts it on values
 table       a value of a module that names three or more ops, and is no column or part of one
+check       an `isinstance`, `issubclass` or comparison of a `type` with classes of ops, in `tenferro/exec`
 size        lines of `tenferro/exec` without kernels and compiled forms, at 100 columns each, and its longest files
 calls       Python calls, files and changes of file of `tenferro.compile(lambda x: x + x, x)`, the second time
 """
@@ -54,6 +55,7 @@ def main() -> int:
             if path.parent != root / "tenferro/ops":
                 tables = _tables(tree, ops)
                 places["table"] += [f"{path.relative_to(root)}:{name}" for name in tables]
+    places["check"] = list(_checks(root))
     for kind, lines in places.items():
         print(f"{kind:<10}{len(lines):>4}")
         for line in lines:
@@ -128,6 +130,62 @@ def _tables(tree: ast.Module, ops: set[str]) -> Iterator[str]:
         used |= {part.attr for part in parts if isinstance(part, ast.Attribute)}
         if len(used & ops) >= 3:
             yield f"{node.lineno} {name}, of {len(used & ops)} ops"
+
+
+def _checks(root: Path) -> Iterator[str]:
+    """Each place where the executor asks for the class of an op, by itself or in a table of classes."""
+    trees = {
+        path: ast.parse(path.read_text()) for path in sorted((root / "tenferro/exec").rglob("*.py"))
+    }
+    classes = set(
+        _classes(
+            [ast.parse(path.read_text()) for path in (root / "tenferro/ops").glob("*.py")],
+            {"StdTensorOp"},
+        )
+    )
+    classes |= set(_classes(list(trees.values()), {"PlannedOp"}))
+    classes |= {
+        ast.unparse(node.targets[0])
+        for tree in trees.values()
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Tuple)
+        and _named(node.value) & classes
+    }
+    for path, tree in trees.items():
+        for node in ast.walk(tree):
+            compared: list[ast.AST] = []
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in (
+                "isinstance",
+                "issubclass",
+            ):
+                compared = [*node.args[1:]]
+            elif isinstance(node, ast.Compare) and ast.unparse(node.left).startswith("type("):
+                compared = [*node.comparators]
+            if any([_named(each) & classes for each in compared]):
+                yield f"{path.relative_to(root)}:{node.lineno} {ast.unparse(node)}"
+
+
+def _classes(trees: Iterable[ast.Module], bases: set[str]) -> Iterator[str]:
+    """Classes that derive from these, and these."""
+    found, count = set(bases), 0
+    derived = [node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
+    while len(found) > count:
+        count = len(found)
+        found |= {
+            node.name
+            for node in derived
+            if {name for base in node.bases for name in _named(base)} & found
+        }
+    yield from found
+
+
+def _named(node: ast.AST) -> set[str]:
+    """Names, and the last parts of dotted ones."""
+    parts = list(ast.walk(node))
+    return {part.id for part in parts if isinstance(part, ast.Name)} | {
+        part.attr for part in parts if isinstance(part, ast.Attribute)
+    }
 
 
 def _with_functions(tree: ast.AST) -> Iterator[tuple[ast.AST, str]]:

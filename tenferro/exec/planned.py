@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from tenferro.costs import Cost
 from tenferro.errors import InvalidScheduleError
 from tenferro.exec.layout import Axes, Layout
 from tenferro.ops import StdTensorOp
@@ -44,16 +43,24 @@ class PlannedOp:
 
     Attributes:
         is_view: whether a result may be a view of an operand.
-        cells: the cells in the columns of ops, by their names.
     """
 
     is_view: ClassVar[bool] = False
-    cells: ClassVar[Mapping[str, Any]] = {"cost": Cost()}
 
     @property
     def name(self) -> str:
         """The name in errors and texts."""
         return type(self).__name__
+
+    @property
+    def inner(self) -> Any:
+        """The op without annotations of how it runs: compiled, or with results in an order."""
+        return self
+
+    @property
+    def source(self) -> Any:
+        """The program's own op, or the fused group or block."""
+        return self
 
     @property
     def bodies(self) -> Sequence[ExecProgram]:
@@ -82,6 +89,11 @@ class AnnotatedOp(PlannedOp):
     def name(self) -> str:
         """The op's name."""
         return self.op.name
+
+    @property
+    def source(self) -> Any:
+        """The program's own op."""
+        return self.op
 
     def __str__(self) -> str:
         return str(self.op)
@@ -297,6 +309,16 @@ class Compiled(AnnotatedOp):
     code: Any
 
     @property
+    def inner(self) -> Any:
+        """What it computes."""
+        return self.op
+
+    @property
+    def source(self) -> Any:
+        """The program's own loop, or the fused group or block."""
+        return self.op.source
+
+    @property
     def bodies(self) -> Sequence[ExecProgram]:
         """The op's bodies."""
         return self.op.bodies
@@ -323,6 +345,11 @@ class InOrder(AnnotatedOp):
     op: StdTensorOp
     operands: tuple[TensorSpec, ...]
     order: Literal["F", "C"]
+
+    @property
+    def inner(self) -> Any:
+        """The standard op."""
+        return self.op
 
     def function(self, kernels: KernelTable) -> Function:
         """Return the op's kernel, in the order."""

@@ -294,7 +294,7 @@ def test_a_large_reduction_by_itself(
     """Over any axes, of numbers that do not fill vectors, with NaN and with zeros of both signs."""
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     monkeypatch.setattr(group, "MIN_REDUCED_IN_RUNS", 1)
-    monkeypatch.setattr(group, "MIN_REDUCED_BYTES", (1, 1, 1))
+    monkeypatch.setattr(group, "MIN_REDUCED_BYTES", 1)
     ours, numpys = REDUCED[name]
     executor = tnf.GraphExecutor(threads=threads, compiled=compiled)
     for shape in ((2051,), (7, 301), (301, 7), (3, 5, 130)):

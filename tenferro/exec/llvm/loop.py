@@ -22,7 +22,7 @@ from tenferro.exec.llvm.strip_loop import StripLoop
 from tenferro.exec.llvm.strip_mining import strip_mine
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
 from tenferro.graph import Instruction
-from tenferro.ops.control import ControlOp, Scan, While
+from tenferro.ops.control import Scan, While
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
 
@@ -50,7 +50,7 @@ def _require_few_calls(op: Scan | While, kernels: Kernels) -> None:
         for step in program.instructions:
             count += 1
             operands = tuple([program.types[slot] for slot in step.inputs])
-            if isinstance(step.op, ControlOp):
+            if step.op.parts:
                 left += [part.program for part in step.op.parts]
                 continue
             reason = COMPILED.cell(step.op).reason_for(step.op, operands)

@@ -22,7 +22,7 @@ from tenferro.exec.llvm.reduction import TOTALS
 from tenferro.graph import Graph, Instruction
 from tenferro.ops import StdTensorOp, analytic, elementwise
 from tenferro.ops import structural as st
-from tenferro.ops.control import ControlOp, Scan
+from tenferro.ops.control import Scan
 from tenferro.ops.source import Constant
 from tenferro.program import GraphProgram, Subprogram
 from tenferro.types import TensorSpec
@@ -146,7 +146,7 @@ class _StripWriter:
         arguments = list(self.values.values())
         for step in program.instructions:
             specs = [program.types[slot] for slot in (*step.inputs, *step.outputs)]
-            if isinstance(step.op, ControlOp) or not all([spec.is_static for spec in specs]):
+            if step.op.parts or not all([spec.is_static for spec in specs]):
                 return None
             if any([slot in self.axes for slot in step.inputs]):
                 if not self._write_strip(step):

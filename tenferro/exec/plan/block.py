@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from math import prod
 from typing import Any
 
 from tenferro import costs
@@ -15,12 +14,10 @@ from tenferro.exec.compiler import LoopCompiler
 from tenferro.exec.periods import cuts
 from tenferro.exec.plan.place import free
 from tenferro.exec.plan.unbind import program_of
-from tenferro.exec.planned import Axes, Block, Compiled, Control
+from tenferro.exec.planned import Axes, Block, Compiled
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
-from tenferro.ops import StdTensorOp
-from tenferro.ops.contraction import Convolution, DotGeneral
-from tenferro.ops.control import Cond, ControlOp, Scan
-from tenferro.ops.extension import Extension
+from tenferro.facts import FACTS, Fact
+from tenferro.ops.control import Cond, Scan
 from tenferro.types import TensorSpec
 
 __all__ = ["block"]
@@ -70,8 +67,9 @@ def _with_blocks(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
 
 def _cost(step: ExecInstruction) -> float:
     """Return the estimated time of a step beside its elements, in calls."""
-    op = step.op.op if isinstance(step.op, Control) else step.op
-    return costs.estimated_calls(op, step.input_types, step.output_types)
+    if step.planned is not None and step.control is None:
+        return 1.0
+    return costs.estimated_calls(step.source_op, step.input_types, step.output_types)
 
 
 def _is_small(spec: TensorSpec) -> bool:
@@ -82,16 +80,15 @@ def _fits(step: ExecInstruction, program: ExecProgram) -> bool:
     """Return whether a step may be part of a block."""
     from tenferro.exec.llvm.control import COMPILED  # because only what compiles asks
 
-    outer = step.op.op if isinstance(step.op, Control) else step.op
-    if not isinstance(outer, StdTensorOp):
+    if step.planned is not None and step.control is None:
         return False
     left: list[tuple[Any, Sequence[TensorSpec], Sequence[TensorSpec]]]
-    left = [(outer, step.input_types, step.output_types)]
+    left = [(step.source_op, step.input_types, step.output_types)]
     while left:
         op, operands, results = left.pop()
         if not all(map(_is_small, (*operands, *results))) or getattr(op, "has_effects", False):
             return False
-        if isinstance(op, ControlOp):
+        if op.parts:
             if not isinstance(op, Cond | Scan):
                 return False
             for part in op.parts:
@@ -100,27 +97,14 @@ def _fits(step: ExecInstruction, program: ExecProgram) -> bool:
                     (inner.op, [types[s] for s in inner.inputs], [types[s] for s in inner.outputs])
                     for inner in part.program.instructions
                 ]
-        elif _work(op, operands, results) > costs.SERIAL_BLAS[0]:
+        elif costs.multiplications(op, operands, results) > costs.SERIAL_BLAS[0]:
             return False
-        elif isinstance(op, Extension):
+        elif Fact.EXTERNAL in FACTS.cell(op, Fact.NONE):
             if getattr(op, "aliases", None) or program.kernels.row(op, tuple(operands)) is None:
                 return False
         elif COMPILED.cell(op).reason_for(op, operands):
             return False
     return True
-
-
-def _work(op: Any, operands: Sequence[TensorSpec], results: Sequence[TensorSpec]) -> int:
-    """Return the estimated number of multiplications of a product, convolution or factorisation; 0 for other ops."""
-    if isinstance(op, DotGeneral):
-        return results[0].size * prod([operands[0].shape[axis] for axis in op.lhs_contracting])
-    if isinstance(op, Convolution):
-        return results[0].size * operands[1].size
-    if isinstance(op, Extension):
-        return max(
-            [spec.size * (spec.shape[-1] if spec.shape else 1) for spec in operands], default=0
-        )
-    return 0
 
 
 @dataclass

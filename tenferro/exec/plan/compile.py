@@ -18,8 +18,7 @@ from tenferro.exec.plan.tiling import read_in_order, tile_groups
 from tenferro.exec.plan.unbind import program_of
 from tenferro.exec.planned import Compiled, Control, Fused
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
-from tenferro.ops.control import Scan, While
-from tenferro.ops.reduction import Reduction
+from tenferro.facts import FACTS, Fact
 from tenferro.program import Subprogram
 
 __all__ = [
@@ -41,8 +40,8 @@ def compile_loops(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
     """Return the schedule with loops as machine code where that pays."""
     steps: list[ExecInstruction] = []
     for step in program.instructions:
-        op = step.op
-        if isinstance(op, Control) and isinstance(op.op, Scan | While):
+        op = step.control
+        if op is not None and Fact.ITERATES in FACTS.cell(op.op):
             try:
                 step = step.replaced(op=Compiled(op, _loop(step, op, compiler)))
             except NotCompiledError as error:
@@ -83,8 +82,8 @@ def compile_groups(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
     """Return the schedule with fused groups as machine code where that pays."""
     steps: list[ExecInstruction] = []
     for step in program.instructions:
-        op = step.op
-        if isinstance(op, Fused):
+        op = step.fused
+        if op is not None:
             try:
                 with compiler.log.attempt("fused group"):
                     step = step.replaced(op=Compiled(op, _group(step, op, compiler)))
@@ -100,8 +99,8 @@ def _pays(op: Fused, compiler: LoopCompiler) -> bool:
 
 
 def _break_even(op: Fused) -> float:
-    (first, *others) = [member.op for member in op.members]
-    is_reduction = isinstance(first, Reduction) and not others
+    (first, *others) = op.members
+    is_reduction = Fact.REDUCES in first.facts and not others
     return MIN_COMPILED_REDUCTION_COST if is_reduction else MIN_COMPILED_COST
 
 

@@ -11,10 +11,9 @@ import numpy as np
 
 from tenferro import costs
 from tenferro.exec.plan.place import free
-from tenferro.exec.planned import PlannedOp
 from tenferro.exec.runtime.numpy_state import numpy_state
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
-from tenferro.ops.extension import Extension
+from tenferro.facts import Fact
 from tenferro.ops.source import Constant
 from tenferro.ops.structural import BroadcastInDim
 from tenferro.types import TensorSpec
@@ -52,7 +51,7 @@ def fold(program: ExecProgram) -> ExecProgram:
 
 def _values(step: ExecInstruction, constants: Mapping[int, Any]) -> list[Any] | None:
     """Return the results of a step with constant operands; None if it is not folded."""
-    if isinstance(step.op, Extension | PlannedOp):
+    if step.planned is not None or Fact.EXTERNAL in step.facts:
         return None
     empty = [x for x in map(_empty, step.output_types) if x is not None]
     if len(empty) == len(step.output_types):

@@ -16,21 +16,14 @@ from tenferro.exec.plan.alias import may_view
 from tenferro.exec.plan.place import free
 from tenferro.exec.planned import Fused, OnTile, Write
 from tenferro.exec.schedule import ExecInstruction, ExecProgram, InPlace
+from tenferro.facts import Fact
 from tenferro.ops import reduction as re
 from tenferro.ops.elementwise import Multiply
 from tenferro.ops.structural import BroadcastInDim, Reshape
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["REDUCTIONS", "VIEWS", "Group", "tile_group"]
+__all__ = ["VIEWS", "Group", "tile_group"]
 
-REDUCTIONS = (
-    re.ReduceSum,
-    re.ReduceProd,
-    re.ReduceMax,
-    re.ReduceMin,
-    re.ReduceAnd,
-    re.ReduceOr,
-)
 VIEWS = (BroadcastInDim, Reshape)
 """Ops whose results take no memory: one that is read outside of the group is run there again."""
 ROWS = TensorSpec((), DType.I64)
@@ -325,7 +318,7 @@ class _Body:
         (slot,) = step.input_slots
         lead, all_lead = self.lead, self.group.lead
         y = step.output_types[0]
-        if isinstance(op, REDUCTIONS):
+        if Fact.REDUCES in step.facts:
             op = replace(op, axes=self._axes(op))
             return OnTile(
                 step.op, bind_kernel(step.kernel, op, (self._tile_type(slot),)), may_view(step)

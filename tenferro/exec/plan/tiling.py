@@ -14,7 +14,7 @@ from tenferro import costs
 from tenferro.exec.kernels import Kernel
 from tenferro.exec.kernels.copying import has_planned_order
 from tenferro.exec.layout import Layout, common_axes, dense, layout_of, row_major
-from tenferro.exec.planned import Block, Fused, PlannedOp, Tiling
+from tenferro.exec.planned import Block, Fused, Tiling
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 
 __all__ = ["read_in_order", "tile_groups", "tiled"]
@@ -38,14 +38,14 @@ def tile_groups(program: ExecProgram, is_compiled: Any = lambda op: False) -> Ex
     Args:
         is_compiled: returns whether a group is worth compiling.
     """
-    if not any([isinstance(step.op, Fused) for step in program.instructions]):
+    if not any([step.fused is not None for step in program.instructions]):
         return program
     layouts = _Layouts(program)
     steps: list[ExecInstruction] = []
     for step in program.instructions:
-        if isinstance(step.op, Fused):
+        if step.fused is not None:
             operands = [layouts.layout(slot) for slot in step.input_slots]
-            step = step.replaced(op=tiled(step.op, operands, is_compiled(step.op)))
+            step = step.replaced(op=tiled(step.fused, operands, is_compiled(step.fused)))
         layouts.add(step)
         steps.append(step)
     return replace(program, instructions=tuple(steps))
@@ -71,15 +71,15 @@ class _Layouts:
     def add(self, step: ExecInstruction) -> None:
         """Add the layouts of a step's results."""
         op = step.inner_op
-        if isinstance(op, Fused):
-            tiling = op.require_tiling()
-            for slot, spec in zip(step.output_slots, op.results, strict=False):
+        if step.fused is not None:
+            tiling = step.fused.require_tiling()
+            for slot, spec in zip(step.output_slots, step.fused.results, strict=False):
                 self.known[slot] = dense(spec.shape, tiling.axes(spec.rank))
         elif isinstance(op, Block):
             for slot, inner in zip(step.output_slots, op.body.output_slots, strict=True):
                 if inner in op.axes:
                     self.known[slot] = dense(self.types[slot].shape, op.axes[inner])
-        elif isinstance(step.op, PlannedOp) or len(step.output_slots) != 1:
+        elif step.planned is not None or len(step.output_slots) != 1:
             return
         elif isinstance(step.kernel, Kernel):
             slots = (*step.input_slots, *step.output_slots)

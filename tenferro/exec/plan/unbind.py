@@ -58,7 +58,7 @@ def _is_as_bound(schedule: ExecProgram, program: GraphProgram) -> bool:
     steps = schedule.instructions
     return not schedule.constants and len(steps) == len(program.instructions) and all([
         step.input_slots == old.inputs and step.output_slots == old.outputs
-        and (step.op.op if isinstance(step.op, Control) else step.op) is old.op
+        and step.source_op is old.op
         for step, old in zip(steps, program.instructions, strict=True)
     ])  # fmt: skip
 
