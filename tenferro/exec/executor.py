@@ -19,7 +19,7 @@ from tenferro.door import is_traced
 from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
 from tenferro.exec.attempts import CompileLog, CompileStats
 from tenferro.exec.backend import NUMPY, Backend
-from tenferro.exec.compiler import LazyTransposer, LoopCompiler
+from tenferro.exec.compiler import LoopCompiler
 from tenferro.exec.expansion_runtime import ExpansionRuntime
 from tenferro.exec.extensions import ExtensionRegistry, ExtensionRuntime
 from tenferro.exec.finite import finite_or_raise
@@ -144,7 +144,7 @@ class GraphExecutor:
             self.extensions.register(runtime)
         self.workers = Workers(threads)
         self.memory = Pool(memory_bytes)
-        transposer = LazyTransposer(self.compiler) if self.compiler else None
+        transposer = partial(getattr, self.compiler, "transposer") if self.compiler else None
         as_array = np.asarray if backend is NUMPY else lambda y: y
         resources = Resources(self.workers, self.memory, as_array, transposer, log)
         # For runtimes of extensions, which find the executor as the owner of their caches.

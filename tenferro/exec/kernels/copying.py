@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from tenferro import costs
-from tenferro.exec.layout import Axes, row_major
+from tenferro.exec.layout import Axes, by_stride, row_major
 from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
 from tenferro.exec.runtime.threads import SERIAL, Workers
 from tenferro.exec.runtime.transposition import LINE, transposition_of
@@ -126,7 +126,7 @@ class Copy:
         transposer, is_aligned = resources.transposer, out.ctypes.data % LINE == 0
         compiled = None
         if transposer is not None and self.transposition is not None and is_aligned:
-            compiled = transposer.function(self.transposition)
+            compiled = transposer().function(self.transposition)
         if compiled:
             function, tasks = compiled
             pointers = source.ctypes.data, target.ctypes.data
@@ -189,7 +189,7 @@ def fastest_axis(x: Any) -> int:
 
 def _merge_axes(x: Any, out: Any) -> tuple[list[int], list[int]]:
     """Return the axes, slowest of `out` first, and the extents after merging those that merge in both arrays."""
-    order = sorted(range(x.ndim), key=lambda axis: -abs(out.strides[axis]))
+    order = list(by_stride(out.strides))
     shape: list[int] = []
     last = (0, 0)
     for axis in order:
@@ -266,7 +266,7 @@ def choose_tile(target: Any, source: Any) -> Tile | None:
     """
     candidates = (
         list(range(target.ndim)),
-        sorted(range(source.ndim), key=lambda axis: -abs(source.strides[axis])),
+        [*by_stride(source.strides)],
     )
     tile: Tile = ({}, {})
     sizes = [1, 1]

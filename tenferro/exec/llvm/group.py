@@ -136,7 +136,7 @@ class CompiledGroup(FusedFunction):
         if columns is None or transposer is None:
             return LinkedCode(function, None)
         counts = len(op.operands), len(op.results)
-        return LinkedCode(function, transposer.row_function(columns, function, *counts))
+        return LinkedCode(function, transposer().row_function(columns, function, *counts))
 
     def empty_result(self, number: int, memory: Any, code: LinkedCode) -> Any:
         """Return the array that a result is written to, column-major if its rows are transposed."""
