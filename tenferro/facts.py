@@ -19,7 +19,7 @@ from tenferro.ops import source as so
 from tenferro.ops import structural as st
 from tenferro.ops.extension import Extension
 
-__all__ = ["FACTS", "Fact", "ops_with"]
+__all__ = ["FACTS", "Fact", "facts_of", "ops_with"]
 
 
 class Fact(Flag):
@@ -187,6 +187,11 @@ FACTS: Column[Fact] = Column(
         Extension: HIDES_JUMPS | Fact.EXTERNAL,
     },
 )
+
+
+def facts_of(op: StdTensorOp) -> Fact:
+    """Return the facts of an op; none of one that planning introduced."""
+    return FACTS.cells.get(type(op), NONE)
 
 
 def ops_with(facts: Fact) -> frozenset[type[StdTensorOp]]:

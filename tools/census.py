@@ -132,11 +132,22 @@ def _tables(tree: ast.Module, ops: set[str], is_reader: bool) -> Iterator[str]:
         )
         if name in ("__all__", "ROWS") or is_column or (is_reader and is_vocabulary):
             continue
-        parts = list(ast.walk(node.value))
+        # Names in a lambda are code.
+        parts = _walk_outside(node.value, ast.Lambda)
         used = {part.id for part in parts if isinstance(part, ast.Name)}
         used |= {part.attr for part in parts if isinstance(part, ast.Attribute)}
         if len(used & ops) >= 3:
             yield f"{node.lineno} {name}, of {len(used & ops)} ops"
+
+
+def _walk_outside(node: ast.AST, kind: type[ast.AST]) -> list[ast.AST]:
+    """The node and what is inside of it, but for what is inside of a kind of node."""
+    found, left = list[ast.AST](), [node]
+    while left:
+        found.append(left.pop())
+        if not isinstance(found[-1], kind):
+            left += ast.iter_child_nodes(found[-1])
+    return found
 
 
 def _checks(root: Path) -> Iterator[str]:
@@ -152,11 +163,11 @@ def _checks(root: Path) -> Iterator[str]:
     )
     classes |= set(_classes(list(trees.values()), {"PlannedOp"}))
     classes |= {
-        ast.unparse(node.targets[0])
+        ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
         for tree in trees.values()
         for node in tree.body
-        if isinstance(node, ast.Assign)
-        and isinstance(node.value, ast.Tuple)
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        and isinstance(node.value, ast.Tuple | ast.Dict)
         and _named(node.value) & classes
     }
     for path, tree in trees.items():

@@ -39,7 +39,7 @@ from tenferro.exec.runtime.numpy_state import call_in_numpy_state
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import Workers
 from tenferro.exec.schedule import Axes, ExecProgram
-from tenferro.facts import FACTS, Fact
+from tenferro.facts import Fact, facts_of
 from tenferro.interruption import is_interruption
 from tenferro.ops import StdTensorOp
 from tenferro.passes import NATIVE_PASSES
@@ -308,7 +308,7 @@ class GraphExecutor:
         specs = [TensorSpec.of(array.shape, DType.of(array.dtype)) for array in arrays]
         types = op.infer(*specs, guards=GuardLog())
         try:
-            calls_back = bool(op.parts) or Fact.EXTERNAL in FACTS.cell(op)
+            calls_back = bool(op.parts) or Fact.EXTERNAL in facts_of(op)
             kernel = self.binder.kernel(op, specs, types)
             result = call_in_numpy_state(kernel, (op, *map(backend.upload, arrays)), calls_back)
             results = results_of(op, result, len(types))

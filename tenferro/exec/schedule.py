@@ -26,7 +26,7 @@ from tenferro.exec.planned import (
     function_of,
 )
 from tenferro.exec.runtime.resources import Resources
-from tenferro.facts import FACTS, Fact
+from tenferro.facts import Fact, facts_of
 from tenferro.graph import SourceLine
 from tenferro.program import GraphProgram
 from tenferro.program.memory_plan import MemoryPlan
@@ -163,7 +163,7 @@ class ExecInstruction:
     @property
     def facts(self) -> Fact:
         """The facts of a program's op; none of one that planning introduced."""
-        return FACTS.cells.get(type(self.op), Fact.NONE)
+        return facts_of(self.op)
 
     @property
     def inner_op(self) -> Any:

@@ -16,7 +16,7 @@ from tenferro.exec.llvm import python_calls
 from tenferro.exec.llvm.rows import Row
 from tenferro.exec.llvm.tensor import Body, Tensor
 from tenferro.exec.runtime.resources import Resources
-from tenferro.facts import FACTS, Fact
+from tenferro.facts import Fact, facts_of
 from tenferro.interruption import is_interruption
 from tenferro.types import TensorSpec
 
@@ -67,7 +67,7 @@ class CallSite:
             )
         ]
         operands = arrays[:count]
-        if Fact.EXTERNAL in FACTS.cell(self.op, Fact.NONE):  # whose runtime may keep its operands
+        if Fact.EXTERNAL in facts_of(self.op):  # whose runtime may keep its operands
             operands = [x.copy() for x in operands]
         results = self.kernel(*operands)
         for array, y in zip(

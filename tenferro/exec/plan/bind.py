@@ -27,11 +27,10 @@ from tenferro.exec.planned import Axes, Control, Copies, Fused
 from tenferro.exec.runner import Runner
 from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
-from tenferro.facts import FACTS, Fact
+from tenferro.facts import FACTS, Fact, facts_of
 from tenferro.graph import Instruction
 from tenferro.ops import StdTensorOp
 from tenferro.ops.control import Alternatives
-from tenferro.ops.extension import Extension
 from tenferro.passes import choose_alternatives
 from tenferro.program import GraphProgram, expansion_of
 from tenferro.types import TensorSpec
@@ -144,9 +143,9 @@ class Binder:
         backend = self.backend
         if backend is not NUMPY:
             dtypes = tuple([spec.dtype for spec in (*operands, *results)])
-            name = f"extension: {op.family_id}" if isinstance(op, Extension) else None
+            name = f"extension: {op.family_id}" if Fact.EXTERNAL in facts_of(op) else None
             return backend.kernel(type(op), dtypes, name)
-        if type(op) is not Extension:
+        if Fact.EXTERNAL not in facts_of(op):
             return KERNELS.cell(op)
         return self.extensions.kernel(op)
 
@@ -179,9 +178,9 @@ class Binder:
         """Return copies of results as a function of arrays."""
         return partial(copied, op, None if op.order == "K" else Dense(op.order, self.resources))
 
-    def row(self, op: StdTensorOp, inputs: tuple[TensorSpec, ...]) -> Any:
+    def row(self, op: Any, inputs: tuple[TensorSpec, ...]) -> Any:
         """Return the compiled form of an extension's op, if its runtime has one."""
-        if not isinstance(op, Extension) or self.backend is not NUMPY:
+        if Fact.EXTERNAL not in facts_of(op) or self.backend is not NUMPY:
             return None
         # because only what compiles a loop asks
         from tenferro.exec.llvm.control import row_of_program

@@ -16,7 +16,7 @@ from tenferro.exec.plan.place import free
 from tenferro.exec.plan.unbind import program_of
 from tenferro.exec.planned import Axes, Block, Compiled
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
-from tenferro.facts import FACTS, Fact
+from tenferro.facts import Fact, facts_of
 from tenferro.ops.control import Cond, Scan
 from tenferro.types import TensorSpec
 
@@ -99,7 +99,7 @@ def _fits(step: ExecInstruction, program: ExecProgram) -> bool:
                 ]
         elif costs.multiplications(op, operands, results) > costs.SERIAL_BLAS[0]:
             return False
-        elif Fact.EXTERNAL in FACTS.cell(op, Fact.NONE):
+        elif Fact.EXTERNAL in facts_of(op):
             if getattr(op, "aliases", None) or program.kernels.row(op, tuple(operands)) is None:
                 return False
         elif COMPILED.cell(op).reason_for(op, operands):

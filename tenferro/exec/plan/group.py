@@ -72,7 +72,7 @@ def is_large(spec: TensorSpec) -> bool:
 
 
 def _may_be_grouped(step: ExecInstruction) -> bool:
-    return _reduces(step) or type(step.op) in VIEWS or step.is_elementwise
+    return _reduces(step) or _is_view(step) or step.is_elementwise
 
 
 @dataclass
@@ -213,7 +213,7 @@ class _Run:
             (slot,) = step.output_slots
             readers = self.readers.get(slot, [])
             is_outside = slot in leaving or any([reader not in mine for reader in readers])
-            if is_outside and type(step.op) in VIEWS:
+            if is_outside and _is_view(step):
                 again.append(number)
                 leaving.discard(slot)
                 leaving.update(step.input_slots)
@@ -229,6 +229,10 @@ class _Run:
                                             self.lead, leaving, self.totals))  # fmt: skip
         yield from [steps[number] for number in reversed(again)]
         yield from self.postponed
+
+
+def _is_view(step: ExecInstruction) -> bool:
+    return type(step.op) in VIEWS
 
 
 def _reduces(step: ExecInstruction) -> bool:
