@@ -529,7 +529,7 @@ def test_what_is_of_unknown_origin_stays_so_in_every_body(fn: Any, tmp_path: Pat
     """Also after passes that rewrite loops and conditionals."""
 
     def parts_of(program: GraphProgram) -> list[Subprogram]:
-        parts = [part for step in program.instructions for part in getattr(step.op, "parts", ())]
+        parts = [part for step in program.instructions for part in step.op.parts]
         return [each for part in parts for each in (part, *parts_of(part.program))]
 
     w, x = np.eye(70), np.ones((70, 70))
