@@ -11,10 +11,10 @@ from typing import NamedTuple
 from lowering.extensions import GPUS, has_lowering
 from tenferro.errors import UnsupportedError
 from tenferro.ops import StdTensorOp
-from tenferro.ops.analytic import Cos, Expm1, Logistic, Rsqrt, Sin, Tan, Tanh
+from tenferro.ops import analytic as an
+from tenferro.ops import elementwise as el
 from tenferro.ops.contraction import Convolution
 from tenferro.ops.dynamic import DynamicTruncate
-from tenferro.ops.elementwise import Abs, BitcastConvert, Convert, Divide, Power
 from tenferro.ops.indexing import Scatter
 from tenferro.ops.source import Iota
 from tenferro.types import DType, TensorSpec
@@ -48,13 +48,27 @@ REFUSED = (
         "extent and mask what is beyond the size with Select",
     ),
     Refused(
-        (Abs, Convert, Cos, Divide, Expm1, Iota, Logistic, Power, Rsqrt, Scatter, Sin, Tan, Tanh),
+        (
+            el.Abs,
+            el.Convert,
+            an.Cos,
+            el.Divide,
+            an.Expm1,
+            Iota,
+            an.Logistic,
+            el.Power,
+            an.Rsqrt,
+            Scatter,
+            an.Sin,
+            an.Tan,
+            an.Tanh,
+        ),
         lambda dtype: dtype is DType.C64,
         ("tpu",),
         "its compiler ends the process over it; use complex64, or the real and the imaginary part",
     ),
     Refused(
-        (BitcastConvert,),
+        (el.BitcastConvert,),
         lambda dtype: dtype.is_complex,
         ("tpu",),
         "its compiler ends the process over it; use complex64, or the real and the imaginary part",

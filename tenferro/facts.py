@@ -19,7 +19,7 @@ from tenferro.ops import source as so
 from tenferro.ops import structural as st
 from tenferro.ops.extension import Extension
 
-__all__ = ["FACTS", "Fact", "ops_with"]
+__all__ = ["FACTS", "Fact", "facts_of", "ops_with"]
 
 
 class Fact(Flag):
@@ -39,6 +39,9 @@ class Fact(Flag):
         DISTINGUISHES_ZEROS: 0 and -0 may give results that are not both zeros.
         EITHER_ZERO: a zero has the sign that the order of the terms gives it.
         HOLOMORPHIC: of complex operands the result is a holomorphic function.
+        REDUCES: the result combines all elements along the axes of the payload, and is without these axes.
+        ITERATES: its programs run any number of times.
+        EXTERNAL: an extension's runtime computes it, which may keep its operands and call tenferro.
         CHEAP: computing the result costs no more than writing and reading it, and it is one that may be moved.
     """
 
@@ -57,6 +60,9 @@ class Fact(Flag):
     EITHER_ZERO = auto()
     HOLOMORPHIC = auto()
     CHEAP = auto()
+    REDUCES = auto()
+    ITERATES = auto()
+    EXTERNAL = auto()
 
 
 NONE, MOVES, CARRIES, CHOOSES = Fact.NONE, Fact.MOVES, Fact.CARRIES, Fact.CHOOSES
@@ -67,7 +73,7 @@ KEEPS_SIGN, KEEPS_NONNEGATIVE, NONNEGATIVE = (
 )
 COMMUTES, WHOLE, JUMPS, HIDES_JUMPS = Fact.COMMUTES, Fact.WHOLE, Fact.JUMPS, Fact.HIDES_JUMPS
 DISTINGUISHES_ZEROS, EITHER_ZERO = Fact.DISTINGUISHES_ZEROS, Fact.EITHER_ZERO
-HOLOMORPHIC, CHEAP = Fact.HOLOMORPHIC, Fact.CHEAP
+HOLOMORPHIC, CHEAP, REDUCES = Fact.HOLOMORPHIC, Fact.CHEAP, Fact.REDUCES
 
 FACTS: Column[Fact] = Column(
     "facts",
@@ -151,12 +157,12 @@ FACTS: Column[Fact] = Column(
         st.Tril: KEEPS_SIGN | HOLOMORPHIC | CHEAP,
         st.Triu: KEEPS_SIGN | HOLOMORPHIC | CHEAP,
         st.OptimizationBarrier: MOVES | KEEPS_SIGN | HOLOMORPHIC,
-        re.ReduceSum: KEEPS_SIGN | EITHER_ZERO | HOLOMORPHIC,
-        re.ReduceProd: KEEPS_NONNEGATIVE | HOLOMORPHIC,
-        re.ReduceMax: KEEPS_SIGN,
-        re.ReduceMin: KEEPS_SIGN,
-        re.ReduceAnd: NONE,
-        re.ReduceOr: NONE,
+        re.ReduceSum: REDUCES | KEEPS_SIGN | EITHER_ZERO | HOLOMORPHIC,
+        re.ReduceProd: REDUCES | KEEPS_NONNEGATIVE | HOLOMORPHIC,
+        re.ReduceMax: REDUCES | KEEPS_SIGN,
+        re.ReduceMin: REDUCES | KEEPS_SIGN,
+        re.ReduceAnd: REDUCES,
+        re.ReduceOr: REDUCES,
         re.ArgMax: JUMPS,
         re.ArgMin: JUMPS,
         re.CumSum: KEEPS_SIGN | EITHER_ZERO | HOLOMORPHIC,
@@ -175,12 +181,17 @@ FACTS: Column[Fact] = Column(
         dy.DynamicTruncate: HOLOMORPHIC,
         dy.PadToMatch: HOLOMORPHIC,
         cf.Cond: HIDES_JUMPS,
-        cf.While: HIDES_JUMPS,
-        cf.Scan: HIDES_JUMPS,
+        cf.While: HIDES_JUMPS | Fact.ITERATES,
+        cf.Scan: HIDES_JUMPS | Fact.ITERATES,
         cf.Alternatives: HIDES_JUMPS,
-        Extension: HIDES_JUMPS,
+        Extension: HIDES_JUMPS | Fact.EXTERNAL,
     },
 )
+
+
+def facts_of(op: StdTensorOp) -> Fact:
+    """Return the facts of an op; none of one that planning introduced."""
+    return FACTS.cells.get(type(op), NONE)
 
 
 def ops_with(facts: Fact) -> frozenset[type[StdTensorOp]]:

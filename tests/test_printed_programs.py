@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro import errors
+from tenferro import costs, errors
 from tenferro.exec import printer
 from tenferro.exec.kernels import KERNELS
 from tenferro.exec.periods import exact_period
@@ -229,7 +229,7 @@ def tiny_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     monkeypatch.setattr(tiling, "TILE_BYTES", 48)
     monkeypatch.setattr(tiling, "MIN_SHARED_ELEMENTS", 0)
-    monkeypatch.setattr(tiling, "MIN_PARALLEL_MICROSECONDS", 0.0)
+    monkeypatch.setattr(costs, "MIN_PARALLEL_COST", 0.0)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

@@ -21,6 +21,7 @@ COLUMNS = {
     "emitter": "lowering/emit",
     "sample": "tests/samples",
     "row of facts": "tenferro/facts.py",
+    "cost": "tenferro/costs.py",
     "definition": "tenferro/definitions.py",
     "rounding": "xla_peer/parity/rounding.py",
     "ball rule": "xla_peer/parity/balls",

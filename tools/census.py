@@ -11,7 +11,9 @@ copy        a loop over such a list that writes each op down again
 sweep       a loop backward over such a list
 execution   a loop over such a list that calls each op's kernel
 door        a function or method that takes any op first and puts it on values
-table       a value of a module that names three or more ops, and is no column or part of one
+table       a value of a module that names three or more ops, and is no column or part of one; the reader's column has the
+            names of StableHLO's operations for rows
+check       an `isinstance`, `issubclass` or comparison of a `type` with classes of ops, in `tenferro/exec`
 size        lines of `tenferro/exec` without kernels and compiled forms, at 100 columns each, and its longest files
 calls       Python calls, files and changes of file of `tenferro.compile(lambda x: x + x, x)`, the second time
 """
@@ -52,8 +54,9 @@ def main() -> int:
             for kind, line, name in counted(tree):
                 places[kind].append(f"{path.relative_to(root)}:{line} {name}")
             if path.parent != root / "tenferro/ops":
-                tables = _tables(tree, ops)
+                tables = _tables(tree, ops, path.is_relative_to(root / "lowering/read"))
                 places["table"] += [f"{path.relative_to(root)}:{name}" for name in tables]
+    places["check"] = list(_checks(root))
     for kind, lines in places.items():
         print(f"{kind:<10}{len(lines):>4}")
         for line in lines:
@@ -114,20 +117,95 @@ def _ops(folder: Path) -> set[str]:
     return {name.id for value in listed for name in ast.walk(value) if isinstance(name, ast.Name)}
 
 
-def _tables(tree: ast.Module, ops: set[str]) -> Iterator[str]:
+def _tables(tree: ast.Module, ops: set[str], is_reader: bool) -> Iterator[str]:
     """Line, name and number of ops of each; rows of a column are called ROWS, and a column is made by `Column`."""
     for node in tree.body:
         if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
             continue
         name = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
         is_column = isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "Column"
-        if name in ("__all__", "ROWS") or is_column:
+        is_vocabulary = isinstance(node.value, ast.Dict) and all(
+            [
+                isinstance(key, ast.Constant) and isinstance(key.value, str)
+                for key in node.value.keys
+            ]
+        )
+        if name in ("__all__", "ROWS") or is_column or (is_reader and is_vocabulary):
             continue
-        parts = list(ast.walk(node.value))
+        # Names in a lambda are code.
+        parts = _walk_outside(node.value, ast.Lambda)
         used = {part.id for part in parts if isinstance(part, ast.Name)}
         used |= {part.attr for part in parts if isinstance(part, ast.Attribute)}
         if len(used & ops) >= 3:
             yield f"{node.lineno} {name}, of {len(used & ops)} ops"
+
+
+def _walk_outside(node: ast.AST, kind: type[ast.AST]) -> list[ast.AST]:
+    """The node and what is inside of it, but for what is inside of a kind of node."""
+    found, left = list[ast.AST](), [node]
+    while left:
+        found.append(left.pop())
+        if not isinstance(found[-1], kind):
+            left += ast.iter_child_nodes(found[-1])
+    return found
+
+
+def _checks(root: Path) -> Iterator[str]:
+    """Each place where the executor asks for the class of an op, by itself or in a table of classes."""
+    trees = {
+        path: ast.parse(path.read_text()) for path in sorted((root / "tenferro/exec").rglob("*.py"))
+    }
+    classes = set(
+        _classes(
+            [ast.parse(path.read_text()) for path in (root / "tenferro/ops").glob("*.py")],
+            {"StdTensorOp"},
+        )
+    )
+    classes |= set(_classes(list(trees.values()), {"PlannedOp"}))
+    classes |= {
+        ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
+        for tree in trees.values()
+        for node in tree.body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        and isinstance(node.value, ast.Tuple | ast.Dict)
+        and _named(node.value) & classes
+    }
+    for path, tree in trees.items():
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Call | ast.Compare):
+                continue
+            compared: list[ast.AST] = []
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in (
+                "isinstance",
+                "issubclass",
+            ):
+                compared = [*node.args[1:]]
+            elif isinstance(node, ast.Compare) and ast.unparse(node.left).startswith("type("):
+                compared = [*node.comparators]
+            if any([_named(each) & classes for each in compared]):
+                yield f"{path.relative_to(root)}:{node.lineno} {ast.unparse(node)}"
+
+
+def _classes(trees: Iterable[ast.Module], bases: set[str]) -> Iterator[str]:
+    """Classes that derive from these, and these."""
+    found, count = set(bases), 0
+    derived = [node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
+    while len(found) > count:
+        count = len(found)
+        found |= {
+            node.name
+            for node in derived
+            if {name for base in node.bases for name in _named(base)} & found
+        }
+    yield from found
+
+
+def _named(node: ast.AST) -> set[str]:
+    """Names, and the last parts of dotted ones."""
+    parts = list(ast.walk(node))
+    return {part.id for part in parts if isinstance(part, ast.Name)} | {
+        part.attr for part in parts if isinstance(part, ast.Attribute)
+    }
 
 
 def _with_functions(tree: ast.AST) -> Iterator[tuple[ast.AST, str]]:

@@ -10,35 +10,7 @@ from lowering.emit.polygamma import polygamma
 from lowering.operations import PrintedFunction
 from lowering.types import element_type
 from lowering.writer import Value, Writer
-from tenferro.ops.analytic import (
-    Acos,
-    Acosh,
-    Asin,
-    Asinh,
-    Atan,
-    Atan2,
-    Atanh,
-    Cbrt,
-    Cos,
-    Cosh,
-    Digamma,
-    Erf,
-    Erfc,
-    ErfInv,
-    Exp,
-    Expm1,
-    Lgamma,
-    Log,
-    Log1p,
-    Logistic,
-    Polygamma,
-    Rsqrt,
-    Sin,
-    Sinh,
-    Sqrt,
-    Tan,
-    Tanh,
-)
+from tenferro.ops import analytic as ops
 from tenferro.types import DType
 
 __all__ = ["ROWS"]
@@ -84,37 +56,37 @@ def call(name: str, w: Writer, x: Value) -> Value:
     return w.call(symbol, operands, (spec,))[0]
 
 
-def polygamma_of(op: Polygamma, w: Writer, x: Value) -> Value:
+def polygamma_of(op: ops.Polygamma, w: Writer, x: Value) -> Value:
     """Order 0 is digamma, in CHLO's expansion; the others are not good in it below zero."""
     return polygamma(w, op.order, x) if op.order else call("digamma", w, x)
 
 
 ROWS: EmitterRows = {
-    Exp: direct("exponential"),
-    Expm1: direct("exponential_minus_one"),
-    Log: direct("log"),
-    Log1p: direct("log_plus_one"),
-    Sqrt: direct("sqrt"),
-    Rsqrt: direct("rsqrt"),
-    Cbrt: direct("cbrt"),
-    Sin: direct("sine"),
-    Cos: direct("cosine"),
-    Tan: direct("tan"),
-    Tanh: direct("tanh"),
-    Logistic: direct("logistic"),
-    Atan2: direct("atan2"),
-    Asin: expanded("asin"),
-    Acos: expanded("acos"),
-    Atan: expanded("atan"),
-    Sinh: expanded("sinh"),
-    Cosh: expanded("cosh"),
-    Asinh: expanded("asinh"),
-    Acosh: expanded("acosh"),
-    Atanh: expanded("atanh"),
-    Erf: expanded("erf"),
-    Erfc: expanded("erfc"),
-    ErfInv: expanded("erf_inv"),
-    Lgamma: expanded("lgamma"),
-    Digamma: expanded("digamma"),
-    Polygamma: widened(polygamma_of),
+    ops.Exp: direct("exponential"),
+    ops.Expm1: direct("exponential_minus_one"),
+    ops.Log: direct("log"),
+    ops.Log1p: direct("log_plus_one"),
+    ops.Sqrt: direct("sqrt"),
+    ops.Rsqrt: direct("rsqrt"),
+    ops.Cbrt: direct("cbrt"),
+    ops.Sin: direct("sine"),
+    ops.Cos: direct("cosine"),
+    ops.Tan: direct("tan"),
+    ops.Tanh: direct("tanh"),
+    ops.Logistic: direct("logistic"),
+    ops.Atan2: direct("atan2"),
+    ops.Asin: expanded("asin"),
+    ops.Acos: expanded("acos"),
+    ops.Atan: expanded("atan"),
+    ops.Sinh: expanded("sinh"),
+    ops.Cosh: expanded("cosh"),
+    ops.Asinh: expanded("asinh"),
+    ops.Acosh: expanded("acosh"),
+    ops.Atanh: expanded("atanh"),
+    ops.Erf: expanded("erf"),
+    ops.Erfc: expanded("erfc"),
+    ops.ErfInv: expanded("erf_inv"),
+    ops.Lgamma: expanded("lgamma"),
+    ops.Digamma: expanded("digamma"),
+    ops.Polygamma: widened(polygamma_of),
 }

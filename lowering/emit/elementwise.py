@@ -8,43 +8,7 @@ import numpy as np
 
 from lowering.emit.emitter import Emitter, EmitterRows
 from lowering.writer import Value, Writer
-from tenferro.ops.elementwise import (
-    Abs,
-    Add,
-    And,
-    BitcastConvert,
-    Ceil,
-    Clamp,
-    Compare,
-    Complex,
-    Conj,
-    Convert,
-    CountLeadingZeros,
-    Divide,
-    Floor,
-    Imag,
-    IsFinite,
-    Maximum,
-    Minimum,
-    Multiply,
-    Negate,
-    Not,
-    Or,
-    PopulationCount,
-    Power,
-    Real,
-    ReducePrecision,
-    Remainder,
-    RoundNearestAfz,
-    RoundNearestEven,
-    Select,
-    ShiftLeft,
-    ShiftRightArithmetic,
-    ShiftRightLogical,
-    Sign,
-    Subtract,
-    Xor,
-)
+from tenferro.ops import elementwise as ops
 from tenferro.types import DType
 
 __all__ = ["ROWS"]
@@ -102,7 +66,7 @@ def all_ones(op: Any, w: Writer, x: Value, y: Value) -> Value:
     return w.full(np.bitwise_not(np.zeros((), x.dtype.dtype)), x.spec)
 
 
-def count_leading_zeros(op: CountLeadingZeros, w: Writer, x: Value) -> Value:
+def count_leading_zeros(op: ops.CountLeadingZeros, w: Writer, x: Value) -> Value:
     """Compute on unsigned bits, because XLA folds the op on negative narrow constants wrongly."""
     if x.dtype.kind == "u":
         return w.op("count_leading_zeros", x)
@@ -110,7 +74,7 @@ def count_leading_zeros(op: CountLeadingZeros, w: Writer, x: Value) -> Value:
     return w.bitcast(w.op("count_leading_zeros", unsigned), x.dtype)
 
 
-def power(op: Power, w: Writer, x: Value, y: Value) -> Value:
+def power(op: ops.Power, w: Writer, x: Value, y: Value) -> Value:
     """Integer powers by repeated squaring over the exponent's bits, written out."""
     if not x.dtype.is_integer:
         return w.op("power", x, y)
@@ -132,12 +96,12 @@ def power(op: Power, w: Writer, x: Value, y: Value) -> Value:
     return w.select(w.compare("LT", y, zero), vanishing, result)
 
 
-def clamp(op: Clamp, w: Writer, x: Value, lower: Value, upper: Value) -> Value:
+def clamp(op: ops.Clamp, w: Writer, x: Value, lower: Value, upper: Value) -> Value:
     """Maximum then minimum, so that NaN and bool behave as those ops do."""
     return minimum(op, w, maximum(op, w, x, lower), upper)
 
 
-def convert(op: Convert, w: Writer, x: Value) -> Value:
+def convert(op: ops.Convert, w: Writer, x: Value) -> Value:
     """Convert through the real part from complex, and through float32 to or from bfloat16.
 
     To complex it is written as the two parts: the TPU compiler ends the process over the conversion.
@@ -155,7 +119,7 @@ def convert(op: Convert, w: Writer, x: Value) -> Value:
     return w.convert(x, to)
 
 
-def conj(op: Conj, w: Writer, x: Value) -> Value:
+def conj(op: ops.Conj, w: Writer, x: Value) -> Value:
     """The parts, the imaginary one negated."""
     if not x.dtype.is_complex:
         return x
@@ -163,7 +127,7 @@ def conj(op: Conj, w: Writer, x: Value) -> Value:
     return w.op("complex", w.op("real", x), imag)
 
 
-def reduce_precision(op: ReducePrecision, w: Writer, x: Value) -> Value:
+def reduce_precision(op: ops.ReducePrecision, w: Writer, x: Value) -> Value:
     """stablehlo.reduce_precision.
 
     Without mantissa bits XLA turns NaN into infinity; NaN is selected again afterwards.
@@ -177,39 +141,39 @@ maximum = on_bool("or", direct("maximum"))
 minimum = on_bool("and", direct("minimum"))
 
 ROWS: EmitterRows = {
-    Add: on_bool("or", direct("add")),
-    Subtract: direct("subtract"),
-    Multiply: on_bool("and", direct("multiply")),
-    Divide: guarded_division("divide", all_ones),
-    Remainder: guarded_division("remainder", lambda op, w, x, y: x),
-    Power: power,
-    Maximum: maximum,
-    Minimum: minimum,
-    Negate: direct("negate"),
-    Abs: on_unsigned(lambda op, w, x: x, direct("abs")),
-    Sign: on_unsigned(lambda op, w, x: w.op("minimum", x, w.full(1, x.spec)), direct("sign")),
-    Clamp: clamp,
-    Compare: lambda op, w, x, y: w.compare(op.direction, x, y),
-    Select: lambda op, w, pred, on_true, on_false: w.select(pred, on_true, on_false),
-    And: direct("and"),
-    Or: direct("or"),
-    Xor: direct("xor"),
-    Not: direct("not"),
-    ShiftLeft: direct("shift_left"),
-    ShiftRightArithmetic: direct("shift_right_arithmetic"),
-    ShiftRightLogical: direct("shift_right_logical"),
-    PopulationCount: direct("popcnt"),
-    CountLeadingZeros: count_leading_zeros,
-    Floor: direct("floor"),
-    Ceil: direct("ceil"),
-    RoundNearestEven: direct("round_nearest_even"),
-    RoundNearestAfz: direct("round_nearest_afz"),
-    IsFinite: direct("is_finite"),
-    Convert: convert,
-    BitcastConvert: lambda op, w, x: w.bitcast(x, op.to),
-    Conj: conj,
-    Real: lambda op, w, x: w.op("real", x) if x.dtype.is_complex else x,
-    Imag: lambda op, w, x: w.op("imag", x) if x.dtype.is_complex else w.full(0, x.spec),
-    Complex: direct("complex"),
-    ReducePrecision: reduce_precision,
+    ops.Add: on_bool("or", direct("add")),
+    ops.Subtract: direct("subtract"),
+    ops.Multiply: on_bool("and", direct("multiply")),
+    ops.Divide: guarded_division("divide", all_ones),
+    ops.Remainder: guarded_division("remainder", lambda op, w, x, y: x),
+    ops.Power: power,
+    ops.Maximum: maximum,
+    ops.Minimum: minimum,
+    ops.Negate: direct("negate"),
+    ops.Abs: on_unsigned(lambda op, w, x: x, direct("abs")),
+    ops.Sign: on_unsigned(lambda op, w, x: w.op("minimum", x, w.full(1, x.spec)), direct("sign")),
+    ops.Clamp: clamp,
+    ops.Compare: lambda op, w, x, y: w.compare(op.direction, x, y),
+    ops.Select: lambda op, w, pred, on_true, on_false: w.select(pred, on_true, on_false),
+    ops.And: direct("and"),
+    ops.Or: direct("or"),
+    ops.Xor: direct("xor"),
+    ops.Not: direct("not"),
+    ops.ShiftLeft: direct("shift_left"),
+    ops.ShiftRightArithmetic: direct("shift_right_arithmetic"),
+    ops.ShiftRightLogical: direct("shift_right_logical"),
+    ops.PopulationCount: direct("popcnt"),
+    ops.CountLeadingZeros: count_leading_zeros,
+    ops.Floor: direct("floor"),
+    ops.Ceil: direct("ceil"),
+    ops.RoundNearestEven: direct("round_nearest_even"),
+    ops.RoundNearestAfz: direct("round_nearest_afz"),
+    ops.IsFinite: direct("is_finite"),
+    ops.Convert: convert,
+    ops.BitcastConvert: lambda op, w, x: w.bitcast(x, op.to),
+    ops.Conj: conj,
+    ops.Real: lambda op, w, x: w.op("real", x) if x.dtype.is_complex else x,
+    ops.Imag: lambda op, w, x: w.op("imag", x) if x.dtype.is_complex else w.full(0, x.spec),
+    ops.Complex: direct("complex"),
+    ops.ReducePrecision: reduce_precision,
 }

@@ -36,23 +36,15 @@ __all__ = ["ROWS", "top_k"]
 Values = Sequence[int]
 Combine = Callable[[Values, Values], Values]
 
-REDUCTIONS: dict[str, Any] = {
-    "add": re.ReduceSum,
-    "multiply": re.ReduceProd,
-    "maximum": re.ReduceMax,
-    "minimum": re.ReduceMin,
+REDUCTIONS: dict[str, type[re.Reduction]] = {
+    card.combiner.__name__.lower(): card for card in re.CARDS if issubclass(card, re.Reduction)
 }
-LOGICAL: dict[str, Any] = {"and": re.ReduceAnd, "or": re.ReduceOr}
-SCANS: dict[str, Any] = {
-    "add": re.CumSum,
-    "multiply": re.CumProd,
-    "maximum": re.CumMax,
-    "minimum": re.CumMin,
+SCANS: dict[str, type[re.Scan]] = {
+    card.combiner.__name__.lower(): card for card in re.CARDS if issubclass(card, re.Scan)
 }
 SCANS_OF_TRUTH: dict[str, Any] = {"or": re.CumMax, "and": re.CumMin}
 PAIRS: dict[str, StdTensorOp] = {
-    "add": el.Add(), "multiply": el.Multiply(), "maximum": el.Maximum(), "minimum": el.Minimum(),
-    "and": el.And(), "or": el.Or(), "xor": el.Xor(),
+    **{name: card.combiner() for name, card in REDUCTIONS.items()}, "xor": el.Xor()
 }  # fmt: skip
 
 
@@ -87,7 +79,7 @@ def reduce(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
     block = operation.regions[0]
     name = _name_of(r, block, xs)
     if name is not None:
-        card = {**REDUCTIONS, **LOGICAL}.get(name)
+        card = REDUCTIONS.get(name)
         if card is not None:
             y = r.apply_one(card(axes), xs[0]) if axes else xs[0]
             return [_started(r, name, starts[0], y)]
@@ -191,7 +183,7 @@ def _window(
     xs, starts = operands[:count], operands[count:]
     windows, block = Windows(operation), operation.regions[0]
     scans = SCANS_OF_TRUTH if r.spec(xs[0]).dtype.is_bool else SCANS
-    if name in scans:
+    if name is not None and name in scans:
         scan = windows.scan(r.spec(xs[0]).shape)
         if scan is not None and is_identity(name, r.evaluated(starts[0])):
             return [r.apply_one(scans[name](*scan), xs[0])]

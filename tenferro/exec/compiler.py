@@ -4,13 +4,12 @@ something is first to be compiled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tenferro.exec.attempts import CompileLog, NotCompiledError
-from tenferro.exec.runtime.transposition import TransposedRows, Transposition
 from tenferro.ops.control import Scan, While
 from tenferro.types import TensorSpec
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from tenferro.exec.llvm.strip_mining import Prepare
     from tenferro.exec.llvm.transposing_copy import TransposingCopies
 
-__all__ = ["LazyTransposer", "LoopCompiler"]
+__all__ = ["LoopCompiler"]
 
 
 class LoopCompiler:
@@ -32,7 +31,7 @@ class LoopCompiler:
 
     Args:
         always: compile loops of few iterations too, although they are not worth it.
-        block_gain: microseconds that a compiled block has to save in each run; None for no blocks.
+        block_gain: calls of NumPy that a compiled block has to save in each run; None for no blocks.
         cache: machine code of earlier processes on disk.
         log: the record of attempts.
     """
@@ -98,20 +97,3 @@ class LoopCompiler:
         for name in ("linker", "transposer"):
             if name in self.__dict__:  # or nothing was compiled
                 getattr(self, name).cache_clear()
-
-
-class LazyTransposer:
-    """The transposer of a compiler, which is imported with the first copy that is worth compiling."""
-
-    def __init__(self, compiler: LoopCompiler) -> None:
-        self._compiler = compiler
-
-    def function(self, transposition: Transposition) -> tuple[Callable[..., Any], int] | None:
-        """Return what `TransposingCopies.function` returns."""
-        return self._compiler.transposer.function(transposition)
-
-    def row_function(
-        self, rows: TransposedRows, code: Callable[..., Any], operands: int, results: int
-    ) -> Callable[..., Any] | None:
-        """Return what `TransposingCopies.row_function` returns."""
-        return self._compiler.transposer.row_function(rows, code, operands, results)

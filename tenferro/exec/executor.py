@@ -13,12 +13,13 @@ import numpy as np
 
 from tenferro.compilations import until_compiled
 from tenferro.compile_cache import CompileCacheStats, cache_in
+from tenferro.costs import MIN_BLOCK_GAIN, MIN_JIT_BLOCK_GAIN
 from tenferro.dims import GuardLog
 from tenferro.door import is_traced
 from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
 from tenferro.exec.attempts import CompileLog, CompileStats
 from tenferro.exec.backend import NUMPY, Backend
-from tenferro.exec.compiler import LazyTransposer, LoopCompiler
+from tenferro.exec.compiler import LoopCompiler
 from tenferro.exec.expansion_runtime import ExpansionRuntime
 from tenferro.exec.extensions import ExtensionRegistry, ExtensionRuntime
 from tenferro.exec.finite import finite_or_raise
@@ -38,10 +39,9 @@ from tenferro.exec.runtime.numpy_state import call_in_numpy_state
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import Workers
 from tenferro.exec.schedule import Axes, ExecProgram
+from tenferro.facts import Fact, facts_of
 from tenferro.interruption import is_interruption
 from tenferro.ops import StdTensorOp
-from tenferro.ops.control import ControlOp
-from tenferro.ops.extension import Extension
 from tenferro.passes import NATIVE_PASSES
 from tenferro.program import BoundedCache, CacheStats, GraphProgram, registered_families
 from tenferro.program.memory_plan import MemoryPlan
@@ -54,13 +54,13 @@ if TYPE_CHECKING:
 __all__ = ["GraphExecutor"]
 
 BLOCK_GAINS: Mapping[str | bool, float | None] = {
-    "auto": 40.0,
+    "auto": MIN_BLOCK_GAIN,
     "loops": None,
-    "jit": 3.0,
+    "jit": MIN_JIT_BLOCK_GAIN,
     True: -1e9,
     False: None,
 }
-"""For each value of `compiled`, the microseconds that a compiled block has to save in each run; None for no blocks."""
+"""For each value of `compiled`, the calls of NumPy that a compiled block has to save in each run; None for no blocks."""
 MAX_LAYOUTS = 8
 """Maximum number of layouts of arguments for which one program is planned; after that, they count as row-major."""
 
@@ -144,7 +144,7 @@ class GraphExecutor:
             self.extensions.register(runtime)
         self.workers = Workers(threads)
         self.memory = Pool(memory_bytes)
-        transposer = LazyTransposer(self.compiler) if self.compiler else None
+        transposer = partial(getattr, self.compiler, "transposer") if self.compiler else None
         as_array = np.asarray if backend is NUMPY else lambda y: y
         resources = Resources(self.workers, self.memory, as_array, transposer, log)
         # For runtimes of extensions, which find the executor as the owner of their caches.
@@ -308,7 +308,7 @@ class GraphExecutor:
         specs = [TensorSpec.of(array.shape, DType.of(array.dtype)) for array in arrays]
         types = op.infer(*specs, guards=GuardLog())
         try:
-            calls_back = isinstance(op, Extension | ControlOp)
+            calls_back = bool(op.parts) or Fact.EXTERNAL in facts_of(op)
             kernel = self.binder.kernel(op, specs, types)
             result = call_in_numpy_state(kernel, (op, *map(backend.upload, arrays)), calls_back)
             results = results_of(op, result, len(types))

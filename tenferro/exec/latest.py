@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tenferro.exec.layout import Axes
+from tenferro.exec.layout import Axes, by_stride
 from tenferro.exec.schedule import ExecProgram
 from tenferro.program import GraphProgram
 
@@ -28,7 +28,7 @@ def axes_of(arrays: Sequence[Any]) -> tuple[Axes | None, ...]:
 def _axes(x: np.ndarray[Any, Any]) -> Axes | None:
     if x.flags.f_contiguous:
         return tuple(reversed(range(x.ndim)))
-    axes = tuple(sorted(range(x.ndim), key=lambda axis: -abs(x.strides[axis])))
+    axes = by_stride(x.strides)
     return axes if x.transpose(axes).flags.c_contiguous else None
 
 

@@ -13,6 +13,7 @@ __all__ = [
     "Axes",
     "Layout",
     "arranged",
+    "by_stride",
     "common_axes",
     "dense",
     "empty",
@@ -42,7 +43,7 @@ class Layout(NamedTuple):
     @property
     def axes(self) -> Axes:
         """The order of axes in memory."""
-        return tuple(sorted(range(len(self.shape)), key=lambda axis: -abs(self.strides[axis])))
+        return by_stride(self.strides)
 
     def transposed(self, perm: Sequence[int]) -> Layout:
         """Return the layout of a transposed view."""
@@ -78,10 +79,14 @@ class Layout(NamedTuple):
             np.empty(1, f"V{itemsize}"), self.shape, strides, writeable=False
         )
 
-    def __str__(self) -> str:
-        repeated = [axis for axis, step in enumerate(self.strides) if not step]
-        order = ",".join([str(axis) for axis in self.axes if axis not in repeated])
-        return f"{list(self.shape)} by {order or '-'}"
+
+def by_stride(strides: Sequence[int]) -> Axes:
+    """Return the axes by the distance of their elements, the largest first; axes of one distance keep their order.
+
+    >>> by_stride((8, -96, 8))
+    (1, 0, 2)
+    """
+    return tuple(sorted(range(len(strides)), key=lambda axis: -abs(strides[axis])))
 
 
 def dense(shape: tuple[int, ...], axes: Iterable[int]) -> Layout:
@@ -159,14 +164,6 @@ def common_axes(layouts: Iterable[Layout], rank: int) -> Axes:
         is_vector = sum([n > 1 for n in each.shape]) < 2
         if len(each.shape) < rank or each.repeats or is_vector or not prod(each.shape):
             continue
-        axes = (
-            rows
-            if _is_row_major(each)
-            else tuple(sorted(rows, key=lambda axis: -abs(each.strides[axis])))
-        )
+        axes = rows if each == row_major(each.shape) else by_stride(each.strides[:rank])
         counts[axes] = counts.get(axes, 0) + 1
     return max(counts, key=lambda axes: counts[axes])
-
-
-def _is_row_major(layout: Layout) -> bool:
-    return layout == row_major(layout.shape)

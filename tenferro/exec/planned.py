@@ -53,6 +53,16 @@ class PlannedOp:
         return type(self).__name__
 
     @property
+    def inner(self) -> Any:
+        """The op without annotations of how it runs: compiled, or with results in an order."""
+        return self
+
+    @property
+    def source(self) -> Any:
+        """The program's own op, or the fused group or block."""
+        return self
+
+    @property
     def bodies(self) -> Sequence[ExecProgram]:
         """The schedules inside of it."""
         return ()
@@ -79,6 +89,11 @@ class AnnotatedOp(PlannedOp):
     def name(self) -> str:
         """The op's name."""
         return self.op.name
+
+    @property
+    def source(self) -> Any:
+        """The program's own op."""
+        return self.op
 
     def __str__(self) -> str:
         return str(self.op)
@@ -184,6 +199,7 @@ class Fused(PlannedOp):
         totals: types of the reductions over rows, which combine those of all tiles.
         folds: functions that combine the partial totals of each total.
         members: the steps, on whole arrays.
+        cost: estimated time in the interpreter on one thread, in calls of NumPy.
         tiling: how arrays are cut into tiles, once that is planned.
         reason: why it is not compiled, if that was asked.
     """
@@ -197,6 +213,7 @@ class Fused(PlannedOp):
     totals: tuple[TensorSpec, ...]
     folds: tuple[Callable[[Any], Any], ...]
     members: tuple[ExecInstruction, ...]
+    cost: float
     tiling: Tiling | None = None
     reason: str = ""
 
@@ -292,6 +309,16 @@ class Compiled(AnnotatedOp):
     code: Any
 
     @property
+    def inner(self) -> Any:
+        """What it computes."""
+        return self.op
+
+    @property
+    def source(self) -> Any:
+        """The program's own loop, or the fused group or block."""
+        return self.op.source
+
+    @property
     def bodies(self) -> Sequence[ExecProgram]:
         """The op's bodies."""
         return self.op.bodies
@@ -318,6 +345,11 @@ class InOrder(AnnotatedOp):
     op: StdTensorOp
     operands: tuple[TensorSpec, ...]
     order: Literal["F", "C"]
+
+    @property
+    def inner(self) -> Any:
+        """The standard op."""
+        return self.op
 
     def function(self, kernels: KernelTable) -> Function:
         """Return the op's kernel, in the order."""

@@ -18,16 +18,15 @@ import numpy as np
 from tenferro.dims import ShapeExtent, extent_of
 from tenferro.exec.planned import (
     Axes,
-    Compiled,
     Control,
     Copies,
     Fused,
-    InOrder,
     OnTile,
     PlannedOp,
     function_of,
 )
 from tenferro.exec.runtime.resources import Resources
+from tenferro.facts import Fact, facts_of
 from tenferro.graph import SourceLine
 from tenferro.program import GraphProgram
 from tenferro.program.memory_plan import MemoryPlan
@@ -157,28 +156,44 @@ class ExecInstruction:
         return function_of(self.op, self.kernels, self.input_types)
 
     @property
+    def planned(self) -> PlannedOp | None:
+        """The op, if planning introduced it."""
+        return self.op if isinstance(self.op, PlannedOp) else None
+
+    @property
+    def facts(self) -> Fact:
+        """The facts of a program's op; none of one that planning introduced."""
+        return facts_of(self.op)
+
+    @property
     def inner_op(self) -> Any:
         """The op without annotations of how it runs: compiled, or with results in an order."""
-        op = self.op
-        while isinstance(op, Compiled | InOrder):
-            op = op.op
-        return op
+        return self.op if self.planned is None else self.planned.inner
+
+    @property
+    def fused(self) -> Fused | None:
+        """The fused group, compiled or not, if it is one."""
+        return self.inner_op if isinstance(self.inner_op, Fused) else None
+
+    @property
+    def control(self) -> Control | None:
+        """The loop or conditional that is interpreted, if it is one."""
+        return self.op if isinstance(self.op, Control) else None
 
     @property
     def source_op(self) -> Any:
         """The program's own op, or the fused group or block."""
-        op = self.inner_op
-        return op.op if isinstance(op, Control | OnTile) else op
+        return self.op if self.planned is None else self.planned.source
 
     @property
     def bodies(self) -> Sequence[ExecProgram]:
         """The schedules inside of the op."""
-        return self.op.bodies if isinstance(self.op, PlannedOp) else ()
+        return () if self.planned is None else self.planned.bodies
 
     @property
     def remark(self) -> str:
         """Whether the step is compiled, or why it is not."""
-        return self.op.remark if isinstance(self.op, PlannedOp) else ""
+        return "" if self.planned is None else self.planned.remark
 
     @property
     def last_use(self) -> tuple[bool, ...]:
@@ -203,14 +218,14 @@ class ExecInstruction:
     @property
     def is_ufunc(self) -> bool:
         """Whether the kernel is a ufunc of elements, which takes numbers and a buffer; np.matmul is one of matrices."""
-        if isinstance(self.op, PlannedOp) and not isinstance(self.op, OnTile):
+        if self.planned is not None and not isinstance(self.op, OnTile):
             return False
         return isinstance(self.function, np.ufunc) and self.function.signature is None
 
     @property
     def is_elementwise(self) -> bool:
         """Whether each element of the result is made of the operands' elements at its index."""
-        return not isinstance(self.op, PlannedOp) and getattr(self.kernel, "elementwise", False)
+        return self.planned is None and getattr(self.kernel, "elementwise", False)
 
     @property
     def accepts_buffers(self) -> bool:
@@ -292,7 +307,7 @@ class ExecProgram:
         """Whether a kernel may call tenferro, as a runtime of an extension may that is no library routine."""
         return any([
             any([body.may_call_back for body in step.bodies])
-            or (not isinstance(step.op, PlannedOp) and getattr(step.kernel, "may_call_back", False))
+            or (step.planned is None and getattr(step.kernel, "may_call_back", False))
             for step in self.instructions
         ])  # fmt: skip
 

@@ -112,8 +112,8 @@ class Writer:
         if isinstance(target, Arena):
             return f"arena[{target.offset}:{target.offset + target.size}]"
         if isinstance(target, Pooled):
-            self.names.values["lend"] = self.program.resources.memory.allocate
-            return f"lend({target.size})"
+            self.names.values["allocate"] = self.program.resources.memory.allocate
+            return f"allocate({target.size})"
         if isinstance(target, InPlace):
             return self.name_of(target.slot)
         return "None"

@@ -61,8 +61,9 @@ class Emitter(Protocol):
         ...
 
 
-ADD, SUBTRACT, MULTIPLY = el.Add(), el.Subtract(), el.Multiply()
-DIVIDE, NEGATE = el.Divide(), el.Negate()
+ADD, SUBTRACT = el.Add(), el.Subtract()
+MULTIPLY, DIVIDE = el.Multiply(), el.Divide()
+NEGATE = el.Negate()
 
 
 class Value:

@@ -8,7 +8,6 @@ Source: jax.lax; StableHLO spec #reduce_window.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -60,33 +59,10 @@ __all__ = [
 # ---- recognised combinations ---------------------------------------------------------------
 
 
-def least(dtype: DType) -> Any:
-    """The least number of a real dtype: -inf for floats."""
-    if dtype.is_bool:
-        return False
-    return -math.inf if dtype.is_float else int(np.iinfo(dtype.dtype).min)
-
-
-def largest(dtype: DType) -> Any:
-    """The largest number of a real dtype: inf for floats."""
-    if dtype.is_bool:
-        return True
-    return math.inf if dtype.is_float else int(np.iinfo(dtype.dtype).max)
-
-
-def _all_bits(dtype: DType) -> Any:
-    return True if dtype.is_bool else ~np.zeros((), dtype.dtype)
-
-
-_REDUCTIONS: dict[type[StdTensorOp], tuple[Any, Callable[[DType], Any]]] = {
-    el.Add: (ops.ReduceSum, lambda dtype: 0),
-    el.Multiply: (ops.ReduceProd, lambda dtype: 1),
-    el.Maximum: (ops.ReduceMax, least),
-    el.Minimum: (ops.ReduceMin, largest),
-    el.And: (ops.ReduceAnd, _all_bits),
-    el.Or: (ops.ReduceOr, lambda dtype: 0),
+_REDUCTIONS: dict[type[StdTensorOp], type[ops.Reduction]] = {
+    card.combiner: card for card in ops.CARDS if issubclass(card, ops.Reduction)
 }
-"""The reduction and the identity of each op on two numbers."""
+"""The reduction of each op on two numbers."""
 
 
 def _combiner(name: str, computation: Callable[[Any, Any], Any], dtype: DType) -> StdTensorOp:
@@ -117,8 +93,7 @@ def _refusal(name: str, shown: str) -> str:
 
 
 def _identity(op: StdTensorOp, dtype: DType) -> Any:
-    _, start = _REDUCTIONS[type(op)]
-    return convert(start(dtype), dtype)
+    return convert(_REDUCTIONS[type(op)].identity(dtype), dtype)
 
 
 def _with_initial_value(op: StdTensorOp, start: Tensor, result: Any) -> Any:
@@ -168,7 +143,7 @@ def reduce(
     x, start = _one_pair("reduce", operands, init_values)
     axes = normalize_axes("lax.reduce", axis_list("reduce", "dimensions", dimensions), len(x.shape))
     op = _combiner("reduce", computation, spec_of(x).dtype)
-    reduction, _ = _REDUCTIONS[type(op)]
+    reduction = _REDUCTIONS[type(op)]
     return _with_initial_value(op, start, apply_one(reduction(axes), x))
 
 
@@ -248,7 +223,7 @@ def windows_combined(
     wide = [axis for axis in range(rank) if sizes[axis] != 1 or strides[axis] != 1]
     for axis in wide:
         x = _windows_along(x, axis, sizes[axis], strides[axis], holes[axis])
-    reduction, _ = _REDUCTIONS[type(op)]
+    reduction = _REDUCTIONS[type(op)]
     y = apply_one(reduction(tuple(range(rank, rank + len(wide)))), x) if wide else x
     return convert(_with_initial_value(op, start, y), dtype)
 

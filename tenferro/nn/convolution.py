@@ -24,8 +24,9 @@ from tenferro.lax.convolution import (
     transposed_padding,
 )
 from tenferro.lax.operands import same_dtype
-from tenferro.lax.windows import largest, least, windows_combined
+from tenferro.lax.windows import windows_combined
 from tenferro.ops.elementwise import Add, Maximum, Minimum
+from tenferro.ops.reduction import largest, least
 from tenferro.types import ArrayLike, Shape, Tensor
 
 __all__ = ["avg_pool", "conv", "conv_transpose", "max_pool", "min_pool"]

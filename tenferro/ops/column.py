@@ -66,17 +66,20 @@ class Column(Mapping[type[StdTensorOp], Cell], Generic[Cell]):
     def __getitem__(self, card: type[StdTensorOp]) -> Cell:
         return self._cells[card]
 
-    def cell(self, op: StdTensorOp) -> Cell:
+    def cell(self, op: StdTensorOp, default: Cell | None = None) -> Cell:
         """Return the cell of an op.
 
         The class of an op that a planning step introduces brings its cells, as `cells`, by the names of columns.
+
+        Args:
+            default: cell of an op of planning that brings none.
 
         Raises:
             MissingCellError: an op without a cell.
         """
         cell = self._cells.get(type(op))
         if cell is None:
-            cell = getattr(op, "cells", {}).get(self.name)
+            cell = getattr(op, "cells", {}).get(self.name, default)
         if cell is None:
             raise MissingCellError(f"column {self.name} has no cell for {_names([type(op)])}")
         return cell

@@ -32,7 +32,7 @@ class ControlOp(StdTensorOp):
     accepts: ClassVar[frozenset[DType]] = ANY
 
     @property
-    def parts(self) -> tuple[Any, ...]:
+    def parts(self) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]  # because each has its own
         """The sub-programs, in order."""
         raise NotImplementedError
 

@@ -57,6 +57,8 @@ class StdTensorOp:
     has_effects: ClassVar[Any] = False
     """Whether it does more than give outputs: two of them are never one, and none is dropped."""
 
+    parts: ClassVar[Any] = ()
+    """The programs inside of it: of a loop, a conditional or alternatives."""
     payload_of: ClassVar[attrgetter[Any] | None] = None
     """Gives what tells two ops of the class apart; None where nothing does."""
     token: ClassVar[Any]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any, ClassVar
+
+import numpy as np
 
 from tenferro.dims import GuardLog, at_least
 from tenferro.errors import ShapeError
+from tenferro.ops import elementwise as el
 from tenferro.ops.op import StdTensorOp, card, normalize
 from tenferro.rules.dtypes import ANY, BOOL, INTEGERS, NUMERIC, ORDERED, require_dtype
 from tenferro.rules.payload import as_bool, as_int, as_ints, distinct_axes
@@ -31,6 +36,24 @@ __all__ = [
 ]
 
 
+def least(dtype: DType) -> Any:
+    """The least number of a real dtype: -inf for floats."""
+    if dtype.is_bool:
+        return False
+    return -math.inf if dtype.is_float else int(np.iinfo(dtype.dtype).min)
+
+
+def largest(dtype: DType) -> Any:
+    """The largest number of a real dtype: inf for floats."""
+    if dtype.is_bool:
+        return True
+    return math.inf if dtype.is_float else int(np.iinfo(dtype.dtype).max)
+
+
+def _all_bits(dtype: DType) -> Any:
+    return True if dtype.is_bool else ~np.zeros((), dtype.dtype)
+
+
 @card
 class Reduction(StdTensorOp):
     """Combination of all elements along the axes of its payload, without those axes.
@@ -38,6 +61,10 @@ class Reduction(StdTensorOp):
     Errors:  AxisError unless axes are distinct axes of x; DTypeError on another dtype
     """
 
+    combiner: ClassVar[type[StdTensorOp]]
+    """The op of two elements that it repeats."""
+    identity: ClassVar[Callable[[DType], Any]]
+    """The result for no elements of a dtype."""
     axes: tuple[int, ...]
 
     def __post_init__(self) -> None:
@@ -82,6 +109,8 @@ class Scan(StdTensorOp):
     Errors:  AxisError outside the rank; DTypeError on another dtype
     """
 
+    combiner: ClassVar[type[StdTensorOp]]
+    """The op of two elements that it repeats."""
     axis: int
     reverse: bool = False
 
@@ -112,6 +141,8 @@ class ReduceSum(Reduction):
 
     __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = NUMERIC
+    combiner = el.Add
+    identity = staticmethod(lambda _: 0)
 
 
 class ReduceProd(Reduction):
@@ -125,6 +156,8 @@ class ReduceProd(Reduction):
 
     __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = NUMERIC
+    combiner = el.Multiply
+    identity = staticmethod(lambda _: 1)
 
 
 class ReduceMax(Reduction):
@@ -140,6 +173,8 @@ class ReduceMax(Reduction):
 
     __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = ORDERED
+    combiner = el.Maximum
+    identity = staticmethod(least)
 
 
 class ReduceMin(Reduction):
@@ -155,6 +190,8 @@ class ReduceMin(Reduction):
 
     __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = ORDERED
+    combiner = el.Minimum
+    identity = staticmethod(largest)
 
 
 class ReduceAnd(Reduction):
@@ -168,6 +205,8 @@ class ReduceAnd(Reduction):
 
     __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = BOOL | INTEGERS
+    combiner = el.And
+    identity = staticmethod(_all_bits)
 
 
 class ReduceOr(Reduction):
@@ -181,6 +220,8 @@ class ReduceOr(Reduction):
 
     __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = BOOL | INTEGERS
+    combiner = el.Or
+    identity = staticmethod(lambda _: 0)
 
 
 class ArgMax(ArgReduction):
@@ -224,6 +265,7 @@ class CumSum(Scan):
 
     __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = NUMERIC
+    combiner = el.Add
 
 
 class CumProd(Scan):
@@ -239,6 +281,7 @@ class CumProd(Scan):
 
     __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = NUMERIC
+    combiner = el.Multiply
 
 
 class CumMax(Scan):
@@ -254,6 +297,7 @@ class CumMax(Scan):
 
     __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = ORDERED
+    combiner = el.Maximum
 
 
 class CumMin(Scan):
@@ -269,6 +313,7 @@ class CumMin(Scan):
 
     __slots__ = ()
     accepts: ClassVar[frozenset[DType]] = ORDERED
+    combiner = el.Minimum
 
 
 @card

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, NamedTuple
 
+from tenferro import costs
 from tenferro.graph import SourceLine
 from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.reduction import ReduceSum
@@ -25,8 +26,8 @@ from tenferro.types import TensorSpec
 
 __all__ = ["shrink_dots"]
 
-MIN_MULTIPLICATIONS = 1 << 21
-"""Minimum number of multiplications of a dot that is rewritten."""
+MIN_MULTIPLICATIONS = round(costs.MIN_PARALLEL_COST * costs.MULTIPLICATIONS)
+"""Minimum number of multiplications of a dot that is rewritten: as many as threads would share."""
 
 
 def shrink_dots(program: GraphProgram) -> GraphProgram:

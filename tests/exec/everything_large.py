@@ -5,6 +5,7 @@ python -m pytest -p tests.exec.everything_large tests/ad tests/ops
 
 import pytest
 
+from tenferro import costs
 from tenferro.exec.kernels import dot_general, matrix_product, row_sums
 from tenferro.exec.plan import group, place, tiling
 
@@ -14,7 +15,7 @@ def pytest_configure() -> None:
     """Before anything runs."""
     group.MIN_GROUPED_ELEMENTS = 1
     tiling.MIN_SHARED_ELEMENTS = 0
-    tiling.MIN_PARALLEL_MICROSECONDS = 0.0
+    costs.MIN_PARALLEL_COST = 0.0
     tiling.TILE_BYTES = tiling.ROW_TILE_BYTES = 256
     place.MIN_PLACED_BYTES = 1
     matrix_product.MIN_PARALLEL_WORK = 1

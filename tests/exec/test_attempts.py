@@ -98,7 +98,7 @@ PLACES = [
     Place(loop, "estimated_cost", looped, X, (("compiled", "auto"),)),
     Place(loop, "strip_mine", in_strips, LARGE[0]),
     Place(strip_loop, "_written", in_strips, LARGE[0]),
-    Place(plan_compile, "estimated_cost", fused, LARGE, (("compiled", "auto"),)),
+    Place(plan_compile, "_pays", fused, LARGE, (("compiled", "auto"),)),
     Place(group, "_row_program", fused, LARGE),
     Place(plan_block, "_cost", stepwise, A),
     Place(plan_block, "_fits", stepwise, A),

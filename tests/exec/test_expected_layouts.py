@@ -105,8 +105,3 @@ def test_reshaped_layouts(x: Any, shape: tuple[int, ...]) -> None:
     layout = layout_of(x)
     assert layout is not None
     assert layout.reshaped(shape) == layout_of(x.reshape(shape, order="F"))
-
-
-def test_layouts_are_printed_by_their_axes() -> None:
-    assert str(dense((2, 3, 4), (1, 0, 2))) == "[2, 3, 4] by 1,0,2"
-    assert str(Layout((5, 3), (0, 1))) == "[5, 3] by 1"

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
+from tenferro import costs
 from tenferro.door import apply_one
 from tenferro.exec.fused import FusedFunction
 from tenferro.exec.kernels.copying import MIN_STREAMED_BYTES, Dense
@@ -18,14 +19,10 @@ from tenferro.exec.llvm.folding import BLOCK_TERMS
 from tenferro.exec.llvm.link import is_installed
 from tenferro.exec.plan import compile_std_to_exec, fold, group, tiling
 from tenferro.exec.plan.tiling import (
-    ARITHMETIC_PER_MICROSECOND,
-    CACHE_BYTES,
-    FUNCTIONS_PER_MICROSECOND,
     REDUCED_TILE_BYTES,
     ROW_TILE_BYTES,
     SERIAL_TILE_BYTES,
     TILE_BYTES,
-    estimated_cost,
     tiled,
 )
 from tenferro.exec.planned import Fused, Tiling
@@ -33,7 +30,6 @@ from tenferro.exec.runner import Runner
 from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import Workers
-from tenferro.ops.analytic import Exp
 from tenferro.ops.elementwise import Add, Conj, Imag, Real
 from tenferro.ops.reduction import ReduceSum
 from tenferro.types import flatten
@@ -121,7 +117,7 @@ def test_groups_of_rows(
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 16)
     monkeypatch.setattr(tiling, "TILE_BYTES", tile)
     monkeypatch.setattr(tiling, "MIN_SHARED_ELEMENTS", 0)
-    monkeypatch.setattr(tiling, "MIN_PARALLEL_MICROSECONDS", 0.0)
+    monkeypatch.setattr(costs, "MIN_PARALLEL_COST", 0.0)
     fn, args = CASES[name]
     program = tnf.compile(fn, *args)
     expected = flatten(run_unplanned(program, *args))[0]
@@ -228,7 +224,7 @@ def test_effects_wait_for_no_group(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_results_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiling, "MIN_SHARED_ELEMENTS", 0)
-    monkeypatch.setattr(tiling, "MIN_PARALLEL_MICROSECONDS", 0.0)
+    monkeypatch.setattr(costs, "MIN_PARALLEL_COST", 0.0)
     x, y = normal(700, 301), normal(700, 301)
     for fn in (totals_of_two, loss(softmax_of_product)):
         program = tnf.compile(fn, x, y)
@@ -298,7 +294,7 @@ def test_a_large_reduction_by_itself(
     """Over any axes, of numbers that do not fill vectors, with NaN and with zeros of both signs."""
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     monkeypatch.setattr(group, "MIN_REDUCED_IN_RUNS", 1)
-    monkeypatch.setattr(group, "MIN_REDUCED_BYTES", (1, 1, 1))
+    monkeypatch.setattr(group, "MIN_REDUCED_BYTES", 1)
     ours, numpys = REDUCED[name]
     executor = tnf.GraphExecutor(threads=threads, compiled=compiled)
     for shape in ((2051,), (7, 301), (301, 7), (3, 5, 130)):
@@ -354,7 +350,7 @@ def test_totals_of_blocks_of_rows(dtype: str, rows: int, monkeypatch: pytest.Mon
     """Of integers, whose sums are exact in any order."""
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     monkeypatch.setattr(tiling, "MIN_SHARED_ELEMENTS", 0)
-    monkeypatch.setattr(tiling, "MIN_PARALLEL_MICROSECONDS", 0.0)
+    monkeypatch.setattr(costs, "MIN_PARALLEL_COST", 0.0)
     rng = np.random.default_rng(rows)
     x, y = (rng.integers(0, 3, (rows, 3)).astype(dtype) for _ in range(2))
     if x.dtype.kind == "c":
@@ -518,7 +514,7 @@ def test_few_steps_wait_for_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_rows_that_are_too_long_are_no_group() -> None:
     fn: Any = lambda x: tnf.sum(tnf.exp(x), axis=1)
-    longest = group.MAX_ROW_ELEMENTS
+    longest = costs.SMALL
     assert grouped(fn, ones(4, longest)) == f"(Exp ReduceSum) 4x{longest} by 1: 1+0"
     assert grouped(fn, ones(4, longest + 1)) == f"(Exp) 4x{longest + 1} by 2: 1+0, ReduceSum"
 
@@ -569,7 +565,7 @@ def group_of(
     step: Any = SimpleNamespace(op=Add(), output_types=(spec,))
     tile: Any = SimpleNamespace(types=(spec,))
     return Fused(
-        shape, lead, {1: tile, lead: tile}, (spec,) * operands, (spec,) * scratch, (spec,) * results, (), (), (step,) * members,
+        shape, lead, {1: tile, lead: tile}, (spec,) * operands, (spec,) * scratch, (spec,) * results, (), (), (step,) * members, 0.0,
     )  # fmt: skip
 
 
@@ -624,10 +620,10 @@ def test_views_of_tiles_share_memory(
 @pytest.mark.parametrize(
     ("lead", "results", "scratch", "arrays", "nbytes"),
     [
-        (2, 1, 0, [], TILE_BYTES), (2, 1, 0, [C], CACHE_BYTES // 2), (2, 1, 0, [C, C], CACHE_BYTES // 3),
-        (2, 1, 0, [C] * 3, TILE_BYTES // 2), (2, 1, 0, [ROWS] * 3, TILE_BYTES), (2, 1, 1, [], CACHE_BYTES // 2),
+        (2, 1, 0, [], TILE_BYTES), (2, 1, 0, [C], 3 * costs.CACHE // 2), (2, 1, 0, [C, C], 3 * costs.CACHE // 3),
+        (2, 1, 0, [C] * 3, TILE_BYTES // 2), (2, 1, 0, [ROWS] * 3, TILE_BYTES), (2, 1, 1, [], 3 * costs.CACHE // 2),
         (2, 0, 1, [], TILE_BYTES), (2, 0, 0, [C], ROW_TILE_BYTES), (1, 1, 0, [C], ROW_TILE_BYTES),
-        (1, 0, 1, [C], ROW_TILE_BYTES), (2, 2, 0, [C], CACHE_BYTES // 3),
+        (1, 0, 1, [C], ROW_TILE_BYTES), (2, 2, 0, [C], 3 * costs.CACHE // 3),
     ],
 )  # fmt: skip
 def test_tiles_in_use_at_once_fit_in_the_cache(
@@ -658,30 +654,14 @@ def test_results_of_half_the_size_are_not_written_as_a_whole(
     assert tiling._tile_height(op, [], (200_000,)) == nbytes // 8
 
 
-def test_the_time_of_a_group_is_that_of_its_elements() -> None:
-    """Of functions, of arithmetic, and of what a reduction reads."""
-
-    def member(op: Any, *shape: int) -> Any:
-        return SimpleNamespace(op=op, output_types=(tnf.TensorSpec(shape, "float64"),))
-
-    def cost(*members: Any) -> float:
-        op: Any = SimpleNamespace(shape=(30, ARITHMETIC_PER_MICROSECOND), members=members)
-        return estimated_cost(op)
-
-    assert cost() == 0
-    assert cost(member(Add(), 30, ARITHMETIC_PER_MICROSECOND)) == 30
-    assert cost(member(Add(), 1)) == 1 / ARITHMETIC_PER_MICROSECOND
-    assert cost(member(Exp(), 2, FUNCTIONS_PER_MICROSECOND)) == 2
-    assert cost(member(ReduceSum((0,)), ARITHMETIC_PER_MICROSECOND)) == 30
-    assert cost(member(ReduceSum((0,)), 40, ARITHMETIC_PER_MICROSECOND)) == 40
-    assert (
-        cost(
-            member(Add(), ARITHMETIC_PER_MICROSECOND),
-            member(Exp(), FUNCTIONS_PER_MICROSECOND),
-            member(ReduceSum((0, 1))),
-        )
-        == 32
-    )
+def test_a_group_takes_as_long_as_its_steps() -> None:
+    """Beside their calls, functions, arithmetic, and what a reduction reads."""
+    x = np.ones((64, 2000))
+    program = tnf.compile(lambda x: tnf.sum(tnf.exp(x) * x, axis=1), x)
+    (step,) = tnf.GraphExecutor("K", compiled=False).compile(program).instructions
+    calls = costs.COSTS[ReduceSum].calls + 2
+    per_element = 1 / costs.FUNCTION_ELEMENTS + 2 / costs.ELEMENTS
+    assert step.op.cost == pytest.approx(calls + x.size * per_element)
 
 
 @needs_llvmlite
@@ -725,10 +705,10 @@ def test_groups_that_take_long_are_shared(dtype: str, monkeypatch: pytest.Monkey
     (step,) = [step for step in schedule.instructions if isinstance(step.inner_op, Fused)]
     whole = step.op
     assert step.op.widest == x.itemsize
-    cost = estimated_cost(step.op) * x.itemsize / 8
+    cost = step.op.cost * x.itemsize / 8
     monkeypatch.setattr(tiling, "SERIAL_TILE_BYTES", 256)
     for worth, is_shared in ((cost, True), (cost * 1.001, False)):
-        monkeypatch.setattr(tiling, "MIN_PARALLEL_MICROSECONDS", worth)
+        monkeypatch.setattr(costs, "MIN_PARALLEL_COST", worth)
         workers = Parts()
         resources = Resources(workers, Pool(0))
         op = tiled(whole, [laid_out(x)], False)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
+from tenferro import costs
 from tenferro.exec.interpreter import interpret
 from tenferro.exec.kernels import copying
 from tenferro.exec.llvm.link import is_installed
@@ -218,7 +219,7 @@ def test_no_result_is_in_place_of_a_copied_operand(
     monkeypatch.setattr(place, "MIN_PLACED_BYTES", 64)
     for module, name, size in (
         (copying, "MIN_TILED_BYTES", 1), (copying, "ALIASING_STRIDE", 8), (copying, "MIN_RUN_ELEMENTS", 2), (copying, "TILE_ELEMENTS", 4),
-        (copying, "MIN_STREAMED_BYTES", 64), (tiling, "MIN_SHARED_ELEMENTS", 0), (tiling, "MIN_PARALLEL_MICROSECONDS", 0.0), (tiling, "TILE_BYTES", 256),
+        (copying, "MIN_STREAMED_BYTES", 64), (tiling, "MIN_SHARED_ELEMENTS", 0), (costs, "MIN_PARALLEL_COST", 0.0), (tiling, "TILE_BYTES", 256),
         (tiling, "ROW_TILE_BYTES", 256), (tiling, "SERIAL_TILE_BYTES", 256),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import threading
@@ -14,9 +15,8 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro import errors
+from tenferro import costs, errors
 from tenferro.compile_cache import CompileCache
-from tenferro.dims import GuardLog
 from tenferro.door import apply, apply_one
 from tenferro.exec import executor as native
 from tenferro.exec import llvm
@@ -26,7 +26,7 @@ from tenferro.exec.llvm.baseline import Work
 from tenferro.exec.llvm.control import COMPILED
 from tenferro.exec.llvm.ir import Module
 from tenferro.exec.plan import group
-from tenferro.ops.control import Alternatives, ControlOp
+from tenferro.ops.control import ControlOp, Scan
 from tenferro.ops.dynamic import DynamicTruncate
 from tenferro.ops.indexing import Scatter
 from tenferro.types import flatten
@@ -805,75 +805,28 @@ def test_fused_group_of_a_record_field() -> None:
         np.testing.assert_array_equal(executor.run(program, operand), np.sqrt(x) * 2.0 + x)
 
 
-VECTOR, MATRIX, PLACES = np.ones(500), np.ones((10, 50)), np.zeros(500, np.int64)
+VECTOR = np.ones(500)
 
 
 def halves(x: Any, iterations: int = 10) -> Any:
     return tnf.scan(lambda c, _: (c + c, None), x, None, length=iterations)[0]
 
 
-@pytest.mark.parametrize(
-    ("fn", "arrays", "cost"),
-    [
-        # A microsecond for an instruction, and one for 500 elements of its result.
-        (lambda x: x + x, [VECTOR], 2.0),
-        (lambda x: (x + x) * x, [VECTOR], 4.0),
-        # Several for some.
-        (tnf.sort, [VECTOR], 5.0 + 1.0),
-        (lambda x: tnf.top_k(x, 250), [VECTOR], 10.0 + 1.0),
-        (lambda a, b: a @ b, [MATRIX, MATRIX.T.copy()], 2.0 + 0.2),
-        (tnf.linalg.cholesky, [np.eye(5)], 20.0 + 0.05),
-        # Beside what makes indices of them: two numbers, and six of as many elements.
-        (lambda x, i: x[i], [VECTOR, PLACES], 5.0 + 1.0 + 2 * 1.002 + 6 * 2.0),
-        (lambda x, i: x.at[i].add(x), [VECTOR, PLACES], 5.0 + 1.0 + 2 * 1.002 + 6 * 2.0),
-        # The loop itself, and its iterations: 16 of a while loop.
-        (halves, [VECTOR], 2.0 + 10 * 2.0),
-        (lambda x: halves(x, 3), [VECTOR], 2.0 + 3 * 2.0),
-        (lambda x: halves(x, 0), [VECTOR], 2.0),
-        (
-            lambda x: tnf.scan(lambda c, _: (halves(c, 5), None), x, None, length=10)[0],
-            [VECTOR],
-            2.0 + 10 * (2.0 + 5 * 2.0),
-        ),
-        (
-            lambda x: tnf.while_loop(lambda c: tnf.all(c < c), lambda c: c + c, x),
-            [VECTOR],
-            2.0 + 16 * (2.0 + 1.002 + 2.0),
-        ),
-        # All branches once.
-        (
-            lambda x, p: tnf.cond(p, lambda c: c + c, lambda c: c * c + c, x),
-            [VECTOR, np.True_],
-            2.0 + 2.0 + 4.0,
-        ),
-    ],
-)
-def test_estimated_costs(fn: Any, arrays: list[Any], cost: float) -> None:
-    assert compiled_loops.estimated_cost(tnf.compile(fn, *arrays)) == pytest.approx(cost)
-
-
-def test_estimated_cost_of_alternatives() -> None:
-    sample = SAMPLES[Alternatives][0]
-    program = tnf.compile(lambda *xs: apply(sample.op, *xs)[0], *sample.inputs)
-    own, first, second = (
-        compiled_loops.estimated_cost(each)
-        for each in (program, *[part.program for part in sample.op.parts])
-    )
-    assert first != second
-    assert own == pytest.approx(
-        1 + sample.op.output_types(program.input_specs, GuardLog())[0].size / 500 + first
-    )
-
-
-@pytest.mark.parametrize(("iterations", "pays"), [(29, False), (30, True), (31, True)])
-def test_loops_of_sixty_microseconds_are_worth_compiling(iterations: int, pays: bool) -> None:
-    program = tnf.compile(lambda x: halves(x, iterations), VECTOR)
-    (step,) = tnf.GraphExecutor("K").compile(program).instructions
-    assert step.remark == (
-        "compiled"
-        if pays
-        else f"interpreted: {iterations} iterations of 2 us are not worth compiling"
-    )
+def test_loops_are_compiled_where_iterations_save_the_compilation() -> None:
+    iteration = costs.COSTS[Scan].calls + 1 + VECTOR.size / costs.ELEMENTS
+    least = math.ceil(costs.MIN_COMPILED_LOOP_COST / iteration)
+    remarks = {
+        n: tnf.GraphExecutor("K")
+        .compile(tnf.compile(lambda x, n=n: halves(x, n), VECTOR))
+        .instructions[0]
+        .remark
+        for n in (least - 1, least)
+    }
+    assert remarks == {
+        least
+        - 1: f"interpreted: {least - 1} iterations of {iteration:.0f} calls of NumPy are not worth compiling",
+        least: "compiled",
+    }
 
 
 def kernels_and_sums(kernels: int, sums: int) -> Callable[[Any], Any]:

@@ -77,7 +77,7 @@ def test_shared_functions_give_the_bits_of_inline_loops(
 def test_repeated_loops_are_found_by_equality(monkeypatch: pytest.MonkeyPatch) -> None:
     def scan_of(fn: Any) -> Any:
         program = tnf.compile(in_a_scan(fn), np.ones(4), np.ones((2, 4)))
-        return next(step.op for step in program.instructions if hasattr(step.op, "parts"))
+        return next(step.op for step in program.instructions if step.op.parts)
 
     assert len(repeated_loops(scan_of(CASES["twice"]))) == 1
     assert not repeated_loops(scan_of(lambda c, y: mixed(c + y) - y))
@@ -104,7 +104,7 @@ def test_errors_in_repeated_loops_name_their_lines(monkeypatch: pytest.MonkeyPat
     )
     x, ys = np.ones(4), np.ones((2, 4))
     program = tnf.compile(fn, x, ys)
-    (step,) = [each.op for each in program.instructions if hasattr(each.op, "parts")]
+    (step,) = [each.op for each in program.instructions if each.op.parts]
     assert len(repeated_loops(step)) == 2
     executor.run(program, x, ys)
     lines = Path(__file__).read_text().splitlines()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro import errors
+from tenferro import costs, errors
 from tenferro.exec.kernels import dot_general
 from tenferro.exec.plan import group, place, tiling
 from tenferro.exec.plan.memory import plan_memory
@@ -60,7 +60,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(place, "MIN_PLACED_BYTES", 1)
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     monkeypatch.setattr(tiling, "MIN_SHARED_ELEMENTS", 0)
-    monkeypatch.setattr(tiling, "MIN_PARALLEL_MICROSECONDS", 0.0)
+    monkeypatch.setattr(costs, "MIN_PARALLEL_COST", 0.0)
     monkeypatch.setattr(dot_general, "MIN_BUFFERED_ELEMENTS", 0)
     monkeypatch.setattr(dot_general, "MIN_POOLED_BYTES", 0)
 

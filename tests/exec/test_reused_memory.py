@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
+from tenferro import costs
 from tenferro.exec.kernels import dot_general
 from tenferro.exec.llvm.link import is_installed
 from tenferro.exec.plan import group, place, tiling
@@ -65,7 +66,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(place, "MIN_PLACED_BYTES", 1)
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     monkeypatch.setattr(tiling, "MIN_SHARED_ELEMENTS", 0)
-    monkeypatch.setattr(tiling, "MIN_PARALLEL_MICROSECONDS", 0.0)
+    monkeypatch.setattr(costs, "MIN_PARALLEL_COST", 0.0)
     monkeypatch.setattr(dot_general, "MIN_BUFFERED_ELEMENTS", 0)
 
 

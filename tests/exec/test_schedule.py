@@ -151,7 +151,7 @@ def test_place_keeps_large_values_in_the_arena_and_lends_what_leaves(
     lines = source_of(placed).splitlines()
     assert lines[0] == "def run_0(arena, v0):"
     assert f", into=[arena[0:{x.nbytes}]])" in lines[1]
-    assert f", into=[lend({x.nbytes})])" in lines[2]
+    assert f", into=[allocate({x.nbytes})])" in lines[2]
 
 
 def test_finish_copies_what_is_shared_or_turned() -> None:

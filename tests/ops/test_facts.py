@@ -136,3 +136,21 @@ def test_holomorphic_ops_take_complex_numbers() -> None:
         assert DType.C64 in card.accepts, card.__name__
     for card in (el.Conj, el.Real, el.Imag, el.Abs, el.Sign, el.Compare, el.BitcastConvert):
         assert card not in ops_with(Fact.HOLOMORPHIC)
+
+
+def test_reductions_are_the_ops_whose_results_lack_the_axes_of_the_payload() -> None:
+    found = set()
+    for card, samples in SAMPLES.items():
+        for sample in samples:
+            axes = getattr(sample.op, "axes", None)
+            if axes and all([isinstance(x, np.ndarray) for x in sample.inputs]):
+                (x, *_), (y, *_) = sample.inputs, apply(sample.op, *sample.inputs)
+                if y.shape == tuple([n for axis, n in enumerate(x.shape) if axis not in axes]):
+                    found.add(card)
+    assert found == ops_with(Fact.REDUCES)
+
+
+def test_what_iterates_has_programs_and_what_is_external_has_none() -> None:
+    assert {card.__name__ for card in ops_with(Fact.ITERATES)} == {"Scan", "While"}
+    assert all([SAMPLES[card][0].op.parts for card in ops_with(Fact.ITERATES)])
+    assert {card.__name__ for card in ops_with(Fact.EXTERNAL)} == {"Extension"}

@@ -8,36 +8,7 @@ from typing import Any
 import torch
 
 from tenferro import DType
-from tenferro.ops.elementwise import (
-    Abs,
-    Add,
-    And,
-    Ceil,
-    Clamp,
-    Compare,
-    Complex,
-    Conj,
-    Convert,
-    Divide,
-    Floor,
-    Imag,
-    IsFinite,
-    Maximum,
-    Minimum,
-    Multiply,
-    Negate,
-    Not,
-    Or,
-    Power,
-    Real,
-    Remainder,
-    RoundNearestAfz,
-    RoundNearestEven,
-    Select,
-    Sign,
-    Subtract,
-    Xor,
-)
+from tenferro.ops import elementwise as ops
 from tenferro_torch.memory import DTYPES, LOW
 
 __all__ = ["ROWS", "in_float32", "maximum", "minimum"]
@@ -122,7 +93,7 @@ COMPARISONS = {"EQ": torch.eq, "NE": torch.ne, "LT": torch.lt, "LE": torch.le, "
                "GE": torch.ge}  # fmt: skip
 
 
-def convert(op: Convert, x: Tensor) -> Tensor:
+def convert(op: ops.Convert, x: Tensor) -> Tensor:
     """PyTorch's cast, but truncating and saturating from float to integer; real parts of complex numbers."""
     if op.to.is_bool:
         return x != 0
@@ -156,32 +127,32 @@ def complex_(x: Tensor, y: Tensor) -> Tensor:
 
 
 ROWS = {
-    Add: of_tensors(torch.add),
-    Subtract: of_tensors(torch.sub),
-    Multiply: of_tensors(torch.mul),
-    Divide: of_tensors(divide),
-    Remainder: of_tensors(remainder),
-    Power: of_tensors(in_float32(torch.pow)),
-    Maximum: of_tensors(maximum),
-    Minimum: of_tensors(minimum),
-    Negate: of_tensors(torch.neg),
-    Abs: of_tensors(torch.abs),
-    Sign: of_tensors(sign),
-    Clamp: of_tensors(lambda x, lower, upper: minimum(maximum(x, lower), upper)),
-    Compare: lambda op, x, y: COMPARISONS[op.direction](x, y),
-    Select: of_tensors(torch.where),
-    And: of_tensors(torch.bitwise_and),
-    Or: of_tensors(torch.bitwise_or),
-    Xor: of_tensors(torch.bitwise_xor),
-    Not: of_tensors(torch.bitwise_not),
-    Floor: of_tensors(torch.floor),
-    Ceil: of_tensors(torch.ceil),
-    RoundNearestEven: of_tensors(torch.round),
-    RoundNearestAfz: of_tensors(in_float32(round_away)),
-    IsFinite: of_tensors(torch.isfinite),
-    Convert: convert,
-    Conj: of_tensors(torch.conj_physical),
-    Real: of_tensors(lambda x: x.real if x.is_complex() else x),
-    Imag: of_tensors(imag),
-    Complex: of_tensors(complex_),
+    ops.Add: of_tensors(torch.add),
+    ops.Subtract: of_tensors(torch.sub),
+    ops.Multiply: of_tensors(torch.mul),
+    ops.Divide: of_tensors(divide),
+    ops.Remainder: of_tensors(remainder),
+    ops.Power: of_tensors(in_float32(torch.pow)),
+    ops.Maximum: of_tensors(maximum),
+    ops.Minimum: of_tensors(minimum),
+    ops.Negate: of_tensors(torch.neg),
+    ops.Abs: of_tensors(torch.abs),
+    ops.Sign: of_tensors(sign),
+    ops.Clamp: of_tensors(lambda x, lower, upper: minimum(maximum(x, lower), upper)),
+    ops.Compare: lambda op, x, y: COMPARISONS[op.direction](x, y),
+    ops.Select: of_tensors(torch.where),
+    ops.And: of_tensors(torch.bitwise_and),
+    ops.Or: of_tensors(torch.bitwise_or),
+    ops.Xor: of_tensors(torch.bitwise_xor),
+    ops.Not: of_tensors(torch.bitwise_not),
+    ops.Floor: of_tensors(torch.floor),
+    ops.Ceil: of_tensors(torch.ceil),
+    ops.RoundNearestEven: of_tensors(torch.round),
+    ops.RoundNearestAfz: of_tensors(in_float32(round_away)),
+    ops.IsFinite: of_tensors(torch.isfinite),
+    ops.Convert: convert,
+    ops.Conj: of_tensors(torch.conj_physical),
+    ops.Real: of_tensors(lambda x: x.real if x.is_complex() else x),
+    ops.Imag: of_tensors(imag),
+    ops.Complex: of_tensors(complex_),
 }

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tenferro import costs
 from tenferro.blas import NUMPYS
 from tenferro.exec.kernels.kernel import Array, Kernel, Specs
 from tenferro.exec.kernels.matrix_product import workers_for
@@ -35,7 +36,7 @@ __all__ = ["ConvolutionKernel"]
 
 MIN_CHANNELS_PER_OUTPUT = 4
 """Minimum number of channels per output for which the input is multiplied before windows are summed."""
-BLOCK_BYTES = 1 << 17
+BLOCK_BYTES = costs.CACHE // 4
 """Bytes of a depthwise result that are accumulated at once."""
 
 

@@ -14,18 +14,19 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from tenferro.exec.layout import Axes, row_major
+from tenferro import costs
+from tenferro.exec.layout import Axes, by_stride, row_major
 from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
 from tenferro.exec.runtime.threads import SERIAL, Workers
 from tenferro.exec.runtime.transposition import LINE, transposition_of
 
 __all__ = ["Copy", "Dense", "fastest_axis", "has_planned_order"]
 
-MIN_BLOCKED_BYTES = 1 << 22
+MIN_BLOCKED_BYTES = 8 * costs.CACHE
 """Minimum number of bytes for strips and tiles; caches hold smaller arrays."""
-MIN_PARALLEL_BYTES = 1 << 22
+MIN_PARALLEL_BYTES = 8 * costs.CACHE
 """Minimum number of bytes of a copy that threads share."""
-MIN_STREAMED_BYTES = 1 << 21
+MIN_STREAMED_BYTES = 4 * costs.CACHE
 """Minimum number of bytes of a result for which compiled copies bypass the caches and run on several threads.
 
 Smaller results take less time than waking a thread."""
@@ -35,7 +36,7 @@ STRIP_ELEMENTS = 128
 """Number of elements along the result's fastest axis per strip."""
 ALIASING_STRIDE = 1 << 11
 """Stride in bytes whose multiples map to the same few cache sets."""
-MIN_TILED_BYTES = 1 << 17
+MIN_TILED_BYTES = costs.CACHE // 4
 """Minimum number of bytes of a copy that is compiled, or goes through a scratch tile if strides alias.
 
 Compiling takes as long as some fifty copies by NumPy, as it does for a fused group that is worth it."""
@@ -125,7 +126,7 @@ class Copy:
         transposer, is_aligned = resources.transposer, out.ctypes.data % LINE == 0
         compiled = None
         if transposer is not None and self.transposition is not None and is_aligned:
-            compiled = transposer.function(self.transposition)
+            compiled = transposer().function(self.transposition)
         if compiled:
             function, tasks = compiled
             pointers = source.ctypes.data, target.ctypes.data
@@ -188,7 +189,7 @@ def fastest_axis(x: Any) -> int:
 
 def _merge_axes(x: Any, out: Any) -> tuple[list[int], list[int]]:
     """Return the axes, slowest of `out` first, and the extents after merging those that merge in both arrays."""
-    order = sorted(range(x.ndim), key=lambda axis: -abs(out.strides[axis]))
+    order = list(by_stride(out.strides))
     shape: list[int] = []
     last = (0, 0)
     for axis in order:
@@ -265,7 +266,7 @@ def choose_tile(target: Any, source: Any) -> Tile | None:
     """
     candidates = (
         list(range(target.ndim)),
-        sorted(range(source.ndim), key=lambda axis: -abs(source.strides[axis])),
+        [*by_stride(source.strides)],
     )
     tile: Tile = ({}, {})
     sizes = [1, 1]

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tenferro import costs
 from tenferro.blas import NUMPYS
 from tenferro.dims import is_static
 from tenferro.exec.kernels.copying import fastest_axis
@@ -40,10 +41,8 @@ MAX_TINY_EXTENT = 4
 """Maximum extent of matrices that are multiplied as sums of products of vectors along the batch."""
 MIN_FLOAT_MULTIPLICATIONS = 1 << 12
 """Minimum number of multiplications of integers for which conversion to floats is faster."""
-MIN_BUFFERED_ELEMENTS = 1 << 14
+MIN_BUFFERED_ELEMENTS = costs.FRESH // 8
 """Minimum number of elements of a result that is written into planned memory."""
-MAX_SERIAL_BLAS_WORK = 1 << 18, 9216
-"""Maximum number of multiplications for which OpenBLAS wakes no threads: matrix-matrix, and matrix-vector."""
 MAX_PLANS = 8
 """Maximum number of plans per instruction; nearly all programs run on one layout."""
 Product = Callable[..., Array]
@@ -141,7 +140,7 @@ class Contraction:
             for shape, axes in ((lhs, self.rows), (rhs, self.columns), (lhs, self.terms[0]))
         )
         self.batch_shape = tuple(lhs[axis] for axis in op.lhs_batch)
-        self.wakes_threads = prod(self.sizes) > MAX_SERIAL_BLAS_WORK[1 in self.sizes[:2]]
+        self.wakes_threads = prod(self.sizes) > costs.SERIAL_BLAS[1 in self.sizes[:2]]
         self._plans: dict[tuple[Axes, Axes, bool], Product] = {}
 
     def with_order(self, order: Literal["F", "C"], numbers: Sequence[int] = (0,)) -> Contraction:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tenferro import costs
 from tenferro.exec.kernels.copying import Copy
 from tenferro.exec.kernels.kernel import Array
 from tenferro.exec.kernels.matrix_view import Axes, MatrixView
@@ -44,9 +45,9 @@ COPY_COST = 32
 """Estimated cost of copying an element, in multiplications."""
 MATVEC_COST = 8
 """Estimated cost of an element of a matrix that is multiplied by one vector, in multiplications."""
-MAX_PARTIAL_ELEMENTS = 1 << 14
+MAX_PARTIAL_ELEMENTS = costs.SMALL // 4
 """Maximum number of elements of a result that is computed as one partial sum per block."""
-MIN_POOLED_BYTES = 1 << 17
+MIN_POOLED_BYTES = costs.FRESH
 """Minimum number of bytes of copies for which memory of the pool is used."""
 
 

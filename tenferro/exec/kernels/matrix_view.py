@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tenferro import costs
 from tenferro.exec.kernels.copying import Copy, fastest_axis
 from tenferro.exec.kernels.kernel import Array
 from tenferro.exec.layout import Axes
@@ -24,7 +25,7 @@ __all__ = [
     "merged_strides",
 ]
 
-MIN_PLANNED_BYTES = 1 << 16
+MIN_PLANNED_BYTES = costs.CACHE // 8
 """Minimum number of bytes of a copy for which a traversal is planned."""
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tenferro import costs
 from tenferro.exec.kernels.kernel import Array
 from tenferro.exec.kernels.matrix_product import MIN_BLOCK_EXTENT, matmul, scratch, workers_for
 from tenferro.exec.kernels.matrix_view import Axes, is_blas_layout, merged_stride, merged_strides
@@ -23,11 +24,11 @@ from tenferro.exec.runtime.threads import even_ranges
 
 __all__ = ["multiply_windows", "scatter_products"]
 
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 2 * costs.CACHE
 """Bytes of windows that are copied at once."""
 BLOCK_MULTIPLE = 4
 """Multiple of the number of blocks, if there are several, which balances the load of threads."""
-MAX_SPLIT_ELEMENTS = 1 << 16
+MAX_SPLIT_ELEMENTS = costs.SMALL
 """Maximum number of elements of a result that is summed over blocks of terms."""
 MAX_PARTIAL_SUMS = 16
 """Maximum number of partial sums over blocks of terms."""

@@ -28,9 +28,9 @@ from tenferro.exec.llvm.ir import Function, Module, Value
 from tenferro.exec.llvm.link import Linker, PointerConvention
 from tenferro.exec.llvm.reduction import TOTALS, identity
 from tenferro.exec.llvm.tensor import Body, Memory, Store, Tensor
-from tenferro.exec.planned import Fused
 from tenferro.exec.runtime.transposition import TransposedRows, transposed_rows
 from tenferro.exec.schedule import ExecInstruction, InPlace
+from tenferro.facts import Fact
 from tenferro.graph import Graph
 from tenferro.ops.reduction import ReduceSum
 from tenferro.ops.structural import BroadcastInDim, Reshape
@@ -91,8 +91,8 @@ class CompiledGroup(FusedFunction):
         linker: Linker,
         columns: TransposedRows | None = None,
     ) -> None:
-        assert isinstance(step.op, Fused)
-        super().__init__(step.op, body, step.kernels.resources)
+        assert step.fused is not None
+        super().__init__(step.fused, body, step.kernels.resources)
         self.step, self.linker, self.columns = step, linker, columns
         self.remark = "compiled"
         with linker.log.attempt(KIND):
@@ -137,7 +137,7 @@ class CompiledGroup(FusedFunction):
         if columns is None or transposer is None:
             return LinkedCode(function, None)
         counts = len(op.operands), len(op.results)
-        return LinkedCode(function, transposer.row_function(columns, function, *counts))
+        return LinkedCode(function, transposer().row_function(columns, function, *counts))
 
     def empty_result(self, number: int, memory: Any, code: LinkedCode) -> Any:
         """Return the array that a result is written to, column-major if its rows are transposed."""
@@ -225,8 +225,8 @@ def _reassociated_sum(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) 
 
 def _row_program(step: ExecInstruction) -> RowProgram:
     """Return the group's instructions without their leading axes."""
-    op = step.op
-    assert isinstance(op, Fused)
+    op = step.fused
+    assert op is not None
     types = op.body.types
     lead, results = op.lead, step.output_slots[: len(op.results)]
     summed = step.output_slots[len(op.results) :]
@@ -259,7 +259,7 @@ def _row_op(member: ExecInstruction, lead: int) -> Any:
         NotCompiledError: a result without the rows of its group.
     """
     op: Any = member.op
-    if type(op) in TOTALS:
+    if Fact.REDUCES in member.facts:
         return replace(op, axes=tuple([axis - lead for axis in op.axes if axis >= lead]))
     if member.output_types[0].rank < lead:
         raise NotCompiledError("an operand without the rows of its group")
@@ -273,8 +273,8 @@ class _Writer:
     """Writer of a group's function for one tuple of layouts."""
 
     def __init__(self, step: ExecInstruction, rows: RowProgram, code: Code, body: Body) -> None:
-        op = step.op
-        assert isinstance(op, Fused)
+        op = step.fused
+        assert op is not None
         tiling = op.require_tiling()
         self.op, self.rows, self.code, self.body = op, rows, code, body
         results = [dense(spec.shape, tiling.axes(spec.rank)) for spec in op.results]

@@ -16,8 +16,8 @@ from tenferro.exec.llvm import python_calls
 from tenferro.exec.llvm.rows import Row
 from tenferro.exec.llvm.tensor import Body, Specs, Tensors
 from tenferro.exec.runtime.resources import Resources
+from tenferro.facts import Fact, facts_of
 from tenferro.interruption import is_interruption
-from tenferro.ops.extension import Extension
 from tenferro.types import TensorSpec
 
 __all__ = ["HostCalls", "Kernels", "call_kernel"]
@@ -67,7 +67,7 @@ class CallSite:
             )
         ]
         operands = arrays[:count]
-        if isinstance(self.op, Extension):  # whose runtime may keep its operands
+        if Fact.EXTERNAL in facts_of(self.op):  # whose runtime may keep its operands
             operands = [x.copy() for x in operands]
         results = self.kernel(*operands)
         for array, y in zip(

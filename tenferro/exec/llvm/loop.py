@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from tenferro.costs import MIN_COMPILED_LOOP_COST, estimated_cost
 from tenferro.dims import GuardLog
 from tenferro.errors import TenferroError
 from tenferro.exec.attempts import NotCompiledError
@@ -22,11 +23,7 @@ from tenferro.exec.llvm.strip_loop import StripLoop
 from tenferro.exec.llvm.strip_mining import strip_mine
 from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor
 from tenferro.graph import Instruction
-from tenferro.ops.contraction import Convolution, DotGeneral
-from tenferro.ops.control import Alternatives, Cond, ControlOp, Scan, While
-from tenferro.ops.extension import Extension
-from tenferro.ops.indexing import Gather, Scatter
-from tenferro.ops.reduction import Sort, TopK
+from tenferro.ops.control import Scan, While
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
 
@@ -34,26 +31,6 @@ __all__ = ["compiled_loop", "require_gain"]
 
 LOOP, LOOP_OF_STRIPS = "loop", "loop of strips"
 """Names of attempts in the log."""
-BREAK_EVEN = 60
-"""Minimum estimated cost in the interpreter that is worth compiling, in microseconds.
-
-Compilation takes 10 to some 100 milliseconds, which some hundreds of runs save. The decision comes before the first
-run, because compiled functions may differ in their last bits.
-"""
-ELEMENTS_PER_MICROSECOND = 500
-"""Throughput of the interpreter beside one microsecond for each instruction."""
-OP_COST: dict[type, float] = {
-    Extension: 20.0,
-    DotGeneral: 2.0,
-    Convolution: 40.0,
-    Sort: 5.0,
-    TopK: 10.0,
-    Gather: 5.0,
-    Scatter: 5.0,
-}
-"""Estimated cost of ops that are several calls of NumPy or SciPy, in microseconds."""
-WHILE_ITERATIONS = 16
-"""Assumed number of iterations of a while loop in the estimated cost."""
 BASELINE_ITERATIONS = 100
 """Assumed number of iterations of a while loop in baseline code: more, because vectorisation is cheap there."""
 MIN_COMPILED_PER_CALL = 4
@@ -62,27 +39,6 @@ MIN_BASELINE_LINES = 1000
 """Minimum length of a text that gets baseline code although the work of its while loops is unknown."""
 MAX_TEXT_LINES = 20_000
 """Maximum length of a text; LLVM takes up to half a millisecond for each line."""
-
-
-def estimated_cost(program: GraphProgram) -> float:
-    """Return the estimated cost of a body in the interpreter, with its inner loops, in microseconds."""
-    cost = 0.0
-    left: list[tuple[GraphProgram, float]] = [(program, 1.0)]
-    while left:
-        program, times = left.pop()
-        for step in program.instructions:
-            specs = [program.types[slot] for slot in step.outputs]
-            elements = sum([spec.size for spec in specs if spec.is_static])
-            cost += times * (OP_COST.get(type(step.op), 1.0) + elements / ELEMENTS_PER_MICROSECOND)
-            if isinstance(step.op, ControlOp):
-                iterations = WHILE_ITERATIONS
-                if isinstance(step.op, Scan) and isinstance(step.op.length, int):
-                    iterations = step.op.length
-                elif isinstance(step.op, Cond | Alternatives):
-                    iterations = 1
-                bodies = step.op.parts[:1] if isinstance(step.op, Alternatives) else step.op.parts
-                left += [(body.program, times * iterations) for body in bodies]
-    return cost
 
 
 def _require_few_calls(op: Scan | While, kernels: Kernels) -> None:
@@ -95,7 +51,7 @@ def _require_few_calls(op: Scan | While, kernels: Kernels) -> None:
         for step in program.instructions:
             count += 1
             operands = tuple([program.types[slot] for slot in step.inputs])
-            if isinstance(step.op, ControlOp):
+            if step.op.parts:
                 left += [part.program for part in step.op.parts]
                 continue
             reason = COMPILED.cell(step.op).reason_for(step.op, operands)
@@ -174,10 +130,10 @@ def require_gain(op: Scan | While, kernels: Kernels, always: bool) -> None:
         return
     _require_few_calls(op, kernels)
     if isinstance(op, Scan) and isinstance(op.length, int):
-        cost = op.length * estimated_cost(op.body.program)
-        if cost < BREAK_EVEN:
+        cost = estimated_cost(op, (), ())
+        if cost < MIN_COMPILED_LOOP_COST:
             raise NotCompiledError(
-                f"{op.length} iterations of {cost / max(op.length, 1):.0f} us are not worth compiling"
+                f"{op.length} iterations of {cost / max(op.length, 1):.0f} calls of NumPy are not worth compiling"
             )
 
 

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from tenferro.exec.llvm.code import SharedFunction
 from tenferro.exec.llvm.python_calls import FAILED
 from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor, Tensors
-from tenferro.ops.control import ControlOp, Scan, While
+from tenferro.facts import FACTS, Fact
+from tenferro.ops.control import ControlOp
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["SharedFunctions", "repeated_loops"]
@@ -30,11 +31,11 @@ def repeated_loops(op: ControlOp) -> frozenset[ControlOp]:
         for subprogram in left.pop().parts:
             for step in subprogram.program.instructions:
                 inner = step.op
-                if not isinstance(inner, ControlOp):
+                if not inner.parts:
                     continue
                 left.append(inner)
                 counts = tuple([len(subprogram.program.instructions) for subprogram in inner.parts])
-                if isinstance(inner, Scan | While) and sum(counts) >= MIN_INSTRUCTIONS:
+                if Fact.ITERATES in FACTS.cell(inner) and sum(counts) >= MIN_INSTRUCTIONS:
                     candidates.setdefault((type(inner), counts), []).append(inner)
     repeated: set[ControlOp] = set()
     for ops in candidates.values():

@@ -9,20 +9,21 @@ run strips in parallel. Results have the same bits.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from tenferro.dims import GuardLog
 from tenferro.exec.llvm.control import Prepare
-from tenferro.exec.llvm.reduction import TOTALS
 from tenferro.exec.llvm.tensor import Specs
+from tenferro.facts import FACTS, Fact
 from tenferro.graph import Graph, Instruction
 from tenferro.ops import StdTensorOp, analytic, elementwise
 from tenferro.ops import structural as st
-from tenferro.ops.control import ControlOp, Scan
+from tenferro.ops.control import Scan
 from tenferro.ops.source import Constant
 from tenferro.program import GraphProgram, Subprogram
 from tenferro.types import TensorSpec
@@ -146,7 +147,7 @@ class _StripWriter:
         arguments = list(self.values.values())
         for step in program.instructions:
             specs = [program.types[slot] for slot in (*step.inputs, *step.outputs)]
-            if isinstance(step.op, ControlOp) or not all([spec.is_static for spec in specs]):
+            if step.op.parts or not all([spec.is_static for spec in specs]):
                 return None
             if any([slot in self.axes for slot in step.inputs]):
                 if not self._write_strip(step):
@@ -206,41 +207,81 @@ class _StripWriter:
         return self.graph.add(filled, operands, step.source)[0]
 
 
+class _Strips(NamedTuple):
+    """An op whose operands are cut into strips.
+
+    Attributes:
+        axis: axis of the operands that is cut.
+        extent: its extent.
+        width: width of a strip.
+        operand: type of the first operand.
+        y: type of the result.
+    """
+
+    axis: int
+    extent: int
+    width: int
+    operand: TensorSpec
+    y: TensorSpec
+
+
+OnStrips: TypeAlias = tuple[StdTensorOp, int] | None
+"""An op on strips and the axis of its result that is cut; None if it mixes strips."""
+
+
 def _strip_op(
     op: StdTensorOp, types: Specs, axis: int, width: int
 ) -> tuple[StdTensorOp, int] | None:
     """Return the op on strips along an axis and the axis of the result, or None if it mixes strips."""
     *operands, y = types
-    extent = next(x.shape[axis] for x in operands if x.rank > axis)
     if type(op) in ELEMENTWISE:
         same = all([x.shape == y.shape for x in operands if x.rank])
         return (op, axis) if same else None
-    if isinstance(op, st.BroadcastInDim):
-        end = op.dims[axis]
-        return st.BroadcastInDim(strip_spec(y, width, end).shape, op.dims), end
-    if isinstance(op, st.Reshape):
-        # Reshapes are column-major.
-        before = prod(operands[0].shape[:axis])
-        for end, n in enumerate(y.shape):
-            if n == extent and prod(y.shape[:end]) == before:
-                return st.Reshape(strip_spec(y, width, end).shape), end
-        return None
-    if isinstance(op, st.Transpose):
-        return op, op.perm.index(axis)
-    if isinstance(op, st.Concatenate):
-        return (op, axis) if op.axis != axis else None
-    if type(op) in TOTALS:
-        axes: tuple[int, ...] = op.axes  # pyright: ignore[reportAttributeAccessIssue]
-        end = axis - len([reduced for reduced in axes if reduced < axis])
-        return (op, end) if axis not in axes else None
-    if isinstance(op, st.Reverse):
-        return (op, axis) if axis not in op.axes else None
-    if isinstance(op, st.Slice):
-        if (op.starts[axis], op.limits[axis], op.strides[axis]) != (0, extent, 1):
-            return None
-        limits = (*op.limits[:axis], width, *op.limits[axis + 1 :])
-        return replace(op, limits=limits), axis
-    if isinstance(op, st.Pad):
-        is_whole = (op.low[axis], op.high[axis], op.interior[axis]) == (0, 0, 0)
-        return (op, axis) if is_whole else None
+    extent = next(x.shape[axis] for x in operands if x.rank > axis)
+    rule = _totals if Fact.REDUCES in FACTS.cell(op) else RULES.get(type(op))
+    return None if rule is None else rule(op, _Strips(axis, extent, width, operands[0], y))
+
+
+def _broadcast(op: st.BroadcastInDim, strips: _Strips) -> OnStrips:
+    end = op.dims[strips.axis]
+    return st.BroadcastInDim(strip_spec(strips.y, strips.width, end).shape, op.dims), end
+
+
+def _reshape(op: st.Reshape, strips: _Strips) -> OnStrips:
+    # Reshapes are column-major.
+    before = prod(strips.operand.shape[: strips.axis])
+    for end, n in enumerate(strips.y.shape):
+        if n == strips.extent and prod(strips.y.shape[:end]) == before:
+            return st.Reshape(strip_spec(strips.y, strips.width, end).shape), end
     return None
+
+
+def _totals(op: Any, strips: _Strips) -> OnStrips:
+    end = strips.axis - len([reduced for reduced in op.axes if reduced < strips.axis])
+    return (op, end) if strips.axis not in op.axes else None
+
+
+def _slice(op: st.Slice, strips: _Strips) -> OnStrips:
+    axis = strips.axis
+    if (op.starts[axis], op.limits[axis], op.strides[axis]) != (0, strips.extent, 1):
+        return None
+    limits = (*op.limits[:axis], strips.width, *op.limits[axis + 1 :])
+    return replace(op, limits=limits), axis
+
+
+def _pad(op: st.Pad, strips: _Strips) -> OnStrips:
+    axis = strips.axis
+    is_whole = (op.low[axis], op.high[axis], op.interior[axis]) == (0, 0, 0)
+    return (op, axis) if is_whole else None
+
+
+RULES: Mapping[type[StdTensorOp], Callable[[Any, _Strips], OnStrips]] = {
+    st.BroadcastInDim: _broadcast,
+    st.Reshape: _reshape,
+    st.Transpose: lambda op, strips: (op, op.perm.index(strips.axis)),
+    st.Concatenate: lambda op, strips: (op, strips.axis) if op.axis != strips.axis else None,
+    st.Reverse: lambda op, strips: (op, strips.axis) if strips.axis not in op.axes else None,
+    st.Slice: _slice,
+    st.Pad: _pad,
+}
+"""Ops of structure on strips; others mix them."""

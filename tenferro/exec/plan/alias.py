@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tenferro.exec.kernels import Kernel
-from tenferro.exec.planned import PlannedOp
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 
 __all__ = ["Aliases", "aliases", "may_view"]
@@ -43,7 +42,7 @@ def aliases(program: ExecProgram) -> Aliases:
 
 def may_view(step: ExecInstruction) -> bool:
     """Return whether a result may be a view of an operand, or read-only memory."""
-    if isinstance(step.op, PlannedOp):
-        return step.op.is_view
+    if step.planned is not None:
+        return step.planned.is_view
     kernel = step.kernel
     return isinstance(kernel, Kernel) and not step.is_ufunc and kernel.may_view(step.op)

@@ -27,10 +27,10 @@ from tenferro.exec.planned import Axes, Control, Copies, Fused
 from tenferro.exec.runner import Runner
 from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
+from tenferro.facts import FACTS, Fact, facts_of
 from tenferro.graph import Instruction
 from tenferro.ops import StdTensorOp
-from tenferro.ops.control import Alternatives, ControlOp, Scan, While
-from tenferro.ops.extension import Extension
+from tenferro.ops.control import Alternatives
 from tenferro.passes import choose_alternatives
 from tenferro.program import GraphProgram, expansion_of
 from tenferro.types import TensorSpec
@@ -109,7 +109,7 @@ class Binder:
         op, inputs, outputs, last_use, source = instruction
         try:
             step = ExecInstruction(
-                op=self._control(op) if isinstance(op, ControlOp) else op,
+                op=self._control(op) if op.parts else op,
                 input_slots=inputs,
                 output_slots=outputs,
                 input_types=tuple([types[slot] for slot in inputs]),
@@ -121,13 +121,13 @@ class Binder:
             )
             # An op without a kernel is refused here, with its line.
             self.cell(op, step.input_types, step.output_types)
-            _ = isinstance(op, ControlOp) or step.function
+            _ = op.parts or step.function
         except TenferroError as error:
             error.at(str(source or ""))
             raise
         return step
 
-    def _control(self, op: ControlOp) -> Control:
+    def _control(self, op: Any) -> Control:
         return Control(op, tuple([self.bind(self.prepared(part.program)) for part in op.parts]))
 
     # ---- the table of kernels ----------------------------------------------------------------------
@@ -143,9 +143,9 @@ class Binder:
         backend = self.backend
         if backend is not NUMPY:
             dtypes = tuple([spec.dtype for spec in (*operands, *results)])
-            name = f"extension: {op.family_id}" if isinstance(op, Extension) else None
+            name = f"extension: {op.family_id}" if Fact.EXTERNAL in facts_of(op) else None
             return backend.kernel(type(op), dtypes, name)
-        if type(op) is not Extension:
+        if Fact.EXTERNAL not in facts_of(op):
             return KERNELS.cell(op)
         return self.extensions.kernel(op)
 
@@ -178,9 +178,9 @@ class Binder:
         """Return copies of results as a function of arrays."""
         return partial(copied, op, None if op.order == "K" else Dense(op.order, self.resources))
 
-    def row(self, op: StdTensorOp, inputs: tuple[TensorSpec, ...]) -> Any:
+    def row(self, op: Any, inputs: tuple[TensorSpec, ...]) -> Any:
         """Return the compiled form of an extension's op, if its runtime has one."""
-        if not isinstance(op, Extension) or self.backend is not NUMPY:
+        if Fact.EXTERNAL not in facts_of(op) or self.backend is not NUMPY:
             return None
         # because only what compiles a loop asks
         from tenferro.exec.llvm.control import row_of_program
@@ -201,7 +201,7 @@ class Binder:
     def alternative(self, op: Alternatives) -> Any:
         """Return the sequential program if its loops are worth compiling, else the parallel one."""
         steps = op.sequential.program.instructions
-        loops = [step.op for step in steps if isinstance(step.op, Scan | While)]
+        loops = [step.op for step in steps if Fact.ITERATES in FACTS.cell(step.op)]
         compiler = self.compiler
         if compiler is None or not all([compiler.pays(loop, self) for loop in loops]):
             return op.parallel
@@ -232,7 +232,7 @@ class Binder:
         kernel = self.cell(op, operands, results)
         if isinstance(op, Alternatives):
             return kernel.bind_programs([self.runner(self.schedule(self.alternative(op).program))])
-        if not isinstance(op, ControlOp):
+        if not op.parts:
             return kernel
         return kernel.bind_programs([self.runner(self.schedule(part.program)) for part in op.parts])
 
@@ -240,12 +240,12 @@ class Binder:
 def _applied(step: PlanStep, schedule: ExecProgram) -> ExecProgram:
     """Return a schedule after a step of planning, and so the bodies of loops and conditionals that are interpreted."""
     schedule = step(schedule)
-    if not any([isinstance(each.op, Control) for each in schedule.instructions]):
+    if not any([each.control is not None for each in schedule.instructions]):
         return schedule
     instructions: list[ExecInstruction] = []
     for each in schedule.instructions:
-        if isinstance(each.op, Control):
-            bodies = tuple([_applied(step, body) for body in each.op.schedules])
-            each = each.replaced(op=replace(each.op, schedules=bodies))
+        if each.control is not None:
+            bodies = tuple([_applied(step, body) for body in each.control.schedules])
+            each = each.replaced(op=replace(each.control, schedules=bodies))
         instructions.append(each)
     return replace(schedule, instructions=tuple(instructions))

@@ -6,64 +6,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from math import prod
 from typing import Any
 
+from tenferro import costs
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.compiler import LoopCompiler
 from tenferro.exec.periods import cuts
 from tenferro.exec.plan.place import free
 from tenferro.exec.plan.unbind import program_of
-from tenferro.exec.planned import Axes, Block, Compiled, Control
+from tenferro.exec.planned import Axes, Block, Compiled
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
-from tenferro.ops import StdTensorOp
-from tenferro.ops.contraction import Convolution, DotGeneral
-from tenferro.ops.control import Cond, ControlOp, Scan
-from tenferro.ops.extension import Extension
-from tenferro.ops.indexing import DynamicSlice, DynamicUpdateSlice, Gather, Scatter
-from tenferro.ops.reduction import Reduction, Sort, TopK
-from tenferro.ops.structural import (
-    BroadcastInDim,
-    EmbedDiag,
-    ExtractDiag,
-    Pad,
-    Reshape,
-    Reverse,
-    Slice,
-    Transpose,
-)
+from tenferro.facts import Fact, facts_of
+from tenferro.ops.control import Cond, Scan
 from tenferro.types import TensorSpec
 
 __all__ = ["block"]
 
-MAX_ELEMENTS = 1 << 16
-"""Maximum number of elements of a value in a block; larger values are in fused groups, or fill a cache by themselves."""
-MAX_WORK = 1 << 18
-"""Maximum number of multiplications of a product or factorisation in a block; kernels share larger ones among threads."""
 MAX_STEPS = 400
 """Maximum number of steps of a block: LLVM takes longer for each the more there are."""
 MAX_PERIODIC_STEPS = 120
 """Maximum number of steps of a block where a program repeats itself: blocks of the same text are compiled once."""
-CALL = 0.5
-"""Microseconds of a step that is one call of NumPy, beside its work."""
-CALLS: Mapping[type, float] = {
-    BroadcastInDim: 0.5, Reshape: 0.2, Slice: 0.2, Transpose: 0.2, Reverse: 1.5, ExtractDiag: 1.0, Pad: 1.0,
-    EmbedDiag: 8.0, DynamicSlice: 3.0, DynamicUpdateSlice: 3.0, Gather: 8.0, Scatter: 30.0, Sort: 3.0, TopK: 9.0,
-    DotGeneral: 2.0, Convolution: 40.0, Extension: 12.0,
-}  # fmt: skip
-"""Microseconds of a step that is several calls, or a slow one."""
-REDUCTION = 1.5
-"""Microseconds of a reduction."""
-BODY = 2.0
-"""Microseconds of a call of a body, beside its steps."""
 UNROLLED = 32
 """Number of elements from which a step is a loop in the text."""
 LOOPS = 4
 """Factor by which blocks are shorter where most steps are loops: LLVM's passes take a time that is more than linear."""
-MAX_GAIN = 20.0
-"""Microseconds that one of several blocks has to save, where all of them save what is asked for."""
-BLOCK = 1.5, 0.15
-"""Microseconds of a call of a block, and for each result."""
 
 
 def block(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
@@ -100,39 +66,29 @@ def _with_blocks(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
 
 
 def _cost(step: ExecInstruction) -> float:
-    """Return the estimated microseconds of a step's calls."""
-    op = step.op.op if isinstance(step.op, Control) else step.op
-    if isinstance(op, Extension):
-        return CALLS[Extension] * prod(step.output_types[0].shape[:-2] or (1,))
-    if not isinstance(op, Scan | Cond):
-        return _call(op)
-    bodies = [sum([_call(inner.op) for inner in part.program.instructions]) for part in op.parts]
-    length = op.length if isinstance(op, Scan) and isinstance(op.length, int) else 1
-    return length * (BODY + max(bodies))
-
-
-def _call(op: Any) -> float:
-    return REDUCTION if isinstance(op, Reduction) else CALLS.get(type(op), CALL)
+    """Return the estimated time of a step beside its elements, in calls."""
+    if step.planned is not None and step.control is None:
+        return 1.0
+    return costs.estimated_calls(step.source_op, step.input_types, step.output_types)
 
 
 def _is_small(spec: TensorSpec) -> bool:
-    return spec.is_static and 0 < spec.size <= MAX_ELEMENTS
+    return spec.is_static and 0 < spec.size <= costs.SMALL
 
 
 def _fits(step: ExecInstruction, program: ExecProgram) -> bool:
     """Return whether a step may be part of a block."""
     from tenferro.exec.llvm.control import COMPILED  # because only what compiles asks
 
-    outer = step.op.op if isinstance(step.op, Control) else step.op
-    if not isinstance(outer, StdTensorOp):
+    if step.planned is not None and step.control is None:
         return False
     left: list[tuple[Any, Sequence[TensorSpec], Sequence[TensorSpec]]]
-    left = [(outer, step.input_types, step.output_types)]
+    left = [(step.source_op, step.input_types, step.output_types)]
     while left:
         op, operands, results = left.pop()
         if not all(map(_is_small, (*operands, *results))) or getattr(op, "has_effects", False):
             return False
-        if isinstance(op, ControlOp):
+        if op.parts:
             if not isinstance(op, Cond | Scan):
                 return False
             for part in op.parts:
@@ -141,27 +97,14 @@ def _fits(step: ExecInstruction, program: ExecProgram) -> bool:
                     (inner.op, [types[s] for s in inner.inputs], [types[s] for s in inner.outputs])
                     for inner in part.program.instructions
                 ]
-        elif _work(op, operands, results) > MAX_WORK:
+        elif costs.multiplications(op, operands, results) > costs.SERIAL_BLAS[0]:
             return False
-        elif isinstance(op, Extension):
+        elif Fact.EXTERNAL in facts_of(op):
             if getattr(op, "aliases", None) or program.kernels.row(op, tuple(operands)) is None:
                 return False
         elif COMPILED.cell(op).reason_for(op, operands):
             return False
     return True
-
-
-def _work(op: Any, operands: Sequence[TensorSpec], results: Sequence[TensorSpec]) -> int:
-    """Return the estimated number of multiplications of a product, convolution or factorisation; 0 for other ops."""
-    if isinstance(op, DotGeneral):
-        return results[0].size * prod([operands[0].shape[axis] for axis in op.lhs_contracting])
-    if isinstance(op, Convolution):
-        return results[0].size * operands[1].size
-    if isinstance(op, Extension):
-        return max(
-            [spec.size * (spec.shape[-1] if spec.shape else 1) for spec in operands], default=0
-        )
-    return 0
 
 
 @dataclass
@@ -204,7 +147,7 @@ class _Run:
             if not slots:  # because nothing reads what they compute
                 continue
             inside = [self.program.instructions[number] for number in part]
-            if len(part) < 2 or each < min(least, MAX_GAIN):
+            if len(part) < 2 or each < least / 2:
                 yield from inside
             else:
                 yield from self._finished(inside, slots)
@@ -218,10 +161,9 @@ class _Run:
         ]  # fmt: skip
 
     def _saved(self, numbers: Sequence[int], outputs: Sequence[int]) -> float:
-        """Return the estimated microseconds of a run that some steps save as a block."""
-        call, each = BLOCK
-        costs = [_cost(self.program.instructions[number]) for number in numbers]
-        return sum(costs) - call - each * len(outputs)
+        """Return the estimated calls of NumPy that some steps save in each run as a block."""
+        saved = sum([_cost(self.program.instructions[number]) for number in numbers])
+        return saved - costs.BLOCK_CALL - costs.BLOCK_RESULT * len(outputs)
 
     def _finished(
         self, steps: Sequence[ExecInstruction], outputs: Sequence[int]

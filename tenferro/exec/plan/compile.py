@@ -9,16 +9,16 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
+from tenferro.costs import MIN_COMPILED_COST, MIN_COMPILED_REDUCTION_COST, WHILE_ITERATIONS
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.compiler import LoopCompiler
 from tenferro.exec.fused import FusedFunction
 from tenferro.exec.kernels.convolution import ConvolutionFunction
-from tenferro.exec.plan.tiling import estimated_cost, read_in_order, tile_groups
+from tenferro.exec.plan.tiling import read_in_order, tile_groups
 from tenferro.exec.plan.unbind import program_of
 from tenferro.exec.planned import Compiled, Control, Fused
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
-from tenferro.ops.control import Scan, While
-from tenferro.ops.reduction import Reduction
+from tenferro.facts import FACTS, Fact
 from tenferro.program import Subprogram
 
 __all__ = [
@@ -30,16 +30,9 @@ __all__ = [
     "with_compiled_sums",
 ]
 
-MIN_COMPILED_COST = 250.0
-"""Minimum cost of a fused group that is compiled, in microseconds of the interpreter.
-
-Compiling takes some 20 milliseconds, and a hundred runs save them; the code is kept for the next process.
-"""
-MIN_REDUCTION_COST = 1e4
-"""Minimum cost of a single reduction that is compiled, in microseconds: NumPy reduces tiles nearly as fast."""
 MIN_MULTIPLICATIONS = 1 << 16
-"""Minimum number of multiplications of a convolution that is compiled: it saves some 70 us a run, and takes 15 ms."""
-MIN_MULTIPLICATIONS_IN_LOOPS = 1 << 12
+"""Minimum number of multiplications of a convolution that is compiled."""
+MIN_MULTIPLICATIONS_IN_LOOPS = MIN_MULTIPLICATIONS // WHILE_ITERATIONS
 """Minimum number of multiplications of a convolution that a compiled loop calls."""
 
 
@@ -47,8 +40,8 @@ def compile_loops(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
     """Return the schedule with loops as machine code where that pays."""
     steps: list[ExecInstruction] = []
     for step in program.instructions:
-        op = step.op
-        if isinstance(op, Control) and isinstance(op.op, Scan | While):
+        op = step.control
+        if op is not None and Fact.ITERATES in FACTS.cell(op.op):
             try:
                 step = step.replaced(op=Compiled(op, _loop(step, op, compiler)))
             except NotCompiledError as error:
@@ -89,8 +82,8 @@ def compile_groups(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
     """Return the schedule with fused groups as machine code where that pays."""
     steps: list[ExecInstruction] = []
     for step in program.instructions:
-        op = step.op
-        if isinstance(op, Fused):
+        op = step.fused
+        if op is not None:
             try:
                 with compiler.log.attempt("fused group"):
                     step = step.replaced(op=Compiled(op, _group(step, op, compiler)))
@@ -102,18 +95,19 @@ def compile_groups(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
 
 def _pays(op: Fused, compiler: LoopCompiler) -> bool:
     """Return whether a group is worth compiling."""
-    return compiler.always or estimated_cost(op) >= _break_even(op)
+    return compiler.always or op.cost >= _break_even(op)
 
 
 def _break_even(op: Fused) -> float:
-    (first, *others) = [member.op for member in op.members]
-    return MIN_REDUCTION_COST if isinstance(first, Reduction) and not others else MIN_COMPILED_COST
+    (first, *others) = op.members
+    is_reduction = Fact.REDUCES in first.facts and not others
+    return MIN_COMPILED_REDUCTION_COST if is_reduction else MIN_COMPILED_COST
 
 
 def _group(step: ExecInstruction, op: Fused, compiler: LoopCompiler) -> FusedFunction:
     """Return the machine code of a fused group."""
     if not _pays(op, compiler):
-        raise NotCompiledError(f"{estimated_cost(op):.0f} us are not worth compiling")
+        raise NotCompiledError(f"{op.cost:.0f} calls of NumPy are not worth compiling")
     if op.require_tiling().order == "F":
         raise NotCompiledError("rows of column-major arrays are not contiguous")
     from tenferro.exec.llvm.group import CompiledGroup  # because large groups alone are compiled

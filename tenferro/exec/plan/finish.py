@@ -13,7 +13,7 @@ from tenferro.exec.kernels.aliasing import copy_aliases
 from tenferro.exec.kernels.copying import Dense
 from tenferro.exec.plan.alias import aliases, may_view
 from tenferro.exec.plan.place import free, slots_read
-from tenferro.exec.planned import Block, Compiled, Copies, InOrder, PlannedOp
+from tenferro.exec.planned import Block, Compiled, Copies, InOrder
 from tenferro.exec.schedule import ExecInstruction, ExecProgram, InPlace, Pooled
 
 __all__ = ["copied", "finish"]
@@ -109,9 +109,7 @@ def _in_order(
         ])  # fmt: skip
         return step.replaced(op=replace(op, code=code), places=places)
     return (
-        step
-        if isinstance(op, PlannedOp)
-        else step.replaced(op=InOrder(op, step.input_types, order))
+        step if step.planned is not None else step.replaced(op=InOrder(op, step.input_types, order))
     )
 
 

@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from tenferro import costs
 from tenferro.exec.plan.place import free
-from tenferro.exec.planned import PlannedOp
 from tenferro.exec.runtime.numpy_state import numpy_state
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
-from tenferro.ops.extension import Extension
+from tenferro.facts import Fact
 from tenferro.ops.source import Constant
 from tenferro.ops.structural import BroadcastInDim
 from tenferro.types import TensorSpec
 
 __all__ = ["fold", "keep_numbers"]
 
-MAX_FOLDED_ELEMENTS = 1 << 16
+MAX_FOLDED_ELEMENTS = costs.SMALL
 """Maximum number of elements of a value that is computed when the program is compiled."""
 FREE = (Constant, BroadcastInDim)
 """Ops whose results take no memory, however large they are."""
@@ -51,7 +51,7 @@ def fold(program: ExecProgram) -> ExecProgram:
 
 def _values(step: ExecInstruction, constants: Mapping[int, Any]) -> list[Any] | None:
     """Return the results of a step with constant operands; None if it is not folded."""
-    if isinstance(step.op, Extension | PlannedOp):
+    if step.planned is not None or Fact.EXTERNAL in step.facts:
         return None
     empty = [x for x in map(_empty, step.output_types) if x is not None]
     if len(empty) == len(step.output_types):

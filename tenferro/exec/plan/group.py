@@ -13,27 +13,28 @@ from itertools import takewhile
 from math import prod
 from typing import Any
 
+from tenferro import costs
 from tenferro.exec.plan.place import free
-from tenferro.exec.plan.tile import REDUCTIONS, VIEWS, Group, tile_group
+from tenferro.exec.plan.tile import VIEWS, Group, tile_group
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
-from tenferro.ops.reduction import ReduceAnd, ReduceMax, ReduceMin, ReduceOr
+from tenferro.facts import Fact
 from tenferro.ops.structural import BroadcastInDim
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["group"]
 
-MIN_GROUPED_ELEMENTS = 1 << 16
+MIN_GROUPED_ELEMENTS = costs.SMALL
 """Minimum number of elements of the first value of a group."""
 MIN_RUN = 64
 """Minimum number of contiguous elements that NumPy reduces, or keeps, at full speed."""
-MIN_REDUCED_IN_RUNS = 1 << 19
+MIN_REDUCED_IN_RUNS = 8 * costs.SMALL
 """Minimum number of elements of a reduction that is a group by itself, if runs are shorter than `MIN_RUN`."""
-MIN_REDUCED_BYTES = 1 << 24, 1 << 25, 1 << 26
-"""Minimum number of bytes if runs are longer: of sums and products, of extremes, and of elements below 8 bytes."""
+MIN_REDUCED_BYTES = 32 * costs.CACHE
+"""Minimum number of bytes if runs are longer, of sums; `Cost.tiled` is the multiple for other reductions."""
+NARROW = 4
+"""The multiple for elements below 8 bytes."""
 MAX_POSTPONED = 32
 """Maximum number of small steps that are postponed until the end of a group."""
-MAX_ROW_ELEMENTS = 1 << 16
-"""Maximum number of elements of a row of a reduction."""
 
 
 def group(program: ExecProgram) -> ExecProgram:
@@ -71,7 +72,7 @@ def is_large(spec: TensorSpec) -> bool:
 
 
 def _may_be_grouped(step: ExecInstruction) -> bool:
-    return isinstance(step.op, (*REDUCTIONS, *VIEWS)) or step.is_elementwise
+    return _reduces(step) or _is_view(step) or step.is_elementwise
 
 
 @dataclass
@@ -136,7 +137,7 @@ class _Run:
 
     def _is_large(self, step: ExecInstruction) -> bool:
         """Return whether the result of the step, or the operand that it reduces, is large enough to begin a group."""
-        x = self.types[step.input_slots[0]] if isinstance(step.op, REDUCTIONS) else None
+        x = self.types[step.input_slots[0]] if _reduces(step) else None
         return is_large(step.output_types[0] if x is None else x)
 
     def _lead(self, step: ExecInstruction) -> int | None:
@@ -144,7 +145,7 @@ class _Run:
         op, kind = step.op, type(step.op)
         if step.is_elementwise:
             return self._lead_of_elementwise(step)
-        if isinstance(op, REDUCTIONS) and op.axes:
+        if _reduces(step) and op.axes:
             return self._lead_of_reduction(step)
         if kind in VIEWS and step.input_slots[0] in self.results:
             x, y = self.types[step.input_slots[0]], step.output_types[0]
@@ -166,7 +167,6 @@ class _Run:
 
     def _lead_of_reduction(self, step: ExecInstruction) -> int | None:
         slot, op = step.input_slots[0], step.op
-        assert isinstance(op, REDUCTIONS)
         x = self.types[slot]
         if self.numbers and not (slot in self.results or x.shape == self.shape):
             return None
@@ -181,7 +181,7 @@ class _Run:
             lead = min(lead, sum(axis == i for i, axis in enumerate(axes)))
         else:
             lead = min(lead, *op.axes)
-        return lead if prod(shape[lead:]) <= MAX_ROW_ELEMENTS else None
+        return lead if prod(shape[lead:]) <= costs.SMALL else None
 
     def _shares(self, spec: TensorSpec) -> bool:
         return spec.rank >= self.lead and spec.shape[: self.lead] == self.shape[: self.lead]
@@ -194,16 +194,13 @@ class _Run:
         if step.is_elementwise:
             return True
         x, op = self.types[step.input_slots[0]], step.op
-        assert isinstance(op, REDUCTIONS)
         is_reduced = [axis in op.axes for axis in range(x.rank)]
         extents = zip(reversed(x.shape), reversed(is_reduced), strict=True)
         run = prod([n for n, _ in takewhile(lambda pair: pair[1] == is_reduced[-1], extents)])
         if run < MIN_RUN:
             return x.size >= MIN_REDUCED_IN_RUNS
-        if isinstance(op, (ReduceAnd, ReduceOr)):
-            return False  # because NumPy stops early
-        is_narrow, is_extreme = x.dtype.itemsize < 8, isinstance(op, (ReduceMax, ReduceMin))
-        return x.size * x.dtype.itemsize >= MIN_REDUCED_BYTES[2 if is_narrow else is_extreme]
+        least = max(costs.COSTS.cell(op).tiled, NARROW if x.dtype.itemsize < 8 else 1)
+        return x.nbytes >= least * MIN_REDUCED_BYTES
 
     def finish(self) -> Iterator[ExecInstruction]:
         """Give the group, views again for steps outside of it, and the steps that were postponed."""
@@ -216,7 +213,7 @@ class _Run:
             (slot,) = step.output_slots
             readers = self.readers.get(slot, [])
             is_outside = slot in leaving or any([reader not in mine for reader in readers])
-            if is_outside and type(step.op) in VIEWS:
+            if is_outside and _is_view(step):
                 again.append(number)
                 leaving.discard(slot)
                 leaving.update(step.input_slots)
@@ -234,5 +231,13 @@ class _Run:
         yield from self.postponed
 
 
+def _is_view(step: ExecInstruction) -> bool:
+    return type(step.op) in VIEWS
+
+
+def _reduces(step: ExecInstruction) -> bool:
+    return Fact.REDUCES in step.facts
+
+
 def _is_total(step: ExecInstruction) -> bool:
-    return isinstance(step.op, REDUCTIONS) and 0 in step.op.axes
+    return _reduces(step) and 0 in step.op.axes

@@ -12,10 +12,11 @@ from dataclasses import replace
 from itertools import compress
 from typing import Any, NamedTuple, TypeAlias
 
+from tenferro import costs
 from tenferro.exec.layout import dense
 from tenferro.exec.plan.alias import Aliases, aliases, may_view
 from tenferro.exec.plan.memory import plan_memory
-from tenferro.exec.planned import Fused, Write
+from tenferro.exec.planned import Write
 from tenferro.exec.schedule import (
     Arena,
     ExecInstruction,
@@ -24,13 +25,13 @@ from tenferro.exec.schedule import (
     Place,
     Pooled,
 )
-from tenferro.ops.extension import Extension
+from tenferro.facts import Fact
 from tenferro.program import last_uses
 from tenferro.program.memory_plan import Block
 
 __all__ = ["free", "place", "slots_read"]
 
-MIN_PLACED_BYTES = 1 << 17
+MIN_PLACED_BYTES = costs.FRESH
 """Minimum number of bytes of a value with a place; the allocator keeps smaller ones when they are freed."""
 
 
@@ -89,15 +90,9 @@ def _has_large(program: ExecProgram) -> bool:
     ])  # fmt: skip
 
 
-def fused_of(step: ExecInstruction) -> Fused | None:
-    """Return the fused group that a step is, compiled or not."""
-    op = step.inner_op
-    return op if isinstance(op, Fused) else None
-
-
 def _placeable(step: ExecInstruction) -> tuple[int, ...]:
     """Return the result slots for which the kernel takes memory."""
-    fused = fused_of(step)
+    fused = step.fused
     if fused is not None:
         return step.output_slots[: len(fused.results)]
     return step.output_slots if step.accepts_buffers else ()
@@ -129,12 +124,12 @@ def _spans(program: ExecProgram, aliasing: Aliases) -> _Spans:
     for number, step in enumerate(program.instructions):
         read = {root for slot in step.input_slots for root in roots_of(slot)}
         spans.update([(root, (spans[root][0], number)) for root in read])
-        if isinstance(step.op, Extension):
+        if Fact.EXTERNAL in step.facts:
             leaving |= read  # because a runtime may keep its operands
         # Operands of groups without other aliases, which no runtime has seen.
         last_used = [
             slot
-            for slot in (step.frees if fused_of(step) is not None else ())
+            for slot in (step.frees if step.fused is not None else ())
             if live.is_alone(slot) and roots_of(slot) - leaving
         ]
         for slot in _placeable(step):
@@ -157,7 +152,7 @@ def _overwritten_operand(
     step: ExecInstruction, slot: int, last_used: Iterable[int], types: Sequence[Any]
 ) -> int | None:
     """Return the operand that a result of a group may overwrite tile by tile; None without one."""
-    op = fused_of(step)
+    op = step.fused
     if op is None or op.lead < len(op.shape):
         return None
     tiling, number = op.require_tiling(), step.output_slots.index(slot)

@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from tenferro.costs import estimated_cost
 from tenferro.exec.kernels import bind_kernel
 from tenferro.exec.kernels.row_sums import sum_of_products, sums_single_elements, supports_row_sums
 from tenferro.exec.plan.alias import may_view
 from tenferro.exec.plan.place import free
 from tenferro.exec.planned import Fused, OnTile, Write
 from tenferro.exec.schedule import ExecInstruction, ExecProgram, InPlace
+from tenferro.facts import Fact
+from tenferro.ops import StdTensorOp
 from tenferro.ops import reduction as re
 from tenferro.ops.elementwise import Multiply
 from tenferro.ops.structural import BroadcastInDim, Reshape
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["REDUCTIONS", "VIEWS", "Group", "tile_group"]
+__all__ = ["VIEWS", "Group", "tile_group"]
 
-REDUCTIONS = (
-    re.ReduceSum,
-    re.ReduceProd,
-    re.ReduceMax,
-    re.ReduceMin,
-    re.ReduceAnd,
-    re.ReduceOr,
-)
-VIEWS = (BroadcastInDim, Reshape)
-"""Ops whose results take no memory: one that is read outside of the group is run there again."""
 ROWS = TensorSpec((), DType.I64)
 """Type of the number of rows of a tile."""
 
@@ -80,6 +73,7 @@ def tile_group(program: ExecProgram, group: Group) -> ExecInstruction:
         totals=tuple([types[slot] for slot in totals]),
         folds=tuple([_fold(makers[slot]) for slot in totals]),
         members=group.steps,
+        cost=sum([estimated_cost(s.op, s.input_types, s.output_types) for s in group.steps]),
     )
     return ExecInstruction(
         op=op,
@@ -322,23 +316,33 @@ class _Body:
         op: Any = step.op
         (slot,) = step.input_slots
         lead, all_lead = self.lead, self.group.lead
-        y = step.output_types[0]
-        if isinstance(op, REDUCTIONS):
+        if Fact.REDUCES in step.facts:
             op = replace(op, axes=self._axes(op))
             return OnTile(
                 step.op, bind_kernel(step.kernel, op, (self._tile_type(slot),)), may_view(step)
             )
-        if isinstance(op, Reshape):
-            tail = y.shape[all_lead:]
-            return OnTile(
-                step.op, lambda x: x.reshape((*x.shape[:lead], *tail), order="F"), is_view=True
-            )
-        assert isinstance(op, BroadcastInDim)
-        rank = self.types[slot].rank
-        order = sorted(range(all_lead, rank), key=op.dims.__getitem__)
-        perm = (*range(lead), *[axis - all_lead + lead for axis in order])
-        extents = {op.dims[axis]: self.types[slot].shape[axis] for axis in order}
-        aligned = tuple([extents.get(axis, 1) for axis in range(all_lead, y.rank)])
-        return OnTile(
-            step.op, lambda x: x.transpose(perm).reshape((*x.shape[:lead], *aligned)), is_view=True
-        )
+        call = VIEWS[type(op)](op, self.types[slot], step.output_types[0], all_lead, lead)
+        return OnTile(step.op, call, is_view=True)
+
+
+def _reshaped(op: Reshape, x: TensorSpec, y: TensorSpec, all_lead: int, lead: int) -> Any:
+    tail = y.shape[all_lead:]
+    return lambda x: x.reshape((*x.shape[:lead], *tail), order="F")
+
+
+def _aligned(op: BroadcastInDim, x: TensorSpec, y: TensorSpec, all_lead: int, lead: int) -> Any:
+    order = sorted(range(all_lead, x.rank), key=op.dims.__getitem__)
+    perm = (*range(lead), *[axis - all_lead + lead for axis in order])
+    extents = {op.dims[axis]: x.shape[axis] for axis in order}
+    aligned = tuple([extents.get(axis, 1) for axis in range(all_lead, y.rank)])
+    return lambda x: x.transpose(perm).reshape((*x.shape[:lead], *aligned))
+
+
+VIEWS: Mapping[type[StdTensorOp], Callable[..., Any]] = {
+    BroadcastInDim: _aligned,
+    Reshape: _reshaped,
+}
+"""Ops whose results take no memory, as functions of tiles: one that is read outside of the group is run there again.
+
+They take the op, the types of its operand and result, and the number of leading axes of these and of a tile.
+"""

@@ -10,48 +10,26 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+from tenferro import costs
 from tenferro.exec.kernels import Kernel
 from tenferro.exec.kernels.copying import has_planned_order
 from tenferro.exec.layout import Layout, common_axes, dense, layout_of, row_major
-from tenferro.exec.planned import Block, Fused, PlannedOp, Tiling
-from tenferro.exec.runtime.threads import MIN_PARALLEL_MICROSECONDS
+from tenferro.exec.planned import Block, Fused, Tiling
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
-from tenferro.ops.analytic import CARDS as FUNCTIONS
-from tenferro.ops.reduction import Reduction
 
-__all__ = ["estimated_cost", "read_in_order", "tile_groups", "tiled"]
+__all__ = ["read_in_order", "tile_groups", "tiled"]
 
-TILE_BYTES = 1 << 20
+TILE_BYTES = 2 * costs.CACHE
 """Maximum number of bytes of one array's tile. In smaller tiles calls cost more than computation, and threads wait for
 each other between calls."""
-ROW_TILE_BYTES = 1 << 21
+ROW_TILE_BYTES = 4 * costs.CACHE
 """Maximum number of bytes of a tile of whole rows: sums and repeated values gain less from a near cache."""
-REDUCED_TILE_BYTES = 1 << 23
+REDUCED_TILE_BYTES = 16 * costs.CACHE
 """Maximum number of bytes of a tile of a single reduction, which reads each element once."""
-SERIAL_TILE_BYTES = 1 << 19
+SERIAL_TILE_BYTES = costs.CACHE
 """Maximum number of bytes of a tile if one thread runs all of them."""
-CACHE_BYTES = 3 << 19
-"""Maximum number of bytes of all tiles that are in use at once."""
-MIN_SHARED_ELEMENTS = 1 << 17
+MIN_SHARED_ELEMENTS = 2 * costs.SMALL
 """Number of elements from which tiles are those of values that threads share."""
-ARITHMETIC_PER_MICROSECOND = 1500
-"""Number of elements per microsecond of the interpreter's arithmetic."""
-FUNCTIONS_PER_MICROSECOND = 150
-"""Number of elements per microsecond of the interpreter's functions, such as exp."""
-COMPILED_COST = 0.2
-"""Cost of compiled code, relative to the interpreter's."""
-
-
-def estimated_cost(op: Fused) -> float:
-    """Return the interpreter's time for a group on one thread, in microseconds."""
-    cost = 0.0
-    for member in op.members:
-        size = member.output_types[0].size
-        if isinstance(member.op, Reduction):
-            size = max(size, prod(op.shape))
-        is_function = type(member.op) in FUNCTIONS
-        cost += size / (FUNCTIONS_PER_MICROSECOND if is_function else ARITHMETIC_PER_MICROSECOND)
-    return cost
 
 
 def tile_groups(program: ExecProgram, is_compiled: Any = lambda op: False) -> ExecProgram:
@@ -60,14 +38,14 @@ def tile_groups(program: ExecProgram, is_compiled: Any = lambda op: False) -> Ex
     Args:
         is_compiled: returns whether a group is worth compiling.
     """
-    if not any([isinstance(step.op, Fused) for step in program.instructions]):
+    if not any([step.fused is not None for step in program.instructions]):
         return program
     layouts = _Layouts(program)
     steps: list[ExecInstruction] = []
     for step in program.instructions:
-        if isinstance(step.op, Fused):
+        if step.fused is not None:
             operands = [layouts.layout(slot) for slot in step.input_slots]
-            step = step.replaced(op=tiled(step.op, operands, is_compiled(step.op)))
+            step = step.replaced(op=tiled(step.fused, operands, is_compiled(step.fused)))
         layouts.add(step)
         steps.append(step)
     return replace(program, instructions=tuple(steps))
@@ -93,15 +71,15 @@ class _Layouts:
     def add(self, step: ExecInstruction) -> None:
         """Add the layouts of a step's results."""
         op = step.inner_op
-        if isinstance(op, Fused):
-            tiling = op.require_tiling()
-            for slot, spec in zip(step.output_slots, op.results, strict=False):
+        if step.fused is not None:
+            tiling = step.fused.require_tiling()
+            for slot, spec in zip(step.output_slots, step.fused.results, strict=False):
                 self.known[slot] = dense(spec.shape, tiling.axes(spec.rank))
         elif isinstance(op, Block):
             for slot, inner in zip(step.output_slots, op.body.output_slots, strict=True):
                 if inner in op.axes:
                     self.known[slot] = dense(self.types[slot].shape, op.axes[inner])
-        elif isinstance(step.op, PlannedOp) or len(step.output_slots) != 1:
+        elif step.planned is not None or len(step.output_slots) != 1:
             return
         elif isinstance(step.kernel, Kernel):
             slots = (*step.input_slots, *step.output_slots)
@@ -132,12 +110,12 @@ def tiled(op: Fused, operands: Sequence[Layout], is_compiled: bool) -> Fused:
         is_parallel=False,
     )
     extents = tiling.view_shape(op.shape)
-    cost = estimated_cost(op) * op.widest / 8 * (COMPILED_COST if is_compiled else 1.0)
+    cost = op.cost * op.widest / 8 * (costs.COMPILED if is_compiled else 1.0)
     tiling = replace(
         tiling,
         rows=extents[0],
         height=_tile_height(op, operands, extents),
-        is_parallel=cost >= MIN_PARALLEL_MICROSECONDS,
+        is_parallel=cost >= costs.MIN_PARALLEL_COST,
     )
     op = replace(op, tiling=tiling, tiles={tiling.lead: op.tiles[tiling.lead]})
     # Compiled code reads strided operands in strips, unless the order of elements is that of sums.
@@ -174,5 +152,5 @@ def _tile_height(op: Fused, operands: Sequence[Layout], extents: Sequence[int]) 
     elif op.lead < len(op.shape) or not (written or op.scratch):
         size = ROW_TILE_BYTES
     else:
-        size = min(TILE_BYTES, max(TILE_BYTES // 2, CACHE_BYTES // in_use))
+        size = min(TILE_BYTES, max(TILE_BYTES // 2, 3 * costs.CACHE // in_use))
     return max(1, size // (op.widest * max(prod(extents[1:]), 1)))

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.exec.planned import Compiled, Control
-from tenferro.exec.schedule import ExecProgram
+from tenferro.exec.planned import Control
+from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.graph import Graph
 from tenferro.ops.source import Constant
 from tenferro.ops.structural import BroadcastInDim
@@ -22,7 +22,7 @@ def program_of(schedule: ExecProgram) -> GraphProgram:
 
     A schedule as it was bound is the program that it was bound from, with the bodies after their passes.
     """
-    ops = [_op_of(step.op) for step in schedule.instructions]
+    ops = [_op_of(step) for step in schedule.instructions]
     program = schedule.program
     if program is not None and _is_as_bound(schedule, program):
         if all([op is step.op for op, step in zip(ops, program.instructions, strict=True)]):
@@ -43,12 +43,11 @@ def program_of(schedule: ExecProgram) -> GraphProgram:
     return GraphProgram.from_graph(graph, outputs, name="block")
 
 
-def _op_of(op: Any) -> Any:
+def _op_of(step: ExecInstruction) -> Any:
     """Return the op of a step as a program has it."""
-    if isinstance(op, Compiled) and isinstance(op.op, Control):
-        op = op.op
+    op = step.inner_op
     if not isinstance(op, Control):
-        return op
+        return step.op
     parts = [program_of(body) for body in op.schedules]
     if all([part is old.program for part, old in zip(parts, op.op.parts, strict=True)]):
         return op.op
@@ -60,7 +59,7 @@ def _is_as_bound(schedule: ExecProgram, program: GraphProgram) -> bool:
     steps = schedule.instructions
     return not schedule.constants and len(steps) == len(program.instructions) and all([
         step.input_slots == old.inputs and step.output_slots == old.outputs
-        and (step.op.op if isinstance(step.op, Control) else step.op) is old.op
+        and step.source_op is old.op
         for step, old in zip(steps, program.instructions, strict=True)
     ])  # fmt: skip
 

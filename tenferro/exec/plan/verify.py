@@ -11,7 +11,6 @@ from collections.abc import Collection, Mapping, Sequence
 from tenferro.dims import GuardLog
 from tenferro.errors import InvalidScheduleError
 from tenferro.exec.plan.alias import aliases
-from tenferro.exec.planned import Control, Fused, PlannedOp
 from tenferro.exec.schedule import Arena, ExecInstruction, ExecProgram, InPlace
 from tenferro.ops import StdTensorOp
 from tenferro.types import TensorSpec
@@ -51,10 +50,9 @@ def verify(program: ExecProgram) -> ExecProgram:
         schedule, is_whole = pending.pop()
         _Rules(schedule, is_whole).require()
         for step in schedule.instructions:
-            op = step.inner_op
             # A tile has fewer rows than the types say.
-            bodies = op.tiles.values() if isinstance(op, Fused) else step.bodies
-            pending += [(body, is_whole and not isinstance(op, Fused)) for body in bodies]
+            bodies = step.bodies if step.fused is None else step.fused.tiles.values()
+            pending += [(body, is_whole and step.fused is None) for body in bodies]
     return program
 
 
@@ -128,9 +126,8 @@ class _Rules:
         for slot, spec in said:
             if types[slot] != spec:
                 raise InvalidScheduleError(f"%{slot} is {types[slot]}, the step says {spec}")
-        op = step.op.op if isinstance(step.op, Control) else step.op
-        if not isinstance(op, PlannedOp):
-            _require_types(op, step.input_types, step.output_types)
+        if step.planned is None or step.control is not None:
+            _require_types(step.source_op, step.input_types, step.output_types)
 
     def _frees(self, step: ExecInstruction, kept: Collection[int]) -> None:
         for slot in step.frees:

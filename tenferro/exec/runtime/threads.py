@@ -17,15 +17,13 @@ from tenferro.exec.runtime.numpy_state import numpy_state
 from tenferro.forks import call_in_child
 from tenferro.interruption import is_interruption
 
-__all__ = ["MIN_PARALLEL_MICROSECONDS", "SERIAL", "Future", "Workers", "even_ranges"]
+__all__ = ["SERIAL", "Future", "Workers", "even_ranges"]
 
 T = TypeVar("T")
 Task: TypeAlias = tuple[
     Callable[[int, int], None], int, int, "list[BaseException | None]", "SimpleQueue[None]"
 ]
 """A function, the start and stop of its range, a list for errors, and a queue that is notified at the end."""
-MIN_PARALLEL_MICROSECONDS = 300.0
-"""Minimum serial time that is worth sharing, in microseconds; waking and joining a thread takes 60 to 100."""
 
 
 def even_ranges(extent: int, count: int) -> list[tuple[int, int]]:

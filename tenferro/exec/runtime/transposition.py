@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from tenferro import costs
 from tenferro.types import TensorSpec
 
 __all__ = [
@@ -26,7 +27,7 @@ __all__ = [
     "transposition_of",
 ]
 
-LINE = 64
+LINE = costs.CACHE_LINE
 """Size of a cache line, in bytes."""
 ITEMSIZES = (1, 2, 4, 8, 16, 32, 64)
 """Supported element sizes in bytes: divisors of a cache line."""
@@ -34,7 +35,7 @@ MIN_COLUMNS = 4
 """Minimum number of contiguous source elements per vector load, for elements of at most a quarter of a cache line."""
 MAX_TABLE_ELEMENTS = 4096
 """Maximum length of a run of several axes, whose offsets are stored in a table."""
-ROW_BLOCK_BYTES = 1 << 18
+ROW_BLOCK_BYTES = costs.CACHE // 2
 """Number of bytes of rows that are computed and then transposed, so that the inner caches hold them with their inputs."""
 
 

@@ -87,7 +87,7 @@ def _steps_inside(op: Any) -> list[tuple[Any, str]]:
     """The ops in the bodies of a loop or branch, and their output types."""
     return [
         (step.op, ", ".join([str(part.program.types[slot]) for slot in step.outputs]))
-        for part in getattr(op, "parts", ())
+        for part in op.parts
         for step in part.program.instructions
     ]
 

@@ -1,0 +1,222 @@
+"""Costs of native execution: what planning and the passes compare when they choose.
+
+The unit is a call: the time of a step that calls `np.add` on small arrays, 0.17 to 0.4 microseconds by processor. A measured
+constant has the command that measures it below, and the thresholds after it follow by formula. `python benchmarks/costs.py`
+prints all constants beside what it measures here.
+
+Results may differ in their last bits by what is fused or compiled. No constant is measured at run time, because the same
+program has to give the same bits on each run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import inf, prod
+from typing import Any, NamedTuple, TypeAlias
+
+from tenferro.ops import ALL_OPS, Column
+from tenferro.ops import analytic as an
+from tenferro.ops import contraction as co
+from tenferro.ops import control as cf
+from tenferro.ops import dynamic as dy
+from tenferro.ops import elementwise as el
+from tenferro.ops import extension as ex
+from tenferro.ops import indexing as ix
+from tenferro.ops import reduction as re
+from tenferro.ops import source as so
+from tenferro.ops import structural as st
+from tenferro.types import TensorSpec
+
+__all__ = ["COSTS", "Cost", "estimated_calls", "estimated_cost", "multiplications"]
+
+Types: TypeAlias = Sequence[TensorSpec]
+
+# ---- rates: what takes as long as one call --------------------------------------------------------
+
+ELEMENTS = 1000.0
+"""Elements of arrays beyond the second-level cache that NumPy adds. `python benchmarks/costs.py ELEMENTS`."""
+FUNCTION_ELEMENTS = 60.0
+"""Elements of an analytic function, the geometric mean over all. `python benchmarks/costs.py FUNCTION_ELEMENTS`."""
+MULTIPLICATIONS = 3000.0
+"""Multiplications of a product of matrices on one thread. `python benchmarks/costs.py MULTIPLICATIONS`."""
+
+# ---- times in calls -------------------------------------------------------------------------------
+
+WAKE = 120.0
+"""Time to wake a thread and to wait for it. `python benchmarks/costs.py WAKE`."""
+BLOCK_CALL, BLOCK_RESULT = 4.0, 1.0
+"""Time of a call of a compiled block, and for each result. `python benchmarks/costs.py BLOCK_CALL BLOCK_RESULT`."""
+LOOP_COMPILATION = 40_000.0
+"""Time to compile a small loop, without waiting for LLVM's passes. `python benchmarks/costs.py LOOP_COMPILATION`."""
+BLOCK_COMPILATION = 20_000.0
+"""Time to compile a small block, without its passes. `python benchmarks/costs.py BLOCK_COMPILATION`."""
+GROUP_COMPILATION = 40_000.0
+"""Time to compile a fused group. `python benchmarks/costs.py GROUP_COMPILATION`."""
+COMPILED = 0.25
+"""Time of a compiled fused group, relative to NumPy's. `python benchmarks/costs.py COMPILED`."""
+COMPILED_REDUCTION = 0.98
+"""The same ratio of a single reduction, which reads memory about as fast as NumPy does. `python benchmarks/costs.py COMPILED_REDUCTION`."""
+
+# ---- memory ---------------------------------------------------------------------------------------
+
+CACHE_LINE = 64
+"""Bytes of a cache line. `getconf LEVEL1_DCACHE_LINESIZE`."""
+CACHE = 1 << 19
+"""Bytes of the smallest usual second-level cache. `getconf LEVEL2_CACHE_SIZE` prints this machine's."""
+FRESH = 1 << 17
+"""Bytes from which the allocator maps new pages, M_MMAP_THRESHOLD of `man mallopt`; it keeps smaller freed memory."""
+
+SERIAL_BLAS = 1 << 18, 9216
+"""Multiplications up to which OpenBLAS wakes no thread, by its sources: of matrices, and of a matrix and a vector."""
+
+# ---- assumptions ----------------------------------------------------------------------------------
+
+RUNS = 300
+"""Number of runs in which a compilation has to be saved."""
+JIT_RUNS = 4000
+"""The same number for a block of a jitted function, whose caller asked for compiled code."""
+WHILE_ITERATIONS = 16
+"""Number of iterations of a loop whose trip count is unknown."""
+
+# ---- thresholds -----------------------------------------------------------------------------------
+
+MIN_PARALLEL_COST = 4 * WAKE
+"""Minimum serial time that threads share, in calls: two of them save half of it, twice what waking one takes."""
+MIN_COMPILED_COST = GROUP_COMPILATION / (RUNS * (1 - COMPILED))
+"""Minimum time of a fused group that is compiled, in calls."""
+MIN_COMPILED_REDUCTION_COST = GROUP_COMPILATION / (RUNS * (1 - COMPILED_REDUCTION))
+"""Minimum time of a single reduction that is compiled, in calls."""
+MIN_COMPILED_LOOP_COST = LOOP_COMPILATION / RUNS
+"""Minimum time of a loop that is compiled, in calls; compiled iterations take hardly any."""
+MIN_BLOCK_GAIN, MIN_JIT_BLOCK_GAIN = BLOCK_COMPILATION / RUNS, BLOCK_COMPILATION / JIT_RUNS
+"""Minimum time that a compiled block saves in each run, in calls: elsewhere, and in a jitted function."""
+SMALL = CACHE // 8
+"""Number of float64 that the second-level cache holds; a value of at most as many elements is small."""
+
+
+class Cost(NamedTuple):
+    """Time of an op in the interpreter.
+
+    Attributes:
+        calls: time beside its elements, in calls; of a loop for each iteration, of an extension for each matrix.
+        elements: elements that take as long as a call.
+        tiled: size from which tiles of a single reduction on threads are faster than NumPy, in units of
+            `plan.group.MIN_REDUCED_BYTES`.
+        multiplications: number of multiplications of an op for the types of its operands and results.
+    """
+
+    calls: float = 1.0
+    elements: float = ELEMENTS
+    tiled: float = inf
+    multiplications: Callable[[Any, Types, Types], int] | None = None
+
+
+def _of_matrices(op: Any, operands: Types, results: Types) -> int:
+    return max([spec.size * (spec.shape[-1] if spec.shape else 1) for spec in operands], default=0)
+
+
+def _of_products(op: Any, operands: Types, results: Types) -> int:
+    return results[0].size * prod([operands[0].shape[axis] for axis in op.lhs_contracting])
+
+
+def _of_windows(op: Any, operands: Types, results: Types) -> int:
+    return results[0].size * operands[1].size
+
+
+STEP, VIEW = Cost(), Cost(0.5, inf)
+"""Cost of an elementwise op, and of a view."""
+
+COSTS: Column[Cost] = Column(
+    "cost",
+    "tenferro/costs.py",
+    ALL_OPS,
+    dict.fromkeys(so.CARDS, Cost()),
+    dict.fromkeys(el.CARDS, Cost()),
+    dict.fromkeys(an.CARDS, Cost(1.0, FUNCTION_ELEMENTS)),
+    dict.fromkeys((re.ReduceSum, re.ReduceProd), Cost(3.0, tiled=1.0)),
+    dict.fromkeys((re.ReduceMax, re.ReduceMin), Cost(3.0, tiled=2.0)),
+    dict.fromkeys((re.ReduceAnd, re.ReduceOr), Cost(3.0)),  # because NumPy stops early
+    dict.fromkeys((re.ArgMax, re.ArgMin, re.CumSum, re.CumProd, re.CumMax, re.CumMin), Cost(3.0)),
+    dict.fromkeys(dy.CARDS, Cost(4.0)),
+    dict.fromkeys(cf.CARDS, Cost(3.0, inf)),
+    {
+        st.Transpose: VIEW,
+        st.Reshape: VIEW,
+        st.BroadcastInDim: Cost(2.0, inf),
+        st.Slice: VIEW,
+        st.Pad: Cost(3.0),
+        st.Concatenate: Cost(3.0),
+        st.Reverse: Cost(6.0),
+        st.ExtractDiag: Cost(2.0),
+        st.EmbedDiag: Cost(36.0),
+        st.Tril: Cost(5.0),
+        st.Triu: Cost(5.0),
+        st.OptimizationBarrier: VIEW,
+        co.DotGeneral: Cost(4.0, multiplications=_of_products),
+        co.Convolution: Cost(800.0, multiplications=_of_windows),
+        ix.Gather: Cost(12.0),
+        ix.GatherDynamicSliceSizes: Cost(100.0),
+        ix.Scatter: Cost(100.0),
+        ix.DynamicSlice: Cost(10.0),
+        ix.DynamicUpdateSlice: Cost(10.0),
+        re.Sort: Cost(12.0),
+        re.TopK: Cost(36.0),
+        ex.Extension: Cost(120.0, multiplications=_of_matrices),
+    },
+)
+"""Cost of each op. `python benchmarks/costs.py calls` measures the calls of those that are not one."""
+
+
+def estimated_cost(op: Any, operands: Types, results: Types) -> float:
+    """Return the estimated time of an op in the interpreter on one thread, in calls.
+
+    Its elements are those of its largest operand or result. A loop takes the time of its iterations.
+    """
+    cost = 0.0
+    for each, times, types in _steps(op, operands, results):
+        cell = COSTS.cell(each, STEP)
+        elements = max([spec.size for spec in types if spec.is_static], default=0)
+        cost += times * (cell.calls + elements / cell.elements)
+    return cost
+
+
+def estimated_calls(op: Any, operands: Types, results: Types) -> float:
+    """Return the part of the estimated time that does not depend on elements: what a compiled block saves."""
+    return sum(
+        [times * COSTS.cell(each, STEP).calls for each, times, _ in _steps(op, operands, results)]
+    )
+
+
+def multiplications(op: Any, operands: Types, results: Types) -> int:
+    """Return the estimated number of multiplications of a product, convolution or factorisation; 0 for other ops."""
+    cell = COSTS.cell(op, STEP)
+    return 0 if cell.multiplications is None else cell.multiplications(op, operands, results)
+
+
+def _steps(
+    op: Any, operands: Types, results: Types
+) -> Iterator[tuple[Any, float, Sequence[TensorSpec]]]:
+    """Give an op and those of its bodies, how often each runs, and the types of its operands and results.
+
+    One of the branches of a conditional runs, and the first of several alternatives.
+    """
+    left: list[tuple[Any, Sequence[TensorSpec], Sequence[TensorSpec], float]]
+    left = [(op, operands, results, 1.0)]
+    while left:
+        op, operands, results, times = left.pop()
+        parts: Sequence[Any] = ()
+        if isinstance(op, cf.ControlOp):
+            parts = op.parts[:1] if isinstance(op, cf.Alternatives) else op.parts
+            if isinstance(op, cf.Scan | cf.While):
+                length = getattr(op, "length", None)
+                times *= length if isinstance(length, int) else WHILE_ITERATIONS
+        elif isinstance(op, ex.Extension):
+            times *= prod(results[0].shape[:-2]) if results[0].is_static else 1
+        yield op, times, (*operands, *results)
+        share = times / len(parts) if isinstance(op, cf.Cond) else times
+        for part in parts:
+            types = part.program.types
+            left += [
+                (step.op, [types[x] for x in step.inputs], [types[y] for y in step.outputs], share)
+                for step in part.program.instructions
+            ]
