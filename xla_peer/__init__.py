@@ -11,6 +11,7 @@ from xla_peer.executor import XlaExecutor
 from xla_peer.exporting import export, load
 from xla_peer.from_jax import from_jax
 from xla_peer.inside_jax import JaxFunction, to_jax
+from xla_peer.isolated import IsolatedExecutor
 from xla_peer.jax_export import export_for_jax
 from xla_peer.mesh import Mesh, PartitionedProgram, partition
 from xla_peer.native import NativeFunction, NativeReport, native
@@ -33,6 +34,7 @@ __all__ = [
     "DoctorReport",
     "ErrorBound",
     "Executable",
+    "IsolatedExecutor",
     "JaxFunction",
     "Mesh",
     "NativeFunction",

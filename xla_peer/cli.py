@@ -26,6 +26,7 @@ from tenferro.errors import InvalidConfigError, TenferroError
 from tenferro.files import replacing
 from tenferro.program.profile import shown_seconds
 from tenferro.types import flatten, leaf_paths
+from xla_peer.isolated import isolated_by_default
 from xla_peer.notices import silenced
 from xla_peer.storage import stored
 
@@ -91,6 +92,16 @@ Interpreter = Annotated[
 ReportPage = Annotated[str | None, typer.Option(help="Write the report as a page.")]
 Repro = Annotated[
     str | None, typer.Option(help="Where they part, write a reproduction to this folder.")
+]
+InProcess = Annotated[
+    bool,
+    typer.Option("--in-process", help="Run XLA in this process: faster, and a crash ends it."),
+]
+Timeout = Annotated[
+    float, typer.Option(metavar="SECONDS", help="Time that XLA may take to compile, and to run.")
+]
+Memory = Annotated[
+    int | None, typer.Option(metavar="BYTES", help="Memory that XLA may take for the module.")
 ]
 Platform = Annotated[str, typer.Option(help="cpu, cuda, rocm, tpu, or the path of a PJRT plugin.")]
 
@@ -171,6 +182,13 @@ def _executor(platform: str, check_finite: bool = False) -> Any:
     if platform == "native":
         return tnf.GraphExecutor(check_finite=check_finite)
     return xla_peer.XlaExecutor(platform)
+
+
+def _peer(platform: str, in_process: bool, timeout: float, memory: int | None) -> Any:
+    """The executor of a check."""
+    if in_process or not isolated_by_default():
+        return xla_peer.XlaExecutor(platform)
+    return xla_peer.IsolatedExecutor(platform, timeout=timeout, memory_limit=memory)
 
 
 def _run(opened: Target, arguments: list[Any], platform: str, check_finite: bool) -> Any:
@@ -302,6 +320,9 @@ def parity(
     interpreter: Interpreter = False,
     html: ReportPage = None,
     repro: Repro = None,
+    in_process: InProcess = False,
+    timeout: Timeout = 300.0,
+    memory: Memory = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
@@ -312,7 +333,8 @@ def parity(
         report = xla_peer.check_parity(
             program,
             *arguments,
-            executor=xla_peer.XlaExecutor(platform),
+            executor=_peer(platform, in_process, timeout, memory),
+            isolated=False if in_process else None,
             grad=grad,
             ulps=ulps,
             rtol=rtol,
@@ -370,6 +392,9 @@ def judge(
     interpreter: Interpreter = False,
     html: ReportPage = None,
     repro: Repro = None,
+    in_process: InProcess = False,
+    timeout: Timeout = 300.0,
+    memory: Memory = None,
     json: Json = False,
 ) -> None:
     """Say which of two files of results of a StableHLO module is right. Files are .npz without pickles."""
@@ -385,7 +410,8 @@ def judge(
             program,
             leaves,
             *outputs,
-            executor=xla_peer.XlaExecutor(platform),
+            executor=_peer(platform, in_process, timeout, memory),
+            isolated=False if in_process else None,
             ulps=ulps,
             rtol=rtol,
             atol=atol,
@@ -398,8 +424,8 @@ def _conclude(out: Output, report: Any, html: str | None, repro: str | None) -> 
     """Write and print a parity report; the exit status is 1 where it is not well."""
     if html is not None:
         _write(html, report.to_html().encode())
-    if repro is not None and report.first_divergence is not None:
-        report.first_divergence.save(repro)
+    if repro is not None and report.reproduction is not None:
+        report.reproduction.save(repro)
     out.verdict(report.ok, report.verdict)
     out.table(report.columns, report.rows())
     for line in report.below():

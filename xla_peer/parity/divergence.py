@@ -8,7 +8,7 @@ the turn has natively, and bisected at the first turn that parts.
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -30,6 +30,7 @@ __all__ = [
     "Paths",
     "alone",
     "first_divergence",
+    "first_failing",
     "maker_numbers",
     "prefix",
     "save_reproduction",
@@ -258,29 +259,45 @@ def maker(program: GraphProgram, output: OutputParity) -> Instruction | None:
 
 def _bisected(program: GraphProgram, leaves: Sequence[Any], paths: Paths) -> int | None:
     """The number of the first instruction with inputs that agree and outputs that do not."""
-    agreement: dict[int, bool] = {}
 
     def agrees(index: int) -> bool:
-        if index not in agreement:
-            part = prefix(program, program.instructions[index].outputs)
-            agreement[index] = paths.agree(part, leaves)
-        return agreement[index]
+        return paths.agree(prefix(program, program.instructions[index].outputs), leaves)
 
     numbers = maker_numbers(program)
     wrong = [numbers[slot] for slot in program.output_slots if slot in numbers]
-    wrong = [index for index in wrong if not agrees(index)]
-    if not wrong:
+    return first_failing(program, wrong, agrees)
+
+
+def first_failing(
+    program: GraphProgram, wrong: Sequence[int], goes_well: Callable[[int], bool]
+) -> int | None:
+    """The number of the first instruction that does not go well though its operands do; None if there is none.
+
+    Args:
+        wrong: instructions that make outputs.
+        goes_well: whether the program of an instruction's outputs alone does; asked once for each.
+    """
+    known: dict[int, bool] = {}
+
+    def is_well(index: int) -> bool:
+        if index not in known:
+            known[index] = goes_well(index)
+        return known[index]
+
+    numbers = maker_numbers(program)
+    failing = [index for index in wrong if not is_well(index)]
+    if not failing:
         return None
-    low, high = -1, min(wrong)
+    low, high = -1, min(failing)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if agrees(middle) else (low, middle)
+        low, high = (middle, high) if is_well(middle) else (low, middle)
     while True:
         inputs = [numbers[slot] for slot in program.instructions[high].inputs if slot in numbers]
-        parted = [index for index in inputs if not agrees(index)]
-        if not parted:
+        failed = [index for index in inputs if not is_well(index)]
+        if not failed:
             return high
-        high = min(parted)
+        high = min(failed)
 
 
 def prefix(program: GraphProgram, slots: Sequence[int]) -> GraphProgram:

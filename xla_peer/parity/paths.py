@@ -56,8 +56,12 @@ class NativeAndPeer:
 
     def outputs(self, program: GraphProgram, leaves: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """Natively, and through the peer."""
+        return native_outputs(program, leaves), self.peer_outputs(program, leaves)
+
+    def peer_outputs(self, program: GraphProgram, leaves: Sequence[Any]) -> list[Any]:
+        """Through the peer."""
         results, _ = flatten(self.peer.run(program, *unflatten(program.in_tree, leaves)))
-        return native_outputs(program, leaves), list(map(np.asarray, results))
+        return list(map(np.asarray, results))
 
     def limits(
         self, program: GraphProgram, leaves: Sequence[Any], native: Sequence[Any]
