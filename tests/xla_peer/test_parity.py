@@ -225,6 +225,7 @@ def test_what_parts_only_in_the_whole_program() -> None:
 
     class Shifted:
         platform = "cpu"
+        is_isolated = False
 
         def compared(self, candidate: Any, leaves: Any) -> Any:
             outputs = flatten(candidate.run(*leaves))[0]

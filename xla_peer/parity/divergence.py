@@ -8,7 +8,7 @@ the turn has natively, and bisected at the first turn that parts.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -21,6 +21,8 @@ from tenferro.files import replacing, target_of
 from tenferro.graph import Graph
 from tenferro.ops.control import ControlOp
 from tenferro.program import GraphProgram, Instruction, copy_into, makers
+from xla_peer.executor import XlaExecutor
+from xla_peer.isolated import IsolatedExecutor
 from xla_peer.parity.comparison import OutputParity
 from xla_peer.parity.opinion import Opinion
 from xla_peer.parity.turns import native_outputs, turns_of
@@ -61,6 +63,7 @@ class Divergence:
             the whole.
         leaves: its arguments.
         platform: of the peer.
+        isolated: the peer runs in a process of its own.
     """
 
     op: str
@@ -73,6 +76,12 @@ class Divergence:
     other: str = ""
     sides: tuple[str, str] = ("native", "PJRT")
     platform: str = "cpu"
+    isolated: bool = False
+
+    def executor(self, options: Mapping[str, bool | int | str] | None = None) -> Any:
+        """An executor where the peer ran, with these debug options of XLA's."""
+        executor_class = IsolatedExecutor if self.isolated else XlaExecutor
+        return executor_class(self.platform, options=options, notices=False)
 
     @property
     def name(self) -> str:
@@ -156,6 +165,11 @@ class Paths(Protocol):
         """Where the other one runs."""
         ...
 
+    @property
+    def is_isolated(self) -> bool:
+        """Whether it runs in a process of its own."""
+        ...
+
     def compared(self, program: GraphProgram, leaves: Sequence[Any]) -> tuple[OutputParity, ...]:
         """Its outputs on both."""
         ...
@@ -209,6 +223,7 @@ def first_divergence(
         leaves=tuple(parting.leaves),
         turns=tuple(turns),
         platform=paths.platform,
+        isolated=paths.is_isolated,
     )
 
 

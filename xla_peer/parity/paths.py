@@ -14,6 +14,7 @@ from tenferro.ops import elementwise as el
 from tenferro.ops.reduction import ArgReduction
 from tenferro.program import GraphProgram
 from tenferro.types import flatten, unflatten
+from xla_peer.isolated import IsolatedExecutor
 from xla_peer.known_faults import known_fault
 from xla_peer.parity.candidates import bit_patterns, choices, counts_between, rivals
 from xla_peer.parity.comparison import (
@@ -75,6 +76,11 @@ class NativeAndPeer:
     def platform(self) -> str:
         """Where the peer runs; the CPU where it does not say."""
         return getattr(self.peer, "platform", "cpu")
+
+    @property
+    def is_isolated(self) -> bool:
+        """Whether the peer runs in a process of its own."""
+        return isinstance(self.peer, IsolatedExecutor)
 
     @property
     def known_faults(self) -> tuple[str, ...]:
