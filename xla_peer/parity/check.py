@@ -27,6 +27,7 @@ from xla_peer.parity.interpreter import interpreted
 from xla_peer.parity.matching import first_difference
 from xla_peer.parity.opinion import NATIVE, PEER, Opinion, opinion
 from xla_peer.parity.paths import NativeAndPeer, compared
+from xla_peer.parity.precision import LowerPrecision, granted_precision, required_precision
 from xla_peer.parity.proven import lost_bounds
 from xla_peer.parity.report import ParityReport
 from xla_peer.parity.turns import native_outputs
@@ -51,6 +52,7 @@ def check_parity(
     locate: bool = True,
     context: AdContext | None = None,
     isolated: bool | None = None,
+    precision: str | None = None,
 ) -> ParityReport:
     """Run natively and through PJRT, or in another way, and compare every element of every output.
 
@@ -80,11 +82,13 @@ def check_parity(
             `peer ended`, with the module that does it. By default it is, unless the environment variable
             TENFERRO_ISOLATED is `off`. A function `against` it runs in this process unless `jax.jit` has wrapped it.
             `executor=IsolatedExecutor(timeout=.., memory_limit=..)` sets limits.
+        precision: on accelerators, None accepts products with fewer bits where the module or the executor's precision
+            grants them, with the verdict `lower precision`; "highest" does not.
 
     Raises:
         ArityError, DTypeError, ShapeError: arrays that do not fit, or outputs of `against` of other types.
-        InvalidConfigError: a tolerance below zero, or without an end; `grad` with `against`; another `bound`, or a
-            proven one beside a tolerance; a confidence of 0 or below, or of 1 or above.
+        InvalidConfigError: a tolerance below zero, or without an end; `grad` with `against`; another `bound` or
+            precision, or a proven bound beside a tolerance; a confidence of 0 or below, or of 1 or above.
 
     >>> report = check_parity(lambda x: x * 2, np.arange(3.0))
     >>> report.ok, report.outputs[0].verdict
@@ -94,6 +98,7 @@ def check_parity(
     """
     tolerance = tolerance_of("check_parity", ulps, rtol, atol)
     is_proven = _is_proven(bound, tolerance)
+    is_granted = required_precision("check_parity", precision) is None and tolerance is None
     program = traced(fn_or_program, *arrays)
     if grad and against is not None:
         raise InvalidConfigError(
@@ -107,7 +112,7 @@ def check_parity(
     paths = NativeAndPeer(
         peer, tolerance, is_proven, required_confidence("check_parity", confidence)
     )
-    check = Check(static, leaves, paths, interpreter)
+    check = Check(static, leaves, paths, interpreter, is_granted)
     if against is not None:
         return check.against(Contender(against, static, peer), locate)
     return check.report(locate)
@@ -122,8 +127,10 @@ class Check:
         leaves: Sequence[Any],
         paths: NativeAndPeer,
         interpreter: bool | None,
+        is_granted: bool = True,
     ) -> None:
         self.program, self.leaves, self.paths = program, leaves, paths
+        self.is_granted = is_granted
         self.platform = getattr(paths.peer, "platform", type(paths.peer).__name__)
         self.interpreter = interpreter
 
@@ -138,6 +145,8 @@ class Check:
             return self._ended(native, ending)
         allowed = self.paths.limits(program, leaves, native)
         outputs = compared(program, native, peer, allowed)
+        if self.is_granted and self.paths.platform != "cpu":
+            outputs = self._regraded(outputs, native, peer, allowed)
         agree = not any(output.outside for output in outputs)
         is_asked = self.interpreter if self.interpreter is not None else not agree
         third = opinion(program, leaves, native, peer, allowed) if is_asked else Opinion("")
@@ -162,6 +171,22 @@ class Check:
             bound=self.paths.bound_in_words,
             ended=ending,
         )
+
+    def _regraded(
+        self,
+        outputs: tuple[OutputParity, ...],
+        native: Sequence[Any],
+        peer: Sequence[Any],
+        allowed: Sequence[Allowance],
+    ) -> tuple[OutputParity, ...]:
+        """The outputs, with the precision of those whose products have fewer bits as the module grants."""
+        granted = granted_precision(self.program, self.paths.peer)
+        lower = LowerPrecision(self.program, self.leaves, granted, self.paths.platform)
+        found = list(map(lower.explains, range(len(outputs)), native, peer, allowed))
+        return tuple([
+            replace(output, outside=0, lower=how) if how and output.outside else output
+            for output, how in zip(outputs, found, strict=True)
+        ])  # fmt: skip
 
     def _ended(
         self, native: Sequence[Any], ending: Ending, sides: tuple[str, str] = (NATIVE, "other")

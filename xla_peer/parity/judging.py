@@ -18,6 +18,7 @@ from xla_peer.parity.divergence import Divergence, first_divergence
 from xla_peer.parity.interpreter import interpreted
 from xla_peer.parity.opinion import PEER
 from xla_peer.parity.paths import NativeAndPeer
+from xla_peer.parity.precision import LowerPrecision, granted_precision, required_precision
 from xla_peer.parity.report import ParityReport
 from xla_peer.parity.turns import native_outputs
 
@@ -37,6 +38,7 @@ def judge(
     interpreter: bool | None = None,
     locate: bool = True,
     isolated: bool | None = None,
+    precision: str | None = None,
 ) -> ParityReport:
     """A verdict for two sets of outputs of one module, such as those of two compilers.
 
@@ -55,11 +57,14 @@ def judge(
         ulps, rtol, atol: what is allowed in place of what rounding explains; any of those given suffices.
         interpreter: ask the reference interpreter; by default where the others do not decide.
         locate: where a wrong output is what PJRT gives here too, find the first op that parts.
+        precision: None accepts products with fewer bits where the module grants them, with the verdict `lower
+            precision`; "highest" does not.
         isolated: see `check_parity`; where the module ends the process, PJRT has no opinion.
 
     Raises:
         MlirDiagnosticError, UnsupportedError: what is no module, or has operations without a counterpart.
         ArityError, ShapeError, DTypeError: inputs or outputs that are not those of the module.
+        InvalidConfigError: another precision.
 
     >>> text = '''
     ... func.func @main(%x: tensor<2xf64>) -> tensor<2xf64> {
@@ -84,7 +89,19 @@ def judge(
     witnesses = Witnesses(static, leaves, paths, interpreter)
     outputs: list[OutputParity] = []
     notes: list[str] = []
+    is_granted = required_precision("judge", precision) is None and tolerance is None
+    lower = LowerPrecision(
+        static,
+        leaves,
+        granted_precision(program, paths.peer) if is_granted else "highest",
+        paths.platform,
+    )
     for number, name in enumerate(static.output_names):
+        sides = (one[number], other[number])
+        found = _computed_lower(name, number, sides, native[number], allowed[number], lower)
+        if is_granted and found is not None:
+            outputs.append(found)
+            continue
         output, words = _judged(
             name, number, one[number], other[number], native[number], allowed[number], witnesses
         )
@@ -108,6 +125,22 @@ def judge(
         notes=(*paths.known_faults, *notes, *[witnesses.ended] * bool(witnesses.ended)),
         bound=paths.bound_in_words,
     )
+
+
+def _computed_lower(
+    name: str,
+    number: int,
+    sides: tuple[Any, Any],
+    native: Any,
+    allowance: Allowance,
+    lower: LowerPrecision,
+) -> OutputParity | None:
+    """An output with at least one side that has fewer bits, as the module grants; None for any other."""
+    found = [lower.explains(number, native, y, allowance) for y in sides]
+    if None in found or not any(found):
+        return None
+    words = "; ".join([f"{side} {how}" for side, how in zip("ab", found, strict=True) if how])
+    return replace(compare(name, *sides, *allowance), outside=0, lower=words)
 
 
 class Witnesses:
