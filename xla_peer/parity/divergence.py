@@ -7,17 +7,12 @@ the turn has natively, and bisected at the first turn that parts.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-
 from lowering import PLATFORMS, lower_to_stablehlo
-from tenferro.extension.saving import save
-from tenferro.files import replacing, target_of
 from tenferro.graph import Graph
 from tenferro.ops.control import ControlOp
 from tenferro.program import GraphProgram, Instruction, copy_into, makers
@@ -25,6 +20,7 @@ from xla_peer.executor import XlaExecutor
 from xla_peer.isolated import IsolatedExecutor
 from xla_peer.parity.comparison import OutputParity
 from xla_peer.parity.opinion import Opinion
+from xla_peer.parity.reproduction import save_reproduction
 from xla_peer.parity.turns import native_outputs, turns_of
 
 __all__ = [
@@ -35,16 +31,9 @@ __all__ = [
     "first_failing",
     "maker_numbers",
     "prefix",
-    "save_reproduction",
     "shown",
     "values_of",
 ]
-
-SCRIPT = """import numpy as np, tenferro as tnf, xla_peer
-program = tnf.load("repro.tnf")
-inputs = [x.view(spec.dtype.dtype) for x, spec in zip(np.load("repro.npz").values(), program.input_specs)]
-print(xla_peer.check_parity(program, *inputs, executor=xla_peer.XlaExecutor(PLATFORM)))
-"""
 
 
 @dataclass(frozen=True)
@@ -100,7 +89,7 @@ class Divergence:
         }
 
     def save(self, folder: Any) -> Path:
-        """Write a reproduction: `repro.mlir`, `repro.npz`, `repro.tnf`, and `repro.py`, four lines.
+        """Write a reproduction; see `save_reproduction`.
 
         Raises:
             OSError: the folder cannot be made or written.
@@ -124,37 +113,6 @@ class Divergence:
             f"{self.output.ulps:.3g} ulps apart, {self.output.allowed:.3g} allowed\n"
             f"  {self.verdict}"
         )
-
-
-def save_reproduction(
-    folder: Any,
-    program: GraphProgram,
-    leaves: Sequence[Any],
-    text: str | None,
-    platform: str = "cpu",
-) -> Path:
-    """Write a program, its arguments, its StableHLO if there is any, and a script that runs it on that platform; gives
-    the folder.
-
-    Raises:
-        InvalidConfigError: a folder, a pipe or a device in the place of a file.
-        OSError: the folder cannot be made or written.
-    """
-    directory = Path(folder)
-    directory.mkdir(parents=True, exist_ok=True)
-    buffer = io.BytesIO()
-    np.savez(buffer, **{f"x{i:03}": leaf for i, leaf in enumerate(leaves)})
-    script = SCRIPT.replace("PLATFORM", repr(platform))
-    files = {"repro.npz": buffer.getvalue(), "repro.py": script.encode()}
-    if text is not None:
-        files["repro.mlir"] = text.encode()
-    for name in ("repro.tnf", *files):
-        target_of(directory / name)  # before the first is written
-    save(program, directory / "repro.tnf")
-    for name, content in files.items():
-        with replacing(directory / name) as file:
-            file.write(content)
-    return directory
 
 
 class Paths(Protocol):

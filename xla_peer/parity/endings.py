@@ -16,9 +16,9 @@ from xla_peer.parity.divergence import (
     first_failing,
     maker_numbers,
     prefix,
-    save_reproduction,
     shown,
 )
+from xla_peer.parity.reproduction import save_reproduction
 
 __all__ = ["Ending", "ending_of_text", "first_ending"]
 
