@@ -14,6 +14,7 @@ from lowering.extensions import lowerings_in
 from tenferro.errors import InvalidConfigError, NonStaticShapeError, PeerEndedError
 from tenferro.program import BoundedCache, CacheStats, GraphProgram
 from tenferro.tracebacks import public_methods
+from tenferro.types import TreeDef
 from xla_peer.executor import XlaExecutor
 from xla_peer.known_faults import known_fault
 from xla_peer.lowered import Lowered, LoweringSettings
@@ -165,15 +166,26 @@ class IsolatedExecutor:
         )
         return program.pack(module.run_leaves(leaves))
 
-    def compile_module(self, module: StableHloModule) -> IsolatedModule:
+    def compile_module(
+        self,
+        module: StableHloModule,
+        in_tree: TreeDef | None = None,
+        out_tree: TreeDef | None = None,
+        constants: Sequence[Any] = (),
+    ) -> IsolatedModule:
         """The module, compiled when it is first run; see `XlaExecutor.compile_module`.
+
+        Args:
+            in_tree, out_tree: as there, for calls with device arrays, of which a child has none.
+            constants: arrays for the last inputs.
 
         Raises:
             NonStaticShapeError: the module has symbolic extents.
         """
         if not module.is_static:
             raise NonStaticShapeError("compile_module: the module has symbolic extents; refine it")
-        return IsolatedModule(self, Lowered(module, {}, module.output_specs))
+        named = {str(number): array for number, array in enumerate(constants)}
+        return IsolatedModule(self, Lowered(module, named, module.output_specs))
 
     def cache_stats(self) -> CacheStats:
         """Counts of the cache of lowered programs."""

@@ -168,6 +168,19 @@ def test_the_environment_decides_by_default(monkeypatch: pytest.MonkeyPatch) -> 
     assert SHARED_PROCESS.starts == max(before, 1)
 
 
+def test_artifacts_run_in_the_child() -> None:
+    large = np.arange(100_000.0)
+    x = np.ones(100_000)
+    artifact = xla_peer.export(lambda x: {"y": x * large}, x, largest_constant=1 << 10)
+    assert artifact.constants
+    result = artifact.run(x, executor=IsolatedExecutor())
+    np.testing.assert_array_equal(result["y"], large)
+    report = xla_peer.check_parity(
+        lambda x: {"y": x * large}, x, against=artifact, executor=IsolatedExecutor()
+    )
+    assert report.ok
+
+
 # ---- endings -------------------------------------------------------------------------------------
 
 
