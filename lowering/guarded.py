@@ -33,7 +33,7 @@ from lowering.mlir_bindings import MlirDiagnosticError
 from lowering.module_operations import OPERATIONS
 from tenferro.errors import TenferroError, UnsupportedError
 
-__all__ = ["Limits", "perform"]
+__all__ = ["Limits", "last_words", "perform"]
 
 HELP = "a module of your own has no limits with trusted=True"
 
@@ -259,10 +259,7 @@ class ReadingProcess:
         return bytes(data)
 
     def _last_words(self) -> str:
-        """The last line that the process wrote on standard error, without a stack trace."""
-        data = os.pread(self._messages.fileno(), 1 << 16, 0)
-        lines = [line.strip()[:300] for line in data.decode(errors="replace").split("\n")]
-        return next((x for x in reversed(lines) if x and not x.startswith(("@", "***"))), "")
+        return last_words(os.pread(self._messages.fileno(), 1 << 16, 0))
 
     def _end(self) -> None:
         process, self._process = self._process, None
@@ -291,6 +288,16 @@ class ReadingProcess:
                 0  # because it is no child of this process, which cannot wait for it
             )
             self._close(process)
+
+
+def last_words(data: bytes) -> str:
+    r"""The last line that a process wrote on standard error, without a stack trace.
+
+    >>> last_words(b"F0000 Check failed: n >= 0\n*** SIGABRT ***\n    @ 0x7f00 main\n")
+    'F0000 Check failed: n >= 0'
+    """
+    lines = [line.strip()[:300] for line in data.decode(errors="replace").split("\n")]
+    return next((x for x in reversed(lines) if x and not x.startswith(("@", "***"))), "")
 
 
 _PROCESS = ReadingProcess()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lowering import mlir_bindings
 from lowering.guarded import perform
 from lowering.mlir_bindings import is_jaxlib_installed
 from lowering.module import StableHloModule
-from lowering.module_tree import ForeignType, Function, ModuleTree
+from lowering.module_tree import ForeignType, Function, ModuleTree, Operation
 from lowering.read import READERS, Reader, note_extents
 from lowering.read.reader import MOST_OPS
 from lowering.read.tuples import without_tuples
@@ -30,7 +30,7 @@ from tenferro.files import content_of
 from tenferro.program import GraphProgram, note_bits
 from tenferro.types import TensorSpec, flatten
 
-__all__ = ["import_stablehlo"]
+__all__ = ["NamedValue", "import_stablehlo", "import_values"]
 
 CANONICALIZED = frozenset(
     f"stablehlo.{name}"
@@ -144,6 +144,110 @@ def import_stablehlo(
     names = tuple(program.input_names), tuple(program.output_names)
     origin = StableHloModule(contents, contents, "cpu", *types, *names, trusted=trusted)
     return replace(program, origin=origin)
+
+
+@dataclass(frozen=True)
+class NamedValue:
+    """A value of a module's text.
+
+    Attributes:
+        name: as written, such as `%5` or `%3#0`.
+        line: of the text, from 1.
+        text: the operation as written, on that line.
+    """
+
+    name: str
+    line: int
+    text: str
+
+
+def import_values(
+    module: Any, specs: Sequence[Any] | None = None, *, trusted: bool = False
+) -> tuple[GraphProgram, tuple[NamedValue, ...]]:
+    """A module's `main` as a program whose outputs are all values that its operations make, in order, with names.
+
+    Values of regions, and of functions that it calls, have no names of their own here.
+
+    Args:
+        module, specs, trusted: as of `import_stablehlo`.
+
+    Raises:
+        UnsupportedError: the module has operations that StableHLO's own passes rewrite, so that names are lost.
+        Exception: the errors of `import_stablehlo`.
+
+    >>> program, values = import_values('''
+    ... func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+    ...   %0 = stablehlo.add %x, %x : tensor<2xf32>
+    ...   %y = stablehlo.negate %0 : tensor<2xf32>
+    ...   return %y : tensor<2xf32>
+    ... }''')
+    >>> [(value.name, value.line) for value in values]
+    [('%0', 3), ('%y', 4)]
+    """
+    trusted = trusted or getattr(module, "trusted", False) is True
+    contents = _without_locations(_contents(module, trusted))
+    tree = without_tuples(perform("tree", contents, trusted=trusted))
+    entry = _entry(tree, "main")
+    inputs = _input_types(entry, specs)
+    rewritten = sorted(tree.operation_names() & CANONICALIZED)
+    if rewritten or (tree.has_unknown_extents() and all(s.is_static for s in inputs)):
+        words = ", ".join(rewritten) or "open extents"
+        raise UnsupportedError(
+            f"the module has {words}, which StableHLO's passes rewrite, so that its values lose their names; "
+            "give a module with numbers for extents"
+        )
+    named: list[NamedValue] = []
+    numbers: list[int] = []
+    lines = contents.split("\n")
+    for operation in entry.body.operations[:-1]:
+        names = _written_names(operation, lines)
+        for name, number, spec in zip(names, operation.results, operation.types, strict=True):
+            if isinstance(spec, TensorSpec):
+                line = _place(operation)[0]
+                named.append(NamedValue(name, line, lines[line - 1].strip()))
+                numbers.append(number)
+    returned = replace(entry.body.operations[-1], operands=tuple(numbers))
+    body = replace(entry.body, operations=[*entry.body.operations[:-1], returned])
+    reader = Reader(tree, READERS, note_extents, _largest(tree), trusted, None)
+    values = [reader.builder.input(spec) for spec in inputs]
+    outputs = reader.block(body, values, {})
+    options: dict[str, Any] = {"name": tree.name or entry.name, "inputs": values}
+    if all(entry.argument_names):
+        options["input_names"] = entry.argument_names
+    program = reader.builder.finish(
+        outputs, output_names=tuple([value.name for value in named]), **options
+    )
+    return program, tuple(named)
+
+
+_LOCATION = re.compile(
+    r"^#loc.*$|\s*\bloc\((?:[^()\"]|\"[^\"]*\"|\((?:[^()\"]|\"[^\"]*\")*\))*\)", re.MULTILINE
+)
+
+
+def _without_locations(text: str) -> str:
+    """The text without the locations that are written in it, on the same lines."""
+    return _LOCATION.sub("", text)
+
+
+def _place(operation: Operation) -> tuple[int, int]:
+    """Line and column of an operation in a text without locations."""
+    line, column = operation.location.rsplit(":", 2)[1:]
+    return int(line), int(column)
+
+
+def _written_names(operation: Operation, lines: Sequence[str]) -> list[str]:
+    """The names of an operation's results, as they stand before it."""
+    line, column = _place(operation)
+    before = lines[line - 1][: column - 1].rstrip()
+    match = re.search(r"((?:%[\w$.-]+(?::\d+)?\s*,\s*)*%[\w$.-]+(?::\d+)?)\s*=$", before)
+    names: list[str] = []
+    for name in [] if match is None else match[1].split(","):
+        base, colon, count = name.strip().partition(":")
+        names += [f"{base}#{n}" for n in range(int(count))] if colon else [base]
+    if len(names) == len(operation.results):
+        return names
+    return [f"%line{line}#{n}" for n in range(len(operation.results))]
 
 
 def _largest(tree: ModuleTree) -> int:

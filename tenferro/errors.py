@@ -35,6 +35,7 @@ __all__ = [
     "NonFiniteError",
     "NonStaticShapeError",
     "OutOfBoundsError",
+    "PeerEndedError",
     "PlatformUnavailableError",
     "RegistrationError",
     "ShapeError",
@@ -130,6 +131,25 @@ class GradientMismatchError(TenferroError, AssertionError):
 
 class BackendFailureError(TenferroError, RuntimeError):
     """A kernel, an extension's execution, or PJRT failed."""
+
+
+class PeerEndedError(BackendFailureError):
+    """The process that compiles and runs modules for a peer ended, took too long, or ran out of memory.
+
+    Attributes:
+        ending: `SIGSEGV` or another signal, `exit status 7`, `timeout` or `out of memory`.
+        stage: `starting`, `compiling` or `running`.
+        said: the last line that the process wrote to its error stream; it may be empty.
+        module: the StableHLO text that it had at that time; it may be empty.
+
+    >>> print(PeerEndedError("SIGSEGV", "running"))
+    XLA ended its process while running a module: SIGSEGV
+    """
+
+    def __init__(self, ending: str, stage: str, said: str = "", module: str = "") -> None:
+        self.ending, self.stage, self.said, self.module = ending, stage, said, module
+        what = "its process" if stage == "starting" else f"its process while {stage} a module"
+        super().__init__(f"XLA ended {what}: {ending}" + (f": {said}" if said else ""))
 
 
 class DegenerateSpectrumError(BackendFailureError, ArithmeticError):

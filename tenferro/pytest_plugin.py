@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-__all__ = ["assert_extension", "assert_parity", "check_grads", "tenferro_executor"]
+__all__ = ["assert_extension", "assert_parity", "check_grads", "tenferro_executor", "tenferro_peer"]
 
 
 @dataclass
@@ -57,6 +57,7 @@ class Tally:
 
 
 TALLY = pytest.StashKey[Tally]()
+NEEDS_JAXLIB = "parity needs jaxlib: pip install '.[xla]' in tenferro's checkout"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -85,36 +86,47 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 @pytest.fixture(scope="session")
 def tenferro_executor(pytestconfig: pytest.Config) -> Any:
     """The `XlaExecutor` of `--tenferro-platform`; the tests that use it are skipped where jaxlib is missing."""
-    pytest.importorskip(
-        "jaxlib", reason="parity needs jaxlib: pip install '.[xla]' in tenferro's checkout"
-    )
+    pytest.importorskip("jaxlib", reason=NEEDS_JAXLIB)
     # By name, because the package of the peer is above this one, and optional.
     peer = importlib.import_module("xla_peer")
     return peer.XlaExecutor(pytestconfig.stash[TALLY].platform, notices=False)
 
 
+@pytest.fixture(scope="session")
+def tenferro_peer(request: pytest.FixtureRequest) -> Any:
+    """The executor of `assert_parity`: in a process of its own unless TENFERRO_ISOLATED is `off`."""
+    pytest.importorskip("jaxlib", reason=NEEDS_JAXLIB)
+    isolated = importlib.import_module("xla_peer.isolated")
+    if not isolated.isolated_by_default():
+        return request.getfixturevalue("tenferro_executor")
+    return isolated.IsolatedExecutor(request.config.stash[TALLY].platform, notices=False)
+
+
 @pytest.fixture
-def assert_parity(request: pytest.FixtureRequest, tenferro_executor: Any) -> Callable[..., None]:
+def assert_parity(request: pytest.FixtureRequest, tenferro_peer: Any) -> Callable[..., None]:
     """A function that fails, with the report, unless both paths agree.
 
-    Its parameters are those of `xla_peer.check_parity`; on failure a reproduction is written to `tmp_path`.
+    Its parameters are those of `xla_peer.check_parity`; on failure a reproduction is written to `tmp_path`. Functions of
+    JAX are imported. XLA runs in a process of its own, so that a crash fails the test and no other;
+    `isolated=False` runs it in this one.
     """
     peer, tally = importlib.import_module("xla_peer"), request.config.stash[TALLY]
 
     def check(fn_or_program: Any, *arrays: Any, **options: Any) -> None:
         __tracebackhide__ = True
-        report = peer.check_parity(
-            fn_or_program, *arrays, **{"executor": tenferro_executor, **options}
-        )
+        if options.get("isolated") is False:
+            options.setdefault("executor", request.getfixturevalue("tenferro_executor"))
+        options.setdefault("executor", tenferro_peer)
+        report = peer.check_parity(fn_or_program, *arrays, **options)
         tally.parity += 1
         for output in report.outputs:
             if tally.worst[0] < output.share < math.inf:
                 tally.worst = (output.share, f"{output.name} in {request.node.nodeid}")
         if not report.ok:
             message = f"\n{report}"
-            if report.first_divergence is not None:
+            if report.reproduction is not None:
                 folder = request.getfixturevalue("tmp_path") / "divergence"
-                message += f"\nreproduction: {report.first_divergence.save(folder)}"
+                message += f"\nreproduction: {report.reproduction.save(folder)}"
             pytest.fail(message, pytrace=False)
 
     return check

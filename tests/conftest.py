@@ -29,6 +29,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("TENFERRO_NOTICES", "off")  # of children, too
+    # Because most checks here are about verdicts; tests/xla_peer/test_isolated.py has those of the child.
+    os.environ.setdefault("TENFERRO_ISOLATED", "off")
     # Of children, too, because attempts that fail into "not compiled" would hide faults.
     os.environ.setdefault("TENFERRO_FAILED_ATTEMPTS", "raise")
     os.environ.setdefault("TENFERRO_VERIFY_SCHEDULES", "1")

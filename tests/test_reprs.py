@@ -50,6 +50,11 @@ SHOWN: dict[str, tuple[Any, str]] = {
     "GraphExecutor": (tnf.GraphExecutor(), "<GraphExecutor order='F', threads=None: 0 programs>"),
     "execution IR": (tnf.GraphExecutor().compile(large), "<ExecProgram (f64[3], "),
     "XlaExecutor": (xla, "<XlaExecutor on cpu:0: "),
+    "IsolatedExecutor": (xla_peer.IsolatedExecutor(), "<IsolatedExecutor on cpu:0>"),
+    "values by name": (
+        xla_peer.compare_golden(lowering.lower_to_stablehlo(program), [X], {"%0": 2 * X}),
+        "<GoldenComparison ",
+    ),
     "an executable": (xla.compile(program), "<Executable on cpu:0: (f64[3]) -> (f64[])>"),
     "an artifact": (xla_peer.export(large), "<Artifact total for cpu: (parameters['a_layer"),
     "statistics": (xla.cache_stats(), "CacheStats(hits="),

@@ -10,7 +10,9 @@ from xla_peer.executable import Executable
 from xla_peer.executor import XlaExecutor
 from xla_peer.exporting import export, load
 from xla_peer.from_jax import from_jax
+from xla_peer.golden import GoldenComparison, compare_golden, golden
 from xla_peer.inside_jax import JaxFunction, to_jax
+from xla_peer.isolated import IsolatedExecutor
 from xla_peer.jax_export import export_for_jax
 from xla_peer.mesh import Mesh, PartitionedProgram, partition
 from xla_peer.native import NativeFunction, NativeReport, native
@@ -33,6 +35,8 @@ __all__ = [
     "DoctorReport",
     "ErrorBound",
     "Executable",
+    "GoldenComparison",
+    "IsolatedExecutor",
     "JaxFunction",
     "Mesh",
     "NativeFunction",
@@ -43,6 +47,7 @@ __all__ = [
     "Verification",
     "XlaExecutor",
     "check_parity",
+    "compare_golden",
     "digits",
     "doctor",
     "empty",
@@ -50,6 +55,7 @@ __all__ = [
     "export",
     "export_for_jax",
     "from_jax",
+    "golden",
     "judge",
     "load",
     "native",

@@ -1,4 +1,4 @@
-"""The command line: `tenferro run | export | verify | parity | judge | digits | grad | inspect | fuzz | bench | doctor`.
+"""The command line: `tenferro run | export | verify | parity | judge | golden | triage | digits | grad | inspect | fuzz | bench | doctor`.
 
 Exit status: 0 on success, 1 where results disagree or a platform fails, 2 for misuse and for refused
 targets, 130 when interrupted. Files are written under a temporary name and renamed, so that an interruption
@@ -26,7 +26,9 @@ from tenferro.errors import InvalidConfigError, TenferroError
 from tenferro.files import replacing
 from tenferro.program.profile import shown_seconds
 from tenferro.types import flatten, leaf_paths
+from xla_peer.isolated import isolated_by_default
 from xla_peer.notices import silenced
+from xla_peer.parity import reproduction
 from xla_peer.storage import stored
 
 try:
@@ -91,6 +93,19 @@ Interpreter = Annotated[
 ReportPage = Annotated[str | None, typer.Option(help="Write the report as a page.")]
 Repro = Annotated[
     str | None, typer.Option(help="Where they part, write a reproduction to this folder.")
+]
+Precision = Annotated[
+    str | None, typer.Option(help="highest: accept no products with fewer bits than their dtype.")
+]
+InProcess = Annotated[
+    bool,
+    typer.Option("--in-process", help="Run XLA in this process: faster, and a crash ends it."),
+]
+Timeout = Annotated[
+    float, typer.Option(metavar="SECONDS", help="Time that XLA may take to compile, and to run.")
+]
+Memory = Annotated[
+    int | None, typer.Option(metavar="BYTES", help="Memory that XLA may take for the module.")
 ]
 Platform = Annotated[str, typer.Option(help="cpu, cuda, rocm, tpu, or the path of a PJRT plugin.")]
 
@@ -171,6 +186,13 @@ def _executor(platform: str, check_finite: bool = False) -> Any:
     if platform == "native":
         return tnf.GraphExecutor(check_finite=check_finite)
     return xla_peer.XlaExecutor(platform)
+
+
+def _peer(platform: str, in_process: bool, timeout: float, memory: int | None) -> Any:
+    """The executor of a check."""
+    if in_process or not isolated_by_default():
+        return xla_peer.XlaExecutor(platform)
+    return xla_peer.IsolatedExecutor(platform, timeout=timeout, memory_limit=memory)
 
 
 def _run(opened: Target, arguments: list[Any], platform: str, check_finite: bool) -> Any:
@@ -302,6 +324,10 @@ def parity(
     interpreter: Interpreter = False,
     html: ReportPage = None,
     repro: Repro = None,
+    precision: Precision = None,
+    in_process: InProcess = False,
+    timeout: Timeout = 300.0,
+    memory: Memory = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
@@ -312,7 +338,9 @@ def parity(
         report = xla_peer.check_parity(
             program,
             *arguments,
-            executor=xla_peer.XlaExecutor(platform),
+            executor=_peer(platform, in_process, timeout, memory),
+            isolated=False if in_process else None,
+            precision=precision,
             grad=grad,
             ulps=ulps,
             rtol=rtol,
@@ -370,6 +398,10 @@ def judge(
     interpreter: Interpreter = False,
     html: ReportPage = None,
     repro: Repro = None,
+    precision: Precision = None,
+    in_process: InProcess = False,
+    timeout: Timeout = 300.0,
+    memory: Memory = None,
     json: Json = False,
 ) -> None:
     """Say which of two files of results of a StableHLO module is right. Files are .npz without pickles."""
@@ -385,7 +417,9 @@ def judge(
             program,
             leaves,
             *outputs,
-            executor=xla_peer.XlaExecutor(platform),
+            executor=_peer(platform, in_process, timeout, memory),
+            isolated=False if in_process else None,
+            precision=precision,
             ulps=ulps,
             rtol=rtol,
             atol=atol,
@@ -394,12 +428,77 @@ def judge(
         _conclude(out, report, html, repro)
 
 
+@app.command()
+def golden(
+    module: Annotated[
+        str, typer.Argument(metavar="MODULE", help=".mlir or .mlirbc", show_default=False)
+    ],
+    inputs: Annotated[
+        str, typer.Option("--inputs", help="Its arguments, .npz in their order or by name.")
+    ] = "",
+    out: Annotated[str | None, typer.Option(help="Write all values to this .npz file.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="A value that is wanted, such as %5; repeatable.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="The last value that is computed.")] = None,
+    diff: Annotated[
+        str | None, typer.Option(help="Compare with the values in this .npz file.")
+    ] = None,
+    precision: Precision = None,
+    json: Json = False,
+) -> None:
+    """Compute all values of a StableHLO module natively, by the names in its text."""
+    with reporting(json) as output:
+        program = lowering.import_stablehlo(Path(module))
+        named_inputs = read_inputs([inputs] if inputs else [], program.input_names)
+        leaves = matched(named_inputs, program.input_names, module)
+        names = None if not only else [_ssa(name) for name in only]
+        last = None if until is None else _ssa(until)
+        if out is not None:
+            xla_peer.golden(Path(module), leaves, out, only=names, until=last)
+            output.say(f"wrote {out}, {Path(out).stat().st_size} bytes")
+        if diff is not None:
+            comparison = xla_peer.compare_golden(Path(module), leaves, diff, precision=precision)
+            output.verdict(comparison.ok, str(comparison))
+            output.document(comparison.to_dict())
+            _require(comparison.ok)
+        elif out is None:
+            values = list(xla_peer.golden(Path(module), leaves, only=names, until=last).items())
+            _show(output, values)
+            output.document({"values": [as_json(name, y) for name, y in values]})
+        else:
+            output.document({"file": out})
+
+
+@app.command()
+def triage(
+    folder: Annotated[
+        str, typer.Argument(metavar="FOLDER", help="What --repro wrote.", show_default=False)
+    ],
+    python: Annotated[
+        str,
+        typer.Option(metavar="PATH", help="The interpreter whose JAX runs it.", show_default=False),
+    ] = sys.executable,
+    json: Json = False,
+) -> None:
+    """Print the text of an issue about a failing case, with what JAX gives for it here."""
+    with reporting(json) as out:
+        text = reproduction.triage(folder, python)
+        out.say(text)
+        out.document({"text": text})
+
+
+def _ssa(name: str) -> str:
+    """The name of a value, also where the percent sign is left out."""
+    return name if name.startswith("%") else f"%{name}"
+
+
 def _conclude(out: Output, report: Any, html: str | None, repro: str | None) -> None:
     """Write and print a parity report; the exit status is 1 where it is not well."""
     if html is not None:
         _write(html, report.to_html().encode())
-    if repro is not None and report.first_divergence is not None:
-        report.first_divergence.save(repro)
+    if repro is not None and report.reproduction is not None:
+        report.reproduction.save(repro)
     out.verdict(report.ok, report.verdict)
     out.table(report.columns, report.rows())
     for line in report.below():

@@ -137,8 +137,12 @@ class Executable:
                 leaf.delete()  # because jax itself does not know, and says less when it finds out
         return results
 
-    def run_leaves(self, leaves: Sequence[Any]) -> list[Any]:
-        """Fresh NumPy arrays from NumPy arrays, row-major and of the right types: it does not check."""
+    def run_leaves(self, leaves: Sequence[Any], out: Sequence[Any] | None = None) -> list[Any]:
+        """NumPy arrays from NumPy arrays, row-major and of the right types: it does not check.
+
+        Args:
+            out: arrays for the results, in place of fresh ones.
+        """
         try:
             if self.wide:
                 with pjrt.wide_dtypes():
@@ -147,7 +151,9 @@ class Executable:
                 results = self.from_host(*leaves, *self._constants)
         except pjrt.failures() as error:
             raise pjrt.failed(error) from error
-        return list(map(pjrt.fetched, [results] if self.gives_a_leaf else results))
+        results = [results] if self.gives_a_leaf else results
+        places = [None] * len(results) if out is None else out
+        return [pjrt.fetched(y, place) for y, place in zip(results, places, strict=True)]
 
     def _flattened(self, arguments: tuple[Any, ...]) -> list[Any]:
         leaves, tree = flatten(arguments)

@@ -11,27 +11,24 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from lowering import PLATFORMS, StableHloModule, lower_to_stablehlo
+from lowering import StableHloModule
 from lowering.extensions import lowerings_in, registration_count
 from lowering.guarded import Limits, perform
 from lowering.mlir_bindings import MlirDiagnosticError
 from tenferro.compile_cache import CompileCacheStats, cache_in
 from tenferro.door import as_operand
 from tenferro.errors import BackendFailureError, InvalidConfigError, NonStaticShapeError
-from tenferro.program import BoundedCache, CacheStats, GraphProgram, hoist_constants
+from tenferro.program import BoundedCache, CacheStats, GraphProgram
 from tenferro.tracebacks import public, public_methods
-from tenferro.types import TensorSpec, TreeDef, flatten
+from tenferro.types import TreeDef, flatten
 from xla_peer import forking, pjrt
 from xla_peer.executable import Executable
 from xla_peer.known_faults import known_fault
+from xla_peer.lowered import LoweringSettings
 from xla_peer.mesh import PartitionedProgram
 from xla_peer.notices import noticed, notify_once
 
 __all__ = ["XlaExecutor"]
-
-
-LARGEST_CONSTANT = 1 << 16
-"""Bytes; larger constants are arguments to XLA, which keeps several copies of constants in its text."""
 
 
 class Variant(NamedTuple):
@@ -346,43 +343,22 @@ class XlaExecutor:
     # ---- compiling ---------------------------------------------------------------------------
 
     def _executable(self, program: GraphProgram, variant: Variant) -> Executable:
-        rules = lowerings_in(program, self._lowered_for, self._linalg)
+        settings = self.settings
+        rules = lowerings_in(program, settings.lowered_for, settings.linalg_routines)
         return self._compiled.get(
             (program.identity, variant, rules), lambda: self._compile(program, variant)
         )
 
     @property
-    def _lowered_for(self) -> str:
-        """The platform of the lowerings; an unknown plugin takes the CPU's."""
-        return self.platform if self.platform in PLATFORMS else "cpu"
-
-    @property
-    def _linalg(self) -> str:
-        return self.linalg if self.platform in PLATFORMS else "inline"
+    def settings(self) -> LoweringSettings:
+        """What decides the text of its modules."""
+        return LoweringSettings(
+            self.platform, self.precision, self.linalg, self.extensions, self.effects
+        )
 
     def _compile(self, program: GraphProgram, variant: Variant) -> Executable:
         shapes, orders, out, donate, cut = variant
-        static = program.specialize(program.bind(shapes))
-        if self.effects == "drop":
-            static = static.without_effects()
-        constants: dict[str, Any] = {}
-        if cut is None:
-            static, constants = hoist_constants(static, LARGEST_CONSTANT)
-            orders = (*orders, *["C"] * len(constants))
-        module = lower_to_stablehlo(
-            static,
-            self._lowered_for,
-            self.precision,
-            extensions=self.extensions,
-            linalg=self._linalg,
-            input_orders=orders,
-            output_orders=(out,) * len(static.output_specs),
-            donate=donate,
-            partitioning=None if cut is None else cut.partitioning,
-        )
-        specs = static.output_specs
-        if out == "F":
-            specs = tuple([TensorSpec.of(spec.shape[::-1], spec.dtype) for spec in specs])
+        module, constants, specs = self.settings.lower(program, shapes, orders, out, donate, cut)
         trees = program.in_tree, program.out_tree
         if cut is None:
             loaded = self._loaded(module, [self.device], program.name)

@@ -363,8 +363,8 @@ def resharded(array: Any, device: Any) -> Any:
         return jax.device_put(array, Format(order, array.sharding))
 
 
-def fetched(array: Any) -> np.ndarray[Any, Any]:
-    """A device array's elements as a fresh NumPy array.
+def fetched(array: Any, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
+    """A device array's elements as a fresh NumPy array, or in `out`, of its type.
 
     It waits for them first, because reading the results of a failed program ends the process. Relies on
     jax.Array's block_until_ready and is_fully_addressable.
@@ -375,7 +375,10 @@ def fetched(array: Any) -> np.ndarray[Any, Any]:
     """
     try:
         array.block_until_ready()
-        return np.array(array)
+        if out is None:
+            return np.array(array)
+        out[...] = array
+        return out
     except failures() as error:
         raise failed(error) from error
     except RuntimeError:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import signal
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,10 +9,10 @@ import numpy as np
 
 import tenferro as tnf
 from lowering import import_stablehlo
-from tenferro.errors import BackendFailureError
+from tenferro.errors import PeerEndedError
 from tenferro.types import flatten
 from xla_peer import ParityReport, check_parity
-from xla_peer.fuzz.child import ChildExecutor
+from xla_peer.isolated import IsolatedExecutor
 from xla_peer.parity.contenders import original_outputs
 
 __all__ = ["ELSEWHERE", "REPORTS", "SEARCHES", "Report", "Visit", "visit", "visited"]
@@ -211,7 +209,7 @@ class Visit(NamedTuple):
     parity: ParityReport | None
 
 
-def visit(report: Report, peer: ChildExecutor) -> Visit:
+def visit(report: Report, peer: IsolatedExecutor) -> Visit:
     """Run a report on both paths, and judge it; XLA runs in a process of its own, because a report may end it."""
     if isinstance(report.function, str):
         program = import_stablehlo(report.function)
@@ -222,12 +220,9 @@ def visit(report: Report, peer: ChildExecutor) -> Visit:
     try:
         written = original_outputs(program, report.arrays, peer)
         other = peer.run(program, *report.arrays) if written is None else written[0]
-        parity = check_parity(program, *report.arrays, executor=peer, interpreter=False)
-    except BackendFailureError as error:
-        status = re.search(r"ended its process over a module, with status -(\d+)$", str(error))
-        if status is None:
-            raise
-        return Visit(native, f"ended by {signal.Signals(int(status[1])).name}", None)
+    except PeerEndedError as error:
+        return Visit(native, f"ended by {error.ending}", None)
+    parity = check_parity(program, *report.arrays, executor=peer, interpreter=False)
     is_right = np.allclose(np.asarray(other), report.expected, rtol=1e-6, atol=0, equal_nan=True)
     return Visit(native, "right" if is_right else "wrong", parity)
 
@@ -235,7 +230,7 @@ def visit(report: Report, peer: ChildExecutor) -> Visit:
 def visited() -> list[tuple[str, str, str]]:
     """The rows of the hall's table: link, fault, and what is seen of it here."""
     rows: list[tuple[str, str, str]] = []
-    with ChildExecutor() as peer:
+    with IsolatedExecutor() as peer:
         for report in REPORTS:
             _, state, parity = visit(report, peer)
             if parity is not None:

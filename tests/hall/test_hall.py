@@ -10,13 +10,14 @@ import pytest
 
 from tests.hall.reports import ELSEWHERE, REPORTS, Report, visit
 from tools.parity_score import hall
-from xla_peer.fuzz.child import ChildExecutor
+from xla_peer.isolated import IsolatedExecutor
 from xla_peer.known_faults import KNOWN_FAULTS, known_fault
+from xla_peer.peer_process import PeerProcess
 
 
 @pytest.fixture(scope="module")
-def peer() -> Iterator[ChildExecutor]:
-    with ChildExecutor() as executor:
+def peer() -> Iterator[IsolatedExecutor]:
+    with IsolatedExecutor() as executor:
         yield executor
 
 
@@ -26,7 +27,7 @@ def is_excluded(report: Report) -> bool:
 
 
 @pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.name.replace(" ", "-"))
-def test_reports(report: Report, peer: ChildExecutor) -> None:
+def test_reports(report: Report, peer: IsolatedExecutor) -> None:
     native, state, parity = visit(report, peer)
     assert native.dtype == report.expected.dtype
     np.testing.assert_allclose(native, report.expected, rtol=1e-6)
@@ -42,8 +43,8 @@ def test_reports(report: Report, peer: ChildExecutor) -> None:
 
 
 def test_a_report_that_ends_the_process_of_xla() -> None:
-    command = ("sh", "-c", "kill -SEGV $$")
-    with ChildExecutor(command=command) as executor:
+    process = PeerProcess("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+    with IsolatedExecutor(process=process) as executor:
         visited = visit(REPORTS[0], executor)
     assert visited[1:] == ("ended by SIGSEGV", None)
 

@@ -28,15 +28,16 @@ from tenferro.types import flatten
 from tests.levels import version_of
 from xla_peer.cli import app
 from xla_peer.fuzz import EXPLANATIONS, fuzz, random_case
-from xla_peer.fuzz.child import ChildExecutor
 from xla_peer.fuzz.failures import saved_failure, smallest_failure
 from xla_peer.fuzz.forms import FORMS, formed
 from xla_peer.fuzz.program import CARDS, Case
 from xla_peer.fuzz.shrinking import shrunk
+from xla_peer.isolated import IsolatedExecutor
 from xla_peer.parity import Divergence, check_parity, paths
 from xla_peer.parity.comparison import compare
 from xla_peer.parity.explanations import Parting, explain
 from xla_peer.parity.sensitivity import moved_outputs
+from xla_peer.peer_process import PeerProcess
 
 CASES = [random_case(0, number) for number in range(400)]
 
@@ -148,7 +149,7 @@ def test_what_a_platform_refuses_is_counted_and_on_the_cpu_a_finding() -> None:
 
 
 def test_a_platform_that_is_not_here_is_no_finding() -> None:
-    with pytest.raises(errors.BackendFailureError, match="'tpu' is not available"):
+    with pytest.raises(errors.PlatformUnavailableError, match="'tpu' is not available"):
         fuzz(programs=1, platform="tpu")
 
 
@@ -463,48 +464,19 @@ def test_misuse_and_the_command() -> None:
     assert "3 programs" in done.output
 
 
-@pytest.fixture(scope="module")
-def child() -> Any:
-    with ChildExecutor() as executor:
-        yield executor
-
-
 DYING = """
-import os
-import xla_peer.fuzz.child as child
-answer = child._answer
-def dying(compiled, platform, module, leaves):
-    if "stablehlo.sine" in module.plain_text:
+import os, sys
+sys.path[:] = {path!r}
+import xla_peer.peer_server as server
+compiled = server.Server._compile
+def dying(self, request):
+    if "stablehlo.sine" in request["plain_text"]:
         os._exit(7)
-    return answer(compiled, platform, module, leaves)
-child._answer = dying
-child.serve()
+    return compiled(self, request)
+server.Server._compile = dying
+server.serve({requests}, {answers}, {memory}, {parent})
 """
-
-
-def test_what_ends_the_compiler_is_an_error_and_the_next_module_runs() -> None:
-    x = np.array([0.5, 2.0])
-    wave, double = tnf.compile(tnf.sin, x), tnf.compile(lambda x: x + x, x)
-    with ChildExecutor(command=(sys.executable, "-c", DYING)) as executor:
-        with pytest.raises(errors.BackendFailureError, match=r"ended its process .* status 7"):
-            executor.run(wave, x)
-        np.testing.assert_array_equal(executor.run(double, x), x + x)
-
-
-@pytest.mark.parametrize("dtype", list(tnf.DType), ids=str)
-def test_every_dtype_goes_to_the_child_and_back(dtype: Any, child: ChildExecutor) -> None:
-    x = np.arange(6).reshape(2, 3).T.astype(dtype.dtype)
-    y = child.run(tnf.compile(lambda x: tnf.flip(x, axis=0), x), x)
-    assert y.dtype == x.dtype
-    np.testing.assert_array_equal(y, np.flip(x, 0))
-
-
-def test_a_compiler_that_never_ends_is_an_error() -> None:
-    program = tnf.compile(tnf.sin, np.ones(2))
-    command = (sys.executable, "-c", "import time; time.sleep(60)")
-    executor = ChildExecutor(seconds=0.1, command=command)
-    with pytest.raises(errors.BackendFailureError, match=r"longer than 0\.1 s"):
-        executor.run(program, np.ones(2))
+"""Python of a child that ends over sines."""
 
 
 def test_a_crash_is_shrunk_and_saved(tmp_path: Path) -> None:
@@ -513,8 +485,8 @@ def test_a_crash_is_shrunk_and_saved(tmp_path: Path) -> None:
 
     x, y = np.array([2.0]), np.array([3.0])
     case = Case(tnf.compile(fn, x, y), (x, y))
-    with ChildExecutor(command=(sys.executable, "-c", DYING)) as executor:
-        smallest = smallest_failure(case, errors.BackendFailureError("it ended"), executor)
+    with IsolatedExecutor(process=PeerProcess(DYING)) as executor:
+        smallest = smallest_failure(case, errors.PeerEndedError("SIGSEGV", "running"), executor)
     assert [step.op.name for step in smallest.program.instructions].count("Cos") == 0
     assert "Sin" in [step.op.name for step in smallest.program.instructions]
     folder = Path(saved_failure(smallest, tmp_path / "sin"))

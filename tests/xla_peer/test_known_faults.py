@@ -16,7 +16,7 @@ import tenferro as tnf
 import xla_peer
 from xla_peer import known_faults, notices
 from xla_peer.diagnosis import PlatformReport
-from xla_peer.fuzz.child import ChildExecutor
+from xla_peer.isolated import IsolatedExecutor
 
 VERSION = metadata.version("jaxlib")
 WORDS = f"jaxlib {VERSION}: some sums are wrong"
@@ -104,7 +104,7 @@ def test_an_executor_says_nothing_of_other_versions(capsys: pytest.CaptureFixtur
 def reports() -> dict[str, xla_peer.ParityReport]:
     """A report of each kind."""
     double = tnf.compile(lambda x: x + x, X)
-    with ChildExecutor() as child:
+    with IsolatedExecutor() as child:
         return {
             "check_parity": xla_peer.check_parity(double, X),
             "a child": xla_peer.check_parity(double, X, executor=child),

@@ -26,9 +26,10 @@ from tenferro.program import native_executor
 from tenferro.types import DType, flatten
 from xla_peer import XlaExecutor, check_parity
 from xla_peer.parity.comparison import Tolerance, compare, explained, granted
-from xla_peer.parity.divergence import first_divergence, save_reproduction
+from xla_peer.parity.divergence import first_divergence
 from xla_peer.parity.interpreter import interpreted
 from xla_peer.parity.opinion import Opinion
+from xla_peer.parity.reproduction import save_reproduction
 
 RNG = np.random.default_rng(0)
 X, W = RNG.standard_normal((6, 4)), RNG.standard_normal((4, 4))
@@ -149,7 +150,7 @@ def test_a_wrong_emitter_is_found_and_named(
     assert len(found.program.instructions) == 1
     place = found.save(tmp_path / "repro")
     assert sorted(path.name for path in place.iterdir()) == [
-        "repro.mlir", "repro.npz", "repro.py", "repro.tnf",
+        "about.json", "expected.npz", "repro.mlir", "repro.npz", "repro.py", "repro.tnf", "repro_jax.py",
     ]  # fmt: skip
     assert "cosine" in (place / "repro.mlir").read_text()
     assert len((place / "repro.py").read_text().splitlines()) == 4
@@ -225,6 +226,7 @@ def test_what_parts_only_in_the_whole_program() -> None:
 
     class Shifted:
         platform = "cpu"
+        is_isolated = False
 
         def compared(self, candidate: Any, leaves: Any) -> Any:
             outputs = flatten(candidate.run(*leaves))[0]

@@ -9,20 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-import tenferro as tnf
 from tenferro.errors import (
     ADRuleUnsupportedError,
     InvalidConfigError,
     TenferroError,
     UnsupportedError,
 )
-from xla_peer.fuzz.child import ChildExecutor
 from xla_peer.fuzz.failures import saved_failure, smallest_failure
 from xla_peer.fuzz.forms import form_of, formed
 from xla_peer.fuzz.program import Case, random_case
 from xla_peer.fuzz.shrinking import shrunk
+from xla_peer.isolated import IsolatedExecutor
 from xla_peer.parity.check import check_parity
 from xla_peer.parity.divergence import Divergence
 from xla_peer.parity.explanations import explain
@@ -181,7 +178,7 @@ def fuzz(
 
     Raises:
         InvalidConfigError: neither minutes nor programs, or less than none of them.
-        BackendFailureError: the platform is not here.
+        PlatformUnavailableError: the platform is not here.
 
     >>> report = fuzz(programs=2, seed=1)
     >>> report.programs
@@ -189,10 +186,7 @@ def fuzz(
     """
     if (minutes is None and programs is None) or (minutes or 0) < 0 or (programs or 0) < 0:
         raise InvalidConfigError("fuzz: give minutes or programs, at least 0")
-    peer = ChildExecutor(platform) if executor is None else executor
-    if executor is None and platform != "cpu":
-        # So that a platform that is not here is no finding.
-        peer.run(tnf.compile(lambda x: x + x, np.ones(1)), np.ones(1))
+    peer = IsolatedExecutor(platform, notices=False) if executor is None else executor
     report, groups = FuzzReport(seed), dict[tuple[str, str, str], Group]()
     began, number = time.perf_counter(), start
     while True:
@@ -209,8 +203,6 @@ def fuzz(
         except KeyboardInterrupt:
             break  # because what has been found is worth telling
         number += 1
-    if executor is None:
-        peer.close()
     report.groups = sorted(groups.values(), key=lambda group: (group.reason, -len(group.numbers)))
     return report
 
@@ -255,6 +247,8 @@ def _examined(
         return None
     except Exception as error:  # because whatever it is, it is a finding
         return error
+    if report_of_case.ended is not None:
+        return report_of_case.ended.error
     if any(output.outside for output in report_of_case.outputs):
         return report_of_case
     report.undecided += not report_of_case.ok

@@ -10,7 +10,7 @@ from tenferro.errors import BackendFailureError, TenferroError
 from tenferro.types import unflatten
 from xla_peer.fuzz.program import Case
 from xla_peer.fuzz.shrinking import shrunk
-from xla_peer.parity.divergence import save_reproduction
+from xla_peer.parity.reproduction import save_reproduction
 
 __all__ = ["saved_failure", "smallest_failure"]
 

@@ -10,10 +10,10 @@ import numpy as np
 
 import tenferro as tnf
 from tenferro.ad import AdContext
-from tenferro.errors import InvalidConfigError, TenferroError
+from tenferro.errors import InvalidConfigError, PeerEndedError, TenferroError
 from tenferro.program import GraphProgram
 from tenferro.types import flatten, unflatten
-from xla_peer.executor import XlaExecutor
+from xla_peer.isolated import isolated_peer
 from xla_peer.notices import noticed
 from xla_peer.parity.comparison import Allowance, OutputParity, Tolerance, compare
 from xla_peer.parity.confidence import CONFIDENCE, required_confidence
@@ -21,11 +21,13 @@ from xla_peer.parity.contenders import Contender, original_outputs
 from xla_peer.parity.decisions import decisions
 from xla_peer.parity.definitions import by_definition
 from xla_peer.parity.divergence import Divergence, alone, first_divergence, shown, values_of
+from xla_peer.parity.endings import Ending, ending_of_text, first_ending
 from xla_peer.parity.explanations import explain
 from xla_peer.parity.interpreter import interpreted
 from xla_peer.parity.matching import first_difference
 from xla_peer.parity.opinion import NATIVE, PEER, Opinion, opinion
 from xla_peer.parity.paths import NativeAndPeer, compared
+from xla_peer.parity.precision import LowerPrecision, granted_precision, required_precision
 from xla_peer.parity.proven import lost_bounds
 from xla_peer.parity.report import ParityReport
 from xla_peer.parity.turns import native_outputs
@@ -49,6 +51,8 @@ def check_parity(
     interpreter: bool | None = None,
     locate: bool = True,
     context: AdContext | None = None,
+    isolated: bool | None = None,
+    precision: str | None = None,
 ) -> ParityReport:
     """Run natively and through PJRT, or in another way, and compare every element of every output.
 
@@ -74,11 +78,17 @@ def check_parity(
             by default where the paths disagree and the program is small.
         locate: where the paths disagree, find the first op that parts; inside of a loop, with its turn.
         context: whose rules differentiate for `grad`.
+        isolated: run what XLA compiles in a child process, so that a crash, a hang or exhausted memory is the verdict
+            `peer ended`, with the module that does it. By default it is, unless the environment variable
+            TENFERRO_ISOLATED is `off`. A function `against` it runs in this process unless `jax.jit` has wrapped it.
+            `executor=IsolatedExecutor(timeout=.., memory_limit=..)` sets limits.
+        precision: on accelerators, None accepts products with fewer bits where the module or the executor's precision
+            grants them, with the verdict `lower precision`; "highest" does not.
 
     Raises:
         ArityError, DTypeError, ShapeError: arrays that do not fit, or outputs of `against` of other types.
-        InvalidConfigError: a tolerance below zero, or without an end; `grad` with `against`; another `bound`, or a
-            proven one beside a tolerance; a confidence of 0 or below, or of 1 or above.
+        InvalidConfigError: a tolerance below zero, or without an end; `grad` with `against`; another `bound` or
+            precision, or a proven bound beside a tolerance; a confidence of 0 or below, or of 1 or above.
 
     >>> report = check_parity(lambda x: x * 2, np.arange(3.0))
     >>> report.ok, report.outputs[0].verdict
@@ -88,6 +98,7 @@ def check_parity(
     """
     tolerance = tolerance_of("check_parity", ulps, rtol, atol)
     is_proven = _is_proven(bound, tolerance)
+    is_granted = required_precision("check_parity", precision) is None and tolerance is None
     program = traced(fn_or_program, *arrays)
     if grad and against is not None:
         raise InvalidConfigError(
@@ -95,13 +106,13 @@ def check_parity(
         )
     if grad:
         program = _with_gradient(program, arrays, context)
-    peer = XlaExecutor() if executor is None else executor
+    peer = isolated_peer(executor, isolated)
     leaves = program.check_arguments(arrays)
     static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
     paths = NativeAndPeer(
         peer, tolerance, is_proven, required_confidence("check_parity", confidence)
     )
-    check = Check(static, leaves, paths, interpreter)
+    check = Check(static, leaves, paths, interpreter, is_granted)
     if against is not None:
         return check.against(Contender(against, static, peer), locate)
     return check.report(locate)
@@ -116,30 +127,39 @@ class Check:
         leaves: Sequence[Any],
         paths: NativeAndPeer,
         interpreter: bool | None,
+        is_granted: bool = True,
     ) -> None:
         self.program, self.leaves, self.paths = program, leaves, paths
+        self.is_granted = is_granted
         self.platform = getattr(paths.peer, "platform", type(paths.peer).__name__)
         self.interpreter = interpreter
 
     def report(self, locate: bool) -> ParityReport:
         """Native and peer, and the original text beside them."""
         program, leaves = self.program, self.leaves
-        native, peer = self.paths.outputs(program, leaves)
+        native = native_outputs(program, leaves)
+        try:
+            peer = self.paths.peer_outputs(program, leaves)
+        except PeerEndedError as error:
+            ending = first_ending(program, leaves, self.paths.peer, error, self.platform, locate)
+            return self._ended(native, ending)
         allowed = self.paths.limits(program, leaves, native)
         outputs = compared(program, native, peer, allowed)
+        if self.is_granted and self.paths.platform != "cpu":
+            outputs = self._regraded(outputs, native, peer, allowed)
         agree = not any(output.outside for output in outputs)
         is_asked = self.interpreter if self.interpreter is not None else not agree
         third = opinion(program, leaves, native, peer, allowed) if is_asked else Opinion("")
-        parted = self._located(agree, locate)
+        parted, notes = self._located(agree, locate)
         defined = None if parted is None else by_definition(parted)
         alone = defined.alone if defined is not None and defined.alone else third.alone
         side = {NATIVE: NATIVE, PEER: self.platform}.get(alone, "")
         outputs = tuple([blamed(output, side) for output in outputs])
-        notes = () if defined is None else (defined.words,)
+        notes += () if defined is None else (defined.words,)
         if parted is not None:
             outputs, reason = departing(outputs, parted)
             notes = (*notes, *reason)
-        outputs, words = self._with_original(outputs, native, peer, allowed)
+        outputs, words, ending = self._with_original(outputs, native, peer, allowed)
         return ParityReport(
             program=program.name,
             platform=self.platform,
@@ -149,6 +169,41 @@ class Check:
             decisions=decisions(program, leaves, outputs, self.paths.platform),
             notes=(*self.paths.known_faults, *notes, *words, *self._open_steps(outputs)),
             bound=self.paths.bound_in_words,
+            ended=ending,
+        )
+
+    def _regraded(
+        self,
+        outputs: tuple[OutputParity, ...],
+        native: Sequence[Any],
+        peer: Sequence[Any],
+        allowed: Sequence[Allowance],
+    ) -> tuple[OutputParity, ...]:
+        """The outputs, with the precision of those whose products have fewer bits as the module grants."""
+        granted = granted_precision(self.program, self.paths.peer)
+        lower = LowerPrecision(self.program, self.leaves, granted, self.paths.platform)
+        found = list(map(lower.explains, range(len(outputs)), native, peer, allowed))
+        return tuple([
+            replace(output, outside=0, lower=how) if how and output.outside else output
+            for output, how in zip(outputs, found, strict=True)
+        ])  # fmt: skip
+
+    def _ended(
+        self, native: Sequence[Any], ending: Ending, sides: tuple[str, str] = (NATIVE, "other")
+    ) -> ParityReport:
+        """The report where the other path has no outputs."""
+        program = self.program
+        outputs = [
+            replace(compare(name, y, y, np.zeros(y.shape)), ended=ending.how)
+            for name, y in zip(program.output_names, native, strict=True)
+        ]
+        return ParityReport(
+            program=program.name,
+            platform=self.platform if sides[1] == "other" else sides[1],
+            outputs=tuple(outputs),
+            sides=sides,
+            notes=self.paths.known_faults,
+            ended=ending,
         )
 
     def _open_steps(self, outputs: Sequence[OutputParity]) -> tuple[str, ...]:
@@ -157,12 +212,16 @@ class Check:
             return ()
         return lost_bounds(self.program, self.leaves)
 
-    def _located(self, agree: bool, locate: bool) -> Divergence | None:
+    def _located(self, agree: bool, locate: bool) -> tuple[Divergence | None, tuple[str, ...]]:
+        """The first op that parts, or a note that the search for it ended the peer."""
         if agree or not locate:
-            return None
+            return None, ()
         searching = f"looking for the first op of {self.program.name} that parts"
         with noticed(searching, "looked for it", getattr(self.paths.peer, "notices", True)):
-            return first_divergence(self.program, self.leaves, self.paths)
+            try:
+                return first_divergence(self.program, self.leaves, self.paths), ()
+            except PeerEndedError as error:
+                return None, (f"a part of the program ended the peer: {error.ending}",)
 
     def _with_original(
         self,
@@ -170,17 +229,20 @@ class Check:
         native: Sequence[Any],
         peer: Sequence[Any],
         allowed: Sequence[Allowance],
-    ) -> tuple[tuple[OutputParity, ...], tuple[str, ...]]:
+    ) -> tuple[tuple[OutputParity, ...], tuple[str, ...], Ending | None]:
         """Outputs that the text gives otherwise than its import does, compared with the text's."""
         program = self.program
         try:
             results = original_outputs(program, self.leaves, self.paths.peer)
+        except PeerEndedError as error:
+            ending = ending_of_text(program, self.leaves, error, self.platform)
+            ended = [replace(output, ended=ending.how) for output in outputs]
+            return tuple(ended), ("the original text ends the peer, its import does not",), ending
         except TenferroError as error:
-            return outputs, (
-                f"the original text has no opinion: {str(error).splitlines()[0]:.200}",
-            )
+            refusal = f"the original text has no opinion: {str(error).splitlines()[0]:.200}"
+            return outputs, (refusal,), None
         if results is None:
-            return outputs, ()
+            return outputs, (), None
         originals = compared(program, native, results, allowed)
         peers = compared(program, peer, results, allowed)
         words: list[str] = []
@@ -199,14 +261,18 @@ class Check:
                     f"{output.name}: the original text gives something else than its import"
                 )
             joined.append(output)
-        return tuple(joined), tuple(words)
+        return tuple(joined), tuple(words), None
 
     def against(self, contender: Contender, locate: bool) -> ParityReport:
         """The program natively against something else, with PJRT and the interpreter as further opinions."""
         program, leaves = self.program, self.leaves
         arguments = unflatten(program.in_tree, leaves)
-        other = contender.outputs(arguments)
         native = native_outputs(program, leaves)
+        try:
+            other = contender.outputs(arguments)
+        except PeerEndedError as error:
+            ending = ending_of_text(program, leaves, error, self.platform)
+            return self._ended(native, ending, (NATIVE, contender.name))
         allowed = self.paths.limits(program, leaves, native)
         outputs = compared(program, native, other, allowed)
         sides = (NATIVE, contender.name)
@@ -239,20 +305,24 @@ class Check:
     ) -> tuple[tuple[OutputParity, ...], tuple[str, ...]]:
         """The outputs that part, with the side that is wrong; and the opinions that say so."""
         program = self.program
-        _, peer = self.paths.outputs(program, self.leaves)
-        with_native, with_other = (
-            compared(program, native, peer, allowed),
-            compared(program, other, peer, allowed),
-        )
-        attributed: list[OutputParity] = []
         notes: list[str] = []
+        with_native = with_other = None
+        try:
+            peer = self.paths.peer_outputs(program, self.leaves)
+            with_native = compared(program, native, peer, allowed)
+            with_other = compared(program, other, peer, allowed)
+        except PeerEndedError as error:
+            notes.append(f"PJRT has no opinion: it ended over the program, {error.ending}")
+        attributed: list[OutputParity] = []
         alone_by_peer: list[int] = []
         third: Sequence[Any] | str | None = None
         for number, output in enumerate(outputs):
             if not output.outside:
                 attributed.append(output)
                 continue
-            agrees = not with_native[number].outside, not with_other[number].outside
+            agrees = False, False
+            if with_native is not None and with_other is not None:
+                agrees = not with_native[number].outside, not with_other[number].outside
             witness = "PJRT"
             if agrees[0] == agrees[1] and self.interpreter is not False:
                 third = interpreted(program, self.leaves) if third is None else third

@@ -95,6 +95,9 @@ class OutputParity:
         unstable: how many have alternatives, such as the index of a maximum that is nearly shared.
         alone: the side that is wrong, where that is known.
         departs: the reason for which the peer is known to give something else there; see `explanations`.
+        lower: the precision that its products were computed with, which the module grants, and the significant bits
+            found.
+        ended: how the peer's process ended in place of giving this output; the rest is then the native one's.
     """
 
     name: str
@@ -120,17 +123,26 @@ class OutputParity:
     reached: int = 0
     alone: str = ""
     departs: str = ""
+    lower: str = ""
+    ended: str = ""
 
     @property
     def verdict(self) -> str:
-        """`equal`, `rounding`, `unstable`, `peer departs`, `not decidable here`, or `wrong: side`.
+        """`equal`, `rounding`, `unstable`, `peer departs`, `not decidable here`, `wrong: side`,
+        `lower precision: how`, or `peer ended: how`.
 
         `rounding`: apart, and within the bound everywhere. `unstable`: a decision tips, and both of its sides are
         right. `peer departs`: for a reason that is known XLA does not give what StableHLO says, such as zeros for
         subnormal numbers.
         `not decidable here`: elements differ by more than rounding alone makes, in a place where rounding makes
         anything. `wrong`: nothing of that explains the difference; without a side where none is known to be right.
+        `lower precision`: products left out bits of their operands, as the module's `precision_config` grants.
+        `peer ended`: XLA crashed, took too long or ran out of memory, and there is nothing to compare.
         """
+        if self.ended:
+            return f"peer ended: {self.ended}"
+        if self.lower:
+            return f"lower precision: {self.lower}"
         if self.outside and self.departs:
             return "peer departs"
         if self.outside:
@@ -146,7 +158,7 @@ class OutputParity:
     @property
     def ok(self) -> bool:
         """Within the bound everywhere, and the bound decides."""
-        return not (self.outside or self.undecided)
+        return not (self.outside or self.undecided or self.ended)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it; see `xla_peer.json_values`."""

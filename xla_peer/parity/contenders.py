@@ -18,6 +18,8 @@ from tenferro.extension.saving import load as load_program
 from tenferro.program import GraphProgram
 from tenferro.types import DType, flatten, unflatten
 from xla_peer import pjrt
+from xla_peer.from_jax import from_jax
+from xla_peer.isolated import IsolatedExecutor
 from xla_peer.tracing import traced
 
 __all__ = ["Contender", "checked_outputs", "original_outputs", "program_of_module"]
@@ -76,10 +78,22 @@ class Contender:
             )
         elif is_artifact(other):
             results = other.run(*arguments, executor=self.peer)
+        elif isinstance(self.peer, IsolatedExecutor) and _is_of_jax(other):
+            results = self._in_child(other, arguments)
         else:
             results = _called(other, arguments)
         leaves, _ = flatten(results)
         return checked_outputs("check_parity", self.program, leaves, f"the {self.name}")
+
+    def _in_child(self, function: Any, arguments: Sequence[Any]) -> list[Any]:
+        """The outputs of a function that `jax.jit` wrapped, compiled as JAX does it where the peer runs."""
+        module = from_jax(function, *arguments).origin
+        assert module is not None  # because it was imported
+        leaves, _ = flatten(tuple(arguments))
+        executor = self.peer.with_options({"xla_allow_excess_precision": True})
+        return executor.compile_module(module).run_leaves(
+            [np.asarray(x, order="C") for x in leaves]
+        )
 
     def _as_written(self, program: GraphProgram, leaves: Sequence[Any]) -> Any:
         """The outputs of a module's own text; of our lowering where the peer takes no text."""
@@ -164,10 +178,16 @@ def _called(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
         leaves, tree = flatten(tuple(arguments))
         results = function(*unflatten(tree, [_tensor(torch, x) for x in leaves]))
         return [_host(torch, y) for y in flatten(results)[0]]
-    if hasattr(function, "lower") and "jax" in sys.modules:
+    if _is_of_jax(function):
         with pjrt.wide_dtypes():
             return function(*arguments)
     return function(*arguments)
+
+
+def _is_of_jax(function: Any) -> bool:
+    """Whether `jax.jit` wrapped it."""
+    stages: Any = sys.modules.get("jax.stages")
+    return stages is not None and isinstance(function, stages.Wrapped)
 
 
 def _tensor(torch: Any, x: Any) -> Any:

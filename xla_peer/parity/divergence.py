@@ -7,22 +7,20 @@ the turn has natively, and bisected at the first turn that parts.
 
 from __future__ import annotations
 
-import io
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-
 from lowering import PLATFORMS, lower_to_stablehlo
-from tenferro.extension.saving import save
-from tenferro.files import replacing, target_of
 from tenferro.graph import Graph
 from tenferro.ops.control import ControlOp
 from tenferro.program import GraphProgram, Instruction, copy_into, makers
+from xla_peer.executor import XlaExecutor
+from xla_peer.isolated import IsolatedExecutor
 from xla_peer.parity.comparison import OutputParity
 from xla_peer.parity.opinion import Opinion
+from xla_peer.parity.reproduction import save_reproduction
 from xla_peer.parity.turns import native_outputs, turns_of
 
 __all__ = [
@@ -30,18 +28,12 @@ __all__ = [
     "Paths",
     "alone",
     "first_divergence",
+    "first_failing",
     "maker_numbers",
     "prefix",
-    "save_reproduction",
     "shown",
     "values_of",
 ]
-
-SCRIPT = """import numpy as np, tenferro as tnf, xla_peer
-program = tnf.load("repro.tnf")
-inputs = [x.view(spec.dtype.dtype) for x, spec in zip(np.load("repro.npz").values(), program.input_specs)]
-print(xla_peer.check_parity(program, *inputs, executor=xla_peer.XlaExecutor(PLATFORM)))
-"""
 
 
 @dataclass(frozen=True)
@@ -60,6 +52,7 @@ class Divergence:
             the whole.
         leaves: its arguments.
         platform: of the peer.
+        isolated: the peer runs in a process of its own.
     """
 
     op: str
@@ -72,6 +65,12 @@ class Divergence:
     other: str = ""
     sides: tuple[str, str] = ("native", "PJRT")
     platform: str = "cpu"
+    isolated: bool = False
+
+    def executor(self, options: Mapping[str, bool | int | str] | None = None) -> Any:
+        """An executor where the peer ran, with these debug options of XLA's."""
+        executor_class = IsolatedExecutor if self.isolated else XlaExecutor
+        return executor_class(self.platform, options=options, notices=False)
 
     @property
     def name(self) -> str:
@@ -90,7 +89,7 @@ class Divergence:
         }
 
     def save(self, folder: Any) -> Path:
-        """Write a reproduction: `repro.mlir`, `repro.npz`, `repro.tnf`, and `repro.py`, four lines.
+        """Write a reproduction; see `save_reproduction`.
 
         Raises:
             OSError: the folder cannot be made or written.
@@ -116,43 +115,17 @@ class Divergence:
         )
 
 
-def save_reproduction(
-    folder: Any,
-    program: GraphProgram,
-    leaves: Sequence[Any],
-    text: str | None,
-    platform: str = "cpu",
-) -> Path:
-    """Write a program, its arguments, its StableHLO if there is any, and a script that runs it on that platform; gives
-    the folder.
-
-    Raises:
-        InvalidConfigError: a folder, a pipe or a device in the place of a file.
-        OSError: the folder cannot be made or written.
-    """
-    directory = Path(folder)
-    directory.mkdir(parents=True, exist_ok=True)
-    buffer = io.BytesIO()
-    np.savez(buffer, **{f"x{i:03}": leaf for i, leaf in enumerate(leaves)})
-    script = SCRIPT.replace("PLATFORM", repr(platform))
-    files = {"repro.npz": buffer.getvalue(), "repro.py": script.encode()}
-    if text is not None:
-        files["repro.mlir"] = text.encode()
-    for name in ("repro.tnf", *files):
-        target_of(directory / name)  # before the first is written
-    save(program, directory / "repro.tnf")
-    for name, content in files.items():
-        with replacing(directory / name) as file:
-            file.write(content)
-    return directory
-
-
 class Paths(Protocol):
     """Two ways to run a program."""
 
     @property
     def platform(self) -> str:
         """Where the other one runs."""
+        ...
+
+    @property
+    def is_isolated(self) -> bool:
+        """Whether it runs in a process of its own."""
         ...
 
     def compared(self, program: GraphProgram, leaves: Sequence[Any]) -> tuple[OutputParity, ...]:
@@ -208,6 +181,7 @@ def first_divergence(
         leaves=tuple(parting.leaves),
         turns=tuple(turns),
         platform=paths.platform,
+        isolated=paths.is_isolated,
     )
 
 
@@ -258,29 +232,45 @@ def maker(program: GraphProgram, output: OutputParity) -> Instruction | None:
 
 def _bisected(program: GraphProgram, leaves: Sequence[Any], paths: Paths) -> int | None:
     """The number of the first instruction with inputs that agree and outputs that do not."""
-    agreement: dict[int, bool] = {}
 
     def agrees(index: int) -> bool:
-        if index not in agreement:
-            part = prefix(program, program.instructions[index].outputs)
-            agreement[index] = paths.agree(part, leaves)
-        return agreement[index]
+        return paths.agree(prefix(program, program.instructions[index].outputs), leaves)
 
     numbers = maker_numbers(program)
     wrong = [numbers[slot] for slot in program.output_slots if slot in numbers]
-    wrong = [index for index in wrong if not agrees(index)]
-    if not wrong:
+    return first_failing(program, wrong, agrees)
+
+
+def first_failing(
+    program: GraphProgram, wrong: Sequence[int], goes_well: Callable[[int], bool]
+) -> int | None:
+    """The number of the first instruction that does not go well though its operands do; None if there is none.
+
+    Args:
+        wrong: instructions that make outputs.
+        goes_well: whether the program of an instruction's outputs alone does; asked once for each.
+    """
+    known: dict[int, bool] = {}
+
+    def is_well(index: int) -> bool:
+        if index not in known:
+            known[index] = goes_well(index)
+        return known[index]
+
+    numbers = maker_numbers(program)
+    failing = [index for index in wrong if not is_well(index)]
+    if not failing:
         return None
-    low, high = -1, min(wrong)
+    low, high = -1, min(failing)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if agrees(middle) else (low, middle)
+        low, high = (middle, high) if is_well(middle) else (low, middle)
     while True:
         inputs = [numbers[slot] for slot in program.instructions[high].inputs if slot in numbers]
-        parted = [index for index in inputs if not agrees(index)]
-        if not parted:
+        failed = [index for index in inputs if not is_well(index)]
+        if not failed:
             return high
-        high = min(parted)
+        high = min(failed)
 
 
 def prefix(program: GraphProgram, slots: Sequence[int]) -> GraphProgram:

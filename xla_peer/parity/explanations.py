@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from lowering.extensions import GPUS
+from tenferro.errors import PeerEndedError
 from tenferro.graph import Graph
 from tenferro.ops import StdTensorOp
 from tenferro.ops import analytic as an
@@ -20,7 +21,6 @@ from tenferro.ops import indexing as ix
 from tenferro.ops import reduction as re
 from tenferro.ops.source import Constant
 from tenferro.program import GraphProgram, Instruction, copy_into
-from xla_peer.executor import XlaExecutor
 from xla_peer.parity.confidence import CONFIDENCE, decision_runs
 from xla_peer.parity.divergence import Divergence, alone, maker, prefix, values_of
 from xla_peer.parity.paths import NativeAndPeer
@@ -87,7 +87,7 @@ class Parting:
 
     def agrees_without_rewrites(self) -> bool:
         """The paths agree when XLA does not rewrite algebra."""
-        plain = XlaExecutor(self.divergence.platform, options=REWRITES_OFF)
+        plain = self.divergence.executor(REWRITES_OFF)
         return NativeAndPeer(plain).agree(self.divergence.program, self.divergence.leaves)
 
     def agrees_before_the_last(self) -> bool:
@@ -96,7 +96,7 @@ class Parting:
         if len(divergence.program.instructions) < 2:
             return False
         before = prefix(divergence.program, list(dict.fromkeys(self.step.inputs)))
-        peer = XlaExecutor(divergence.platform)
+        peer = divergence.executor()
         return NativeAndPeer(peer).agree(before, divergence.leaves)
 
     def is_an_update(self) -> bool:
@@ -317,7 +317,7 @@ def _is_folded_nan(parting: Parting) -> bool:
     ops = [step.op for step in divergence.program.instructions]
     if not any(isinstance(op, Constant) and _special(op.array) for op in ops):
         return False
-    return NativeAndPeer(XlaExecutor(divergence.platform)).agree(*parting.alone)
+    return NativeAndPeer(divergence.executor()).agree(*parting.alone)
 
 
 def _leaves_a_range(parting: Parting) -> bool:
@@ -428,6 +428,10 @@ EXPLANATIONS = (
 
 
 def explain(divergence: Divergence) -> Explanation | None:
-    """The first reason that applies; None where none does."""
+    """The first reason that applies; None where none does, or where asking ends the peer."""
     parting = Parting(divergence)
-    return next((explanation for explanation in EXPLANATIONS if explanation.applies(parting)), None)
+    try:
+        found = (explanation for explanation in EXPLANATIONS if explanation.applies(parting))
+        return next(found, None)
+    except PeerEndedError:
+        return None

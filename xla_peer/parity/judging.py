@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tenferro.errors import TenferroError
+from tenferro.errors import PeerEndedError, TenferroError
 from tenferro.program import GraphProgram
-from xla_peer.executor import XlaExecutor
+from xla_peer.isolated import isolated_peer
 from xla_peer.parity.check import departing, tolerance_of
 from xla_peer.parity.comparison import Allowance, OutputParity, compare
 from xla_peer.parity.contenders import checked_outputs, original_outputs, program_of_module
@@ -18,6 +18,7 @@ from xla_peer.parity.divergence import Divergence, first_divergence
 from xla_peer.parity.interpreter import interpreted
 from xla_peer.parity.opinion import PEER
 from xla_peer.parity.paths import NativeAndPeer
+from xla_peer.parity.precision import LowerPrecision, granted_precision, required_precision
 from xla_peer.parity.report import ParityReport
 from xla_peer.parity.turns import native_outputs
 
@@ -36,6 +37,8 @@ def judge(
     atol: float | None = None,
     interpreter: bool | None = None,
     locate: bool = True,
+    isolated: bool | None = None,
+    precision: str | None = None,
 ) -> ParityReport:
     """A verdict for two sets of outputs of one module, such as those of two compilers.
 
@@ -54,10 +57,14 @@ def judge(
         ulps, rtol, atol: what is allowed in place of what rounding explains; any of those given suffices.
         interpreter: ask the reference interpreter; by default where the others do not decide.
         locate: where a wrong output is what PJRT gives here too, find the first op that parts.
+        precision: None accepts products with fewer bits where the module grants them, with the verdict `lower
+            precision`; "highest" does not.
+        isolated: see `check_parity`; where the module ends the process, PJRT has no opinion.
 
     Raises:
         MlirDiagnosticError, UnsupportedError: what is no module, or has operations without a counterpart.
         ArityError, ShapeError, DTypeError: inputs or outputs that are not those of the module.
+        InvalidConfigError: another precision.
 
     >>> text = '''
     ... func.func @main(%x: tensor<2xf64>) -> tensor<2xf64> {
@@ -77,13 +84,24 @@ def judge(
     one = checked_outputs("judge", static, outputs_a, "a")
     other = checked_outputs("judge", static, outputs_b, "b")
     native = native_outputs(static, leaves)
-    peer = XlaExecutor() if executor is None else executor
-    paths = NativeAndPeer(peer, tolerance)
+    paths = NativeAndPeer(isolated_peer(executor, isolated), tolerance)
     allowed = paths.limits(static, leaves, native)
     witnesses = Witnesses(static, leaves, paths, interpreter)
     outputs: list[OutputParity] = []
     notes: list[str] = []
+    is_granted = required_precision("judge", precision) is None and tolerance is None
+    lower = LowerPrecision(
+        static,
+        leaves,
+        granted_precision(program, paths.peer) if is_granted else "highest",
+        paths.platform,
+    )
     for number, name in enumerate(static.output_names):
+        sides = (one[number], other[number])
+        found = _computed_lower(name, number, sides, native[number], allowed[number], lower)
+        if is_granted and found is not None:
+            outputs.append(found)
+            continue
         output, words = _judged(
             name, number, one[number], other[number], native[number], allowed[number], witnesses
         )
@@ -104,9 +122,25 @@ def judge(
         first_divergence=parted,
         sides=("a", "b"),
         decisions=decisions(static, leaves, outputs, paths.platform),
-        notes=(*paths.known_faults, *notes),
+        notes=(*paths.known_faults, *notes, *[witnesses.ended] * bool(witnesses.ended)),
         bound=paths.bound_in_words,
     )
+
+
+def _computed_lower(
+    name: str,
+    number: int,
+    sides: tuple[Any, Any],
+    native: Any,
+    allowance: Allowance,
+    lower: LowerPrecision,
+) -> OutputParity | None:
+    """An output with at least one side that has fewer bits, as the module grants; None for any other."""
+    found = [lower.explains(number, native, y, allowance) for y in sides]
+    if None in found or not any(found):
+        return None
+    words = "; ".join([f"{side} {how}" for side, how in zip("ab", found, strict=True) if how])
+    return replace(compare(name, *sides, *allowance), outside=0, lower=words)
 
 
 class Witnesses:
@@ -121,23 +155,46 @@ class Witnesses:
     ) -> None:
         self.program, self.leaves, self.paths = program, leaves, paths
         self.interpreter = interpreter
-        self._peer: list[Any] | None = None
+        self._peer: list[Any] | str | None = None
         self._third: list[Any] | str | None = None
 
     @property
-    def peer(self) -> list[Any]:
-        """The module's own text through PJRT; our lowering of it where there is no text."""
+    def peer(self) -> list[Any] | str:
+        """The module's own text through PJRT; our lowering of it where there is no text, or how its process ended."""
         if self._peer is None:
             try:
-                original = original_outputs(self.program, self.leaves, self.paths.peer)
-            except TenferroError:
-                original = (
-                    None  # because XLA refuses texts that it takes once they are lowered again
-                )
-            if original is None:
-                original = self.paths.outputs(self.program, self.leaves)[1]
-            self._peer = original
+                self._peer = self._through_peer()
+            except PeerEndedError as error:
+                self._peer = error.ending
         return self._peer
+
+    def _through_peer(self) -> list[Any]:
+        try:
+            original = original_outputs(self.program, self.leaves, self.paths.peer)
+        except PeerEndedError:
+            raise
+        except TenferroError:
+            original = None  # because XLA refuses texts that it takes once they are lowered again
+        if original is None:
+            return self.paths.peer_outputs(self.program, self.leaves)
+        return original
+
+    def peer_agrees(self, number: int, y: Any, allowance: Allowance) -> bool:
+        """Whether PJRT gives an output too; False where it has no opinion."""
+        peer = self.peer
+        return not isinstance(peer, str) and not compare("", peer[number], y, *allowance).outside
+
+    def peer_gives(self, number: int, y: Any) -> bool:
+        """Whether PJRT gives the bits of an output."""
+        peer = self.peer
+        return not isinstance(peer, str) and peer[number].tobytes() == y.tobytes()
+
+    @property
+    def ended(self) -> str:
+        """A note that PJRT was asked and its process ended; empty where it did not."""
+        if not isinstance(self._peer, str):
+            return ""
+        return f"PJRT has no opinion: it ended over the module, {self._peer}"
 
     @property
     def third(self) -> list[Any] | str:
@@ -180,17 +237,14 @@ def _judged(
     wrong = one if side == "a" else other
     parted = max(together.outside, of_one.outside, of_other.outside)
     words = [f"{name}: the native run agrees with {agrees}"]
-    if not compare(name, witnesses.peer[number], wrong, *allowance).outside:
+    if witnesses.peer_agrees(number, wrong, allowance):
         # Native and PJRT stand against each other, each with one of the two.
         third = witnesses.third
         if isinstance(third, str):
             words.append(
                 f"{name}: PJRT gives here what {side} has, and the reference interpreter has no opinion: {third}"
             )
-            if (
-                right.tobytes() == native.tobytes()
-                and wrong.tobytes() == witnesses.peer[number].tobytes()
-            ):
+            if right.tobytes() == native.tobytes() and witnesses.peer_gives(number, wrong):
                 side = ""  # because these two may be the very same code as the opinions
         else:
             by_third = compare(name, third[number], right, *allowance).outside
@@ -214,9 +268,9 @@ def _by_witnesses(
     """An output of which the native run agrees with neither."""
     if not together.outside:
         return together, [f"{name}: both part from the native run in the same way"]
-    of_one, of_other = (
-        bool(compare(name, witnesses.peer[number], y, *allowance).outside) for y in (one, other)
-    )
+    of_one, of_other = (not witnesses.peer_agrees(number, y, allowance) for y in (one, other))
+    if witnesses.ended:
+        return together, [f"{name}: the native run agrees with neither"]
     if of_one != of_other:
         side, agrees = ("a", "b") if of_one else ("b", "a")
         words = f"{name}: the native run agrees with neither, PJRT with {agrees}"
@@ -239,10 +293,7 @@ def _defined(
         return list(outputs), []
     blames: list[OutputParity] = []
     for number, output in enumerate(outputs):
-        agree = [
-            not compare("", witnesses.peer[number], y[number], *allowed[number]).outside
-            for y in sides
-        ]
+        agree = [witnesses.peer_agrees(number, y[number], allowed[number]) for y in sides]
         if output.outside and defined.alone and agree[0] != agree[1]:
             of_peer, of_native = ("a", "b") if agree[0] else ("b", "a")
             output = replace(output, alone=of_peer if defined.alone == PEER else of_native)
@@ -264,10 +315,10 @@ def _located(
     for number, output in enumerate(outputs):
         wrong = {"a": (one,), "b": (other,), "": (one, other)}.get(output.alone, ())
         if output.outside and any(
-            [
-                not compare("", witnesses.peer[number], y[number], *allowed[number]).outside
-                for y in wrong
-            ]
+            [witnesses.peer_agrees(number, y[number], allowed[number]) for y in wrong]
         ):
-            return first_divergence(program, leaves, paths)
+            try:
+                return first_divergence(program, leaves, paths)
+            except PeerEndedError:
+                return None  # because a part of the module ends the peer, though the whole does not
     return None

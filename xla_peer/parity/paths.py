@@ -14,6 +14,7 @@ from tenferro.ops import elementwise as el
 from tenferro.ops.reduction import ArgReduction
 from tenferro.program import GraphProgram
 from tenferro.types import flatten, unflatten
+from xla_peer.isolated import IsolatedExecutor
 from xla_peer.known_faults import known_fault
 from xla_peer.parity.candidates import bit_patterns, choices, counts_between, rivals
 from xla_peer.parity.comparison import (
@@ -56,8 +57,12 @@ class NativeAndPeer:
 
     def outputs(self, program: GraphProgram, leaves: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """Natively, and through the peer."""
+        return native_outputs(program, leaves), self.peer_outputs(program, leaves)
+
+    def peer_outputs(self, program: GraphProgram, leaves: Sequence[Any]) -> list[Any]:
+        """Through the peer."""
         results, _ = flatten(self.peer.run(program, *unflatten(program.in_tree, leaves)))
-        return native_outputs(program, leaves), list(map(np.asarray, results))
+        return list(map(np.asarray, results))
 
     def limits(
         self, program: GraphProgram, leaves: Sequence[Any], native: Sequence[Any]
@@ -71,6 +76,11 @@ class NativeAndPeer:
     def platform(self) -> str:
         """Where the peer runs; the CPU where it does not say."""
         return getattr(self.peer, "platform", "cpu")
+
+    @property
+    def is_isolated(self) -> bool:
+        """Whether the peer runs in a process of its own."""
+        return isinstance(self.peer, IsolatedExecutor)
 
     @property
     def known_faults(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from xla_peer.json_values import json_value
 from xla_peer.parity.comparison import OutputParity
 from xla_peer.parity.decisions import Decision
 from xla_peer.parity.divergence import Divergence
+from xla_peer.parity.endings import Ending
 
 __all__ = ["ParityReport"]
 
@@ -33,6 +34,7 @@ class ParityReport:
         notes: known faults of the peer and further opinions, a sentence each.
         bound: how what may be apart was found: proven, or sampled, with the number of runs and the confidence; empty
             where the user said it.
+        ended: how the process of the peer ended, and over which module; None where it gave its outputs.
     """
 
     HEADER: ClassVar = (
@@ -49,6 +51,7 @@ class ParityReport:
     decisions: tuple[Decision, ...] = ()
     notes: tuple[str, ...] = ()
     bound: str = ""
+    ended: Ending | None = None
 
     @property
     def ok(self) -> bool:
@@ -69,6 +72,7 @@ class ParityReport:
             "decisions": [decision.to_dict() for decision in self.decisions],
             "notes": list(self.notes),
             "bound": self.bound,
+            "ended": None if self.ended is None else self.ended.to_dict(),
         }
 
     def to_json(self) -> str:
@@ -76,10 +80,17 @@ class ParityReport:
         return json.dumps(json_value(self.to_dict()), indent=2, allow_nan=False)
 
     @property
+    def reproduction(self) -> Divergence | Ending | None:
+        """The smallest program that shows it, which `save` writes to a folder; None where all agree."""
+        return self.ended or self.first_divergence
+
+    @property
     def verdict(self) -> str:
         """In one line."""
         one, other = self.sides[0], self.platform
         word = "agree" if self.ok else "DISAGREE"
+        if self.ended is not None:
+            return f"{self.program}: {other} ENDED: {self.ended.how}"
         if not self.ok and not any(output.outside for output in self.outputs):
             word = "cannot be told apart: not decidable here"
         return f"{self.program}: {one} and {other} {word}"
@@ -118,7 +129,8 @@ class ParityReport:
         lines = [f"bound: {self.bound}"] * bool(self.bound)
         lines += [f"interpreter: {self.interpreter}"] * bool(self.interpreter)
         lines += [*self.notes, *map(str, self.decisions)]
-        return lines + [str(self.first_divergence)] * (self.first_divergence is not None)
+        found = (self.first_divergence, self.ended)
+        return lines + [str(each) for each in found if each is not None]
 
     def print(self) -> None:
         """Print it."""
@@ -147,7 +159,9 @@ class ParityReport:
 def _worst(output: OutputParity) -> tuple[str, ...]:
     """The element with the largest share of its bound: share, index, both values, ulps apart and allowed."""
     words = ""
-    if output.worst is None:
+    if output.ended:
+        words = "no result"
+    elif output.worst is None:
         words = "empty"
     elif output.max_ulps == 0:
         words = "equal"
@@ -193,4 +207,4 @@ def _notes(output: OutputParity) -> str:
         )
         if count
     ]
-    return ", ".join(notes) or "ok"
+    return ", ".join(notes) or ("" if output.ended else "ok")

@@ -1,0 +1,197 @@
+"""Every value of a module by its name in the text, and the first one of a dump that is wrong."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import xla_peer
+from lowering.importing import import_values
+from tenferro import errors
+from xla_peer.cli import app
+
+TEXT = """#loc1 = loc("model.py":9:1)
+func.func private @f(%a: tensor<2xf64>) -> tensor<2xf64> {
+  %0 = stablehlo.sine %a : tensor<2xf64>
+  return %0 : tensor<2xf64>
+}
+func.func @main(%x: tensor<2xf64>, %k: tensor<i32>) -> (tensor<2xf64>, tensor<2xf64>) {
+  %cst = stablehlo.constant dense<2.0> : tensor<2xf64> loc("model.py":3:1)
+  %0 = stablehlo.multiply %x, %cst : tensor<2xf64>
+  %1 = call @f(%0) : (tensor<2xf64>) -> tensor<2xf64>
+  %same = stablehlo.multiply %x, %cst : tensor<2xf64>
+  %dead = stablehlo.cosine %x : tensor<2xf64> loc(fused["a(b", #loc1])
+  %2 = stablehlo.logistic %1 : tensor<2xf64>
+  %3:2 = "stablehlo.sort"(%2, %0) ({
+    ^bb0(%p: tensor<f64>, %q: tensor<f64>, %r: tensor<f64>, %s: tensor<f64>):
+      %c = stablehlo.compare LT, %p, %q : (tensor<f64>, tensor<f64>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+  }) {dimension = 0 : i64} : (tensor<2xf64>, tensor<2xf64>) -> (tensor<2xf64>, tensor<2xf64>)
+  %c0 = stablehlo.constant dense<0> : tensor<i32>
+  %4:2 = stablehlo.while(%i = %c0, %v = %3#0) : tensor<i32>, tensor<2xf64>
+    cond {
+      %t = stablehlo.compare LT, %i, %k : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %t : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %n = stablehlo.add %i, %one : tensor<i32>
+      %w = stablehlo.sine %v : tensor<2xf64>
+      stablehlo.return %n, %w : tensor<i32>, tensor<2xf64>
+    }
+  return %4#1, %3#1 : tensor<2xf64>, tensor<2xf64>
+}
+"""
+X, K = np.array([0.5, 2.0]), np.int32(3)
+
+
+def expected() -> dict[str, Any]:
+    """The values by their definitions."""
+    doubled = X * 2
+    called = np.sin(doubled)
+    curve = 1 / (1 + np.exp(-called))
+    order = np.argsort(curve)
+    return {
+        "%cst": np.full(2, 2.0),
+        "%0": doubled,
+        "%1": called,
+        "%same": doubled,
+        "%dead": np.cos(X),
+        "%2": curve,
+        "%3#0": curve[order],
+        "%3#1": doubled[order],
+        "%c0": np.int32(0),
+        "%4#0": np.int32(3),
+        "%4#1": np.sin(np.sin(np.sin(curve[order]))),
+    }
+
+
+def test_every_value_has_its_name_its_line_and_its_value() -> None:
+    values = xla_peer.golden(TEXT, [X, K])
+    wanted = expected()
+    assert list(values) == list(wanted)
+    for name, y in values.items():
+        np.testing.assert_allclose(y, wanted[name], rtol=1e-14)
+        assert y.dtype == wanted[name].dtype
+    _, named = import_values(TEXT)
+    lines = TEXT.split("\n")
+    for value in named:
+        assert lines[value.line - 1].strip().startswith(value.name.partition("#")[0])
+        assert "loc(" not in value.text
+
+
+def test_some_values() -> None:
+    assert list(xla_peer.golden(TEXT, [X, K], until="%same")) == ["%cst", "%0", "%1", "%same"]
+    assert list(xla_peer.golden(TEXT, [X, K], only=["%4#1", "%0"])) == ["%0", "%4#1"]
+    with pytest.raises(errors.InvalidConfigError, match=r"no value %9; main has %cst"):
+        xla_peer.golden(TEXT, [X, K], only=["%9"])
+    with pytest.raises(errors.ArityError):
+        xla_peer.golden(TEXT, [X])
+
+
+def test_a_file_has_all_values_and_lines(tmp_path: Path) -> None:
+    path = tmp_path / "all.npz"
+    assert xla_peer.golden(TEXT, [X, K], path) == {}
+    with np.load(path, allow_pickle=False) as file:
+        for name, y in xla_peer.golden(TEXT, [X, K]).items():
+            np.testing.assert_array_equal(file[name], y)
+        assert json.loads(file["lines.json"])["%0"][0] == 8
+    assert xla_peer.compare_golden(TEXT, [X, K], path).ok
+    with pytest.raises(errors.InvalidConfigError, match="npz"):
+        xla_peer.golden(TEXT, [X, K], tmp_path / "all.npy")
+    with pytest.raises(OSError, match="absent"):
+        xla_peer.golden(TEXT, [X, K], tmp_path / "absent" / "all.npz")
+
+
+def test_narrow_floats_go_through_files(tmp_path: Path) -> None:
+    text = """func.func @main(%x: tensor<2xbf16>) -> tensor<2xbf16> {
+  %y = stablehlo.add %x, %x : tensor<2xbf16>
+  return %y : tensor<2xbf16>
+}"""
+    x = np.array([1.5, 3.0], ml_dtypes.bfloat16)
+    path = tmp_path / "all.npz"
+    xla_peer.golden(text, [x], path)
+    comparison = xla_peer.compare_golden(text, [x], path)
+    assert [output.verdict for output in comparison.outputs] == ["equal"]
+
+
+def test_a_file_is_written_while_values_are_computed(tmp_path: Path) -> None:
+    """The memory that a chain of a hundred values takes is that of a few."""
+    steps = "\n".join([
+        f"  %{n + 1} = stablehlo.add %{n}, %{n} : tensor<100000xf64>" for n in range(100)
+    ])  # fmt: skip
+    text = f"""func.func @main(%x: tensor<100000xf64>) -> tensor<100000xf64> {{
+  %0 = stablehlo.negate %x : tensor<100000xf64>
+{steps}
+  return %100 : tensor<100000xf64>
+}}"""
+    x = np.ones(100000)
+    xla_peer.golden(text, [x], until="%1")
+    tracemalloc.start()
+    try:
+        xla_peer.golden(text, [x], tmp_path / "all.npz")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (tmp_path / "all.npz").stat().st_size > 100 * x.nbytes
+    assert peak < 20 * x.nbytes
+
+
+def test_the_first_value_that_is_wrong_is_named() -> None:
+    dump = xla_peer.golden(TEXT, [X, K])
+    for name in ("%1", "%2", "%4#1"):
+        dump[name] = dump[name] * (1 + 1e-9)
+    comparison = xla_peer.compare_golden(TEXT, [X, K], dump)
+    assert not comparison.ok
+    assert comparison.first is not None
+    value, output = comparison.first
+    assert (value.name, value.line, output.verdict) == ("%1", 9, "wrong: dump")
+    assert "line 9: %1 = call @f(%0)" in str(comparison)
+    assert comparison.to_dict()["first"] == {"name": "%1", "line": 9}
+    partial = xla_peer.compare_golden(TEXT, [X, K], {"%2": expected()["%2"], "other": X})
+    assert partial.ok
+    assert len(partial.missing) == 10
+    assert "1 values compared, 10 not in the dump: all agree" in str(partial)
+
+
+def test_dumps_that_do_not_fit() -> None:
+    with pytest.raises(errors.InvalidConfigError, match="none of the dump's names"):
+        xla_peer.compare_golden(TEXT, [X, K], {"y": X})
+    with pytest.raises(errors.DTypeError, match=r"%0 is f64\[2\], got float32"):
+        xla_peer.compare_golden(TEXT, [X, K], {"%0": X.astype("f4")})
+    with pytest.raises(errors.ShapeError, match=r"%0 is f64\[2\], got shape \[1\]"):
+        xla_peer.compare_golden(TEXT, [X, K], {"%0": X[:1]})
+
+
+def test_open_extents_are_refused() -> None:
+    text = """func.func @main(%x: tensor<?xf64>, %n: tensor<1xi32>) -> tensor<?xf64> {
+  %0 = stablehlo.dynamic_reshape %x, %n : (tensor<?xf64>, tensor<1xi32>) -> tensor<?xf64>
+  return %0 : tensor<?xf64>
+}"""
+    with pytest.raises(errors.UnsupportedError, match=r"dynamic_reshape.*lose their names"):
+        xla_peer.golden(text, [X, np.array([2], "i4")])
+
+
+def test_the_command_line(tmp_path: Path) -> None:
+    module, inputs, out = (tmp_path / name for name in ("m.mlir", "x.npz", "all.npz"))
+    module.write_text(TEXT)
+    np.savez(inputs, x=X, k=K)
+    command = ["golden", str(module), "--inputs", str(inputs)]
+    done = CliRunner().invoke(app, [*command, "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    assert CliRunner().invoke(app, [*command, "--diff", str(out)]).exit_code == 0
+    shown = CliRunner().invoke(app, [*command, "--until", "1", "--only", "%0"])
+    assert "%0" in shown.output
+    assert "%cst" not in shown.output
+    wrong = dict(xla_peer.golden(TEXT, [X, K]))
+    wrong["%2"] = wrong["%2"] + 1e-6
+    np.savez(tmp_path / "wrong.npz", **wrong)
+    done = CliRunner().invoke(app, [*command, "--diff", str(tmp_path / "wrong.npz"), "--json"])
+    assert done.exit_code == 1
+    assert json.loads(done.output)["first"]["name"] == "%2"

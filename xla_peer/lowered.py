@@ -1,0 +1,85 @@
+"""Programs lowered for an executor: the module, and the constants that are arguments to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from lowering import PLATFORMS, StableHloModule, lower_to_stablehlo
+from tenferro.program import GraphProgram, hoist_constants
+from tenferro.types import TensorSpec
+from xla_peer.mesh import PartitionedProgram
+
+__all__ = ["LARGEST_CONSTANT", "Lowered", "LoweringSettings"]
+
+LARGEST_CONSTANT = 1 << 16
+"""Bytes; larger constants are arguments to XLA, which keeps several copies of constants in its text."""
+
+
+class Lowered(NamedTuple):
+    """A module, its last arguments by name, and the types of its outputs before a transpose to F order."""
+
+    module: StableHloModule
+    constants: dict[str, Any]
+    output_specs: tuple[TensorSpec, ...]
+
+
+@dataclass(frozen=True)
+class LoweringSettings:
+    """Settings of an executor that decide the text of its modules; see `XlaExecutor`."""
+
+    platform: str
+    precision: str = "highest"
+    linalg: str = "library"
+    extensions: str = "expand"
+    effects: str = "refuse"
+
+    @property
+    def lowered_for(self) -> str:
+        """The platform of the lowerings; an unknown plugin takes the CPU's."""
+        return self.platform if self.platform in PLATFORMS else "cpu"
+
+    @property
+    def linalg_routines(self) -> str:
+        """`linalg`, or "inline" where the platform has no known routines."""
+        return self.linalg if self.platform in PLATFORMS else "inline"
+
+    def lower(
+        self,
+        program: GraphProgram,
+        shapes: Sequence[Any],
+        orders: Sequence[str] | None = None,
+        out: str = "C",
+        donate: Sequence[str] = (),
+        cut: PartitionedProgram | None = None,
+    ) -> Lowered:
+        """Lower a program for arguments of these shapes.
+
+        Args:
+            orders: memory order of each input, "C" by default; `out` is that of all outputs.
+            cut: the same program with its partitioning; its constants stay in the text.
+        """
+        static = program.specialize(program.bind(shapes))
+        if self.effects == "drop":
+            static = static.without_effects()
+        constants: dict[str, Any] = {}
+        input_orders = ("C",) * len(shapes) if orders is None else tuple(orders)
+        if cut is None:
+            static, constants = hoist_constants(static, LARGEST_CONSTANT)
+            input_orders = (*input_orders, *["C"] * len(constants))
+        module = lower_to_stablehlo(
+            static,
+            self.lowered_for,
+            self.precision,
+            extensions=self.extensions,
+            linalg=self.linalg_routines,
+            input_orders=input_orders,
+            output_orders=(out,) * len(static.output_specs),
+            donate=donate,
+            partitioning=None if cut is None else cut.partitioning,
+        )
+        specs = static.output_specs
+        if out == "F":
+            specs = tuple([TensorSpec.of(spec.shape[::-1], spec.dtype) for spec in specs])
+        return Lowered(module, constants, specs)

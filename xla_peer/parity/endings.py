@@ -1,0 +1,168 @@
+"""The module over which the peer's process ends, and the first op with which it does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lowering import PLATFORMS, lower_to_stablehlo
+from tenferro.errors import PeerEndedError, TenferroError
+from tenferro.program import GraphProgram
+from tenferro.types import unflatten
+from xla_peer.parity.divergence import (
+    alone,
+    first_failing,
+    maker_numbers,
+    prefix,
+    shown,
+)
+from xla_peer.parity.reproduction import save_reproduction
+
+__all__ = ["Ending", "ending_of_text", "first_ending"]
+
+SHOWN_LINES = 12
+"""Lines of a module that a report shows."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How the peer's process ended, and over what.
+
+    Attributes:
+        how: `SIGSEGV` or another signal, `exit status 7`, `timeout` or `out of memory`.
+        stage: `compiling` or `running`.
+        said: the last line that the process wrote; it may be empty.
+        op: the first op with which it ends, as printed in the program; empty where it was not looked for or is none.
+        line: the user's, where it is known.
+        module: StableHLO text that ends the process: of that op alone where that is enough, else of what leads to it,
+            or of the whole program.
+        program: the same as a program; `leaves` are its arguments.
+        platform: of the peer.
+    """
+
+    how: str
+    stage: str
+    said: str
+    op: str
+    line: str
+    module: str = field(repr=False)
+    program: GraphProgram = field(repr=False)
+    leaves: tuple[Any, ...] = field(repr=False)
+    platform: str = "cpu"
+
+    @property
+    def error(self) -> PeerEndedError:
+        """The same as an error."""
+        return PeerEndedError(self.how, self.stage, self.said, self.module)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {
+            "how": self.how,
+            "stage": self.stage,
+            "said": self.said,
+            "op": self.op,
+            "line": self.line,
+            "module": self.module,
+        }
+
+    def save(self, folder: Any) -> Path:
+        """Write a reproduction; see `Divergence.save`.
+
+        Raises:
+            OSError: the folder cannot be made or written.
+        """
+        return save_reproduction(folder, self.program, self.leaves, self.module, self.platform)
+
+    def __str__(self) -> str:
+        said = f": {self.said}" if self.said else ""
+        lines = [f"peer ended: {self.how} while {self.stage}{said}"]
+        if self.op:
+            lines.append(f"the first op with which it ends is {self.op}")
+        if self.line:
+            lines.append(f"  at {self.line}")
+        text = self.module.strip().splitlines()
+        rest = len(text) - SHOWN_LINES
+        lines += [f"  {line:.160}" for line in text[:SHOWN_LINES]]
+        return "\n".join(lines + [f"  .. and {rest} more lines"] * (rest > 0))
+
+
+def first_ending(
+    program: GraphProgram,
+    leaves: Sequence[Any],
+    peer: Any,
+    error: PeerEndedError,
+    platform: str,
+    locate: bool = True,
+) -> Ending:
+    """The smallest part of a program that ends the peer as the whole does, by bisection of its instructions.
+
+    A timeout is not looked for, because each attempt would take as long.
+    """
+    part, arguments, found, op, line = program, tuple(leaves), error, "", ""
+    if locate and error.ending != "timeout":
+        numbers = maker_numbers(program)
+        wrong = [numbers[slot] for slot in program.output_slots if slot in numbers]
+
+        def goes_well(index: int) -> bool:
+            cone = prefix(program, program.instructions[index].outputs)
+            return _ended(cone, leaves, peer) is None
+
+        index = first_failing(program, wrong, goes_well)
+        if index is not None:
+            instruction = program.instructions[index]
+            op, line = shown(program, instruction), str(instruction.source or "")
+            cone = prefix(program, instruction.outputs)
+            for candidate, values in (alone(program, index, leaves), (cone, leaves)):
+                again = _ended(candidate, values, peer)
+                if again is not None:
+                    part, arguments, found = candidate, tuple(values), again
+                    break
+    return Ending(
+        how=found.ending,
+        stage=found.stage,
+        said=found.said or error.said,
+        op=op,
+        line=line,
+        module=_text(part, platform) or error.module,
+        program=part,
+        leaves=arguments,
+        platform=platform,
+    )
+
+
+def ending_of_text(
+    program: GraphProgram, leaves: Sequence[Any], error: PeerEndedError, platform: str
+) -> Ending:
+    """The ending over a text that somebody else wrote, which is not taken apart."""
+    return Ending(
+        how=error.ending,
+        stage=error.stage,
+        said=error.said,
+        op="",
+        line="",
+        module=error.module,
+        program=program,
+        leaves=tuple(leaves),
+        platform=platform,
+    )
+
+
+def _ended(program: GraphProgram, leaves: Sequence[Any], peer: Any) -> PeerEndedError | None:
+    try:
+        peer.run(program, *unflatten(program.in_tree, leaves))
+    except PeerEndedError as error:
+        return error
+    except TenferroError:
+        return None  # because a refusal is no end
+    return None
+
+
+def _text(program: GraphProgram, platform: str) -> str:
+    """The program as the peer gets it; empty where it has open extents."""
+    try:
+        return lower_to_stablehlo(program, platform if platform in PLATFORMS else "cpu").plain_text
+    except TenferroError:
+        return ""

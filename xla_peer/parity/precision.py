@@ -1,0 +1,173 @@
+"""Products computed with fewer bits than their dtype has, where the module grants it.
+
+StableHLO's `precision_config` says what a product of float32 numbers may leave out: DEFAULT, which is also what an op
+without one has, is "the fastest calculation, but the least accurate", HIGH is slower and more accurate, HIGHEST leaves
+nothing out. In use are bfloat16 and TF32 for DEFAULT, and TF32 and three products of bfloat16 for HIGH.
+
+Source: StableHLO specification, dot_general; JAX, `jax.lax.Precision`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tenferro.errors import InvalidConfigError
+from tenferro.ops import StdTensorOp
+from tenferro.ops.contraction import Convolution, DotGeneral
+from tenferro.program import GraphProgram
+from tenferro.types import DType
+from xla_peer.parity.comparison import Allowance, compare
+from xla_peer.parity.confidence import SAFETY
+from xla_peer.parity.pending import nested_instructions
+from xla_peer.parity.sensitivity import Kernel, Moved, Operands, Plain, changed_run
+from xla_peer.parity.ulps import modulus
+
+__all__ = ["LEAST_BITS", "LowerPrecision", "granted_precision", "required_precision"]
+
+LEAST_BITS = {"default": 8, "high": 11}
+"""Significant bits that each precision leaves to the operands: those of bfloat16, and those of TF32."""
+NAMES = (("bfloat16", 6.5, 9.5), ("TF32", 9.5, 12.5), ("bf16x3", 13.5, 19.0))
+"""Names of ways to compute, with the range of the bits that are found of each."""
+TYPICAL = 0.4
+"""Root mean square of the relative error of rounding to p bits, in units of 2^-p: 1/sqrt(3) of half a unit in the last
+place, of numbers that are 1.44 times their power of two in the mean."""
+SLACK = 1.25
+"""Bits by which the number that is found may be too low: operands that are cut off lose one more."""
+RUNS = 9
+"""Runs in which operands lose bits."""
+
+
+def required_precision(caller: str, precision: str | None) -> str | None:
+    """The precision that a caller requires: None for what the module grants.
+
+    Raises:
+        InvalidConfigError: neither None nor "highest".
+    """
+    if precision not in (None, "highest"):
+        raise InvalidConfigError(
+            f'{caller}: precision is None, for what the module grants, or "highest", got {precision!r}'
+        )
+    return precision
+
+
+def granted_precision(program: GraphProgram, peer: Any) -> str:
+    """The precision of products without one of their own: that of the text, or of the executor's lowering."""
+    if program.origin is not None:
+        return "default"
+    settings = getattr(peer, "settings", None)
+    return str(getattr(settings, "precision", "highest")).lower()
+
+
+class LowerPrecision:
+    """What products with fewer bits may make of a program's outputs.
+
+    Args:
+        program: with numbers for extents; `leaves` are its arguments.
+        granted: the precision of products without one of their own.
+    """
+
+    def __init__(
+        self, program: GraphProgram, leaves: Sequence[Any], granted: str, platform: str = "cpu"
+    ) -> None:
+        self.program, self.leaves = program, leaves
+        self.granted, self.platform = granted, platform
+
+    @cached_property
+    def bits(self) -> int:
+        """The fewest bits that a product may have; 0 where none may have fewer than its dtype."""
+        steps = [step for each in self.program.instructions for step in _inside(each, self.program)]
+        least = [_bits(op, dtype, self.granted) for op, dtype in steps]
+        return min([bits for bits in least if bits], default=0)
+
+    @cached_property
+    def _deviations(self) -> tuple[list[Any], list[Any]]:
+        """For each output, how far it moves at most and in the mean square, where operands lose bits."""
+        _, run = changed_run(self.program, self.leaves, self.platform)
+        with np.errstate(all="ignore"):
+            plain = run(change=Plain())
+            largest = [np.zeros(y.shape) for y in plain]
+            squares = [np.zeros(y.shape) for y in plain]
+            for seed in range(RUNS):
+                moved = run(change=Shortened(np.random.default_rng(seed), self.granted))
+                for number, (y, z) in enumerate(zip(plain, moved, strict=True)):
+                    away = _apart(y, z)
+                    largest[number] = np.maximum(largest[number], away)
+                    squares[number] += away**2 / RUNS
+        return largest, squares
+
+    def explains(self, number: int, native: Any, other: Any, allowance: Allowance) -> str | None:
+        """The precision that an output was computed with; None where it does not explain the difference.
+
+        Empty where rounding alone does.
+        """
+        if not compare("", native, other, *allowance).outside:
+            return ""
+        if not self.bits or native.dtype.kind in "biu":
+            return None
+        largest, squares = (part[number] for part in self._deviations)
+        # Truncated operands are off by twice as much as rounded ones.
+        scale = 2.0 / TYPICAL
+        wide = allowance._replace(limit=allowance.limit + SAFETY * scale * largest)
+        if compare("", native, other, *wide).outside:
+            return None
+        away = _apart(native, other)
+        mean, median = (
+            [float(measure(x)) for x in (away**2, squares)] for measure in (np.mean, np.median)
+        )
+        if not (all(mean) and all(median)):
+            return None  # because few elements differ, and fewer bits show in most
+        # A movement of the operands by TYPICAL * 2^-bits is what rounding to that many bits does.
+        bits, typical = (self.bits - float(np.log2(x / y)) / 2 for x, y in (mean, median))
+        if bits < self.bits - SLACK or abs(bits - typical) > 2 * SLACK:
+            return None
+        name = next((f"{name}, " for name, low, high in NAMES if low <= bits < high), "")
+        return f"{name}{bits:.0f} bits"
+
+
+class Shortened(Moved):
+    """Products of operands that lose bits, as the precision of each grants; all else as it is."""
+
+    def __init__(self, generator: np.random.Generator, granted: str) -> None:
+        super().__init__(generator)
+        self.granted = granted
+
+    def results(self, op: StdTensorOp, kernel: Kernel, operands: Operands) -> list[Any]:
+        bits = _bits(op, operands.specs[0].dtype, self.granted) if operands.specs else 0
+        if not bits:
+            return Plain.results(self, op, kernel, operands)
+        share = TYPICAL * 2.0**-bits
+        return [np.asarray(kernel(op, *[self._moved(x, share) for x in operands.arrays]))]
+
+
+def _bits(op: StdTensorOp, dtype: DType, granted: str) -> int:
+    """Bits that an op's operands keep at least; 0 where it may leave none out."""
+    if not isinstance(op, DotGeneral | Convolution) or not dtype.is_inexact:
+        return 0
+    if dtype.real is not DType.F32:
+        return 0
+    return LEAST_BITS.get(op.precision or granted, 0)
+
+
+def _inside(step: Any, program: GraphProgram) -> list[tuple[StdTensorOp, DType]]:
+    """An instruction's op with the dtype of its first operand, and those of its bodies."""
+    found = [(step.op, program.types[step.inputs[0]].dtype)] if step.inputs else []
+    if hasattr(step.op, "parts"):
+        found += [
+            (inner.op, part.types[inner.inputs[0]].dtype)
+            for inner, part in nested_instructions(step.op)
+            if inner.inputs
+        ]
+    return found
+
+
+def _apart(y: Any, z: Any) -> Any:
+    """|y - z|, and 0 where it is not finite."""
+    if y.dtype.kind in "biu":
+        return np.zeros(y.shape)
+    wide = np.complex128 if y.dtype.kind == "c" else np.float64
+    away = modulus(z.astype(wide) - y.astype(wide))
+    return np.where(np.isfinite(away), away, 0.0)

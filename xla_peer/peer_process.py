@@ -1,0 +1,378 @@
+"""A child process that runs XLA: kept warm, and replaced where it ended.
+
+The child imports what is needed once and forks a worker, which starts PJRT; where XLA ends the worker, the next one is
+there in a fraction of the time that importing takes.
+
+Only text and the bytes of arrays go to and fro, because a worker's memory may be damaged. A request is a document in
+JSON and arrays, in memory that both processes map; two pipes carry its size and the answer. The child reads no
+standard input, and its output goes to a file. It is in a process group of its own, so that Ctrl-C reaches the parent
+alone, and it ends itself once the parent is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+import tenferro.errors
+from lowering.guarded import last_words
+from tenferro.errors import BackendFailureError, PeerEndedError, TenferroError, UnsupportedError
+from tenferro.forks import call_in_child
+from tenferro.types import TensorSpec
+from xla_peer.shared_arrays import SharedArrays, layout
+
+__all__ = ["LONGEST_ANSWER", "REQUEST", "SHARED_PROCESS", "Limits", "PeerProcess"]
+
+START = """
+import sys
+sys.path[:] = {path!r}
+from xla_peer.peer_server import serve
+serve({requests}, {answers}, {memory}, {parent})
+"""
+REQUEST = struct.Struct("<4Q")
+"""A request in the pipe: its number, the size of the memory, and the place and size of its document there."""
+LONGEST_ANSWER = 1 << 20
+"""Bytes; a longer one is no answer."""
+EXHAUSTED = ("RESOURCE_EXHAUSTED", "Out of memory", "out of memory", "bad_alloc", "Cannot allocate")
+"""Words by which XLA, LLVM and the C++ runtime say that there is no memory."""
+ATTEMPTS = 3
+"""How often a request is sent to a worker that something ends before it has read it."""
+STARTING = 300.0
+"""Seconds that starting a child may take."""
+KEPT_BYTES = 64 << 20
+"""Bytes of shared memory that are kept between requests."""
+
+
+class Limits(NamedTuple):
+    """Bounds on one request.
+
+    Attributes:
+        timeout: seconds that compiling and running may take, each.
+        memory_limit: memory that the worker may take beyond what it has at that time; None for no bound, and enforced
+            on Linux.
+    """
+
+    timeout: float = 300.0
+    memory_limit: int | None = None
+
+
+class PeerProcess:
+    """One child for all threads of this process, started by the first request.
+
+    It ends with this process and at `close`; a forked process starts its own.
+
+    Args:
+        script: Python that the child runs, with places for `path`, `requests`, `answers`, `memory` and `parent`.
+
+    Attributes:
+        worker: the process that runs XLA; 0 where there is none.
+        starts: how many workers there were.
+    """
+
+    def __init__(self, script: str = START) -> None:
+        self.script = script
+        self.starts = 0
+        self._forget()
+        _living.add(self)
+
+    def _forget(self) -> None:
+        self._lock = threading.Lock()
+        self._number = 0
+        self.worker = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._memory: SharedArrays | None = None
+        self._streams: list[IO[bytes]] = []
+        self._finalizer: Any = None
+
+    def ask(
+        self,
+        document: dict[str, Any],
+        arrays: Sequence[Any],
+        results: Sequence[TensorSpec],
+        limits: Limits,
+        stage: str,
+    ) -> tuple[dict[str, Any], list[Any]]:
+        """Send a request with arrays; gives the answer and fresh arrays of the types of `results`.
+
+        Raises:
+            PeerEndedError: the worker ended, took too long, or had no memory.
+            BackendFailureError, PlatformUnavailableError, InvalidConfigError: as `XlaExecutor` raises them.
+            UnsupportedError: a system without `os.fork`.
+        """
+        leaves = [np.asarray(x) for x in arrays]
+        specs = [*[TensorSpec(x.shape, x.dtype) for x in leaves], *results]
+        offsets, size = layout(specs)
+        places = [[str(spec), offset] for spec, offset in zip(specs, offsets, strict=True)]
+        content = json.dumps(
+            document
+            | {
+                "limit": limits.memory_limit,
+                "inputs": places[: len(leaves)],
+                "outputs": places[len(leaves) :],
+            }
+        ).encode()
+        with self._lock:
+            try:
+                memory = self._started()
+                memory.resize(max(size + len(content), min(memory.size, KEPT_BYTES)))
+                for x, offset, spec in zip(leaves, offsets, specs, strict=False):
+                    memory.view(offset, spec)[...] = x
+                memory.write(size, content)
+                answer = self._answer(memory.size, size, len(content), limits.timeout, stage)
+                _raise_error(answer.get("error"), stage)
+                found = zip(offsets[len(leaves) :], results, strict=True)
+                return answer, [memory.view(n, spec).copy() for n, spec in found]
+            except TenferroError:
+                raise
+            except BaseException:  # because the answer would be taken for that of the next request
+                self._end()
+                raise
+
+    def close(self) -> None:
+        """End the child; the next request starts another."""
+        with self._lock:
+            self._end()
+
+    def abandon(self) -> None:
+        """Forget the parent's child; called in a forked process."""
+        process, streams = self._process, self._streams
+        if self._finalizer is not None:
+            self._finalizer.detach()
+        if process is not None:
+            process.returncode = 0  # because it is no child of this process
+        for stream in streams:
+            stream.close()
+        self._forget()
+
+    # ---- the child -------------------------------------------------------------------------------
+
+    def _started(self) -> SharedArrays:
+        """The memory shared with a worker that waits for a request.
+
+        Raises:
+            PeerEndedError: no worker can be started.
+        """
+        if self._process is not None and self._process.poll() is not None:
+            self._end()  # because something ended it, and its worker is about to follow
+        if self._process is not None:
+            try:
+                while self._is_readable(0.0):  # because a worker ended after its last answer
+                    self._follow(self._message(time.monotonic() + STARTING))
+            except (EOFError, TimeoutError, ValueError):
+                self._end()
+        if self._process is None:
+            self._start()
+        try:
+            while not self.worker:
+                self._follow(self._message(time.monotonic() + STARTING))
+        except (EOFError, TimeoutError, ValueError):
+            raise self._lost("starting") from None
+        assert self._memory is not None
+        return self._memory
+
+    def _start(self) -> None:
+        if not hasattr(os, "fork"):
+            raise UnsupportedError(
+                "XLA runs in a process of its own by handles that only POSIX systems pass to a child; "
+                "isolated=False runs it in this one"
+            )
+        memory = SharedArrays()
+        here, theirs = os.pipe(), os.pipe()
+        handles = {"requests": here[0], "answers": theirs[1], "memory": memory.handle}
+        messages = tempfile.TemporaryFile("a+b")  # noqa: SIM115  because it lives as long as the child
+        script = self.script.format(path=sys.path, parent=os.getpid(), **handles)
+        try:
+            process = subprocess.Popen(
+                # -P because the folder it is started in may be where the module came from.
+                [sys.executable, "-P", "-c", script],
+                stdin=subprocess.DEVNULL,
+                stdout=messages,
+                stderr=messages,
+                pass_fds=tuple(handles.values()),
+                process_group=0,
+            )
+        finally:
+            os.close(here[0])
+            os.close(theirs[1])
+        requests, answers = os.fdopen(here[1], "wb", 0), os.fdopen(theirs[0], "rb", 0)
+        streams: list[IO[bytes]] = [requests, answers, messages]
+        self._process, self._memory, self._streams = process, memory, streams
+        self._finalizer = weakref.finalize(self, _end, process, streams)
+
+    def _answer(
+        self, mapped: int, offset: int, size: int, timeout: float, stage: str
+    ) -> dict[str, Any]:
+        """Send a request that lies in the memory; gives the answer.
+
+        Raises:
+            PeerEndedError: the worker ended, or took too long.
+        """
+        os.ftruncate(self._streams[2].fileno(), 0)
+        deadline = time.monotonic() + timeout
+        message: dict[str, Any] = {}
+        try:
+            for _ in range(ATTEMPTS):
+                self._number += 1
+                self._streams[0].write(REQUEST.pack(self._number, mapped, offset, size))
+                begun = False
+                while True:
+                    message = self._message(deadline)
+                    self._follow(message)
+                    if "ended" in message:
+                        break
+                    begun |= message.get("begun") == self._number
+                    if message.get("number") == self._number:
+                        return message
+                if begun:
+                    raise self._worker_ended(message["ended"], stage)
+                # Else something ended the worker before it had the request.
+            raise self._worker_ended(message["ended"], "starting")
+        except TimeoutError:
+            if self.worker:
+                os.kill(self.worker, signal.SIGKILL)
+            self.worker = 0  # because the next request waits for another
+            raise PeerEndedError("timeout", stage, f"{timeout:g} s") from None
+        except (EOFError, BrokenPipeError, ValueError) as error:
+            if isinstance(error, TenferroError):
+                raise
+            raise self._lost(stage) from None
+
+    def _worker_ended(self, status: int, stage: str) -> PeerEndedError:
+        said = self._said()
+        is_exhausted = any(words in said for words in EXHAUSTED)
+        return PeerEndedError("out of memory" if is_exhausted else _ending(status), stage, said)
+
+    def _follow(self, message: dict[str, Any]) -> None:
+        """Note which worker there is.
+
+        Raises:
+            PlatformUnavailableError: the child cannot import JAX.
+        """
+        if "number" not in message:
+            _raise_error(message.get("error"), "starting")
+        if "ended" in message:
+            self.worker = 0
+        if "worker" in message:
+            self.worker = int(message["worker"])
+            self.starts += 1
+
+    def _message(self, deadline: float) -> dict[str, Any]:
+        """The next message of the child.
+
+        Raises:
+            EOFError: there is no child.
+            TimeoutError: no message in time.
+            ValueError: a message that is no document.
+        """
+        size = int.from_bytes(self._bytes(8, deadline), "little")
+        if size > LONGEST_ANSWER:
+            raise ValueError("an answer is short")
+        message = json.loads(self._bytes(size, deadline))
+        if not isinstance(message, dict):
+            raise ValueError("an answer is an object")
+        return message
+
+    def _bytes(self, size: int, deadline: float) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            if not self._is_readable(deadline - time.monotonic()):
+                raise TimeoutError
+            piece = os.read(self._streams[1].fileno(), size - len(data))
+            if not piece:
+                raise EOFError
+            data += piece
+        return bytes(data)
+
+    def _is_readable(self, seconds: float) -> bool:
+        """Whether the child sends something within that time."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._streams[1], selectors.EVENT_READ)
+            return bool(selector.select(max(0.0, seconds)))
+
+    def _said(self) -> str:
+        return last_words(os.pread(self._streams[2].fileno(), 1 << 16, 0))
+
+    def _lost(self, stage: str) -> PeerEndedError:
+        """The error for a child that ended itself, or answers nonsense."""
+        process = self._process
+        assert process is not None
+        said = self._said()
+        try:
+            ending = _ending(process.wait(1))
+        except subprocess.TimeoutExpired:
+            ending = "a damaged answer"
+        self._end()
+        return PeerEndedError(ending, stage, said)
+
+    def _end(self) -> None:
+        if self._finalizer is not None:
+            self._finalizer()
+        if self._memory is not None:
+            self._memory.close()
+        self._process = self._memory = self._finalizer = None
+        self._streams = []
+        self.worker = 0
+
+
+_living: weakref.WeakSet[PeerProcess] = weakref.WeakSet()
+
+
+def _abandon() -> None:
+    for process in list(_living):
+        process.abandon()
+
+
+call_in_child(_abandon)
+
+SHARED_PROCESS = PeerProcess()
+"""The child of executors that were given none; `SHARED_PROCESS.close()` ends it."""
+
+
+def _ending(status: int) -> str:
+    """The name of a signal, or the status of an exit."""
+    if status >= 0:
+        return f"exit status {status}"
+    try:
+        return signal.Signals(-status).name
+    except ValueError:
+        return f"signal {-status}"
+
+
+def _end(process: subprocess.Popen[bytes], streams: Sequence[IO[bytes]]) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)  # its worker too
+    process.wait()
+    for stream in streams:
+        stream.close()
+
+
+def _raise_error(error: Any, stage: str) -> None:
+    """Raise the error of an answer, if there is one."""
+    if not error:
+        return
+    kind, message = str(error["kind"]), str(error["message"])
+    if kind == "MemoryError" or any(words in message for words in EXHAUSTED):
+        raise PeerEndedError("out of memory", stage, message.splitlines()[0][:300])
+    if "custom call" in message.lower() and "register" in message.lower():
+        message += (
+            "\n  a custom call that this process registered is known to it alone: isolated=False"
+        )
+    found = getattr(tenferro.errors, kind, None) if kind in tenferro.errors.__all__ else None
+    error_class: type[TenferroError] = BackendFailureError
+    if isinstance(found, type) and issubclass(found, TenferroError) and found is not PeerEndedError:
+        error_class = found
+    raise error_class(message).at(error.get("source"))

@@ -1,0 +1,95 @@
+"""Memory that two processes map, for arrays that neither sends."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tenferro.types import TensorSpec
+from xla_peer.aligned import ALIGNMENT
+
+__all__ = ["SharedArrays", "layout"]
+
+
+def layout(specs: Sequence[TensorSpec]) -> tuple[list[int], int]:
+    """Offsets of arrays of these types one after the other, aligned to 64 bytes, and the size of all.
+
+    >>> layout([TensorSpec((3,), "float64"), TensorSpec((), "bool")])
+    ([0, 64], 128)
+    """
+    offsets: list[int] = []
+    size = 0
+    for spec in specs:
+        offsets.append(size)
+        nbytes = int(np.prod(spec.shape, dtype=np.int64)) * spec.dtype.itemsize
+        size += -(-nbytes // ALIGNMENT) * ALIGNMENT
+    return offsets, size
+
+
+class SharedArrays:
+    """Memory without a name, shared by its handle with a child process.
+
+    Args:
+        handle: that of the other process; None makes the memory.
+
+    >>> memory = SharedArrays()
+    >>> memory.resize(4096)
+    >>> memory.view(64, TensorSpec((2,), "float64"))[...] = [1.0, 2.0]
+    >>> memory.view(64, TensorSpec((2,), "float64"))
+    array([1., 2.])
+    >>> memory.close()
+    """
+
+    def __init__(self, handle: int | None = None) -> None:
+        if handle is None:
+            handle = _anonymous_file()
+        self.handle = handle
+        self.size = 0
+        self._map: mmap.mmap | None = None
+
+    def resize(self, size: int) -> None:
+        """Change the size, in the process that made the memory."""
+        if size != self.size:
+            os.ftruncate(self.handle, size)
+            self.remap(size)
+
+    def remap(self, size: int) -> None:
+        """Map the size that the other process has given it."""
+        if size != self.size:
+            # Views of the old mapping keep it alive.
+            self._map = mmap.mmap(self.handle, size) if size else None
+            self.size = size
+
+    def view(self, offset: int, spec: TensorSpec) -> np.ndarray[Any, Any]:
+        """The array of a type at an offset, without a copy."""
+        shape, dtype = tuple(spec.shape), spec.dtype.dtype
+        if 0 in shape or self._map is None:
+            return np.empty(shape, dtype)
+        return np.ndarray(shape, dtype, self._map, offset)
+
+    def write(self, offset: int, content: bytes) -> None:
+        """Write bytes at an offset."""
+        assert self._map is not None
+        self._map[offset : offset + len(content)] = content
+
+    def read(self, offset: int, size: int) -> bytes:
+        """The bytes at an offset."""
+        assert self._map is not None
+        return self._map[offset : offset + size]
+
+    def close(self) -> None:
+        """Give the memory back once no view is left."""
+        self._map = None
+        os.close(self.handle)
+
+
+def _anonymous_file() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("tenferro")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
