@@ -172,7 +172,8 @@ def import_values(
         module, specs, trusted: as of `import_stablehlo`.
 
     Raises:
-        UnsupportedError: the module has operations that StableHLO's own passes rewrite, so that names are lost.
+        UnsupportedError: the module has operations that StableHLO's own passes rewrite, so that names are lost, or it is
+            bytecode where jaxlib is not installed.
         Exception: the errors of `import_stablehlo`.
 
     >>> program, values = import_values('''
@@ -185,8 +186,12 @@ def import_values(
     [('%0', 3), ('%y', 4)]
     """
     trusted = trusted or getattr(module, "trusted", False) is True
-    contents = _without_locations(_contents(module, trusted))
-    tree = without_tuples(perform("tree", contents, trusted=trusted))
+    has_mlir = is_jaxlib_installed()
+    contents = _contents(module, trusted, has_mlir)
+    if isinstance(contents, bytes):
+        raise UnsupportedError("values of bytecode have names only in MLIR's text: install jaxlib")
+    contents = _without_locations(contents)
+    tree = without_tuples(_tree(contents, trusted, has_mlir))
     entry = _entry(tree, "main")
     inputs = _input_types(entry, specs)
     rewritten = sorted(tree.operation_names() & CANONICALIZED)
