@@ -87,11 +87,11 @@ TRACED: dict[str, Case] = {
     "item()": (lambda x: x[0].item(), (VECTOR,), errors.ConcretizationError, ["item()"]),
     "np.asarray": (lambda x: np.asarray(x), (VECTOR,), errors.ConcretizationError, ["NumPy"]),
     "format": (lambda x: f"{x:.3f}", (VECTOR,), errors.ConcretizationError, [".3f"]),
-    "np.vander": (
-        lambda x: np.vander(x),
+    "np.roots": (
+        lambda x: np.roots(x),
         (VECTOR,),
         errors.UnsupportedError,
-        ["np.vander", "f64[3]"],
+        ["np.roots", "f64[3]"],
     ),
     "empty maximum": (
         lambda x: tnf.max(x),

@@ -172,7 +172,7 @@ def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Any, Any]:
     return _of_triangle("triu_indices_from", arr, k, triu_indices)
 
 
-def mask_indices(n: int, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Any, ...]:
+def mask_indices(n: int, mask_func: Callable[..., Any], k: int = 0) -> tuple[Any, ...]:
     """Return the indices at which `mask_func(ones((n, n)), k)` is nonzero.
 
     >>> mask_indices(2, np.triu)

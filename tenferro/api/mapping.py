@@ -31,7 +31,7 @@ from tenferro.api.vmap import vmap
 from tenferro.dims import product
 from tenferro.door import as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
-from tenferro.types import ArrayLike, DType, DTypeLike
+from tenferro.types import ArrayLike, DType, DTypeLike, Tensor
 
 __all__ = [
     "apply_along_axis", "apply_over_axes", "choose", "fromfunction", "frompyfunc", "piecewise", "vectorize",
@@ -63,7 +63,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *arg
     return moveaxis(result, tuple(range(rest, rest + new)), tuple(range(axis, axis + new)))
 
 
-def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: Any) -> Any:
+def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: int | Sequence[int]) -> Any:
     """Return func(a, axis) applied for each of the axes in turn, with reduced axes kept as extents of 1.
 
     Raises:
@@ -114,7 +114,7 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
 
 
 def fromfunction(
-    function: Callable[..., Any], shape: Sequence[int], *, dtype: DTypeLike = float, like: Any = None, **kwargs: Any
+    function: Callable[..., Any], shape: Sequence[int], *, dtype: DTypeLike = float, like: Tensor | None = None, **kwargs: Any
 ) -> Any:  # fmt: skip
     """Return function of the index of each element along each axis of `shape`.
 
@@ -163,7 +163,9 @@ def piecewise(
     return result
 
 
-def frompyfunc(func: Callable[..., Any], nin: int, nout: int, *, identity: Any = None) -> Any:
+def frompyfunc(
+    func: Callable[..., Any], nin: int, nout: int, *, identity: float | None = None
+) -> Any:
     """Return `vectorize(func)` that checks the numbers of operands and results.
 
     Raises:

@@ -142,7 +142,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Any:
     return x
 
 
-def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Any:
+def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Any:
     """Return the coefficients of the m-th antiderivative of p.
 
     Args:
@@ -251,7 +251,7 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Any:
 
 
 def polyfit(
-    x: ArrayLike, y: ArrayLike, deg: int, rcond: float | None = None, full: bool = False, w: ArrayLike | None = None, cov: Any = False
+    x: ArrayLike, y: ArrayLike, deg: int, rcond: float | None = None, full: bool = False, w: ArrayLike | None = None, cov: bool | str = False
 ) -> Any:  # fmt: skip
     """Return the coefficients of the polynomial of degree `deg` that fits y at x by least squares.
 

@@ -197,7 +197,7 @@ def unique_values(x: ArrayLike) -> Any:
 
 def unique(
     ar: ArrayLike, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: int | None = None,
-    *, equal_nan: bool = True, sorted: bool = True, size: int | None = None, fill_value: Any = None,
+    *, equal_nan: bool = True, sorted: bool = True, size: int | None = None, fill_value: ArrayLike | None = None,
 ) -> Any:  # fmt: skip
     """Return the distinct elements of ar in ascending order, or its distinct slices along `axis`.
 

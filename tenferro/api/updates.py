@@ -95,7 +95,9 @@ class IndexedUpdates:
     def __repr__(self) -> str:
         return f"{self._x!r}.at[{self._index!r:.80}]"
 
-    def get(self, *, mode: str | None = None, fill_value: Any = None, **hints: bool) -> Any:
+    def get(
+        self, *, mode: str | None = None, fill_value: ArrayLike | None = None, **hints: bool
+    ) -> Any:
         """Return x[index].
 
         Args:
@@ -197,7 +199,7 @@ def _bounded(entry: Any, x: Tensor, axis: int, mode: str, wrap: bool) -> Any:
     return where(outside, length, index)
 
 
-def _filled(x: Tensor, index: Any, fill_value: Any) -> Any:
+def _filled(x: Tensor, index: Index, fill_value: ArrayLike | None) -> Any:
     """Return x[index] with the fill value where an index array is as large as its axis, and so outside."""
     _, entries = expanded(x, index)
     axes = axes_of(entries)

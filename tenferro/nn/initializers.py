@@ -245,6 +245,7 @@ def orthogonal(
     Raises:
         ShapeError: the initializer is called with fewer than two axes.
 
+    >>> import numpy as np
     >>> w = orthogonal()(random.key(0), (3, 3))
     >>> bool(np.allclose(w @ w.T, np.eye(3)))
     True

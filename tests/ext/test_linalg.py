@@ -12,7 +12,7 @@ import scipy.linalg
 
 import tenferro as tnf
 from tenferro import errors
-from tenferro.api import linalg as surface
+from tenferro.api.linalg import matrices as surface
 from tenferro.ext.linalg import families
 from tenferro.extension import Dense, Extension
 from tests.levels import LEVELS, peer_of

@@ -235,7 +235,8 @@ def test_a_hundred_functions_of_jax_in_each_form() -> None:
     functions = jax_functions()
     assert len(functions) > 100
     for name, (function, arguments) in functions.items():
-        module = jax.jit(function).lower(*arguments).compiler_ir()
+        with jax.enable_x64(False):
+            module = jax.jit(function).lower(*arguments).compiler_ir()
         located = module.operation.get_asm(enable_debug_info=True)
         for form in (
             str(module),
@@ -251,7 +252,8 @@ def test_a_hundred_functions_of_jax_in_each_form() -> None:
 def test_exports_of_jax_at_several_versions() -> None:
     jax = pytest.importorskip("jax")
     for name, (function, arguments) in list(jax_functions().items())[::3]:
-        exported = jax.export.export(jax.jit(function))(*arguments)
+        with jax.enable_x64(False):
+            exported = jax.export.export(jax.jit(function))(*arguments)
         data = exported.mlir_module_serialized
         wanted = shape_of(module_tree(text_of(data)), with_locations=False)
         assert shape_of(bytecode_tree(data), with_locations=False) == wanted, name

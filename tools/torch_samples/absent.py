@@ -12,6 +12,7 @@ NO_FUNCTION = "PyTorch has no such function"
 NO_SAMPLES = "PyTorch's samples have none: its function is another one's composition, or random"
 OTHER_ARGUMENTS = "PyTorch's function takes other arguments, such as float exponents"
 CREATION = "creates elements from numbers alone"
+NOT_YET = "not compared yet"
 
 ABSENT: Mapping[str, str] = {
     **dict.fromkeys(
@@ -68,5 +69,141 @@ ABSENT: Mapping[str, str] = {
             *("fft.fftfreq", "fft.rfftfreq"),
         ),
         CREATION,
+    ),
+    **dict.fromkeys(
+        (
+            *(
+                "apply_along_axis",
+                "apply_over_axes",
+                "fromfunction",
+                "frompyfunc",
+                "piecewise",
+                "vectorize",
+            ),
+        ),
+        TRANSFORMATION,
+    ),
+    **dict.fromkeys(("issubdtype", "iterable", "promote_types"), TOOL),
+    **dict.fromkeys(
+        (
+            *(
+                "bartlett",
+                "blackman",
+                "diag_indices",
+                "diag_indices_from",
+                "hamming",
+                "hanning",
+                "indices",
+                "kaiser",
+            ),
+            *(
+                "mask_indices",
+                "tril_indices",
+                "tril_indices_from",
+                "triu_indices",
+                "triu_indices_from",
+            ),
+            *("linalg.dft", "linalg.hadamard", "linalg.helmert", "linalg.hilbert", "linalg.pascal"),
+        ),
+        CREATION,
+    ),
+    **dict.fromkeys(
+        (
+            *(
+                "array_equiv",
+                "block",
+                "choose",
+                "compress",
+                "copy",
+                "delete",
+                "ediff1d",
+                "extract",
+                "insert",
+                "intersect1d",
+            ),
+            *(
+                "ix_",
+                "lexsort",
+                "matvec",
+                "nanargmax",
+                "nanargmin",
+                "nancumprod",
+                "nancumsum",
+                "nanpercentile",
+                "packbits",
+            ),
+            *(
+                "place",
+                "poly",
+                "polyadd",
+                "polyder",
+                "polydiv",
+                "polyfit",
+                "polyint",
+                "polymul",
+                "polysub",
+            ),
+            *(
+                "ravel_multi_index",
+                "resize",
+                "roots",
+                "segment_max",
+                "segment_min",
+                "segment_prod",
+                "segment_sum",
+            ),
+            *(
+                "setdiff1d",
+                "setxor1d",
+                "sort_complex",
+                "spacing",
+                "trim_zeros",
+                "union1d",
+                "unpackbits",
+                "unravel_index",
+            ),
+            *(
+                "vecmat",
+                "linalg.circulant",
+                "linalg.companion",
+                "linalg.eigh_tridiagonal",
+                "linalg.expm_frechet",
+            ),
+            *(
+                "linalg.funm",
+                "linalg.hankel",
+                "linalg.polar",
+                "linalg.schur",
+                "linalg.solve_banded",
+            ),
+            *("linalg.solve_sylvester", "linalg.sqrtm", "linalg.toeplitz"),
+        ),
+        NO_FUNCTION,
+    ),
+    **dict.fromkeys(
+        (
+            *(
+                "fill_diagonal",
+                "frexp",
+                "gcd",
+                "histogram2d",
+                "histogramdd",
+                "i0",
+                "isneginf",
+                "isposinf",
+                "lcm",
+            ),
+            *(
+                "nanquantile",
+                "put",
+                "put_along_axis",
+                "unique",
+                "vander",
+                "linalg.block_diag",
+                "linalg.cho_factor",
+            ),
+            "linalg.cho_solve",
+        ),
+        NOT_YET,
     ),
 }

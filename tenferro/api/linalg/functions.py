@@ -114,7 +114,7 @@ def cho_solve(
 
 
 def eigh_tridiagonal(
-    d: ArrayLike, e: ArrayLike, eigvals_only: bool = False, select: str = "a", select_range: Any = None
+    d: ArrayLike, e: ArrayLike, eigvals_only: bool = False, select: str = "a", select_range: tuple[int, int] | None = None
 ) -> Any:  # fmt: skip
     """Return the eigenvalues in ascending order, and the eigenvectors, of a symmetric tridiagonal matrix.
 
@@ -141,7 +141,7 @@ def eigh_tridiagonal(
     matrix = add(embed_diag(convert(diagonal_, dtype)), add(above, _adjoint(above)))
     values, vectors = eigh(matrix)
     if select == "i":
-        first, last = select_range
+        first, last = select_range or (0, 0)
         values, vectors = values[first : last + 1], vectors[:, first : last + 1]
     return values if eigvals_only else (values, vectors)
 

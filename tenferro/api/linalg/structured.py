@@ -19,7 +19,7 @@ from tenferro.door import as_operand, spec_of
 from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError
 from tenferro.ext.lapack.families import Gtsv
 from tenferro.extension import apply
-from tenferro.types import ArrayLike
+from tenferro.types import ArrayLike, DType, DTypeLike
 
 __all__ = [
     "block_diag", "circulant", "companion", "dft", "hadamard", "hankel", "helmert", "hilbert", "pascal", "solve_banded", "toeplitz",
@@ -141,7 +141,7 @@ def companion(a: ArrayLike) -> Any:
     return concat([first, np.eye(n - 1, n, dtype=spec_of(first).dtype.dtype)], axis=0)
 
 
-def _order(name: str, n: Any, least: int = 0) -> int:
+def _order(name: str, n: float, least: int = 0) -> int:
     if not isinstance(n, int | np.integer) or n < least:
         raise InvalidConfigError(f"{name}: the order is an integer of at least {least}, got {n!r}")
     return int(n)
@@ -183,7 +183,7 @@ def pascal(n: int, kind: str = "symmetric") -> Any:
     return {"lower": lower, "upper": lower.T.copy()}.get(kind, lower @ lower.T)
 
 
-def hadamard(n: int, dtype: Any = int) -> Any:
+def hadamard(n: int, dtype: DTypeLike = int) -> Any:
     """Return the Hadamard matrix of order n, a power of 2, by Sylvester's construction.
 
     Raises:
@@ -196,7 +196,7 @@ def hadamard(n: int, dtype: Any = int) -> Any:
     order = _order("hadamard", n, 1)
     if order & (order - 1):
         raise InvalidConfigError(f"hadamard: the order is a power of 2, got {order}")
-    matrix = np.ones((1, 1), dtype)
+    matrix = np.ones((1, 1), DType.of(dtype).dtype)
     while len(matrix) < order:
         matrix = np.block([[matrix, matrix], [matrix, -matrix]])
     return matrix

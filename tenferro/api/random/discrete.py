@@ -344,7 +344,7 @@ def poisson(
     return where(equal(rate, 0.0), np.zeros((), kind.dtype), result)
 
 
-def _poisson_by_products(key: Any, rate: Any, shape: tuple[Any, ...]) -> Any:
+def _poisson_by_products(key: Tensor, rate: Tensor, shape: tuple[Any, ...]) -> Any:
     """The number of uniform numbers whose product is above exp(-rate)."""
 
     def step(state: Any) -> Any:
@@ -358,7 +358,7 @@ def _poisson_by_products(key: Any, rate: Any, shape: tuple[Any, ...]) -> Any:
     return subtract(while_loop(is_active, step, start)[0], 1.0)
 
 
-def _poisson_by_rejection(key: Any, rate: Any, shape: tuple[Any, ...]) -> Any:
+def _poisson_by_rejection(key: Tensor, rate: Tensor, shape: tuple[Any, ...]) -> Any:
     kind = spec_of(rate).dtype
     b = add(0.931, multiply(2.53, sqrt(rate)))
     a = add(-0.059, multiply(0.02483, b))

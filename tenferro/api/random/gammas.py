@@ -103,13 +103,13 @@ def _samples(
     alpha = reshape(broadcast_to(alpha, extents), (count,))
     own_keys = split(key, count)
 
-    def one(key: Any, alpha: Any) -> Any:
+    def one(key: Tensor, alpha: Tensor) -> Any:
         return _one(key, alpha, kind, in_logarithm)
 
     return reshape(vmap(one)(own_keys, alpha), extents)
 
 
-def _one(key: Any, alpha: Any, kind: DType, in_logarithm: bool) -> Any:
+def _one(key: Tensor, alpha: Tensor, kind: DType, in_logarithm: bool) -> Any:
     """A sample for one parameter."""
     is_large = greater_equal(alpha, 1.0)
     raised = where(is_large, alpha, add(alpha, 1.0))

@@ -41,7 +41,8 @@ def block(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
     if least is None:
         return program
     with suppress(NotCompiledError), compiler.log.attempt("estimate of compiled blocks"):
-        if sum(map(_cost, program.instructions)) >= least:
+        spared = costs.BLOCK_CALL + costs.BLOCK_RESULT
+        if sum(map(_cost, program.instructions)) - spared >= least:
             return _with_blocks(program, compiler)
     return program
 
