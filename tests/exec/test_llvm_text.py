@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from dataclasses import fields
 from typing import Any
 
@@ -14,6 +15,7 @@ from tenferro.errors import DTypeError
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import python_calls
 from tenferro.exec.llvm.code import (
+    MAX_UNROLLED,
     Code,
     FlatIndex,
     literal,
@@ -683,3 +685,14 @@ def test_iota_of_constant_indices() -> None:
         assert not code.lines
         tensor.element(("%i", "%j"))
         assert ("%i", "%j")[axis] in code.lines[0]
+
+
+def test_short_loops_ask_to_be_unrolled_in_loops_of_the_program() -> None:
+    for is_repeated in (False, True):
+        code = Code()
+        with code.repeated() if is_repeated else nullcontext():
+            code.loop(MAX_UNROLLED, lambda i: code.store_value(i, "%x"))
+            code.loop(MAX_UNROLLED + 1, lambda i: code.store_value(i, "%x"))
+        hints = [line for line in code.globals if "unroll.full" in line]
+        assert len(hints) == is_repeated
+        assert not code.is_repeated

@@ -173,6 +173,7 @@ class Code:
         self.block = "%entry"
         self._scopes: list[dict[Any, Any]] = [{}]
         self.work, self.frequency, self.while_loops = 0, 1, 0
+        self.is_repeated = False
         self.innermost: dict[str, int] = {}
         self._is_innermost = True
         self._vector_work = dict.fromkeys(self.lanes, 0.0)
@@ -477,7 +478,9 @@ class Code:
         (limit,) = typed((count,), "i64")
         iterations = count if isinstance(count, int) else 1
         guard = None if isinstance(count, int) else self.icmp("sgt", limit, 0)
-        loop = Loop(label, end, index, more, limit, guard, metadata=self._loop_metadata(interleave))
+        is_short = self.is_repeated and isinstance(count, int) and count <= MAX_UNROLLED
+        metadata = self._loop_metadata(interleave, is_short)
+        loop = Loop(label, end, index, more, limit, guard, metadata=metadata)
         self.work += self.frequency  # for the branch to the loop
         outer, self.region, self.block = self.region, loop.body, label
         work, self._is_innermost = self.work, True
@@ -492,15 +495,22 @@ class Code:
         self.region, self.block = outer, end
         outer.append(loop)
 
-    def _loop_metadata(self, interleave: int) -> str:
-        if interleave == 1:
+    @contextmanager
+    def repeated(self) -> Generator[None]:
+        """Write the body of a loop of the program, in which LLVM unrolls short loops: they are latency, not work."""
+        outside, self.is_repeated = self.is_repeated, True
+        yield
+        self.is_repeated = outside
+
+    def _loop_metadata(self, interleave: int, unroll: bool) -> str:
+        hints = [f'!"llvm.loop.interleave.count", i32 {interleave}'] if interleave != 1 else []
+        hints += ['!"llvm.loop.unroll.full"'] if unroll else []
+        if not hints:
             return ""
         number = 2 * len(self.globals)
-        loop, hint = f"!{number}", f"!{number + 1}"
-        self.globals += [
-            f"{loop} = distinct !{{{loop}, {hint}}}",
-            f'{hint} = !{{!"llvm.loop.interleave.count", i32 {interleave}}}',
-        ]
+        loop, *names = [f"!{number + i}" for i in range(1 + len(hints))]
+        self.globals.append(f"{loop} = distinct !{{{', '.join((loop, *names))}}}")
+        self.globals += [f"{name} = !{{{hint}}}" for name, hint in zip(names, hints, strict=True)]
         return f", !llvm.loop {loop}"
 
     def _count_vector_work(self, count: Index, work: int) -> None:

@@ -304,7 +304,7 @@ class Emitter:
 
         def body(i: Index) -> None:
             t = code.add(code.scaled(i, -1), op.length - 1) if op.reverse else i
-            with code.scope():
+            with code.scope(), code.repeated():
                 self._iteration(op, t, consts, memories, xs, stacks, is_dense)
 
         python_calls.counted_loop(code, op.length, body)
@@ -333,8 +333,9 @@ class Emitter:
     def while_body(self, op: While, consts: Sequence[Tensor], memories: Sequence[Memory]) -> None:
         """Write the body of a while loop."""
         carry = [self.body.read(memory) for memory in memories]
-        outputs = self.emit_body(memories, op.body.program, [*consts, *carry])
-        self.store_carry(outputs, memories)
+        with self.body.code.repeated():
+            outputs = self.emit_body(memories, op.body.program, [*consts, *carry])
+            self.store_carry(outputs, memories)
 
     def while_(self, op: While, operands: Tensors) -> list[Tensor]:
         """Write an inner while loop and return its results."""

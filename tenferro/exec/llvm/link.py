@@ -428,7 +428,7 @@ def _after_passes(module: Module, context: _Context, slp: bool) -> Any:
     parsed = context.parsed(module.early)
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     options.loop_vectorization, options.slp_vectorization = True, slp
-    # Unrolling doubles compile time, and the loops of the benchmarks run no faster with it.
+    # Unrolling all loops doubles compile time; short ones in loops of the program ask for it by metadata.
     options.loop_unrolling = options.loop_interleaving = False
     builder = llvm.create_pass_builder(context.machine, options)
     _run(builder.getModulePassManager(), parsed, builder)
