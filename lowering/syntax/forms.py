@@ -68,7 +68,6 @@ _BINARY = [
     "shift_right_logical",
     "subtract",
     "xor",
-    "dynamic_reshape",
 ]
 _CHLO_UNARY = [
     "acos",
@@ -94,32 +93,11 @@ _CHLO_UNARY = [
     "tan",
 ]
 _CHLO_BINARY = ["next_after", "polygamma", "zeta"]
-_CHLO_BROADCAST = [
-    "add",
-    "and",
-    "atan2",
-    "compare",
-    "complex",
-    "divide",
-    "maximum",
-    "minimum",
-    "multiply",
-    "next_after",
-    "or",
-    "polygamma",
-    "power",
-    "remainder",
-    "shift_left",
-    "shift_right_arithmetic",
-    "shift_right_logical",
-    "subtract",
-    "xor",
-    "zeta",
-]
+_CHLO_BROADCAST = [*_BINARY, *_CHLO_BINARY, "compare", "complex"]
 
 FORMS: Mapping[str, str] = {
     **{f"stablehlo.{name}": "% {} : types:function" for name in _UNARY},
-    **{f"stablehlo.{name}": "% , % {} : types:function" for name in _BINARY},
+    **{f"stablehlo.{name}": "% , % {} : types:function" for name in [*_BINARY, "dynamic_reshape"]},
     **{f"chlo.{name}": "% {} : types:arrow" for name in _CHLO_UNARY},
     **{f"chlo.{name}": "% , % {} : types:arrow" for name in _CHLO_BINARY},
     **{f"chlo.broadcast_{name}": "% , % {} : types:function" for name in _CHLO_BROADCAST},

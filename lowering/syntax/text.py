@@ -365,6 +365,20 @@ class _TextParser(FormParser):
             attributes.append(self.dictionary() if self.words[self.at] == "{" else {})
         return tuple(types), attributes
 
+    def _typed_names(self) -> tuple[list[str], list[Any]]:
+        """Read names with types, and locations if there are any, up to a closing parenthesis."""
+        names: list[str] = []
+        types: list[Any] = []
+        while not self.accept(")"):
+            if names:
+                self.expect(",")
+            names.append(self.words[self.at])
+            self.at += 1
+            self.expect(":")
+            types.append(self.type())
+            self._skip_location()
+        return names, types
+
     def _generic_function(self) -> Waiting:
         at = self.at - 1
         self.expect("(")
@@ -424,14 +438,7 @@ class _TextParser(FormParser):
                 raise self.error("invalid block name in a region with named arguments")
             self.at += 1
             if self.accept("("):
-                while not self.accept(")"):
-                    if names:
-                        self.expect(",")
-                    names.append(self.words[self.at])
-                    self.at += 1
-                    self.expect(":")
-                    types.append(self.type())
-                    self._skip_location()
+                names, types = self._typed_names()
             self.expect(":")
         numbers = [self._define(name, kind) for name, kind in zip(names, types, strict=True)]
         block = Block(tuple(numbers), tuple(types), [])
@@ -681,16 +688,7 @@ class _TextParser(FormParser):
         self.expect("=")
         attributes["manual_axes"] = f"#sdy<manual_axes{self.bracketed_text()}>"
         self.expect("(")
-        names: list[str] = []
-        types: list[Any] = []
-        while not self.accept(")"):
-            if names:
-                self.expect(",")
-            names.append(self.words[self.at])
-            self.at += 1
-            self.expect(":")
-            types.append(self.type())
-            self._skip_location()
+        names, types = self._typed_names()
         if self.words[self.at] == "attributes":
             self.at += 1
             attributes = self._merged(attributes, self.dictionary())
