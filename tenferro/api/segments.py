@@ -13,16 +13,19 @@ from tenferro.api.manipulation import reshape
 from tenferro.api.updates import at
 from tenferro.door import as_operand, beside, elements, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
-from tenferro.types import ArrayLike, DType
+from tenferro.ops.reduction import ReduceMax, ReduceMin, ReduceProd, ReduceSum, Reduction
+from tenferro.types import ArrayLike
 
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
 
 
 def _reduced(
-    name: str, data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None, mode: str | None, initial: Any, combiner: str
+    name: str, data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None, mode: str | None, card: type[Reduction], combiner: str
 ) -> Any:  # fmt: skip
     x, ids = as_operand(data), as_operand(segment_ids)
-    rank = len(ids.shape)
+    rank, dtype = len(ids.shape), spec_of(x).dtype
+    if dtype.is_complex and dtype not in card.accepts:
+        raise DTypeError(f"{name}: complex numbers have no order, got {spec_of(x)}")
     if not spec_of(ids).dtype.is_integer:
         raise DTypeError(f"{name}: segment ids are integers, got {spec_of(ids)}")
     if rank < 1 or tuple(x.shape[:rank]) != tuple(ids.shape):
@@ -33,23 +36,11 @@ def _reduced(
     if num_segments < 0:
         raise InvalidConfigError(f"{name}: num_segments is at least 0, got {num_segments}")
     x, ids = reshape(x, (-1, *x.shape[rank:])), reshape(ids, (-1,))
-    start = np.full((num_segments, *x.shape[1:]), initial(spec_of(x).dtype), spec_of(x).dtype.dtype)
+    start = np.full((num_segments, *x.shape[1:]), card.identity(dtype), dtype.dtype)
     updates = at(beside(x, start))[ids]
     return getattr(updates, combiner)(
         x, mode="drop" if mode is None else mode, wrap_negative_indices=False
     )
-
-
-def _least(dtype: DType) -> Any:
-    if dtype.is_bool:
-        return False
-    return np.iinfo(dtype.dtype).min if dtype.is_integer else -np.inf
-
-
-def _largest(dtype: DType) -> Any:
-    if dtype.is_bool:
-        return True
-    return np.iinfo(dtype.dtype).max if dtype.is_integer else np.inf
 
 
 def segment_sum(
@@ -71,7 +62,7 @@ def segment_sum(
     >>> segment_sum(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 0]))
     array([5., 0., 2.])
     """
-    return _reduced("segment_sum", data, segment_ids, num_segments, mode, lambda dtype: 0, "add")
+    return _reduced("segment_sum", data, segment_ids, num_segments, mode, ReduceSum, "add")
 
 
 def segment_prod(
@@ -83,9 +74,7 @@ def segment_prod(
     >>> segment_prod(np.array([3.0, 2.0, 4.0]), np.array([0, 2, 0]))
     array([12.,  1.,  2.])
     """
-    return _reduced(
-        "segment_prod", data, segment_ids, num_segments, mode, lambda dtype: 1, "multiply"
-    )
+    return _reduced("segment_prod", data, segment_ids, num_segments, mode, ReduceProd, "multiply")
 
 
 def segment_max(
@@ -97,7 +86,7 @@ def segment_max(
     >>> segment_max(np.array([3, 2, 4]), np.array([0, 1, 0]))
     array([4, 2])
     """
-    return _reduced("segment_max", data, segment_ids, num_segments, mode, _least, "max")
+    return _reduced("segment_max", data, segment_ids, num_segments, mode, ReduceMax, "max")
 
 
 def segment_min(
@@ -109,4 +98,4 @@ def segment_min(
     >>> segment_min(np.array([3, 2, 4]), np.array([0, 1, 0]))
     array([3, 2])
     """
-    return _reduced("segment_min", data, segment_ids, num_segments, mode, _largest, "min")
+    return _reduced("segment_min", data, segment_ids, num_segments, mode, ReduceMin, "min")

@@ -164,18 +164,19 @@ def unique_all(x: ArrayLike) -> UniqueAllResult:
     array([1, 2])
     """
     x = as_operand(x)
-    array = elements(x, "unique", "make it of the results of the run")
-    _, indices, inverse, counts = np.unique(
-        array, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
-    )
-    values = take(ravel(x), beside(x, indices.astype(np.int64)), axis=0)
-    places = inverse.reshape(array.shape).astype(np.int64)
-    return UniqueAllResult(
-        values,
-        beside(x, indices.astype(np.int64)),
-        beside(x, places),
-        beside(x, counts.astype(np.int64)),
-    )
+    advice = "make it of the results of the run"
+    values, first, inverse, counts = _distinct(ravel(x), None, False, advice)
+    return UniqueAllResult(values, first, reshape(inverse, x.shape), counts)
+
+
+def _distinct(
+    rows: Tensor, axis: int | None, equal_nan: bool, advice: str
+) -> tuple[Any, Any, Any, Any]:
+    """The distinct elements of a vector, or rows for an axis of 0, with first indices, inverse and counts."""
+    array = elements(rows, "unique", advice)
+    _, *found = np.unique(array, True, True, True, axis=axis, equal_nan=equal_nan)
+    first, inverse, counts = (beside(rows, np.asarray(part).astype(np.int64)) for part in found)
+    return take(rows, first, axis=0), first, inverse, counts
 
 
 def unique_counts(x: ArrayLike) -> UniqueCountsResult:
@@ -223,10 +224,9 @@ def unique(
     if size is None:
         if fill_value is not None:
             raise InvalidConfigError("unique: fill_value has no meaning without size")
-        array = elements(rows, "unique", "give size=, the number of values")
-        _, *found = np.unique(array, True, True, True, axis=0 if given is not None else None, equal_nan=equal_nan)  # fmt: skip
-        first, inverse, counts = (beside(x, np.asarray(part).astype(np.int64)) for part in found)
-        values = take(rows, first, axis=0)
+        along = None if given is None else 0
+        advice = "give size=, the number of values"
+        values, first, inverse, counts = _distinct(rows, along, equal_nan, advice)
     else:
         values, first, inverse, counts = _first_distinct(rows, size, fill_value, equal_nan)
     values = moveaxis(values, 0, axis)
