@@ -1,6 +1,18 @@
-"""Measure the prose of the code: docstrings that turn on a relative clause, names that say nothing, and phrases to avoid.
+"""Check the prose of the code and the pages against the ceilings of tools/english.toml.
 
-python tools/english.py [--list]
+    python tools/english.py                    compare the counts with the ceilings
+    python tools/english.py --list PATH ...    print each finding below these files or folders
+    python tools/english.py --write            lower the ceilings to the counts of this tree
+
+Five kinds of findings, in docstrings, whole-line comments and pages:
+
+term        a home-made term that has a name in the field; docs/glossary.md may explain it
+opening     a docstring whose first word is a pronoun, a preposition or the start of a relative clause
+long        a sentence of more than 30 words
+verb        a function whose docstring begins with neither an imperative verb nor a formula; properties are exempt
+noun        a class, other than an op, or a constant whose docstring begins with a verb
+
+A folder without a ceiling for a kind may have no finding of that kind.
 """
 
 from __future__ import annotations
@@ -8,78 +20,313 @@ from __future__ import annotations
 import argparse
 import ast
 import re
+import sys
+import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("tenferro", "lowering", "xla_peer")
-CLAUSE = re.compile(r"^(What|Whose|Who|Which)\b|\b(what|whose)\b", re.ASCII)
-"""In the first line of a docstring: a clause in the place of a noun."""
-VAGUE = frozenset(["found", "made", "given", "taken", "known", "kept", "place", "other"])
-"""Names of locals that say how a value came, and not what it is."""
-PHRASES = re.compile(r"\bseed 00|\banew\b|\blaid to\b|\bso many\b")
-LIMITS = {"clauses": 20, "locals": 60, "phrases": 1}
+CEILINGS = Path(__file__).with_name("english.toml")
+FOLDERS = ("benchmarks", "examples", "lowering", "tenferro", "tests", "tools", "xla_peer")
+PAGES = ("*.md", "docs/*.md", "docs/design/*.md", "changes/*.md", "examples/*/*.md")
+GENERATED = frozenset(
+    ["docs/coverage.md", "docs/torch_samples.md", "docs/exceptional_points.md", "docs/accuracy.md"]
+)
+"""Pages that a tool writes from data; their prose is checked where the tool has it."""
+MAX_WORDS = 30
+KINDS = ("term", "opening", "long", "verb", "noun")
+
+_TURN = r"(?:a|each|every|per|of|one|first|last|next|many|\d+) turns?"
+TERMS = {
+    _TURN: "iteration",
+    r"straight lines?": "compiled block",
+    r"lies? across|lying across": "strided",
+    r"by columns": "column-major",
+    r"dies|dying": "last use",
+    r"over a dying operand": "in place",
+    r"lent": "borrowed",
+    r"parts? company|paths part": "diverge",
+    r"as good as (?:zero|equal|the)": "within rounding of",
+    r"tips": "flips",
+    r"so many|so much": "n, or the quantity itself",
+    r"anew": "again",
+    r"the doors?": "dispatch",
+    r"the house": "the project",
+    r"the floors?|floors of": "layer",
+    r"goes? by": "uses",
+    r"sisters?": "related function",
+    r"laid to": "attributed to",
+    r"comes? down to": "reduces to",
+    r"what it costs": "estimated cost",
+    r"whatever way": "in any layout",
+    r"as they lie|how they lie|as it lies|how it lies": "layout",
+    r"in a row of its own": "in a separate row",
+    r"seed 00": "seed 0",
+}
+"""Regular expression of each home-made term, and the field's term."""
+_TERM = re.compile(rf"\b(?:{'|'.join(TERMS)})\b", re.IGNORECASE)
+
+WORDS = tomllib.loads(Path(__file__).with_name("english_words.toml").read_text(encoding="utf-8"))
+
+OPENINGS = frozenset(WORDS["openings"].split())
+"""First words that cannot begin a noun phrase or an imperative."""
+_FINE_OPENINGS = re.compile(r"this (?:tensor|device|module|process)\b|the same as\b", re.IGNORECASE)
+
+VERBS = frozenset(WORDS["verbs"].split())
+"""Imperatives that begin a docstring of a function."""
+_ALSO_NOUNS = frozenset(WORDS["also_nouns"].split())
+"""Verbs that are nouns, too: no evidence about a class or a constant."""
 
 
-def sources() -> Iterator[tuple[str, str]]:
-    """Each file of the packages, and its text."""
-    for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            yield str(path.relative_to(ROOT)), path.read_text()
+class Finding(NamedTuple):
+    """One place where the prose breaks a rule."""
+
+    path: str
+    line: int
+    kind: str
+    text: str
+
+    @property
+    def folder(self) -> str:
+        """The folder whose ceiling counts it: two levels deep in tenferro, three in tenferro/exec/llvm."""
+        parts = Path(self.path).parts
+        if parts[:3] == ("tenferro", "exec", "llvm"):
+            return "tenferro/exec/llvm"
+        if parts[0] == "tenferro" and len(parts) > 2:
+            return "/".join(parts[:2])
+        return parts[0] if len(parts) > 1 else "."
 
 
-def clauses(name: str, tree: ast.AST) -> Iterator[str]:
-    """First lines of docstrings with a clause in the place of a noun."""
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.walk(tree):
-        text = ast.get_docstring(node) if isinstance(node, kinds) else None
-        if text and CLAUSE.search(text.splitlines()[0]):
-            yield f"{name}:{getattr(node, 'lineno', 1)}: {text.splitlines()[0]}"
+class Prose(NamedTuple):
+    """A docstring, a comment or a paragraph: its first line, and what it documents."""
+
+    line: int
+    owner: str
+    text: str
 
 
-def vague_locals(name: str, tree: ast.AST) -> Iterator[str]:
-    """Places where a local with a vague name is bound, parameters included."""
-    for node in ast.walk(tree):
-        is_local = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-        word = node.id if isinstance(node, ast.Name) and is_local else None
-        word = node.arg if isinstance(node, ast.arg) else word
-        if word in VAGUE:
-            yield f"{name}:{getattr(node, 'lineno', 0)}: {word}"
+def sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of a text, without code, formulas in backticks, examples, lists and tables.
+
+    >>> list(sentences("Return `x.y`, e.g. one.  Raise it."))
+    ['Return _, for example one.', 'Raise it.']
+    """
+    text = re.sub(r"^\s*(?:>>>|\.\.\.|\||#|!\[).*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"`[^`]*`|\]\([^)]*\)|<[^>]*>", "_", text)
+    text = text.replace("e.g.", "for example").replace("i.e.", "that is").replace("..", "_")
+    for block in re.split(r"\n\s*\n|\n(?=\s*[-*] )|:\n", text):
+        for sentence in re.split(r"(?<=[.!?;])\s+", " ".join(block.split())):
+            if sentence:
+                yield sentence
 
 
-def phrases(name: str, text: str) -> Iterator[str]:
-    """Lines with a phrase that the field does not use."""
-    for number, line in enumerate(text.splitlines(), 1):
-        if PHRASES.search(line):
-            yield f"{name}:{number}: {line.strip()}"
+def word_count(sentence: str) -> int:
+    """Count the words of a sentence; numbers and operators are none.
+
+    >>> word_count("The sum of x + 1, row by row.")
+    7
+    """
+    return len(re.findall(r"(?<![\w.])[A-Za-z][A-Za-z'-]*", sentence))
 
 
-def measured() -> dict[str, list[str]]:
-    """Every hit, by its kind."""
-    hits: dict[str, list[str]] = {kind: [] for kind in LIMITS}
-    for name, text in sources():
-        tree = ast.parse(text)
-        hits["clauses"] += clauses(name, tree)
-        hits["locals"] += vague_locals(name, tree)
-        hits["phrases"] += phrases(name, text)
-    return hits
+def docstrings(nodes: Iterable[ast.AST]) -> Iterator[Prose]:
+    """Yield each docstring of these nodes, those of constants and attributes included."""
+    properties = {"property", "cached_property"}
+    for node in nodes:
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        text = ast.get_docstring(node)
+        if text:
+            owner = (
+                "function" if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else "class"
+            )
+            if (
+                owner == "function"
+                and {
+                    ast.unparse(each).rpartition(".")[2]
+                    for each in node.decorator_list  # type: ignore[union-attr]  # because it is a function
+                }
+                & properties
+            ):
+                owner = "property"
+            if owner == "class" and isinstance(node, ast.ClassDef):
+                bases = {ast.unparse(base).rpartition(".")[2] for base in node.bases}
+                owner = "op" if any(base.endswith("Op") for base in bases) else "class"
+            if isinstance(node, ast.Module):
+                owner = "module"
+            yield Prose(node.body[0].lineno, owner, text)
+        for before, each in zip(node.body, node.body[1:], strict=False):
+            if (
+                isinstance(before, ast.Assign | ast.AnnAssign)
+                and isinstance(each, ast.Expr)
+                and isinstance(each.value, ast.Constant)
+                and isinstance(each.value.value, str)
+            ):
+                yield Prose(each.lineno, "constant", each.value.value)
+
+
+def comments(text: str, nodes: Iterable[ast.AST]) -> Iterator[Prose]:
+    """Yield each run of whole-line comments, outside of strings."""
+    inside = {
+        number
+        for node in nodes
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for number in range(node.lineno + 1, (node.end_lineno or 0) + 1)
+    }
+    block: list[str] = []
+    start = 0
+    for number, line in enumerate([*text.splitlines(), ""], 1):
+        is_comment = line.lstrip().startswith("# ") and number not in inside
+        if is_comment:
+            start = start if block else number
+            block.append(line.strip()[2:])
+        elif block:
+            yield Prose(start, "comment", "\n".join(block))
+            block = []
+
+
+def paragraphs(page: str) -> Iterator[Prose]:
+    """Yield the paragraphs of a page, without code and what a tool writes between two marks."""
+
+    def blank(match: re.Match[str]) -> str:
+        return "\n" * match.group().count("\n")
+
+    page = re.sub(r"^(```|:::).*?^\1", blank, page, flags=re.DOTALL | re.MULTILINE)
+    page = re.sub(r"<!-- (?!end).*?<!-- end -->", blank, page, flags=re.DOTALL)
+    line = 1
+    for paragraph in re.split(r"(\n\s*\n)", page):
+        if paragraph.strip():
+            yield Prose(line, "page", paragraph)
+        line += paragraph.count("\n")
+
+
+def _kinds(prose: Prose) -> Iterator[tuple[str, str]]:
+    """Yield the kind and the text of each finding in a piece of prose."""
+    for match in _TERM.finditer(re.sub(r"`[^`]*`", "", prose.text)):
+        yield "term", match.group()
+    for sentence in sentences(prose.text):
+        if word_count(sentence) > MAX_WORDS:
+            yield "long", f"{word_count(sentence)} words: {sentence}"
+    if prose.owner in ("comment", "page", "module"):
+        return
+    first = prose.text.strip().splitlines()[0] if prose.text.strip() else ""
+    word = re.split(r"[\s,:]", first)[0]
+    is_continued = word[:1].isupper() and word.lower() in OPENINGS
+    if (is_continued or first.startswith("The same ")) and not _FINE_OPENINGS.match(first):
+        yield "opening", first
+    elif prose.owner == "function":
+        if re.fullmatch(r"[A-Z][a-z]+", word) and word.lower() not in VERBS:
+            yield "verb", first
+    elif prose.owner in ("class", "constant"):
+        stem = word.lower()
+        stem = stem if stem in VERBS else stem.removesuffix("s")
+        if word[:1].isupper() and stem in VERBS - _ALSO_NOUNS:
+            yield "noun", first
+
+
+def findings_in(path: str, text: str) -> list[Finding]:
+    """Return the findings of one file, in the order of its lines."""
+    if path.endswith(".py"):
+        nodes = list(ast.walk(ast.parse(text)))
+        pieces: Iterable[Prose] = [*docstrings(nodes), *comments(text, nodes)]
+        if path.startswith("tests/"):  # names of tests say what they check
+            pieces = [piece._replace(owner="comment") for piece in pieces]
+    else:
+        pieces = paragraphs(text)
+    return sorted(Finding(path, piece.line, *kind) for piece in pieces for kind in _kinds(piece))
+
+
+def files(root: Path) -> Iterator[Path]:
+    """Yield the sources and pages that are checked."""
+    for folder in FOLDERS:
+        yield from sorted((root / folder).rglob("*.py"))
+    for pattern in PAGES:
+        yield from sorted(root.glob(pattern))
+
+
+def findings(root: Path = ROOT) -> Iterator[Finding]:
+    """Yield every finding of the tree."""
+    for path in files(root):
+        name = str(path.relative_to(root))
+        if name in GENERATED or "/.venv" in f"/{name}":
+            continue
+        for finding in findings_in(name, path.read_text(encoding="utf-8")):
+            if (name, finding.kind) != ("docs/glossary.md", "term"):
+                yield finding
+
+
+def ceilings(path: Path = CEILINGS) -> dict[str, dict[str, int]]:
+    """Return the ceiling of each folder, by kind."""
+    return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def exceeded(
+    counts: Mapping[tuple[str, str], int], allowed: Mapping[str, Mapping[str, int]]
+) -> list[str]:
+    """Return a line for each folder and kind with more findings than its ceiling.
+
+    >>> exceeded({("term", "docs"): 3, ("verb", "docs"): 1}, {"term": {"docs": 2}, "verb": {"docs": 1}})
+    ['term in docs: 3, at most 2']
+    """
+    limits = {key: allowed.get(key[0], {}).get(key[1], 0) for key in counts}
+    return [
+        f"{kind} in {folder}: {count}, at most {limits[kind, folder]}"
+        for (kind, folder), count in sorted(counts.items())
+        if count > limits[kind, folder]
+    ]
+
+
+def lowered(
+    counts: Mapping[tuple[str, str], int], allowed: Mapping[str, Mapping[str, int]]
+) -> dict[str, dict[str, int]]:
+    """Return the ceilings lowered to the counts; without ceilings, the counts.
+
+    >>> lowered({("term", "docs"): 3, ("term", "tests"): 1}, {"term": {"docs": 2, "tests": 4}})
+    {'term': {'docs': 2, 'tests': 1}}
+    """
+    result: dict[str, dict[str, int]] = {}
+    for (kind, folder), count in sorted(counts.items()):
+        limit = min(count, allowed.get(kind, {}).get(folder, 0)) if allowed else count
+        if limit:
+            result.setdefault(kind, {})[folder] = limit
+    return result
+
+
+def _write(limits: Mapping[str, Mapping[str, int]]) -> None:
+    lines = [
+        "# Findings of tools/english.py that each folder may have. Lower them: python tools/english.py --write"
+    ]
+    for kind in KINDS:
+        lines += ["", f"[{kind}]", *[f'"{k}" = {n}' for k, n in limits.get(kind, {}).items()]]
+    CEILINGS.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def main() -> None:
-    """Print the figures, and with --list every hit."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--list", action="store_true")
+    """Compare the counts with the ceilings, print findings, or lower the ceilings."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--list", nargs="+", metavar="PATH", help="print each finding below these")
+    parser.add_argument("--kind", choices=KINDS, action="append", help="with --list, of this kind")
+    parser.add_argument("--write", action="store_true", help="lower the ceilings to the counts")
     arguments = parser.parse_args()
-    for kind, lines in measured().items():
-        print(f"{kind:10s} {len(lines):5d}, to be below {LIMITS[kind]}")
-        words = Counter(line.rpartition(" ")[2] for line in lines)
-        if kind == "locals":
-            print(
-                "           " + ", ".join(f"{word} {count}" for word, count in words.most_common())
-            )
-        if arguments.list:
-            print("\n".join(lines))
+    every = list(findings())
+    counts = Counter((each.kind, each.folder) for each in every)
+    if arguments.list:
+        for each in every:
+            below = any(Path(each.path).is_relative_to(path) for path in arguments.list)
+            if below and (not arguments.kind or each.kind in arguments.kind):
+                print(f"{each.path}:{each.line}: {each.kind}: {each.text}")
+        return
+    if arguments.write:
+        _write(lowered(counts, ceilings()))
+    totals = Counter(each.kind for each in every)
+    print(", ".join(f"{kind} {totals[kind]}" for kind in KINDS))
+    if excess := exceeded(counts, ceilings()):
+        print("\n".join([*excess, "python tools/english.py --list FOLDER names the places"]))
+        sys.exit(1)
 
 
 if __name__ == "__main__":
