@@ -26,13 +26,13 @@ PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 
 
 def small(n: Any, x: Any) -> Any:
-    """Six operations on a few elements."""
+    """Apply six operations to a few elements."""
     y = n.sin(x) * 2.0 + x
     return n.sum(y * y) / n.exp(-x[0])
 
 
 def callers_of(run: Callable[[], Any], count: int, seconds: float) -> tuple[float, list[float]]:
-    """Runs in a second by so many threads together, and how long each run took."""
+    """Return the runs per second of `count` threads together, and the time of each run."""
     start = threading.Barrier(count)
     times: list[list[float]] = [[] for _ in range(count)]
 
@@ -55,7 +55,7 @@ def callers_of(run: Callable[[], Any], count: int, seconds: float) -> tuple[floa
 
 
 def table() -> str:
-    """Rows by the number of callers; medians over the rounds, in which all take turns."""
+    """Return the rows by the number of callers; medians over the rounds, in which all take turns."""
     x = np.linspace(0.1, 1.0, 8)
     program = tnf.compile(lambda x: small(tnf, x), x)
     executor = tnf.GraphExecutor()

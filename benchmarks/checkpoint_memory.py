@@ -21,7 +21,7 @@ WIDTH = 100_000
 
 
 def layers(count: int) -> Callable[[Any], Any]:
-    """A function that applies `count` layers, each with one value to keep."""
+    """Return a function that applies `count` layers, each with one value to keep."""
 
     def fn(x: Any) -> Any:
         for _ in range(count):
@@ -32,7 +32,7 @@ def layers(count: int) -> Callable[[Any], Any]:
 
 
 def loss(grouped: bool) -> Callable[[Any], Any]:
-    """The chain, in checkpointed groups or not."""
+    """Return the chain, in checkpointed groups or not."""
     group = math.isqrt(LAYERS)
     sizes = [group] * (LAYERS // group) + ([LAYERS % group] if LAYERS % group else [])
 
@@ -46,7 +46,7 @@ def loss(grouped: bool) -> Callable[[Any], Any]:
 
 
 def measure(grouped: bool) -> tuple[float, float, Any]:
-    """Peak in activations, seconds, and the gradient."""
+    """Return the peak in activations, the time in seconds, and the gradient."""
     x = np.linspace(-1, 1, WIDTH)
     program = tnf.compile(tnf.grad(loss(grouped)), x)
     executor = tnf.GraphExecutor()

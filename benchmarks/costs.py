@@ -34,7 +34,7 @@ NUMBERS = count(1)
 
 
 def seconds(function: Callable[[], Any], budget: float = 0.2) -> float:
-    """Shortest time of a call."""
+    """Return the shortest time of a call."""
     calls = max(1, int(budget / 10 / max(Timer(function).timeit(3) / 3, 1e-8)))
     return min(Timer(function).repeat(10, calls)) / calls
 
@@ -42,7 +42,7 @@ def seconds(function: Callable[[], Any], budget: float = 0.2) -> float:
 def run_of(
     function: Callable[..., Any], *arrays: Any, compiled: bool = False, threads: int = 1
 ) -> Callable[[], Any]:
-    """A function as a call that runs its program."""
+    """Return a function as a call that runs its program."""
     executor = tnf.GraphExecutor("K", threads=threads, compiled=compiled)
     program = tnf.compile(function, *arrays)
     executor.run(program, *arrays)
@@ -70,12 +70,12 @@ CALL = difference(run_of(steps(50), SMALL), run_of(steps(250), SMALL), 200)
 
 
 def elements(function: Callable[[], Any], x: Any = LARGE) -> float:
-    """Elements that take as long as a call."""
+    """Return the elements that take as long as a call."""
     return CALL * x.size / seconds(function)
 
 
 def function_elements() -> float:
-    """The geometric mean over the analytic functions of one operand."""
+    """Return the geometric mean over the analytic functions of one operand."""
     x = LARGE[: 1 << 15]
     cards = [card for card in analytic.CARDS if card.input_count == 1]
     found = [elements(run_of(lambda x, op=op: apply_one(op, x), x), x) for op in map(an_op, cards)]
@@ -83,7 +83,7 @@ def function_elements() -> float:
 
 
 def an_op(card: Any) -> Any:
-    """An op of a card."""
+    """Return an op of a card."""
     return card(1) if card is analytic.Polygamma else card()
 
 
@@ -103,7 +103,7 @@ def block_call(results: int = 1) -> float:
 
 
 def chain(factor: float) -> Callable[[Any], Any]:
-    """Ten products and ten sums."""
+    """Compute ten products and ten sums."""
 
     def function(x: Any) -> Any:
         for _ in range(10):
@@ -114,7 +114,7 @@ def chain(factor: float) -> Callable[[Any], Any]:
 
 
 def loop(factor: float) -> Callable[[Any], Any]:
-    """A scan of a hundred iterations."""
+    """Return a scan of a hundred iterations."""
     body = lambda c, _: (c * factor + c, None)
     return lambda x: tnf.scan(body, x, None, length=100)[0]
 

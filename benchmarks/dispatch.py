@@ -21,7 +21,7 @@ BLOCKS, CALLS = 25, 200
 
 
 def microseconds(*calls: Callable[[], Any]) -> list[float]:
-    """Of one call of each; their blocks take turns."""
+    """Return the time of one call of each function, measured in alternating blocks."""
     times: list[list[float]] = [[] for _ in calls]
     for _ in range(BLOCKS):
         for call, found in zip(calls, times, strict=True):

@@ -40,7 +40,7 @@ OPS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def repeated(op: Callable[[Any, Any], Any], n: Any, x: Any) -> Callable[[], None]:
-    """A hundred times the operation, results thrown away."""
+    """Return a hundred times the operation, results thrown away."""
 
     def run() -> None:
         for _ in range(COUNT):
@@ -61,7 +61,7 @@ def recorded(op: Callable[[Any, Any], Any]) -> Callable[[], None]:
 
 
 def table() -> str:
-    """One line per operation."""
+    """Return one line per operation."""
     x = np.ones(8)
     names = ("tenferro", "torch", "tenferro, tracked", "torch, tracked", "autograd, tracked")
     lines = [

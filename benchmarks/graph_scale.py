@@ -26,7 +26,7 @@ REPEATED = 70_000
 
 
 def chain(length: int) -> Any:
-    """A function of `length` ops in a row."""
+    """Return a function of `length` ops in a row."""
 
     def fn(x: Any) -> Any:
         for _ in range(length // 2):
@@ -37,7 +37,7 @@ def chain(length: int) -> Any:
 
 
 def measure(length: int) -> dict[str, float]:
-    """Seconds of each stage, and of a call of np.add meanwhile."""
+    """Return the seconds of each stage, and of a call of np.add meanwhile."""
     add = seconds_of_add()
     x = np.full(8, 1e-12)
     marks = [time.perf_counter()]
@@ -59,13 +59,13 @@ def measure(length: int) -> dict[str, float]:
 
 
 def seconds_of_add() -> float:
-    """Of one call of np.add on float64[8]: what Python and NumPy cost on this machine."""
+    """Return the time of one call of np.add on float64[8], the cost of Python and NumPy on this machine."""
     x = np.ones(8)
     return median(timeit.repeat(lambda: np.add(x, x), number=10_000, repeat=9)) / 10_000
 
 
 def table() -> str:
-    """One line per size."""
+    """Return one line per size."""
     lines = [
         "| ops | trace s | compile s | run s | lower s | trace, linearise and transpose s "
         "| its passes and code s | us per op in all | in calls of np.add |",

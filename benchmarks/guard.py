@@ -19,17 +19,17 @@ from lowering import import_stablehlo
 
 
 def layer(x: Any) -> Any:
-    """A few operations."""
+    """Return a few operations."""
     return tnf.softmax(x @ tnf.tanh(x))
 
 
 def table(x: Any) -> Any:
-    """A constant of 50 MB inside the module."""
+    """Return a constant of 50 MB inside the module."""
     return x + tnf.asarray(np.random.default_rng(0).random(x.shape))
 
 
 def compiled(path: Path, trusted: bool = False) -> Any:
-    """An artifact on the CPU."""
+    """Return an artifact on the CPU."""
     return xla_peer.load(path, trusted=trusted).compile(XLA)
 
 

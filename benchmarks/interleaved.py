@@ -53,13 +53,13 @@ def medians(
     seconds: float,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
-    """Seconds of one run of each by a clock; they take turns for so long."""
+    """Return the median time of a run of each function, in seconds, from interleaved runs."""
     times = turns(contestants, seconds, clock=clock)
     return {name: statistics.median(spent) for name, spent in times.items()}
 
 
 def geometric_mean(ratios: list[float]) -> float:
-    """The mean of ratios, for which twice as fast and twice as slow make one."""
+    """Return the mean of ratios, for which twice as fast and twice as slow make one."""
     return math.exp(math.fsum(math.log(ratio) for ratio in ratios) / len(ratios))
 
 

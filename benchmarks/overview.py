@@ -26,21 +26,21 @@ SECONDS = 1.5
 
 
 def scalars(n: Any, x: Any) -> Any:
-    """A hundred ops on one number."""
+    """Return a hundred ops on one number."""
     for _ in range(50):
         x = n.sin(x) * 1.01
     return x
 
 
 def layers(n: Any, w: Any, x: Any) -> Any:
-    """Four dense layers, 256 rows of 128."""
+    """Return four dense layers, 256 rows of 128."""
     for _ in range(4):
         x = n.tanh(x @ w)
     return n.sum(x * x)
 
 
 def chain(n: Any, w: Any) -> Any:
-    """A product of thirty matrices of 32 by 32."""
+    """Return a product of thirty matrices of 32 by 32."""
     y = w
     for _ in range(29):
         y = y @ w
@@ -48,7 +48,7 @@ def chain(n: Any, w: Any) -> Any:
 
 
 def float32(*shape: int) -> Any:
-    """Random numbers of moderate size."""
+    """Return random numbers of moderate size."""
     return (RNG.standard_normal(shape) / 12).astype(np.float32)
 
 
@@ -80,7 +80,7 @@ def contestants(fn: Any, args: tuple[Any, ...]) -> dict[str, Callable[[], Callab
 
 
 def measured(fn: Any, args: tuple[Any, ...]) -> dict[str, tuple[float, float]]:
-    """First result, tracing and compiling included, and the median of interleaved later runs."""
+    """Return the time to the first result, tracing and compiling included, and the median of interleaved later runs."""
     runs: dict[str, Callable[[], Any]] = {}
     first: dict[str, float] = {}
     for name, ready in contestants(fn, args).items():
@@ -93,7 +93,7 @@ def measured(fn: Any, args: tuple[Any, ...]) -> dict[str, tuple[float, float]]:
 
 
 def table() -> str:
-    """The table, in Markdown."""
+    """Return the table, in Markdown."""
     jax.jit(lambda x: x + 1)(np.ones(2))  # so that nobody pays for starting jax
     XlaExecutor("cpu")
     names = ["native", "PJRT", "jax.jit"]

@@ -80,7 +80,7 @@ def _seconds(run: Callable[[], Any]) -> float:
 
 
 def _server(program: Path, checkout: Path) -> subprocess.Popen[str]:
-    """It ends when its input does."""
+    """Start a child that runs programs until its input ends."""
     return subprocess.Popen(
         [sys.executable, str(program), "--serve"],
         stdin=subprocess.PIPE,

@@ -40,7 +40,7 @@ def loss(levels: int) -> Any:
 
 
 def planned(program: Any) -> int:
-    """Bytes that the loops of a program stack, those inside of loops once."""
+    """Return the bytes that the loops of a program stack, those inside of loops once."""
     inner = [
         part.program
         for step in program.instructions
@@ -51,7 +51,7 @@ def planned(program: Any) -> int:
 
 
 def table() -> str:
-    """A row for each number of levels."""
+    """Return a row for each number of levels."""
     start, k = np.array([1.0, 0.0]), np.array([1.0, 0.1])
     lines = [
         "| a million turns | planned | measured | seconds |",

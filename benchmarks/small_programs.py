@@ -21,7 +21,7 @@ SECONDS = 4.0
 
 
 def chain(n: Any, x: Any) -> Any:
-    """A thousand ops, additions and products by turns."""
+    """Return a thousand ops, additions and products by turns."""
     y = x
     for _ in range(500):
         y = n.multiply(n.add(y, x), x)
@@ -29,14 +29,14 @@ def chain(n: Any, x: Any) -> Any:
 
 
 def scalars(n: Any, x: Any) -> Any:
-    """A hundred ops on one number."""
+    """Return a hundred ops on one number."""
     for _ in range(50):
         x = n.multiply(n.sin(x), x)
     return x
 
 
 def arithmetic(n: Any, x: Any) -> Any:
-    """Twelve ops of arithmetic."""
+    """Apply twelve arithmetic operations."""
     y = x
     for _ in range(4):
         y = n.subtract(n.multiply(n.add(y, x), x), y)
@@ -44,7 +44,7 @@ def arithmetic(n: Any, x: Any) -> Any:
 
 
 def transcendental(n: Any, x: Any) -> Any:
-    """Twelve ops, most of them transcendental."""
+    """Apply twelve operations, most of them transcendental."""
     y = x
     for _ in range(3):
         y = n.sqrt(n.add(n.exp(n.tanh(y)), 1.0))
@@ -56,7 +56,7 @@ WEIGHTS = np.random.default_rng(1).standard_normal((4, 4))
 
 
 def messages(n: Any, x: Any) -> Any:
-    """Three layers of a network on a graph: differences along edges, summed at each node."""
+    """Return three layers of a network on a graph: differences along edges, summed at each node."""
     for _ in range(3):
         along = n.tanh((x[SENDERS] - x[RECEIVERS]) @ WEIGHTS)
         if n is np:
@@ -69,7 +69,7 @@ def messages(n: Any, x: Any) -> Any:
 
 
 def layers(n: Any, x: Any) -> Any:
-    """Softmax and normalisation of ten rows, sorted, four times."""
+    """Apply softmax and normalisation to ten sorted rows, four times."""
     for _ in range(4):
         y = n.exp(x - n.max(x, axis=1, keepdims=True))
         y = y / n.sum(y, axis=1, keepdims=True)
@@ -79,7 +79,7 @@ def layers(n: Any, x: Any) -> Any:
 
 
 def likelihood(n: Any, x: Any) -> Any:
-    """The logarithm of a Gaussian process's likelihood at points, of their sines."""
+    """Return the logarithm of a Gaussian process's likelihood at points, of their sines."""
     gram = n.exp(-(((x[:, None] - x) / 0.3) ** 2)) + 0.1 * n.eye(len(x))
     factor = n.linalg.cholesky(gram)
     y = n.sin(3.0 * x)
@@ -91,7 +91,7 @@ SEES, NOISE = np.eye(2, 4), 0.3 * np.eye(2)
 
 
 def update(n: Any, x: Any) -> Any:
-    """A step of a Kalman filter of four states, of which two are seen: the mean, and the covariance."""
+    """Return a step of a Kalman filter of four states, of which two are seen: the mean, and the covariance."""
     mean, covariance = MOVES @ x[0], MOVES @ x[1:] @ MOVES.T + 0.01 * n.eye(4)
     seen = SEES @ covariance @ SEES.T + NOISE
     gain = n.linalg.solve(seen, SEES @ covariance).T
@@ -116,7 +116,7 @@ CASES: dict[str, tuple[Callable[..., Any], Any]] = {
 
 
 def table() -> str:
-    """The table, in Markdown."""
+    """Return the table, in Markdown."""
     lines = [
         "| | NumPy by hand | first result, compiled | compiled, ratio | printed, ratio | interpreted, ratio |",
         "| --- | --- | --- | --- | --- | --- |",

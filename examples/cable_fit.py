@@ -46,7 +46,7 @@ class Cable(eqx.Module):
     compartments: int = eqx.field(static=True)
 
     def __call__(self, t: Any, state: Any, current: Any) -> Any:
-        """The rates of voltages (mV) and gates, t in ms."""
+        """Return the rates of voltages (mV) and gates, t in ms."""
         v, m, h, n = state
         am, bm = 0.1 * (v + 40) / (1 - jnp.exp(-(v + 40) / 10)), 4 * jnp.exp(-(v + 65) / 18)
         ah, bh = 0.07 * jnp.exp(-(v + 65) / 20), 1 / (1 + jnp.exp(-(v + 35) / 10))
@@ -62,7 +62,7 @@ class Cable(eqx.Module):
 
 
 def simulate(cable: Cable, current: Any) -> Any:
-    """Voltages at the far end, ten times a millisecond."""
+    """Return the voltages at the far end, ten times a millisecond."""
     rest = jnp.full(cable.compartments, -65.0)
     start = rest, rest * 0 + 0.053, rest * 0 + 0.596, rest * 0 + 0.318
     solution = diffrax.diffeqsolve(
@@ -82,7 +82,7 @@ def simulate(cable: Cable, current: Any) -> Any:
 
 
 def loss(cable: Cable, currents: Any, recorded: Any) -> Any:
-    """The mean of squared differences from the recordings, one for each current."""
+    """Return the mean of squared differences from the recordings, one for each current."""
     return jnp.mean((jax.vmap(simulate, (None, 0))(cable, currents) - recorded) ** 2)
 
 
@@ -90,20 +90,20 @@ OPTIMISER = optax.adam(0.05)
 
 
 def step(cable: Cable, state: Any, currents: Any, recorded: Any) -> Any:
-    """A step of the fit."""
+    """Return a step of the fit."""
     value, gradient = eqx.filter_value_and_grad(loss)(cable, currents, recorded)
     updates, state = OPTIMISER.update(gradient, state, cable)
     return eqx.apply_updates(cable, updates), state, value
 
 
 def cable_of(sodium: float, potassium: float, leak: float) -> Cable:
-    """A cable with these conductances, in mS/cm^2."""
+    """Return a cable with these conductances, in mS/cm^2."""
     logarithms = [np.log(g).astype("float32") for g in (sodium, potassium, leak)]
     return Cable(*logarithms, compartments=COMPARTMENTS)
 
 
 def fit(transform: Any) -> tuple[Cable, list[float], list[float]]:
-    """The fitted cable, the losses, and the seconds of each step."""
+    """Return the fitted cable, the losses, and the seconds of each step."""
     currents = np.array([100.0, 150.0], "float32")
     recorded = np.asarray(jax.vmap(simulate, (None, 0))(cable_of(120.0, 36.0, 0.3), currents))
     cable = cable_of(100.0, 30.0, 0.2)

@@ -15,7 +15,7 @@ BETA = 0.3
 
 
 def head(text: str, lines: int) -> str:
-    """The first lines of a text, and how many follow."""
+    """Return the first lines of a text, and how many follow."""
     rows = text.splitlines()
     return "\n".join([*rows[:lines], f"  ... {len(rows) - lines} more lines"])
 

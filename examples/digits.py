@@ -14,14 +14,14 @@ DATA = Path(__file__).parent / "data" / "digits.npz"
 
 
 def probabilities(weights: dict[str, Any], images: Any) -> Any:
-    """Softmax of a perceptron with one hidden layer, on images of 64 pixels from 0 to 16."""
+    """Return the softmax of a perceptron with one hidden layer, on images of 64 pixels from 0 to 16."""
     x = tnf.astype(images, "float32") / 16
     hidden = tnf.maximum(x @ weights["w0"] + weights["b0"], 0)
     return tnf.softmax(hidden @ weights["w1"] + weights["b1"])
 
 
 def load() -> tuple[dict[str, Any], Any, Any]:
-    """Weights, and the images and labels that they were not fitted to."""
+    """Return the weights, and the images and labels that they were not fitted to."""
     with np.load(DATA) as data:
         held_out = np.arange(len(data["labels"])) % 4 == 0
         weights = {name: data[name] for name in ("w0", "b0", "w1", "b1")}
@@ -29,7 +29,7 @@ def load() -> tuple[dict[str, Any], Any, Any]:
 
 
 def accuracy(found: Any, labels: Any) -> float:
-    """The share of images whose most probable digit is the label."""
+    """Return the share of images whose most probable digit is the label."""
     return float(np.mean(found.argmax(-1) == labels))
 
 

@@ -43,7 +43,7 @@ labels = np.argmax(x[:, :3], axis=1)
 
 
 def loss(weights: Any, x: Any) -> Any:
-    """The mean negative log-likelihood."""
+    """Return the mean negative log-likelihood."""
     return -tnf.mean(tnf.take_along_axis(model(*weights, x), labels[:, None], axis=1))
 
 

@@ -32,12 +32,12 @@ ADD, MULTIPLY, NEGATE, SIN, COS, DOT, TRANSPOSE, SUM = map(
 
 
 def broadcast(shape: Shape) -> Op:
-    """A scalar, everywhere."""
+    """Return a scalar, everywhere."""
     return Op("broadcast", shape)
 
 
 def constant(number: float) -> Op:
-    """A scalar."""
+    """Return a scalar."""
     return Op("constant", float(number))
 
 
@@ -139,13 +139,13 @@ class Graph:
         self._known: dict[tuple[Op, tuple[int, ...]], int] = {}
 
     def input(self, shape: Shape) -> Tensor:
-        """A new input."""
+        """Return a new input."""
         self.nodes.append((None, ()))
         self.shapes.append(shape)
         return Tensor(self, len(self.nodes) - 1)
 
     def add(self, op: Op, inputs: tuple[int, ...]) -> Tensor:
-        """The value of the op; the one there is, if it was asked for before."""
+        """Return the value of the op; the one there is, if it was asked for before."""
         key = (op, inputs)
         if key not in self._known:
             shape = SHAPES[op.name](op, *[self.shapes[i] for i in inputs])
@@ -168,11 +168,11 @@ class Tensor:
         return self.graph.shapes[self.value]
 
     def apply(self, op: Op, *others: Tensor) -> Tensor:
-        """The op on this and others."""
+        """Return the op on this and others."""
         return self.graph.add(op, (self.value, *[other.value for other in others]))
 
     def like(self, other: Tensor | float) -> Tensor:
-        """A number as a tensor of this shape."""
+        """Return a number as a tensor of this shape."""
         if isinstance(other, Tensor):
             return other
         scalar = self.graph.add(constant(other), ())
@@ -201,22 +201,22 @@ class Tensor:
 
 
 def sin(x: Tensor) -> Tensor:
-    """Element by element."""
+    """Return the sine, element by element."""
     return x.apply(SIN)
 
 
 def plus(a: Tensor | None, b: Tensor | None) -> Tensor | None:
-    """The sum, where None is zero."""
+    """Return the sum, where None is zero."""
     return b if a is None else a if b is None else a + b
 
 
 def times(a: Tensor | None, b: Tensor | None) -> Tensor | None:
-    """The product, where None is zero."""
+    """Return the product, where None is zero."""
     return None if a is None or b is None else a * b
 
 
 def matmul(a: Tensor | None, b: Tensor | None) -> Tensor | None:
-    """The matrix product, where None is zero."""
+    """Return the matrix product, where None is zero."""
     return None if a is None or b is None else a @ b
 
 
@@ -224,7 +224,7 @@ def matmul(a: Tensor | None, b: Tensor | None) -> Tensor | None:
 
 
 def linearize(graph: Graph, dots: dict[int, Tensor], output: Tensor) -> Tensor | None:
-    """The tangent of the output, by one loop up."""
+    """Return the tangent of the output, by one loop up."""
     for value in range(len(graph.nodes)):
         op, inputs = graph.nodes[value]
         x_dots = [dots.get(i) for i in inputs]
@@ -257,7 +257,7 @@ def transpose(graph: Graph, start: int, y_dot: Tensor, y_bar: Tensor) -> dict[in
 
 
 def value_and_grad(fn: Callable[..., Tensor]) -> Callable[..., Sequence[Tensor]]:
-    """A function that appends value and gradients of `fn` to the graph of its arguments."""
+    """Return a function that appends value and gradients of `fn` to the graph of its arguments."""
 
     def derived(*xs: Tensor) -> Sequence[Tensor]:
         graph, y = xs[0].graph, fn(*xs)

@@ -28,7 +28,7 @@ def heat_capacity(beta: Any) -> Any:
 
 
 def onsager_heat_capacity(beta: float) -> float:
-    """The exact value for the infinite lattice (Onsager 1944, equation 116)."""
+    """Return the exact value for the infinite lattice (Onsager 1944, equation 116)."""
     tanh = math.tanh(2 * beta)
     k = 2 * math.sinh(2 * beta) / math.cosh(2 * beta) ** 2
     first, second = ellipk(k * k), ellipe(k * k)

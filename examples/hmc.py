@@ -18,12 +18,12 @@ SAMPLES, LEAPS, STEP = 4000, 20, 0.12
 
 
 def potential(q: Any) -> Any:
-    """Minus the logarithm of the density, up to a constant."""
+    """Return the minus the logarithm of the density, up to a constant."""
     return (q[0] ** 2 + (q[1] - q[0] ** 2) ** 2 / 0.1) / 2
 
 
 def chain(key: Any) -> tuple[Any, Any]:
-    """Samples, and whether each was accepted."""
+    """Return samples, and whether each was accepted."""
     force = tnf.grad(potential)
 
     def leap(_: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:

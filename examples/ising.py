@@ -41,7 +41,7 @@ def free_energy(beta: Any, width: int = WIDTH, steps: int = STEPS) -> Any:
 
 
 def onsager(beta: float) -> float:
-    """The exact free energy per site of the infinite lattice, times -beta (Onsager 1944)."""
+    """Return the exact free energy per site of the infinite lattice, times -beta (Onsager 1944)."""
     k = 2 * math.sinh(2 * beta) / math.cosh(2 * beta) ** 2
 
     def integrand(theta: float) -> float:

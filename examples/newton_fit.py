@@ -21,7 +21,7 @@ def main() -> None:
     shape = (64, 10)
 
     def loss(flat: Any) -> Any:
-        """Mean cross entropy of ten classes, with a quadratic penalty."""
+        """Return the mean cross entropy of ten classes, with a quadratic penalty."""
         scores = tnf.log_softmax(images @ tnf.reshape(flat, shape))
         chosen = tnf.take_along_axis(scores, labels[:, None], axis=1)
         return -tnf.mean(chosen) + 1e-3 * tnf.sum(flat * flat)

@@ -18,13 +18,13 @@ STEP, STEPS, EVERY = 0.05, 300, 10
 
 
 def rate(rates: Any, state: Any) -> Any:
-    """The right-hand side."""
+    """Return the right-hand side."""
     x, y = state[0], state[1]
     return tnf.stack([rates["a"] * x - rates["b"] * x * y, rates["d"] * x * y - rates["c"] * y])
 
 
 def solution(rates: Any) -> Any:
-    """The state at every step, from the start."""
+    """Return the state at every step, from the start."""
 
     def step(state: Any, _: None) -> tuple[Any, Any]:
         k1 = rate(rates, state)
@@ -38,14 +38,14 @@ def solution(rates: Any) -> Any:
 
 
 def measured() -> np.ndarray:
-    """Every tenth state, with errors."""
+    """Return every tenth state, with errors."""
     rng = np.random.default_rng(0)
     exact = np.asarray(tnf.jit(solution)(TRUTH))[EVERY - 1 :: EVERY]
     return exact * (1 + 0.05 * rng.standard_normal(exact.shape))
 
 
 def fitted(data: np.ndarray) -> dict[str, float]:
-    """The rates of least squares, from a guess that is 20 % off."""
+    """Return the rates of least squares, from a guess that is 20 % off."""
 
     def misfit(logarithms: Any) -> Any:
         states = solution({name: tnf.exp(value) for name, value in logarithms.items()})

@@ -32,7 +32,7 @@ UNITS = {
 
 
 def expected(p: Any) -> Any:
-    """Events in each bin."""
+    """Return the events in each bin."""
     line = p["width"] / (2 * np.pi) / ((ENERGIES - p["mass"]) ** 2 + p["width"] ** 2 / 4)
     level, slope = p["background"]["level"], p["background"]["slope"]
     return 1000 * p["signal"] * line + 10 * level * (1 + slope * (ENERGIES - 91.0))
@@ -45,7 +45,7 @@ def surprise(p: Any, counts: Any) -> Any:
 
 
 def error_bars(p: Any, counts: Any) -> Any:
-    """Standard deviations of the parameters, as a tree like theirs."""
+    """Return the standard deviations of the parameters, as a tree like theirs."""
     vector, unravel = tnf.tree.ravel(p)
     information = tnf.hessian(lambda x: surprise(unravel(x), counts))(vector)
     return unravel(np.sqrt(np.diag(np.linalg.inv(information))))

@@ -23,7 +23,7 @@ STEPS = 20
 
 
 def collectives(executable: Any) -> str:
-    """What the partitioner put in, counted."""
+    """Count the collectives that the partitioner inserted."""
     found = Counter(re.findall(COLLECTIVES, executable.optimized_hlo()))
     return ", ".join(f"{count} {name}" for name, count in sorted(found.items())) or "none"
 
@@ -54,7 +54,7 @@ def product(xla: XlaExecutor) -> None:
 
 
 def training(xla: XlaExecutor) -> None:
-    """The digits' training step: weights everywhere, images cut into eight parts."""
+    """Run the digits' training step with replicated weights, and images cut into eight parts."""
     with np.load(DATA) as data:
         images, labels = data["images"].astype(float), data["labels"].astype(np.int64)
     count = len(labels) // 8 * 8

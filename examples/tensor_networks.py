@@ -49,7 +49,7 @@ def chain_energy(tensors: list[Any]) -> Any:
 
 
 def chain_start() -> list[Any]:
-    """A random state near a product state."""
+    """Return a random state near a product state."""
     generator = np.random.default_rng(0)
     sizes = [1] + [min(BOND, 2 ** min(i, SITES - i)) for i in range(1, SITES)] + [1]
     tensors = []
@@ -61,7 +61,7 @@ def chain_start() -> list[Any]:
 
 
 def chain_exact() -> float:
-    """Minus the sum of the free fermions' energies."""
+    """Return the minus the sum of the free fermions' energies."""
     coupling = FIELD * np.eye(SITES) + np.eye(SITES, k=1)
     return -float(np.sum(np.linalg.svd(coupling, compute_uv=False)))
 
@@ -73,14 +73,14 @@ PAIR = -np.kron(Z, Z) - FIELD / 2 * (np.kron(X, ONE) + np.kron(ONE, X))
 
 
 def isometry(x: Any) -> Any:
-    """The nearest thing to x[up, low, low] that keeps lengths, by QR."""
+    """Return the nearest thing to x[up, low, low] that keeps lengths, by QR."""
     up = x.shape[0]
     q, _ = tnf.linalg.qr(tnf.reshape(x, (up, 4)).mT)
     return tnf.reshape(q.mT, x.shape)
 
 
 def network(tensors: dict[str, Any], labels: Any) -> tuple[list[Any], list[int]]:
-    """Operands and labels of the state, and the labels of its 8 sites."""
+    """Return the operands and labels of the state, and the labels of its 8 sites."""
     sites = [next(labels), next(labels)]
     operands: list[Any] = [tensors["top"], list(sites)]
     for layer, width in (("coarse", 4), ("fine", 8)):
@@ -125,7 +125,7 @@ def mera_energy(parameters: dict[str, Any]) -> Any:
 
 
 def mera_start() -> dict[str, Any]:
-    """Near blocks of two sites, even and odd; disentanglers near the identity."""
+    """Return near blocks of two sites, even and odd, and disentanglers near the identity."""
     generator = np.random.default_rng(0)
     found = {"top": np.ones((2, 2)) + 0.1 * generator.normal(size=(2, 2))}
     for layer in ("coarse", "fine"):
@@ -137,7 +137,7 @@ def mera_start() -> dict[str, Any]:
 
 
 def ring_exact() -> float:
-    """The lowest eigenvalue of the full matrix."""
+    """Return the lowest eigenvalue of the full matrix."""
     total = np.zeros((2**RING, 2**RING))
     for i in range(RING):
         for part, weight in (((Z, Z), -1.0), ((X, ONE), -FIELD)):

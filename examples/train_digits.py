@@ -29,7 +29,7 @@ def logits(weights: Tree, images: Any) -> Any:
 
 
 def loss(weights: Tree, images: Any, labels: Any) -> Any:
-    """Mean cross entropy, and a little weight decay."""
+    """Return the mean cross entropy, with a little weight decay."""
     scores = tnf.log_softmax(logits(weights, images))
     chosen = tnf.take_along_axis(scores, tnf.expand_dims(labels, axis=1), axis=1)
     decay = sum(tnf.sum(weights[name] ** 2) for name in ("w0", "w1"))
@@ -37,7 +37,7 @@ def loss(weights: Tree, images: Any, labels: Any) -> Any:
 
 
 def step(state: Tree, images: Any, labels: Any) -> Any:
-    """One step of Adam: the new state, and the loss before it."""
+    """Return one step of Adam: the new state, and the loss before it."""
     value, gradient = tnf.value_and_grad(loss)(state["weights"], images, labels)
     time = state["time"] + 1.0
     new: Tree = {"weights": {}, "mean": {}, "square": {}, "time": time}
@@ -51,7 +51,7 @@ def step(state: Tree, images: Any, labels: Any) -> Any:
 
 
 def initial() -> Tree:
-    """Small random weights, no memory."""
+    """Return small random weights and zero momentum."""
     generator = np.random.default_rng(0)
     weights = {
         "w0": generator.normal(size=(64, HIDDEN)) / 8,
@@ -64,7 +64,7 @@ def initial() -> Tree:
 
 
 def train(executor: Any, program: tnf.GraphProgram, images: Any, labels: Any) -> tuple[Tree, Any]:
-    """The weights after all steps, and the curve of the loss."""
+    """Return the weights after all steps, and the curve of the loss."""
     state, curve = initial(), []
     for _ in range(STEPS):
         state, value = executor.run(program, state, images, labels)

@@ -79,7 +79,7 @@ np.testing.assert_allclose(found, said, atol=1e-5)
 
 
 def loss(weights: Any, tokens: Any) -> Any:
-    """The mean negative log-likelihood of each next token."""
+    """Return the mean negative log-likelihood of each next token."""
     scores = model(*weights, tokens)
     return -tnf.mean(tnf.take_along_axis(scores[:, :-1], tokens[:, 1:, None], axis=2))
 

@@ -21,12 +21,12 @@ DISTANCE = (np.arange(HALF)[:, None] - np.arange(HALF)) ** 2 / 50.0
 
 
 def state(coupling: Any) -> Any:
-    """The amplitudes: one row for each value of the left half."""
+    """Return the amplitudes: one row for each value of the left half."""
     return tnf.exp(-coupling * DISTANCE)
 
 
 def cut_state(coupling: Any, masked: bool = False) -> tuple[Any, Any]:
-    """The state cut at its middle bond, put together again, and the bond's rank."""
+    """Return the state cut at its middle bond, put together again, and the bond's rank."""
     u, s, vh, rank = tnf.linalg.truncated_svd(
         state(coupling), max_rank=MAX_BOND, rtol=TOLERANCE, masked=masked
     )
@@ -35,7 +35,7 @@ def cut_state(coupling: Any, masked: bool = False) -> tuple[Any, Any]:
 
 
 def norm(coupling: Any, masked: bool = False) -> Any:
-    """The sum of fourth powers of the amplitudes, which depends on all of them."""
+    """Return the sum of fourth powers of the amplitudes, which depends on all of them."""
     return tnf.sum(cut_state(coupling, masked)[0] ** 4)
 
 

@@ -31,7 +31,7 @@ class Parameter(NamedTuple):
 
 
 def expression(annotation: ast.expr) -> ast.expr:
-    """The annotation, parsed where it is written as a string."""
+    """Return the annotation, parsed where it is written as a string."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         with contextlib.suppress(SyntaxError):  # because a constant may be any text
             return ast.parse(annotation.value, mode="eval").body
@@ -39,7 +39,7 @@ def expression(annotation: ast.expr) -> ast.expr:
 
 
 def is_empty(annotation: ast.expr | None, aliases: frozenset[str]) -> bool:
-    """Whether it is missing, or takes everything by one of these names.
+    """Return whether it is missing, or takes everything by one of these names.
 
     >>> names = frozenset({"Any", "object"})
     >>> [is_empty(ast.parse(text, mode="eval").body, names) for text in ("Any", "int | Any", "list[Any]", "'object'")]
@@ -72,7 +72,7 @@ def is_empty(annotation: ast.expr | None, aliases: frozenset[str]) -> bool:
 
 
 def alias(statement: ast.stmt) -> tuple[str, ast.expr] | None:
-    """The name and the value of `X = ..`, `X: TypeAlias = ..` or `type X = ..`."""
+    """Return the name and the value of `X = ..`, `X: TypeAlias = ..` or `type X = ..`."""
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
         target, value = statement.targets[0], statement.value
     elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
@@ -96,7 +96,7 @@ def empty_aliases(modules: Sequence[ast.Module]) -> frozenset[str]:
 
 
 def functions(module: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Every function and method, inner ones too."""
+    """Yield every function and method, inner ones too."""
     for node in ast.walk(module):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
@@ -116,7 +116,7 @@ def parameters(package: Path, aliases: frozenset[str]) -> Iterator[Parameter]:
 
 
 def share(package: str) -> tuple[list[Parameter], float]:
-    """The parameters of a package, and the share of those that say nothing."""
+    """Return the parameters of a package, and the share of those that say nothing."""
     modules = [
         ast.parse(path.read_text())
         for top in ("tenferro", "lowering", "xla_peer")

@@ -80,14 +80,14 @@ def gaps(root: Path) -> Iterator[str]:
 
 
 def _cards(tree: ast.Module) -> Iterator[str]:
-    """Classes with a docstring that says how they differentiate: bases of cards have none."""
+    """Yield the classes with a docstring that says how they differentiate: bases of cards have none."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and "AD:" in (ast.get_docstring(node) or ""):
             yield node.name
 
 
 def _with_ufuncs(tree: ast.Module) -> Iterator[str]:
-    """Cards that name NumPy's function, which is their kernel."""
+    """Yield the cards that name NumPy's function, which is their kernel."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and "ufunc" in {
             item.target.id

@@ -72,7 +72,7 @@ def main() -> int:
 
 
 def _sizes(folder: Path) -> Iterator[tuple[str, int]]:
-    """Lines of each file, a line of more than 100 columns being several."""
+    """Yield the lines of each file, a line of more than 100 columns being several."""
     for path in sorted(folder.rglob("*.py")):
         lines = path.read_text().splitlines()
         yield str(path.relative_to(folder)), sum([max(1, -(-len(line) // 100)) for line in lines])
@@ -151,7 +151,7 @@ def _walk_outside(node: ast.AST, kind: type[ast.AST]) -> list[ast.AST]:
 
 
 def _checks(root: Path) -> Iterator[str]:
-    """Each place where the executor asks for the class of an op, by itself or in a table of classes."""
+    """Yield each place where the executor asks for the class of an op, by itself or in a table of classes."""
     trees = {
         path: ast.parse(path.read_text()) for path in sorted((root / "tenferro/exec").rglob("*.py"))
     }
@@ -187,7 +187,7 @@ def _checks(root: Path) -> Iterator[str]:
 
 
 def _classes(trees: Iterable[ast.Module], bases: set[str]) -> Iterator[str]:
-    """Classes that derive from these, and these."""
+    """Yield the classes that derive from these, and these."""
     found, count = set(bases), 0
     derived = [node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
     while len(found) > count:
@@ -247,7 +247,7 @@ def _fields(node: ast.ClassDef) -> dict[str, str]:
 
 
 def _holds_records(annotation: str) -> bool:
-    """A sequence of records, by its annotation; what has none may be one.
+    """Return a sequence of records, by its annotation; what has none may be one.
 
     A program is none, nor are numbers of instructions, nor rows of a table about them, nor text.
     """
@@ -261,7 +261,7 @@ def _is_record_alias(value: ast.AST) -> bool:
 
 
 def _is_list(value: ast.AST) -> bool:
-    """Whether the loop goes over the list: not over what a comprehension makes of it."""
+    """Return whether the loop goes over the list: not over what a comprehension makes of it."""
     parts = [value]
     while parts:
         part = parts.pop()

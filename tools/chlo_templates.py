@@ -16,7 +16,7 @@ HEADER = "// Expansion of chlo.{name} by StableHLO's chlo-legalize-to-stablehlo 
 
 
 def template(name: str, element: str) -> str:
-    """The expansion for one op and element type."""
+    """Return the expansion for one op and element type."""
     kind = f"tensor<4x{element}>"
     text = mlir_bindings.legalize_chlo(
         f"func.func @f(%arg0: {kind}) -> {kind} {{\n"

@@ -96,7 +96,7 @@ class Lines:
 
 
 def bits(lines: Iterable[int]) -> str:
-    """A set of line numbers, as text."""
+    """Return a set of line numbers, as text."""
     number = sum(1 << line for line in lines)
     data = number.to_bytes(number.bit_length() // 8 + 1, "little")
     return base64.b85encode(zlib.compress(data, 1)).decode()

@@ -93,7 +93,7 @@ def _row(title: str, outcomes: Sequence[Outcome]) -> str:
 
 
 def _samples() -> Iterator[Outcome]:
-    """Every sample, against its definition and XLA, a program for each op."""
+    """Yield every sample, against its definition and XLA, a program for each op."""
     peer = XlaExecutor(notices=False)
     for samples in SAMPLES.values():
         compiled = [sample for sample in samples if sample.xla and is_compiled(sample)]

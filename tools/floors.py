@@ -43,7 +43,7 @@ def room(module: str) -> Room:
 
 
 def floors() -> list[list[Room]]:
-    """Packages from top to bottom, and the errors that all of them raise; rooms of one floor do not import
+    """Return the packages from top to bottom, and the errors that all of them raise; rooms of one floor do not import
     each other.
     """
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
@@ -62,7 +62,7 @@ def floors() -> list[list[Room]]:
 
 
 def picture() -> str:
-    """The SVG."""
+    """Return the SVG."""
     rows = floors()
     height = len(rows) * (HEIGHT + GAP) + 2 * MARGIN
     lines = [

@@ -42,7 +42,7 @@ def ticks(low: float, high: float) -> list[float]:
 
 
 def plotted(series: Sequence[Series], x_label: str, y_label: str, title: str) -> str:
-    """The SVG of series in one pair of axes."""
+    """Return the SVG of series in one pair of axes."""
     xs, ys = (np.concatenate([getattr(each, axis) for each in series]) for axis in "xy")
     (x0, x1), (y0, y1) = ((float(v.min()), float(v.max())) for v in (xs, ys))
     y0, y1 = y0 - 0.05 * (y1 - y0), y1 + 0.05 * (y1 - y0)
@@ -95,14 +95,14 @@ def plotted(series: Sequence[Series], x_label: str, y_label: str, title: str) ->
 
 
 def example(name: str) -> dict[str, Any]:
-    """The names of an example, which may import others."""
+    """Return the names of an example, which may import others."""
     if (folder := str(ROOT / "examples")) not in sys.path:
         sys.path.insert(0, folder)
     return runpy.run_path(str(ROOT / "examples" / f"{name}.py"))
 
 
 def ode_fit() -> str:
-    """The data, and the solution with the rates that were fitted."""
+    """Return the data, and the solution with the rates that were fitted."""
     names = example("ode_fit")
     data = names["measured"]()
     curve = np.asarray(tnf.jit(names["solution"])(names["fitted"](data)))
@@ -122,14 +122,14 @@ def ode_fit() -> str:
 
 
 def hmc() -> str:
-    """The samples."""
+    """Return the samples."""
     samples, _ = tnf.jit(example("hmc")["chain"])(tnf.random.key(0))
     x, y = np.asarray(samples).T
     return plotted([Series("samples", x, y, "points")], "x", "y", "Samples of a bent density")
 
 
 def heat_capacity() -> str:
-    """The second derivative of the free energy, and Onsager's solution of the infinite lattice."""
+    """Return the second derivative of the free energy, and Onsager's solution of the infinite lattice."""
     names = example("heat_capacity")
     betas = np.linspace(0.2, 0.7, 26)
     strip = np.array([float(names["heat_capacity"](beta)) for beta in betas])
@@ -147,7 +147,7 @@ def heat_capacity() -> str:
 
 
 def ground_state() -> str:
-    """The energy of the matrix-product state above the exact one, while it is minimised."""
+    """Return the energy of the matrix-product state above the exact one, while it is minimised."""
     names = example("tensor_networks")
     above: list[float] = []
     energy, exact = tnf.jit(names["chain_energy"]), names["chain_exact"]()
@@ -169,7 +169,7 @@ def ground_state() -> str:
 
 
 def transformer() -> str:
-    """The loss of a small transformer."""
+    """Return the loss of a small transformer."""
     losses = np.asarray(example("transformer")["train"]())
     return plotted(
         [Series("loss", np.arange(len(losses)), losses)],
@@ -180,7 +180,7 @@ def transformer() -> str:
 
 
 def shortest_paths() -> str:
-    """Towns, the roads between them, and those that the shortest way takes, by its gradient."""
+    """Return the towns, the roads between them, and those that the shortest way takes, by its gradient."""
     import tenferro_ext_tropical as tropical
 
     rng = np.random.default_rng(3)

@@ -57,7 +57,7 @@ def run(*words: str | Path, folder: Path = ROOT) -> None:
 
 
 def environment(folder: Path, *packages: str | Path) -> Path:
-    """Python of a new environment with these packages and what they need."""
+    """Create an environment with these packages and their dependencies; return its Python."""
     venv.create(folder, clear=True, with_pip=True)
     python = folder / "bin" / "python"
     run(python, "-m", "pip", "install", "-q", *packages)

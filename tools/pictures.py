@@ -47,7 +47,7 @@ td, th { border: 1px solid #d1d9e0; padding: 6px 13px; }"""
 
 
 def screens() -> None:
-    """The first screens of README.md and of the site, at both widths."""
+    """Draw the first screens of README.md and of the site, at both widths."""
     site = ROOT / "build" / "docs" / "index.html"
     text = MarkdownIt("commonmark").enable("table").render((ROOT / "README.md").read_text())
     meta = "<meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
@@ -93,7 +93,7 @@ def attention(q, k, v):
 
 
 def verdict() -> ParityReport:
-    """A report that finds a planted fault."""
+    """Return a report that finds a planted fault."""
     q, k, v = np.random.default_rng(0).normal(size=(3, 8, 16)).astype("float32")
     names: dict[str, Any] = {"tnf": tnf}
     exec(compile(MODEL, "model.py", "exec"), names)

@@ -52,7 +52,7 @@ Call = Callable[[str, str], Iterator[Cell]]
 
 
 def as_text(table: dict[str, dict[str, list[Any]]]) -> str:
-    """One point a line."""
+    """Return one point a line."""
     functions = []
     for name, entries in table.items():
         lines = [f"{json.dumps(point)}: {json.dumps(entry)}" for point, entry in entries.items()]
@@ -61,7 +61,7 @@ def as_text(table: dict[str, dict[str, list[Any]]]) -> str:
 
 
 def write_expected() -> None:
-    """The file of expected values, and the same values for the rest of this run."""
+    """Write the file of expected values, and use the same values for the rest of this run."""
     table = {**unary_table(), **binary_table()}
     FILE.write_text(as_text(table))
     EXPECTED.clear()
@@ -97,7 +97,7 @@ def of_two(function: Any, jvp: Any, vjp: Any, x: Any, y: Any, ones: Any) -> list
 
 
 def foreign_cells(library: str, name: str, dtype: str) -> Iterator[Cell]:
-    """Our cells, with what another library gives; a derivative that it refuses counts as NaN."""
+    """Yield our cells with the values of another library; a derivative that it refuses counts as NaN."""
     record = UNARY.get(name) or BINARY[name]
     points, args = arguments(name, dtype)
     if library == "jax":
@@ -127,7 +127,7 @@ def foreign_cells(library: str, name: str, dtype: str) -> Iterator[Cell]:
 
 
 def differing(library: str, name: str, dtype: str) -> tuple[int, list[Cell]]:
-    """How many cells there are, and those that differ from what is expected."""
+    """Return the number of cells, and the cells that differ from the expected values."""
     if library == "native":
         row = list(cells(name, dtype))
     elif library == "PJRT":
@@ -144,7 +144,7 @@ def has(library: str, name: str) -> bool:
 
 
 def page(libraries: dict[str, str]) -> str:
-    """The whole page, from one run of every library."""
+    """Return the whole page, from one run of every library."""
     results = {
         (library, name, dtype): differing(library, name, dtype)
         for library in libraries
@@ -248,7 +248,7 @@ def left_out() -> str:
 
 
 def installed() -> dict[str, str]:
-    """The libraries, and their versions."""
+    """Return the libraries, and their versions."""
     libraries = {"native": "", "PJRT": ""}
     for name in ("jax", "torch"):
         try:

@@ -82,7 +82,7 @@ class Setting:
     llvm_has: frozenset[str]
 
     def environment(self, features: Sequence[str]) -> dict[str, str]:
-        """Variables that NumPy, OpenBLAS, XLA and this file read when a process starts."""
+        """Return the variables that NumPy, OpenBLAS, XLA and this file read when a process starts."""
         return {
             "NPY_DISABLE_CPU_FEATURES": " ".join(self.cut(features)),
             "OPENBLAS_CORETYPE": self.blas,
@@ -92,7 +92,7 @@ class Setting:
         }
 
     def cut(self, features: Sequence[str]) -> list[str]:
-        """Which of NumPy's features the processor does not have."""
+        """Return the NumPy features that the processor lacks."""
         return [feature for feature in features if feature not in self.numpy_has]
 
 
@@ -125,7 +125,7 @@ SETTINGS = [
 
 
 def llvm_processor() -> list[str]:
-    """The processor that LLVM makes code for, and its features; nothing without llvmlite."""
+    """Return the processor that LLVM makes code for, and its features; nothing without llvmlite."""
     if importlib.util.find_spec("llvmlite") is None:
         return []
     import llvmlite.binding as llvm
@@ -135,7 +135,7 @@ def llvm_processor() -> list[str]:
 
 
 def cut_down_llvm() -> None:
-    """Have LLVM make code for the processor of the setting that this process runs in."""
+    """Make LLVM generate code for the processor of the setting that this process runs in."""
     settings = {setting.blas: setting for setting in SETTINGS}
     setting = settings.get(os.environ.get(CUT_DOWN_TO, ""))
     if setting is None or importlib.util.find_spec("llvmlite") is None:
@@ -168,7 +168,7 @@ def pytest_runtest_makereport(
 
 
 def numpy_features() -> tuple[list[str], list[str]]:
-    """The features that NumPy was built to need, and those above that it dispatches on and this processor has."""
+    """Return the features that NumPy was built to need, and those above that it dispatches on and this processor has."""
     import numpy as np
 
     features = np.show_config(mode="dicts")["SIMD Extensions"]
@@ -176,7 +176,7 @@ def numpy_features() -> tuple[list[str], list[str]]:
 
 
 def probe(environment: Mapping[str, str]) -> dict[str, object]:
-    """What a process in this environment computes with."""
+    """Return the instruction sets and libraries that a process in this environment computes with."""
     command = [sys.executable, "-c", PROBE]
     lines = subprocess.run(
         command,
@@ -192,7 +192,7 @@ def probe(environment: Mapping[str, str]) -> dict[str, object]:
 def without_effect(
     setting: Setting, cut: Sequence[str], here: Mapping[str, Any], there: Mapping[str, Any]
 ) -> list[str]:
-    """What computes with more than the processor of a setting has.
+    """Return the components that use more than the processor of a setting has.
 
     Args:
         cut: features of NumPy that are disabled, or that it cannot do without.

@@ -52,14 +52,14 @@ Shown by `tests/specification/test_{name}.py`.
 
 
 def chapters() -> list[Chapter]:
-    """The chapters whose modules are there."""
+    """Return the chapters whose modules are there."""
     return [
         importlib.import_module(f"tests.specification.test_{name}").chapter for name in CHAPTERS
     ]
 
 
 def pages() -> dict[str, str]:
-    """The text of each file of the folder."""
+    """Return the text of each file of the folder."""
     book = chapters()
     return {
         "index.md": index(book),
@@ -68,7 +68,7 @@ def pages() -> dict[str, str]:
 
 
 def page(chapter: Chapter) -> str:
-    """A chapter's statements, in the order of their numbers."""
+    """Return a chapter's statements, in the order of their numbers."""
     statements = sorted(chapter.statements.values(), key=lambda statement: statement.number)
     rows = [row(chapter, statement) for statement in statements]
     return PAGE.format(
@@ -89,7 +89,7 @@ def cell(text: str) -> str:
 
 
 def index(book: Iterable[Chapter]) -> str:
-    """How many statements of each verdict a chapter has."""
+    """Return the number of statements of each verdict in a chapter."""
     rows, total = [], Counter[str]()
     for chapter in book:
         counts = Counter(statement.verdict for statement in chapter.statements.values())

@@ -33,7 +33,7 @@ LINE = re.compile(r"(\.py)(:\d+|\", line \d+)|loc\([^)]*\)")
 
 
 def programs() -> Iterator[tuple[str, tnf.GraphProgram]]:
-    """A program of each sample of ops and families, and of each loop of the benchmarks, with its gradient."""
+    """Yield a program of each sample of ops and families, and of each loop of the benchmarks, with its gradient."""
     for sample in ALL:
         specs = [tnf.TensorSpec(x.shape, x.dtype) for x in sample.inputs]
         yield str(sample), tnf.compile(lambda *xs, op=sample.op: apply(op, *xs), *specs)
@@ -50,7 +50,7 @@ def programs() -> Iterator[tuple[str, tnf.GraphProgram]]:
 
 
 def digest(text: Callable[[], Any]) -> str:
-    """Of a text, or of the error that stands in its place."""
+    """Return the digest of a text, or of the error that stands in its place."""
     try:
         result = str(text())
     except TenferroError as error:

@@ -103,7 +103,7 @@ def contestants(program: UserProgram, gradient: bool) -> dict[str, Callable[[], 
 
 
 def measure(program: UserProgram, gradient: bool, seconds: float, repeats: int) -> Row:
-    """First and later times of each."""
+    """Return the first and later times of each contestant."""
     ready = contestants(program, gradient)
     runs: dict[str, Callable[[], Any]] = {}
     firsts: dict[str, list[float]] = {name: [] for name in ready}
@@ -135,7 +135,7 @@ def measure(program: UserProgram, gradient: bool, seconds: float, repeats: int) 
 
 
 def distant(results: Any, expected: Any) -> float:
-    """The largest difference, relative to the largest element of its array or to 1."""
+    """Return the largest difference, relative to the largest element of its array or to 1."""
     worst = 0.0
     leaves = zip(jax.tree.leaves(results), jax.tree.leaves(expected), strict=True)
     for x, y in leaves:
@@ -151,7 +151,7 @@ def distant(results: Any, expected: Any) -> float:
 
 
 def line(row: Row) -> str:
-    """A row for the terminal."""
+    """Return a row for the terminal."""
     shown = [
         f"{name} {shown_seconds(seconds)}"
         + (f" ({row.ratio(name):.2f})" if name != "native" else "")
@@ -162,7 +162,7 @@ def line(row: Row) -> str:
 
 
 def table(rows: list[Row]) -> str:
-    """The rows in Markdown, with native's times as ratios in brackets, and the means."""
+    """Return the rows in Markdown, with native's times as ratios in brackets, and the means."""
     names = [name for name in CONTESTANTS if any([name in row.later for row in rows])]
     head = ["program", "first: native", "first: jax.jit", *names]
     lines = [f"| {' | '.join(head)} |", "| --- |" + " --- |" * (len(head) - 1)]
@@ -180,7 +180,7 @@ def table(rows: list[Row]) -> str:
 
 
 def summary(rows: list[Row]) -> str:
-    """The geometric means, and the largest ratio."""
+    """Return the geometric means, and the largest ratio."""
     later = [row.later["native"] / row.later["jax.jit"] for row in rows]
     first = [row.first_ratio() for row in rows]
     slowest = rows[later.index(max(later))].name
@@ -192,7 +192,7 @@ def summary(rows: list[Row]) -> str:
 
 
 def warm_up() -> None:
-    """Nobody pays for starting a library or its compiler."""
+    """Import every library and its compiler, so that no contestant's time includes it."""
 
     def function(x: Any) -> Any:
         y = jax.lax.scan(lambda total, each: (total + each @ each, None), 0.0, x)[0]

@@ -13,7 +13,7 @@ __all__ = ["CHANCE"]
 
 
 def kalman(transition: Any, noise: Any, observations: Any) -> Any:
-    """The log likelihood of a linear Gaussian model of four states, of which two are observed."""
+    """Return the log likelihood of a linear Gaussian model of four states, of which two are observed."""
     seen = jnp.eye(2, 4)
 
     def step(carry: Any, y: Any) -> Any:
@@ -53,7 +53,7 @@ def kalman_inputs(rng: np.random.Generator) -> tuple[Any, ...]:
 
 
 def hidden_markov(log_transitions: Any, log_emissions: Any, symbols: Any) -> Any:
-    """The log likelihood of symbols, by the forward recursion."""
+    """Return the log likelihood of symbols, by the forward recursion."""
 
     def step(alpha: Any, symbol: Any) -> Any:
         alpha = jax.nn.logsumexp(alpha[:, None] + log_transitions, axis=0)
@@ -74,7 +74,7 @@ def hidden_markov_by_hand(log_transitions: Any, log_emissions: Any, symbols: Any
 
 
 def viterbi(log_transitions: Any, log_emissions: Any, symbols: Any) -> Any:
-    """The likeliest states, with the pointers kept and followed back."""
+    """Return the likeliest states, with the pointers kept and followed back."""
 
     def forward(best: Any, symbol: Any) -> Any:
         scores = best[:, None] + log_transitions
@@ -116,7 +116,7 @@ def markov_inputs(rng: np.random.Generator) -> tuple[Any, ...]:
 
 
 def epidemic(seed: Any, infectivity: Any) -> Any:
-    """Agents on a ring who infect their neighbours, recover, and lose immunity, by random numbers."""
+    """Return the agents on a ring who infect their neighbours, recover, and lose immunity, by random numbers."""
     key = jax.random.key(seed)
     susceptible, infected, immune = 0, 1, 2
 
@@ -142,7 +142,7 @@ def epidemic(seed: Any, infectivity: Any) -> Any:
 
 
 def metropolis(seed: Any, data: Any) -> Any:
-    """A random walk over the mean and the log deviation of normal data."""
+    """Return a random walk over the mean and the log deviation of normal data."""
 
     def log_density(theta: Any) -> Any:
         mean, log_scale = theta

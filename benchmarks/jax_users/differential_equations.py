@@ -13,7 +13,7 @@ __all__ = ["DIFFERENTIAL_EQUATIONS"]
 
 
 def lorenz(state: Any, parameters: Any) -> Any:
-    """Two thousand classical Runge-Kutta steps."""
+    """Return two thousand classical Runge-Kutta steps."""
     sigma, rho, beta = parameters
 
     def rate(y: Any) -> Any:
@@ -61,7 +61,7 @@ ERROR = [71 / 57600, 0.0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 
 
 
 def van_der_pol(state: Any, mu: Any) -> Any:
-    """Dormand and Prince's pair with step control, up to t = 20."""
+    """Integrate by Dormand and Prince's pair with step control, up to t = 20."""
 
     def rate(y: Any) -> Any:
         return jnp.stack([y[1], mu * (1 - y[0] ** 2) * y[1] - y[0]])
@@ -88,7 +88,7 @@ def van_der_pol(state: Any, mu: Any) -> Any:
 
 
 def robertson(state: Any, rates: Any) -> Any:
-    """Implicit Euler steps that grow, each by six Newton iterations with a solve of 3 by 3."""
+    """Take implicit Euler steps that grow, each by six Newton iterations with a 3 x 3 solve."""
 
     def rate(y: Any) -> Any:
         a = rates[0] * y[0]
@@ -112,7 +112,7 @@ COMPARTMENTS = 40
 
 
 def cable(voltages: Any, conductances: dict[str, Any], current: Any) -> Any:
-    """A cable of Hodgkin and Huxley: gates by exponential Euler, voltages by a tridiagonal solve."""
+    """Return a cable of Hodgkin and Huxley: gates by exponential Euler, voltages by a tridiagonal solve."""
     axial, dt = 2.0, 0.025
 
     def rates(v: Any) -> Any:
@@ -174,7 +174,7 @@ def cable_inputs(rng: np.random.Generator) -> tuple[Any, ...]:
 
 
 def cluster(positions: Any, velocities: Any, masses: Any) -> Any:
-    """Leapfrog steps of bodies that attract one another, with softened forces."""
+    """Take leapfrog steps of bodies that attract one another, with softened forces."""
 
     def accelerations(x: Any) -> Any:
         apart = x[None, :, :] - x[:, None, :]

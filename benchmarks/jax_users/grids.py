@@ -13,7 +13,7 @@ __all__ = ["GRIDS"]
 
 
 def life(board: Any) -> Any:
-    """A hundred generations of the game of life on a torus."""
+    """Return a hundred generations of the game of life on a torus."""
 
     def step(_: Any, board: Any) -> Any:
         shifts = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if i or j]
@@ -40,7 +40,7 @@ def life_by_hand(board: Any) -> Any:
 
 
 def spline(knots: Any, values: Any, points: Any) -> Any:
-    """A natural cubic spline: its curvatures by Thomas's algorithm, its values by a search."""
+    """Return a natural cubic spline: its curvatures by Thomas's algorithm, its values by a search."""
     h = jnp.diff(knots)
     slopes = jnp.diff(values) / h
 
@@ -66,7 +66,7 @@ def spline(knots: Any, values: Any, points: Any) -> Any:
 
 
 def edit_distance(a: Any, b: Any) -> Any:
-    """Wagner and Fischer's table, a row in a scan and its elements in another."""
+    """Fill Wagner and Fischer's table: an outer scan over rows, an inner one over elements."""
     columns = jnp.arange(b.shape[0] + 1)
 
     def row(above: Any, letter: Any) -> Any:
@@ -96,7 +96,7 @@ def edit_distance_by_hand(a: Any, b: Any) -> Any:
 
 
 def shortest_paths(distances: Any) -> Any:
-    """Floyd and Warshall's algorithm."""
+    """Compute all shortest distances by Floyd and Warshall's algorithm."""
 
     def step(k: Any, d: Any) -> Any:
         return jnp.minimum(d, d[:, k, None] + d[None, k, :])

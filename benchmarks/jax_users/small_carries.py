@@ -13,7 +13,7 @@ __all__ = ["SMALL_CARRIES"]
 
 
 def rotate(frame: Any, rates: Any) -> Any:
-    """A frame turned by a thousand small rotations, first order in the angle."""
+    """Return a frame turned by a thousand small rotations, first order in the angle."""
 
     def step(frame: Any, rate: Any) -> Any:
         x, y, z = rate
@@ -36,7 +36,7 @@ LEVELS = 10
 
 
 def filter_hierarchy(state: dict[str, Any], observations: Any) -> Any:
-    """Forty scalars in a dictionary, updated node by node: a hierarchical Gaussian filter."""
+    """Update forty scalars in a dictionary node by node, as a hierarchical Gaussian filter does."""
 
     def step(state: Any, observation: Any) -> Any:
         state = dict(state)
@@ -64,7 +64,7 @@ def hierarchy(rng: np.random.Generator) -> tuple[Any, ...]:
 
 
 def simulate_prices(price: Any, shocks: Any) -> Any:
-    """A path written element by element into an array."""
+    """Return a path written element by element into an array."""
 
     def step(i: Any, path: Any) -> Any:
         return path.at[i + 1].set(0.9 * path[i] + shocks[i])
@@ -82,7 +82,7 @@ def simulate_prices_by_hand(price: Any, shocks: Any) -> Any:
 
 
 def squared_differences(x: Any) -> Any:
-    """Squares of the differences along the three axes of a cube."""
+    """Return the squared differences along the three axes of a cube."""
     parts = [jnp.sum(jnp.square(jnp.diff(x, axis=axis))) for axis in range(3)]
     return parts[0] + parts[1] + parts[2]
 
@@ -96,7 +96,7 @@ def squared_differences_by_hand(x: Any) -> Any:
 
 
 def end_of_arm(angles: Any) -> Any:
-    """Where the last of 35 joints is: a product of frames of 4 by 4."""
+    """Return the position of the last of 35 joints, by a product of 4 x 4 frames."""
     frame = jnp.eye(4)
     for i in range(35):
         c, s = jnp.cos(angles[i]), jnp.sin(angles[i])

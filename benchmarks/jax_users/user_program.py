@@ -39,7 +39,7 @@ class UserProgram:
         return self.inputs(np.random.default_rng(0))
 
     def differentiated(self) -> Callable[..., Any]:
-        """The sum of squares of the first result, with its gradient."""
+        """Return the sum of squares of the first result, with its gradient."""
         import jax  # because who measures sets JAX's environment first
 
         def loss(*arguments: Any) -> Any:

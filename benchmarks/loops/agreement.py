@@ -38,7 +38,7 @@ def check(kernels: list[Kernel], names: list[str]) -> int:
 
 
 def distance(results: Any, expected: Any) -> float:
-    """The largest difference, relative to the largest element of its array or to 1."""
+    """Return the largest difference, relative to the largest element of its array or to 1."""
     ours, theirs = optree.tree_leaves(results), optree.tree_leaves(expected)
     if len(ours) != len(theirs):
         raise ValueError(f"{len(ours)} results, expected {len(theirs)}")
@@ -56,7 +56,7 @@ def distance(results: Any, expected: Any) -> float:
 def directional_difference(
     kernel: Kernel, arguments: tuple[Any, ...], step: float = 1e-6
 ) -> tuple[Any, float]:
-    """A direction, and the central difference along it of NumPy's sum of squares."""
+    """Return a direction, and the central difference along it of NumPy's sum of squares."""
     place = [k for k, x in enumerate(arguments) if not isinstance(x, int)][kernel.gradient or 0]
     direction = np.random.default_rng(1).standard_normal(np.shape(arguments[place]))
 

@@ -52,7 +52,7 @@ class Cell:
         return f"{self.kernel}, gradient" if self.gradient else self.kernel
 
     def seconds(self, contestant: str) -> float | None:
-        """The median; ten times the slowest for one that did not finish; none for one that did not run."""
+        """Return the median; ten times the slowest for one that did not finish; none for one that did not run."""
         if contestant in self.times:
             return self.times[contestant].median
         if contestant in self.failures and self.times:
@@ -79,7 +79,7 @@ class Cell:
 
 
 def measure(kernel: Kernel, gradient: bool, names: list[str], seconds: float, limit: float) -> Cell:
-    """The first result and later ones of each; one that raises or exceeds the limit has none."""
+    """Return the first result and later ones of each; one that raises or exceeds the limit has none."""
     arguments = kernel.arguments(kernel.size)
     cell = Cell(kernel.name, gradient)
     runs: dict[str, Run] = {}

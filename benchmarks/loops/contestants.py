@@ -21,17 +21,17 @@ Run = Callable[[], Any]
 
 
 def native(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run:
-    """Tenferro on NumPy."""
+    """Run tenferro on NumPy."""
     return _tenferro(kernel, arguments, gradient, tnf.GraphExecutor())
 
 
 def interpreted(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run:
-    """Tenferro on NumPy, as it is without llvmlite."""
+    """Run tenferro on NumPy, without llvmlite."""
     return _tenferro(kernel, arguments, gradient, tnf.GraphExecutor(compiled=False))
 
 
 def peer(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run | None:
-    """Tenferro through PJRT."""
+    """Run tenferro through PJRT."""
     if importlib.util.find_spec("jaxlib") is None:
         return None
     from xla_peer import XlaExecutor
@@ -99,7 +99,7 @@ def calls(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run | N
 
 
 def numba(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run | None:
-    """The loop by hand, compiled by numba."""
+    """Return the loop by hand, compiled by numba."""
     if gradient or kernel.numba is None or importlib.util.find_spec("numba") is None:
         return None
     from numba import njit
@@ -120,7 +120,7 @@ CONTESTANTS: dict[str, Callable[[Kernel, tuple[Any, ...], bool], Run | None]] = 
 
 
 def warm_up(names: list[str]) -> None:
-    """Nobody pays for starting a library or its compiler, and no limit leaves one half imported."""
+    """Import every library and its compiler, so that no time includes it and no limit interrupts an import."""
     tiny = Kernel(
         "warm up",
         "",

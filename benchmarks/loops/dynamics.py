@@ -19,7 +19,7 @@ def bodies_inputs(rng, n, turns):
 
 
 def bodies(n, positions, velocities, masses, turns):
-    """Gravity by leapfrog: half a kick, a drift, half a kick."""
+    """Integrate gravity by leapfrog: half a kick, a drift, half a kick."""
 
     def acceleration(x):
         apart = x[None] - x[:, None]
@@ -85,7 +85,7 @@ def populations_inputs(rng, turns):
 
 
 def growth(n, x, rates):
-    """Of prey and predators."""
+    """Return the derivatives of the numbers of prey and predators."""
     prey, predators = x[0], x[1]
     meetings = prey * predators
     return n.stack(
@@ -156,7 +156,7 @@ def adaptive_inputs(rng, end):
 
 
 def adaptive(n, start, rates, end):
-    """Each step is as long as the error allows; it gives the end, and how many steps were tried."""
+    """Integrate with steps as long as the error allows; return the end and the number of steps tried."""
 
     def goes_on(carry):
         return carry[0] < end
@@ -234,7 +234,7 @@ def epidemic_inputs(rng, towns, turns):
 
 
 def epidemic(n, rates, mixing, ill, turns):
-    """Susceptible, ill and recovered parts of towns that meet each other, by Euler's steps."""
+    """Integrate susceptible, ill and recovered parts of towns that meet each other, by Euler steps."""
 
     def turn(carry, _):
         susceptible, ill, recovered = carry

@@ -12,7 +12,7 @@ __all__ = ["GRADBENCH"]
 
 
 def rotated(n, angles, points):
-    """Points by angles times axes, after Rodrigues."""
+    """Rotate points by angles about axes, after Rodrigues."""
     angle = n.sqrt(n.sum(angles * angles, axis=-1, keepdims=True))
     axis = angles / angle
     along = n.sum(axis * points, axis=-1, keepdims=True)
@@ -34,7 +34,7 @@ def bundle_inputs(rng, cameras, points, seen):
 
 
 def bundle(n, cameras, points, weights, camera, point, features):
-    """Errors of projections of points that cameras have seen, and of weights."""
+    """Return the errors of projections of points that cameras have seen, and of weights."""
     rows, apart = cameras[camera], points[point] - cameras[camera, 3:6]
     x = rotated(n, rows[:, :3], apart)
     flat = x[:, :2] / x[:, 2:]
@@ -80,7 +80,7 @@ def mixture_inputs(rng, points, features, clusters):
 
 
 def wishart_constant(features):
-    """What the prior adds for each cluster, where its gamma is 1 and its m is 0."""
+    """Return the prior's term of each cluster, for gamma = 1 and m = 0."""
     degrees = features + 1
     scale = sum(math.lgamma(0.5 * (degrees - j)) for j in range(features))
     scale += 0.25 * features * (features - 1) * math.log(math.pi)
@@ -88,7 +88,7 @@ def wishart_constant(features):
 
 
 def mixture(n, logits, means, logarithms, lower, xs):
-    """The log likelihood of a mixture of Gaussians by factors of inverse covariances, and a prior."""
+    """Return the log likelihood of a mixture of Gaussians by factors of inverse covariances, and a prior."""
     clusters, features = means.shape
     points = xs.shape[0]
     # Below the diagonal, column by column; elsewhere the 0 that is put behind.
@@ -160,7 +160,7 @@ def hand_inputs(rng, vertices):
 
 
 def bent(n, angles):
-    """Rotations about x by the first angles, y by the last, and z by the middle ones, in this order."""
+    """Return the rotations about x by the first angles, y by the last, and z by the middle ones, in this order."""
     (x, z, y), (u, w, v) = n.cos(angles).T, n.sin(angles).T
     rows = [
         [z * y, z * v * u - w * x, z * v * x + w * u],
@@ -171,7 +171,7 @@ def bent(n, angles):
 
 
 def hand(n, theta, relatives, inverses, weights, positions, matched, points):
-    """How far vertices of a posed hand are from the points that they match."""
+    """Return the distances of the vertices of a posed hand from the points that they match."""
     angles = n.pad(theta, (0, 1))[ANGLES]
     posed = n.concatenate([relatives[:, :, :3] @ bent(n, angles), relatives[:, :, 3:]], axis=2)
 
@@ -247,7 +247,7 @@ def polynomial_inputs(rng, coefficients, points):
 
 
 def polynomial(n, coefficients, ts):
-    """Half the sum of squares of a step less a polynomial, by Horner's scheme."""
+    """Return half the sum of squares of a step less a polynomial, by Horner's scheme."""
 
     def turn(value, coefficient):
         return value * ts + coefficient, None
@@ -320,7 +320,7 @@ def cells(n, layers, ends, hidden, memory, x):
 
 
 def letters(n, layers, ends, state, sequence):
-    """Minus the mean of the logarithms of what was predicted for the next letters."""
+    """Return minus the mean log probability of the next letters."""
 
     def step(carry, pair):
         x, following = pair
@@ -373,7 +373,7 @@ def chain_slope(n, x, y):
 
 
 def chain(n, x, steps):
-    """Each element grows by the one before it, from 0 to 2, by the method of Runge and Kutta."""
+    """Return each element grows by the one before it, from 0 to 2, by the method of Runge and Kutta."""
     h = 2 / steps
 
     def step(_, y):
@@ -430,7 +430,7 @@ def minors_table(size):
 
 
 def minors(n, a):
-    """The determinant by minors, each computed once: row by row, of all sets of columns."""
+    """Return the determinant by minors, each computed once: row by row, of all sets of columns."""
     size = a.shape[0]
     without, signs = minors_table(size)
     start = n.where(n.arange(2**size) == 0, 1.0, 0.0)
@@ -472,7 +472,7 @@ SQUARE = 1e-10
 
 
 def descent(n, measured, start, rate):
-    """Where a function is least: a rate doubles after ten steps that help, and halves after one that does not.
+    """Minimise a function by gradient descent: the rate doubles after ten steps that help, and halves after one that does not.
 
     `measured(x)` is the function and its slope.
     """
@@ -520,7 +520,7 @@ def descent_numpy(measured, start, rate):
 
 
 def forward(n, function):
-    """A function of a vector, and its slope in forward mode."""
+    """Return a function of a vector, and its slope in forward mode."""
 
     def measured(x):
         pairs = [n.jvp(function, (x,), (direction,)) for direction in np.eye(x.shape[0])]
@@ -534,7 +534,7 @@ def particle_inputs(rng, slowness, steps):
 
 
 def particle(n, w, rate, interval):
-    """Where to put a charge, so that a particle flies through the origin."""
+    """Return the position of a charge for which a particle flies through the origin."""
 
     def missed(w):
         charges = n.stack([n.stack([10.0 + 0 * w[0], 10 - w[0]]), n.asarray([10.0, 0.0])])
@@ -591,7 +591,7 @@ def saddle_inputs(rng, slowness):
 
 
 def saddle(n, start, rate):
-    """The x at which the largest value over y is least, and this y."""
+    """Return the x at which the largest value over y is least, and this y."""
 
     def height(x, y):
         return n.sum(x * x) - n.sum(y * y)

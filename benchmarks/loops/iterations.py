@@ -13,7 +13,7 @@ def mandelbrot_inputs(rng, n, turns):
 
 
 def mandelbrot(n, c, turns):
-    """How often each point moves until it is farther than 2 from 0."""
+    """Return the number of iterations until each point is farther than 2 from 0."""
 
     def turn(_, carry):
         z, count = carry
@@ -129,7 +129,7 @@ def power_inputs(rng, n, turns):
 
 
 def power_iteration(n, a, turns):
-    """The eigenvector of the largest eigenvalue, and this."""
+    """Return the eigenvector of the largest eigenvalue, and this."""
 
     def turn(_, x):
         y = a @ x
@@ -172,7 +172,7 @@ def kepler_inputs(rng, orbits):
 
 
 def kepler(n, mean, eccentricity):
-    """Eccentric anomalies by Newton's method, until none moves by more than 1e-10."""
+    """Solve for eccentric anomalies by Newton's method, until none moves by more than 1e-10."""
 
     def goes_on(carry):
         return carry[1] > 1e-10

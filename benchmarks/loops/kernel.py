@@ -49,7 +49,7 @@ class Kernel:
         return self.inputs(np.random.default_rng(0), *size)
 
     def of_arrays(self, n: Any, arguments: tuple[Any, ...]) -> tuple[Callable[..., Any], list[Any]]:
-        """The traced kernel as a function of its arrays, and these."""
+        """Return the traced kernel as a function of its arrays, and these."""
         arrays = [x for x in arguments if not isinstance(x, int)]
 
         def function(*xs: Any) -> Any:
@@ -59,7 +59,7 @@ class Kernel:
         return function, arrays
 
     def loss(self, n: Any, arguments: tuple[Any, ...]) -> tuple[Callable[..., Any], list[Any]]:
-        """The sum of squares of the first result, as a function of the arrays, and these."""
+        """Return the sum of squares of the first result, as a function of the arrays, and these."""
         function, arrays = self.of_arrays(n, arguments)
 
         def squares(*xs: Any) -> Any:

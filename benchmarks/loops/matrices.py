@@ -133,7 +133,7 @@ def lu_inputs(rng, n):
 
 
 def lu(n, a):
-    """Both factors in one matrix, without pivoting."""
+    """Return both factors in one matrix, without pivoting."""
     places = n.arange(a.shape[0])
 
     def turn(k, a):

@@ -22,7 +22,7 @@ def hmc_inputs(rng, points, features, turns):
 
 
 def hmc(n, xs, ys, start, momenta, uniforms):
-    """Samples of the weights of a logistic regression; what is random was drawn before."""
+    """Sample the weights of a logistic regression from random numbers that were drawn before."""
 
     def energy(w):
         logits = xs @ w
@@ -101,7 +101,7 @@ def kalman_inputs(rng, steps, states, measured):
 
 
 def kalman(n, a, h, q, r, ys):
-    """Filtered means and covariances, from a standard normal state."""
+    """Return filtered means and covariances, from a standard normal state."""
 
     def step(carry, y):
         mean, covariance = carry
@@ -142,7 +142,7 @@ def kalman_numba(a, h, q, r, ys):
 
 
 def markov_inputs(rng, steps, states, symbols):
-    """Logarithms of the first probabilities, of transitions and of emissions; what was seen."""
+    """Return the logarithms of the first probabilities, of transitions and of emissions; what was seen."""
 
     def logarithms(*shape):
         table = rng.uniform(0.1, 1.0, shape)
@@ -203,7 +203,7 @@ def markov_forward_numba(first, transitions, emissions, seen):
 
 
 def viterbi(n, first, transitions, emissions, seen):
-    """The most probable states, and the logarithm of their probability."""
+    """Return the most probable states, and the logarithm of their probability."""
 
     def step(best, symbol):
         candidates = best[:, None] + transitions
@@ -264,7 +264,7 @@ def ising_inputs(rng, n, turns):
 
 
 def ising(n, spins, colours, uniforms):
-    """Metropolis on a torus, first the even places, then the odd; it gives the mean spins too."""
+    """Return the metropolis on a torus, first the even places, then the odd; it gives the mean spins too."""
 
     def half(spins, colour, uniform):
         neighbours = sum(n.roll(spins, by, axis) for axis in (0, 1) for by in (1, -1))
@@ -312,7 +312,7 @@ def clusters_inputs(rng, points, features, clusters, turns):
 
 
 def lloyd(n, xs, centres, turns):
-    """Centres, each the mean of the points that are nearest to it; one without points stays."""
+    """Return the centres, each the mean of the points that are nearest to it; one without points stays."""
     squares = n.sum(xs * xs, axis=1)[:, None]
     names = n.arange(centres.shape[0])
 
@@ -364,7 +364,7 @@ FLOOR = 1e-3
 
 
 def mixture(n, xs, means, turns):
-    """Expectation and maximisation, from equal weights and unit variances along the axes."""
+    """Iterate expectation and maximisation, from equal weights and unit variances along the axes."""
     size = means.shape[0]
 
     def turn(_, carry):
@@ -383,13 +383,13 @@ def mixture(n, xs, means, turns):
 
 
 def by_products(xs, both, means, variances):
-    """Squares of distances in variances, with the logarithms of these, as two products of matrices."""
+    """Return squared distances in units of the variances, with their logarithms, by two matrix products."""
     squares = both @ (1 / variances).T - 2 * xs @ (means / variances).T
     return squares + np.sum(means * means / variances + np.log(variances), axis=1)
 
 
 def by_differences(xs, both, means, variances):
-    """The same, one by one."""
+    """Return the same, one by one."""
     apart = xs[:, None] - means
     return np.sum(apart * apart / variances + np.log(variances), axis=-1)
 

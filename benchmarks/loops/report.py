@@ -31,7 +31,7 @@ def table(cells: list[Cell]) -> str:
 
 
 def summary(cells: list[Cell]) -> str:
-    """Geometric means of native's time as a ratio to each other's, values and gradients apart, later and first."""
+    """Return geometric means of native's time as a ratio to each other's, for values and gradients, first and later."""
     lines: list[str] = []
     for gradient, what in ((False, "Values"), (True, "Gradients")):
         rows = [cell for cell in cells if cell.gradient is gradient]
@@ -66,7 +66,7 @@ def _of_first_results(cells: list[Cell], what: str) -> list[str]:
 
 
 def _gradients_over_values(cells: list[Cell]) -> list[str]:
-    """What a gradient takes, as a ratio to its value's time by the same contestant."""
+    """Return the time of a gradient as a ratio to its value's time by the same contestant."""
     values = {cell.kernel: cell.times for cell in cells if not cell.gradient}
     lines: list[str] = []
     for name in CONTESTANTS:
@@ -84,12 +84,12 @@ def _gradients_over_values(cells: list[Cell]) -> list[str]:
 
 
 def write_json(cells: list[Cell], path: Path) -> None:
-    """Every time, in seconds."""
+    """Write every time, in seconds."""
     path.write_text(json.dumps([asdict(cell) for cell in cells], indent=1))
 
 
 def write_page(text: str) -> None:
-    """The table in docs/loops.md."""
+    """Write the table in docs/loops.md."""
     put_into(PAGE, "loops", text)
 
 

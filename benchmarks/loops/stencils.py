@@ -133,7 +133,7 @@ def cube_inputs(rng, n, turns):
 
 
 def second_differences(x):
-    """Of the inner points, an eighth of the sum over the axes."""
+    """Return, for the inner points, an eighth of the sum over the axes."""
     c = x[1:-1, 1:-1, 1:-1]
     return 0.125 * (
         (x[2:, 1:-1, 1:-1] - 2 * c + x[:-2, 1:-1, 1:-1])
@@ -175,7 +175,7 @@ def heat_3d_numba(a, turns):
 
 
 def adi_factors(n, turns):
-    """The coefficients of PolyBench: a, b, c of the column sweep, d, e, f of the row sweep."""
+    """Return the coefficients of PolyBench: a, b, c of the column sweep, d, e, f of the row sweep."""
     mul1, mul2 = 2.0 * n * n / turns, 1.0 * n * n / turns
     return -mul1 / 2, 1 + mul1, -mul1 / 2, -mul2 / 2, 1 + mul2, -mul2 / 2
 
@@ -184,7 +184,7 @@ def adi(n, u, turns):
     a, b, c, d, e, f = adi_factors(u.shape[0], turns)
 
     def sweep(known, low, middle, high):
-        """Tridiagonal systems along the first axis, one for each column, between ones."""
+        """Solve tridiagonal systems along the first axis, one for each column."""
         ones = n.ones_like(known[0])
 
         def forward(carry, x):

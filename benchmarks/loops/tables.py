@@ -41,7 +41,7 @@ def nussinov_inputs(rng, n):
 
 
 def nussinov(n, bases):
-    """Rows from the last to the first; an element needs its row's earlier ones and all rows below."""
+    """Return the rows from the last to the first; an element needs its row's earlier ones and all rows below."""
     size = bases.shape[0]
     columns = n.arange(size)
 
@@ -177,7 +177,7 @@ RATE, VOLATILITY, STRIKE = 0.05, 0.2, 100.0
 
 
 def binomial(n, spot, turns):
-    """American puts of a year, by the tree of Cox, Ross and Rubinstein."""
+    """Price American puts of a year, by the tree of Cox, Ross and Rubinstein."""
     up = np.exp(VOLATILITY * np.sqrt(1 / turns))
     p = (np.exp(RATE / turns) - 1 / up) / (up - 1 / up)
     discount = np.exp(-RATE / turns)
@@ -232,7 +232,7 @@ def ctc_inputs(rng, frames, labels):
 
 
 def ctc(n, log_probabilities, labels):
-    """Minus the log likelihood of the labels; the blank is 0."""
+    """Return the minus the log likelihood of the labels; the blank is 0."""
     extended = n.stack([n.zeros_like(labels), labels], axis=1).reshape(-1)
     extended = n.concatenate([extended, n.zeros_like(labels[:1])])
     before = n.concatenate([n.zeros_like(extended[:2]) - 1, extended[:-2]])

@@ -31,31 +31,31 @@ BLOCKS = 7
 
 
 def body(n: Any, y: Any, ops: int) -> Any:
-    """So many elementwise operations, after which all is about as large as before."""
+    """Apply `ops` elementwise operations that keep the magnitude of the values."""
     for k in range(ops):
         y = 1 + y if k % 2 else n.sqrt(y)
     return y
 
 
 def scan(y: Any, ops: int, turns: int) -> Any:
-    """Without stacked results."""
+    """Scan without stacked results."""
     return tnf.scan(lambda c, _: (body(tnf, c, ops), None), y, length=turns)[0]
 
 
 def fori_loop(y: Any, ops: int, turns: int) -> Any:
-    """Between numbers."""
+    """Run a loop between numbers."""
     return tnf.fori_loop(0, turns, lambda _, c: body(tnf, c, ops), y)
 
 
 def while_loop(y: Any, ops: int, turns: int) -> Any:
-    """A counter and a carry."""
+    """Run a loop over a counter and a carry."""
     return tnf.while_loop(
         lambda c: c[0] < turns, lambda c: (c[0] + 1, body(tnf, c[1], ops)), (0, y)
     )[1]
 
 
 def by_hand(y: Any, ops: int, turns: int) -> Any:
-    """The same in Python."""
+    """Run the loop in Python."""
     for _ in range(turns):
         y = body(np, y, ops)
     return y
@@ -66,7 +66,7 @@ LOOPS: dict[str, Loop] = {"scan": scan, "fori_loop": fori_loop, "while_loop": wh
 
 
 def compiled(loop: Loop, ops: int, turns: int, executor: Any, gradient: bool) -> Callable[..., Any]:
-    """A loop, or the gradient of the sum of its end's squares."""
+    """Return a loop, or the gradient of the sum of its end's squares."""
     if gradient:
         return tnf.jit(tnf.grad(lambda y: tnf.sum(loop(y, ops, turns) ** 2)), executor=executor)
     return tnf.jit(lambda y: loop(y, ops, turns), executor=executor)
@@ -107,7 +107,7 @@ def row(name: str, loop: Loop, executor: Any, turns: tuple[int, ...], gradient: 
 
 
 def table() -> str:
-    """Microseconds a turn."""
+    """Return the microseconds a turn."""
     from xla_peer import XlaExecutor
 
     heads = " | ".join(f"`float64[{', '.join(map(str, shape))}]`" for shape in SHAPES)

@@ -51,7 +51,7 @@ LIMIT = 60.0
 
 
 def measure(case: Case, names: list[str], limits: Limits) -> dict[str, dict[str, float]]:
-    """First result, median and spread (the quartiles' distance) of each contestant, in seconds.
+    """Return the first result, median and spread (interquartile range) of each contestant, in seconds.
 
     And what the machine allows, where bytes and matrix products are all there is to count.
     """
@@ -119,7 +119,7 @@ def main() -> None:
 
 
 def warm_up(names: list[str]) -> None:
-    """Nobody pays for starting a library, nor for LAPACK's pages, which come from the disk when first called."""
+    """Import every library and touch LAPACK's pages, so that no time includes it."""
     import numpy as np
     import scipy.linalg
 

@@ -37,12 +37,12 @@ class Case:
 
 
 def normal(*shape: int, dtype: Any = np.float64, scale: float = 1.0) -> Any:
-    """Random numbers."""
+    """Return random numbers."""
     return np.asarray(RNG.standard_normal(shape) * scale, dtype)
 
 
 def aligned(x: Any) -> Any:
-    """The array at the beginning of a line of the cache, where JAX need not copy it."""
+    """Return the array at the beginning of a line of the cache, where JAX need not copy it."""
     room = np.empty(x.nbytes + LINE, np.uint8)
     start = -room.ctypes.data % LINE
     result = room[start : start + x.nbytes].view(x.dtype).reshape(x.shape)
@@ -51,12 +51,12 @@ def aligned(x: Any) -> Any:
 
 
 def uniform(*shape: int, low: float = 0.5, high: float = 1.5, dtype: Any = np.float64) -> Any:
-    """Random numbers away from zero."""
+    """Return random numbers away from zero."""
     return RNG.uniform(low, high, shape).astype(dtype)
 
 
 def arithmetic(n: Any, x: Any, y: Any, z: Any) -> Any:
-    """Twelve sums, differences and products of three arrays."""
+    """Compute twelve sums, differences and products of three arrays."""
     a = x * y + z
     b = a - x * z
     c = b * a + y
@@ -66,7 +66,7 @@ def arithmetic(n: Any, x: Any, y: Any, z: Any) -> Any:
 
 
 def transcendental(n: Any, x: Any, y: Any, z: Any) -> Any:
-    """Twelve ops, five of them from the mathematical library."""
+    """Apply twelve operations, five of them from the mathematical library."""
     a = n.exp(x * 0.1) + n.tanh(y)
     b = n.log(a + z) * x
     c = n.sqrt(a * a + b * b)
@@ -74,7 +74,7 @@ def transcendental(n: Any, x: Any, y: Any, z: Any) -> Any:
 
 
 def black_scholes(n: Any, s: Any, k: Any, t: Any, r: Any, v: Any) -> Any:
-    """The price of calls, summed; its gradient holds delta, strike, theta, rho and vega."""
+    """Return the price of calls, summed; its gradient holds delta, strike, theta, rho and vega."""
     root = v * n.sqrt(t)
     d1 = (n.log(s / k) + (r + 0.5 * v * v) * t) / root
     d2 = d1 - root
@@ -103,7 +103,7 @@ def layer_norm(n: Any, x: Any, g: Any, b: Any) -> Any:
 
 
 def summed(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A scalar of it: the sum of squares."""
+    """Return a scalar of it: the sum of squares."""
 
     def loss(n: Any, *args: Any) -> Any:
         y = fn(n, *args)
@@ -122,7 +122,7 @@ def perceptron(n: Any, w1: Any, w2: Any, w3: Any, b1: Any, b2: Any, b3: Any, x: 
 
 
 def perceptron_args(dtype: Any) -> tuple[Any, ...]:
-    """Weights, biases, pictures, labels."""
+    """Return the weights, biases, pictures, labels."""
     labels = np.eye(10, dtype=dtype)[RNG.integers(0, 10, 256)]
     return (
         normal(784, 512, dtype=dtype, scale=0.04),
@@ -137,7 +137,7 @@ def perceptron_args(dtype: Any) -> tuple[Any, ...]:
 
 
 def chain(n: Any, *matrices: Any) -> Any:
-    """The sum of a product of matrices, left to right."""
+    """Return the sum of a product of matrices, left to right."""
     y = matrices[0]
     for w in matrices[1:]:
         y = y @ w
@@ -155,7 +155,7 @@ def overlap(n: Any, *tensors: Any) -> Any:
 
 
 def states(sites: int, bond: int) -> tuple[Any, ...]:
-    """Two matrix product states with two values per site."""
+    """Return two matrix product states with two values per site."""
     ends = [1, *[bond] * (sites - 1), 1]
     one = [normal(a, 2, b, scale=bond**-0.5) for a, b in pairwise(ends)]
     return (*one, *[normal(*t.shape, scale=bond**-0.5) for t in one])
@@ -166,67 +166,67 @@ MERA = "bcik,aijo,jkpq,opqghf,ghnm,cmel,adnf,bdel->"
 
 
 def mera(n: Any, *tensors: Any) -> Any:
-    """A network of eight tensors, by the same path for all."""
+    """Return a network of eight tensors, by the same path for all."""
     return n.einsum(MERA, *tensors, optimize=True)
 
 
 def mera_args(extent: int) -> tuple[Any, ...]:
-    """Tensors of that network, every label of one extent."""
+    """Return the tensors of that network, every label of one extent."""
     inputs = MERA.split("->", maxsplit=1)[0].split(",")
     return tuple([normal(*[extent] * len(labels), scale=0.2) for labels in inputs])
 
 
 def batched(n: Any, x: Any, y: Any) -> Any:
-    """The sum of squares of batched products."""
+    """Return the sum of squares of batched products."""
     z = x @ y
     return n.sum(z * z)
 
 
 def svd(n: Any, x: Any) -> Any:
-    """A function of singular values and vectors that their signs do not change."""
+    """Return a function of singular values and vectors that their signs do not change."""
     u, s, vh = n.linalg.svd(x, full_matrices=False)
     return n.sum((u * n.sqrt(s)) @ vh)
 
 
 def qr(n: Any, x: Any) -> Any:
-    """A function of both factors."""
+    """Return a function of both factors."""
     q, r = n.linalg.qr(x)
     return n.sum(q * x) + n.sum(r * r)
 
 
 def eigh(n: Any, x: Any) -> Any:
-    """A function of eigenvalues and vectors that their signs do not change."""
+    """Return a function of eigenvalues and vectors that their signs do not change."""
     w, v = n.linalg.eigh(x + n.matrix_transpose(x))
     return n.sum((v * n.tanh(w)) @ n.matrix_transpose(v))
 
 
 def solve(n: Any, a: Any, b: Any) -> Any:
-    """The sum of the solution."""
+    """Return the sum of the solution."""
     return n.sum(n.linalg.solve(a, b))
 
 
 def cholesky(n: Any, x: Any) -> Any:
-    """The sum of the factor of x x^T + 256."""
+    """Return the sum of the factor of x x^T + 256."""
     eye = np.eye(256)
     return n.sum(n.linalg.cholesky(x @ n.matrix_transpose(x) + n.asarray(256 * eye)))
 
 
 def recurrent(n: Any, w: Any, u: Any, b: Any, h: Any, *xs: Any) -> Any:
-    """Fifty steps, unrolled."""
+    """Take fifty steps, unrolled."""
     for x in xs:
         h = n.tanh(h @ w + x @ u + b)
     return n.sum(h * h)
 
 
 def scalars(n: Any, x: Any) -> Any:
-    """A hundred ops on one number."""
+    """Return a hundred ops on one number."""
     for _ in range(50):
         x = n.sin(x) * 1.01
     return x
 
 
 def max_plus(n: Any, x: Any, y: Any) -> Any:
-    """The product of matrices where sums are maxima and products are sums."""
+    """Return the product of matrices where sums are maxima and products are sums."""
     return n.max(x[:, :, None] + y[None, :, :], axis=1)
 
 
@@ -236,17 +236,17 @@ SHUFFLED = (3, 7, 0, 11, 5, 1, 9, 2, 10, 6, 4, 8)
 
 
 def transposed(perm: tuple[int, ...]) -> Callable[..., Any]:
-    """A copy in another order of axes: one added, so that no view will do."""
+    """Return a copy in another order of axes: one added, so that no view will do."""
     return lambda n, x: n.transpose(x, perm) + 1.0
 
 
 def rank_twelve() -> tuple[Any, ...]:
-    """Extents 2, 3 and 4 in turn, a million and a half of elements."""
+    """Return the extents 2, 3 and 4 in turn, a million and a half of elements."""
     return (normal(2, 4, 3, 4, 4, 3, 3, 4, 4, 4, 3, 4),)
 
 
 def steps() -> tuple[Any, ...]:
-    """Weights, state and inputs: 32 rows of 64 and 16 numbers."""
+    """Return the weights, state and inputs: 32 rows of 64 and 16 numbers."""
     xs = [normal(32, 16) for _ in range(50)]
     return (normal(64, 64, scale=0.1), normal(16, 64, scale=0.1), normal(64), normal(32, 64), *xs)
 
@@ -267,7 +267,7 @@ al. 2018, Tan and Le 2019, Liu et al. 2022, Chollet 2017."""
 
 
 def convolved(stride: int, groups: int) -> Callable[..., Any]:
-    """A layer, padded so that its extents stay but for the stride."""
+    """Return a layer, padded so that its extents stay but for the stride."""
 
     def layer(n: Any, x: Any, w: Any) -> Any:
         lax = n.lax if hasattr(n, "lax") else import_module("jax.lax")

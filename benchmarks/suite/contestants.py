@@ -32,25 +32,25 @@ class Names:
 
 
 def native(case: Case, args: tuple[Any, ...]) -> Run:
-    """This library on NumPy; results are column-major."""
+    """Run this library on NumPy; results are column-major."""
     program, executor = program_of(case, args), tnf.GraphExecutor()
     return lambda: executor.run(program, *args)
 
 
 def native_as_made(case: Case, args: tuple[Any, ...]) -> Run:
-    """The same with results in the order in which they are made, as the others give them."""
+    """Run this library on NumPy, with results in the layout of the last step, as the others return them."""
     program, executor = program_of(case, args), tnf.GraphExecutor(order="K")
     return lambda: executor.run(program, *args)
 
 
 def peer(case: Case, args: tuple[Any, ...]) -> Run:
-    """This library through PJRT."""
+    """Run this library through PJRT."""
     program, executor = program_of(case, args), XlaExecutor("cpu")
     return lambda: executor.run(program, *args)
 
 
 def program_of(case: Case, args: tuple[Any, ...]) -> Any:
-    """The case as a program; with its gradient, where that is wanted."""
+    """Return the case as a program; with its gradient, where that is wanted."""
     fn = lambda *xs: case.fn(tnf, *xs)
     every = tuple(range(len(args)))
     return tnf.compile(tnf.value_and_grad(fn, every) if case.gradient else fn, *args)

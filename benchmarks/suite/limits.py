@@ -59,7 +59,7 @@ class Limits:
             self.flops[np.dtype(dtype)] = cores * 2 * EXTENT**3 / spent
 
     def of(self, program: tnf.GraphProgram) -> float:
-        """Seconds below which no run can be: arguments read once, results written once, products made."""
+        """Return the seconds below which no run can be: arguments read once, results written once, products made."""
         specs = (*program.input_specs, *program.output_specs)
         moved = sum(spec.nbytes for spec in specs) / self.bytes_per_second
         multiplied = 0.0
@@ -75,7 +75,7 @@ class Limits:
         return max(moved, multiplied)
 
     def loops(self, program: tnf.GraphProgram) -> float:
-        """Seconds of NumPy's loops over large arrays, if calls took no time and nothing left the caches."""
+        """Return the seconds of NumPy's loops over large arrays, if calls took no time and nothing left the caches."""
         spent = 0.0
         for step, inputs in _steps(program):
             y = step.output_types[0]
@@ -105,7 +105,7 @@ def _seconds_of_loop(function: np.ufunc, dtypes: list[Any], count: int) -> float
 
 
 def _terms(op: Convolution, x: tnf.TensorSpec, w: tnf.TensorSpec, y: tnf.TensorSpec) -> int:
-    """Products of a convolution whose factors are elements, neither padding nor the zeros between elements."""
+    """Return the products of a convolution whose factors are elements, neither padding nor the zeros between elements."""
     terms = y.shape[op.output_batch] * y.shape[op.output_feature]
     terms *= w.shape[op.kernel_input_feature]
     for i, (low, _) in enumerate(op.padding):
@@ -118,7 +118,7 @@ def _terms(op: Convolution, x: tnf.TensorSpec, w: tnf.TensorSpec, y: tnf.TensorS
 
 
 def _steps(program: tnf.GraphProgram) -> Iterator[tuple[ExecInstruction, list[tnf.TensorSpec]]]:
-    """Instructions with operands, each a step of its own, and their operands' types."""
+    """Yield the instructions with operands, each a step of its own, and their operands' types."""
     static = program.specialize(program.bind([spec.shape for spec in program.input_specs]))
     compiled = compile_std_to_exec(static, NATIVE_PASSES, plan=())
     types: Any = compiled.types

@@ -77,7 +77,7 @@ def table(results: list[Result], names: list[str]) -> str:
 
 
 def plot(results: list[Result], names: list[str], path: Path) -> None:
-    """For each case, how long the others take where native takes one."""
+    """Write, for each case, the others' time as a multiple of native's."""
     import matplotlib as mpl
 
     mpl.use("Agg")

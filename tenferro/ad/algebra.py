@@ -76,12 +76,12 @@ __all__ = [
 
 
 def zeros(like: Value, dtype: DType | None = None) -> Value:
-    """Zeros in the shape of `like`, and in its dtype unless given."""
+    """Return the zeros in the shape of `like`, and in its dtype unless given."""
     return full(like, 0, dtype)
 
 
 def iota(like: Value, axis: int, dtype: DType = DType.I64) -> Value:
-    """The index along `axis`, in the shape of `like`."""
+    """Return the index along `axis`, in the shape of `like`."""
     if all(map(is_exact, like.shape)):
         return iota_along(like, like.shape, axis, dtype)
     index = iota_along(like, (bound_of(like.shape[axis]),), 0, dtype)
@@ -91,7 +91,7 @@ def iota(like: Value, axis: int, dtype: DType = DType.I64) -> Value:
 
 
 def iota_along(like: Value, shape: Sequence[Any], axis: int, dtype: DType = DType.I64) -> Value:
-    """The index along `axis`, in a shape of its own."""
+    """Return the index along `axis`, in a shape of its own."""
     return apply_one(Iota(tuple(shape), axis, dtype), like=like)
 
 
@@ -104,33 +104,33 @@ def lead(x: Value, size: Any) -> Value:
 
 
 def lead_all(inputs: Sequence[Value], batched: Sequence[bool]) -> list[Value]:
-    """Inputs that all have the leading axis that some of them have."""
+    """Return the inputs that all have the leading axis that some of them have."""
     size = inputs[batched.index(True)].shape[0]
     return [x if has else lead(x, size) for x, has in zip(inputs, batched, strict=True)]
 
 
 def reshape(x: Value, shape: Sequence[Any]) -> Value:
-    """The elements in column-major order, with a new shape."""
+    """Return the elements in column-major order, with a new shape."""
     return x if x.shape == tuple(shape) else apply_one(Reshape(tuple(shape)), x)
 
 
 def transpose(x: Value, perm: Sequence[int]) -> Value:
-    """Axis i of the result is axis perm[i] of x."""
+    """Permute axes: axis i of the result is axis perm[i] of x."""
     return x if tuple(perm) == tuple(range(len(perm))) else apply_one(Transpose(tuple(perm)), x)
 
 
 def reduce_sum(x: Value, axes: Sequence[int]) -> Value:
-    """The sum over axes."""
+    """Return the sum over axes."""
     return apply_one(ReduceSum(tuple(axes)), x) if axes else x
 
 
 def reverse(x: Value, axes: Sequence[int]) -> Value:
-    """The order along axes turned around."""
+    """Return the order along axes turned around."""
     return apply_one(Reverse(tuple(axes)), x) if axes else x
 
 
 def slice_along(x: Value, axis: int, start: Any, limit: Any, stride: int = 1) -> Value:
-    """The elements start, start + stride, .. below limit along one axis."""
+    """Return the elements start, start + stride, .. below limit along one axis."""
     shape = x.shape
     starts: list[Any] = [0] * len(shape)
     limits: list[Any] = list(shape)
@@ -140,7 +140,7 @@ def slice_along(x: Value, axis: int, start: Any, limit: Any, stride: int = 1) ->
 
 
 def ceil_log2(count: int) -> int:
-    """The number of doublings from 1 to at least `count`."""
+    """Return the number of doublings from 1 to at least `count`."""
     return max(count - 1, 0).bit_length()
 
 
@@ -148,14 +148,14 @@ def ceil_log2(count: int) -> int:
 
 
 def add(x: Value | None, y: Value | None) -> Value | None:
-    """The sum of two tangents, None being zero."""
+    """Return the sum of two tangents, None being zero."""
     if x is None:
         return y
     return x if y is None else x + y
 
 
 def is_zero(x: Value) -> Value:
-    """The predicate x == 0."""
+    """Return the predicate x == 0."""
     return compare(x, "EQ", 0)
 
 
@@ -181,17 +181,17 @@ def convert(x: Value, dtype: DType) -> Value:
 
 
 def conj(x: Value) -> Value:
-    """The complex conjugate; a real x as it is."""
+    """Return the complex conjugate; a real x as it is."""
     return apply_one(el.Conj(), x) if x.dtype.is_complex else x
 
 
 def real(x: Value) -> Value:
-    """The real part; a real x as it is."""
+    """Return the real part; a real x as it is."""
     return apply_one(el.Real(), x) if x.dtype.is_complex else x
 
 
 def imag(x: Value) -> Value:
-    """The imaginary part."""
+    """Return the imaginary part."""
     return apply_one(el.Imag(), x)
 
 
@@ -201,7 +201,7 @@ def complex_(re: Value, im: Value) -> Value:
 
 
 def maximum(x: Value, y: Value) -> Value:
-    """The larger."""
+    """Return the larger."""
     return apply_one(el.Maximum(), x, y)
 
 
@@ -216,12 +216,12 @@ def power(x: Value, y: Value) -> Value:
 
 
 def abs_(x: Value) -> Value:
-    """The magnitude."""
+    """Return the magnitude."""
     return apply_one(el.Abs(), x)
 
 
 def sign(x: Value) -> Value:
-    """The sign, or x / |x|."""
+    """Return the sign, or x / |x|."""
     return apply_one(el.Sign(), x)
 
 
@@ -231,35 +231,35 @@ def exp(x: Value) -> Value:
 
 
 def log(x: Value) -> Value:
-    """The natural logarithm."""
+    """Return the natural logarithm."""
     return apply_one(an.Log(), x)
 
 
 def sin(x: Value) -> Value:
-    """The sine."""
+    """Return the sine."""
     return apply_one(an.Sin(), x)
 
 
 def cos(x: Value) -> Value:
-    """The cosine."""
+    """Return the cosine."""
     return apply_one(an.Cos(), x)
 
 
 def sinh(x: Value) -> Value:
-    """The hyperbolic sine."""
+    """Return the hyperbolic sine."""
     return apply_one(an.Sinh(), x)
 
 
 def cosh(x: Value) -> Value:
-    """The hyperbolic cosine."""
+    """Return the hyperbolic cosine."""
     return apply_one(an.Cosh(), x)
 
 
 def rsqrt(x: Value) -> Value:
-    """One over the square root."""
+    """Return one over the square root."""
     return apply_one(an.Rsqrt(), x)
 
 
 def constant_like(like: Value, array: Any) -> Value:
-    """An array as a constant beside `like`."""
+    """Return an array as a constant beside `like`."""
     return like.lift(array)

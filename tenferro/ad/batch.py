@@ -31,7 +31,7 @@ def batch(
     inputs: Mapping[int, int],
     outputs: Sequence[int | None],
 ) -> list[int | None]:
-    """The outputs with a leading axis, given such values for `inputs`.
+    """Return the outputs with a leading axis, given such values for `inputs`.
 
     None stays None, and so does an output that depends on none of them.
 
@@ -54,7 +54,7 @@ def batch_all(
     outputs: Sequence[int],
     size: object,
 ) -> list[int]:
-    """As `batch`; an output that depends on no input is repeated `size` times."""
+    """Batch like `batch`; an output that depends on no input is repeated `size` times."""
     many, one = _sweep(emitter, start, inputs, outputs)
     return [
         many[value] if value in many else lead(Value(emitter, one.get(value, value)), size).handle
@@ -70,7 +70,7 @@ def batch_some(
     size: object,
     wanted: Sequence[bool],
 ) -> tuple[list[int], list[bool]]:
-    """As `batch_all`, but only `wanted` outputs are repeated; and which have the leading axis now."""
+    """Batch like `batch_all`, but repeat `wanted` outputs only; also return which outputs have the leading axis."""
     many, one = _sweep(emitter, start, inputs, outputs)
     results: list[int] = []
     for value, is_wanted in zip(outputs, wanted, strict=True):
@@ -86,7 +86,7 @@ def batch_some(
 def _sweep(
     emitter: GraphEmitter, start: int, inputs: Mapping[int, int], outputs: Sequence[int]
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """Values that got a leading axis, and values made again without one; of those that outputs need."""
+    """Return the values that got a leading axis, and values made again without one; of those that outputs need."""
     graph = emitter.graph
     batched: dict[int, int] = dict(inputs)  # value -> value with the leading axis
     again: dict[int, int] = {}  # value -> the same without it, where a barrier tied it to an input
@@ -123,7 +123,7 @@ def _sweep(
 def _batch_of(
     emitter: GraphEmitter, op: StdTensorOp, handles: Sequence[int], mask: tuple[bool, ...]
 ) -> tuple[Value, ...]:
-    """By the op's rule; errors name the line of the instruction that is batched."""
+    """Apply the op's batch rule; errors name the line of the instruction that is batched."""
     source, rule = str(emitter.source or ""), emitter.rules[type(op)]
     try:
         if rule.batch is None:
@@ -140,7 +140,7 @@ def _batch_of(
 def marked(
     emitter: GraphEmitter, op: Mark | Opaque, handles: Sequence[int], mask: Sequence[bool]
 ) -> tuple[int, ...]:
-    """A mark on every slice of a batch: all it gives has the leading axis."""
+    """Return a mark on every slice of a batch: all it gives has the leading axis."""
     graph, operands, has = emitter.graph, list(handles), list(mask)
     size = graph.types[operands[has.index(True)]].shape[0]
     if isinstance(op, Opaque):
@@ -180,7 +180,7 @@ class _Slices:
         return slices
 
     def together(self, values: Sequence[Value | None], size: object) -> list[Value | None]:
-        """The values of all slices, with the leading axis."""
+        """Return the values of all slices, with the leading axis."""
         emitter = self._emitter
         outputs = [x.handle for x in values if x is not None]
         stacked = iter(batch_all(emitter, self._start, self._given, outputs, size))
@@ -209,7 +209,7 @@ class _BatchedMark(Mark):
         return self.mark.is_kept
 
     def kept_part(self, graph: Any, inputs: Sequence[int], outputs: Sequence[int]) -> Any:
-        """As the mark's."""
+        """Return the part of the mark that programs keep."""
         mark: Any = self.mark
         return mark.kept_part(graph, inputs, outputs)
 
@@ -220,11 +220,11 @@ class _BatchedMark(Mark):
         return None if key is None else (_BatchedMark, key, self.mask)
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """As the mark."""
+        """Return the inputs with tangents that matter, which are those of the mark."""
         return self.mark.differentiates(mode)
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
-        """The mark's tangents of one slice, of a batch."""
+        """Return the mark's tangents of one slice, of a batch."""
         slices = _Slices(emitter)
         xs = slices.of(inputs, self.mask)
         ys = slices.of(outputs, [True] * len(outputs))
@@ -232,7 +232,7 @@ class _BatchedMark(Mark):
         return slices.together(y_dots, outputs[0].shape[0])
 
     def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
-        """The mark's cotangents of one slice, of a batch."""
+        """Return the mark's cotangents of one slice, of a batch."""
         return _transposed_slices(emitter, self.mark, self.mask, inputs, linear, y_bars)
 
 
@@ -248,7 +248,7 @@ class _BatchedOpaque(Opaque):
         self.mask = mask
 
     def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
-        """The transpose of one slice, of a batch."""
+        """Return the transpose of one slice, of a batch."""
         return _transposed_slices(emitter, self.map, self.mask, inputs, linear, y_bars)
 
 
@@ -260,7 +260,7 @@ def _transposed_slices(
     linear: Sequence[bool],
     y_bars: Sequence[Value | None],
 ) -> Any:
-    """The cotangents of one slice, of a batch; operands that all slices share get the sum."""
+    """Return the cotangents of one slice, of a batch; operands that all slices share get the sum."""
     slices = _Slices(emitter)
     xs = slices.of(inputs, mask)
     size = next(y_bar.shape[0] for y_bar in y_bars if y_bar is not None)
@@ -278,7 +278,7 @@ def _transposed_slices(
 def batch_program(
     program: GraphProgram, batched: Sequence[bool], size: object, context: AdContext
 ) -> GraphProgram:
-    """The program of `size` slices at once: inputs in `batched`, and all outputs, get a leading axis.
+    """Return the program of `size` slices at once: inputs in `batched`, and all outputs, get a leading axis.
 
     Raises:
         ADRuleUnsupportedError, UnsupportedError: an op without a batch rule for such operands.

@@ -37,11 +37,11 @@ class Checkpoint(Mark):
         return (Checkpoint, self.takes)
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """The region's inputs in reverse, its outputs going forward."""
+        """Return the region's inputs in reverse, its outputs going forward."""
         return tuple(range(len(self.region.input_slots))) if mode == "reverse" else self.takes
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
-        """The tangents: forward through the region's ops, in reverse by one linear map."""
+        """Return the tangents: forward through the region's ops, in reverse by one linear map."""
         if mode != "reverse":
             return super().linearize(emitter, inputs, outputs, tangents, mode)
         count = len(self.region.input_slots)

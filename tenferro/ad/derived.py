@@ -20,7 +20,7 @@ Tangents = Sequence[Value | None]
 
 
 def expansion(op: Extension, inputs: Values, batched: Sequence[bool] | None = None) -> Subprogram:
-    """The op as standard ops, for inputs of these types; of one slice of those with a leading axis.
+    """Return the op as standard ops, for inputs of these types; of one slice of those with a leading axis.
 
     Raises:
         UnsupportedError, ExtensionLoweringError: as `expand_extensions`.
@@ -35,14 +35,14 @@ def expansion(op: Extension, inputs: Values, batched: Sequence[bool] | None = No
 
 
 def written(part: Subprogram, like: Value, operands: Values) -> list[Value]:
-    """The outputs of a sub-program on these values, in their graph."""
+    """Return the outputs of a sub-program on these values, in their graph."""
     emitter = like.emitter
     handles = part.emit(emitter.graph, [x.handle for x in operands], emitter.source)
     return [Value(emitter, handle) for handle in handles]
 
 
 def tangents(op: Extension, inputs: Values, x_dots: Tangents) -> Tangents:
-    """Tangents of the outputs; None where they depend on no active input."""
+    """Return the tangents of the outputs; None where they depend on no active input."""
     active = [x_dot is not None for x_dot in x_dots]
     inner = linearized(expansion(op, inputs), active, inputs[0].emitter)
     dots = [dot for dot in inner.dots if dot is not None]
@@ -54,7 +54,7 @@ def tangents(op: Extension, inputs: Values, x_dots: Tangents) -> Tangents:
 
 
 def cotangents(op: Extension, inputs: Values, linear: Sequence[bool], y_bars: Tangents) -> Tangents:
-    """Cotangents of the linear inputs, None for the others."""
+    """Return the cotangents of the linear inputs, None for the others."""
     asked = [y_bar is not None for y_bar in y_bars]
     inner, nonlinear, bars, pulled = transposed(
         expansion(op, inputs), linear, asked, inputs[0].emitter
@@ -68,7 +68,7 @@ def cotangents(op: Extension, inputs: Values, linear: Sequence[bool], y_bars: Ta
 
 
 def batches(op: Extension, inputs: Values, mask: Sequence[bool]) -> tuple[Value, ...]:
-    """The outputs with a leading axis."""
+    """Return the outputs with a leading axis."""
     size = inputs[mask.index(True)].shape[0]
     part = expansion(op, inputs, mask)
     whole = batched(part, mask, size, [True] * op.output_count, inputs[0].emitter)

@@ -15,12 +15,12 @@ whatever does not depend on scale has no derivative to be wrong.
 
 
 def direction_generator(seed: int) -> np.random.Generator:
-    """The generator of random directions."""
+    """Return the generator of random directions."""
     return np.random.default_rng((seed, STREAM))
 
 
 def random_direction(generator: np.random.Generator, x: Any) -> Any:
-    """Normal numbers in the shape and dtype of x, in both parts of a complex one."""
+    """Draw normal numbers in the shape and dtype of x, in both parts of a complex one."""
     values = generator.normal(size=x.shape)
     if x.dtype.kind == "c":
         values = values + 1j * generator.normal(size=x.shape)

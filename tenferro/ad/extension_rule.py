@@ -29,7 +29,7 @@ class RuleBuilder:
         self.emitter = emitter
 
     def apply(self, op: Any, *inputs: Value) -> Any:
-        """The output of an op, standard or extension; a tuple when it has several."""
+        """Return the output of an op, standard or extension; a tuple when it has several."""
         outputs = apply(op if isinstance(op, StdTensorOp) else Extension(op), *inputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
@@ -55,7 +55,7 @@ class ExtensionAdRule:
         outputs: tuple[Value, ...],
         tangents: Tangents,
     ) -> Any:
-        """Tangents of the outputs, linear in `tangents`; one value, or a tuple, one per output."""
+        """Return the tangents of the outputs, linear in `tangents`: one value, or a tuple, one per output."""
         raise ADRuleUnsupportedError(f"extension: {op.family_id}: no linearize rule")
 
     def transpose_rule(
@@ -66,7 +66,7 @@ class ExtensionAdRule:
         linear: tuple[bool, ...],
         cotangents: Tangents,
     ) -> Any:
-        """Cotangents of the inputs, None for those that are not linear.
+        """Return the cotangents of the inputs, None for those that are not linear.
 
         Of a linear input only type, shape and dtype may be used.
         """
@@ -75,12 +75,12 @@ class ExtensionAdRule:
     def batch_rule(
         self, op: Any, builder: RuleBuilder, inputs: tuple[Value, ...], batched: tuple[bool, ...]
     ) -> Any:
-        """The outputs with a leading axis, given inputs of which some have one."""
+        """Return the outputs with a leading axis, given inputs of which some have one."""
         raise UnsupportedError(f"extension: {op.family_id}: no batch_rule rule")
 
 
 def has_role(rule: ExtensionAdRule, role: str) -> bool:
-    """Whether a rule defines the method of that name.
+    """Return whether a rule defines the method of that name.
 
     >>> has_role(ExtensionAdRule(), "linearize")
     False

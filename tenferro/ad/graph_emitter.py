@@ -79,11 +79,11 @@ class GraphEmitter(GraphBuilder):
         return emitter
 
     def extend(self, op: StdTensorOp) -> tuple[int, ...]:
-        """The outputs of the instruction being differentiated, extended to give the outputs of `op`."""
+        """Return the outputs of the instruction being differentiated, extended to give the outputs of `op`."""
         return self.graph.extend(self.index, op)
 
     def apply(self, op: StdTensorOp, *inputs: int) -> tuple[int, ...]:
-        """The outputs of `op` on these values; x times one is x, for real x.
+        """Return the outputs of `op` on these values; x times one is x, for real x.
 
         The cotangent of a result begins as one.
         """
@@ -98,7 +98,7 @@ class GraphEmitter(GraphBuilder):
         return outputs
 
     def scalar(self, number: Any, dtype: DType) -> int:
-        """A rank-0 constant.
+        """Return a rank-0 constant.
 
         Raises:
             DTypeError: what is no number, or one that the dtype does not hold.
@@ -114,12 +114,12 @@ class GraphEmitter(GraphBuilder):
         return value
 
     def zeros(self, spec: TensorSpec) -> int:
-        """Zeros of a type."""
+        """Return the zeros of a type."""
         zero = self.scalar(0, spec.dtype)
         return self.apply(BroadcastInDim(spec.shape, ()), zero)[0] if spec.rank else zero
 
     def witness(self, value: int) -> int:
-        """The value itself, or the primal of a tangent: rules compute with primals."""
+        """Return the value itself, or the primal of a tangent: rules compute with primals."""
         instructions = self.graph.instructions
         for index in range(max(self.first, self._indexed), len(instructions)):
             self._makers.update(dict.fromkeys(instructions[index].outputs, index))
@@ -142,5 +142,5 @@ class GraphEmitter(GraphBuilder):
         return self.primal_of.get(value, value)
 
     def values(self, handles: Any) -> tuple[Value, ...]:
-        """Handles as values of the algebra."""
+        """Wrap handles as values of the algebra."""
         return tuple([Value(self, handle) for handle in handles])

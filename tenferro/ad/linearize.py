@@ -27,7 +27,7 @@ def linearize(
     tangents: Mapping[int, int],
     mode: Literal["forward", "reverse"] = "forward",
 ) -> list[int | None]:
-    """Tangents of `outputs`, given those of some values; None where there is none.
+    """Return the tangents of `outputs`, given those of some values; None where there is none.
 
     Args:
         start: the number of nodes there were when the values in `tangents` were made; no earlier
@@ -93,5 +93,5 @@ def _tangents(
 
 
 def missing_rule(op: StdTensorOp, kind: str) -> ADRuleUnsupportedError:
-    """The error for an op without a rule of this kind."""
+    """Return the error for an op without a rule of this kind."""
     return ADRuleUnsupportedError(f"{op.name}: has no {kind} rule")

@@ -64,12 +64,12 @@ AdRows = Mapping[type[StdTensorOp], AdRule]
 
 
 def inactive(reason: str) -> AdRule:
-    """The op's outputs depend on no input in a differentiable way."""
+    """Declare that no output depends on an input in a differentiable way."""
     return AdRule(None, reason=reason)
 
 
 def refused(reason: str) -> AdRule:
-    """The op depends on its input, and there is no rule that says how: an active one is an error."""
+    """Declare that an op depends on its input without a rule that says how: an active input is an error."""
 
     def jvp(op: StdTensorOp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
         raise ADRuleUnsupportedError(f"{op.name}: has no linearize rule, because {reason}")
@@ -78,12 +78,12 @@ def refused(reason: str) -> AdRule:
 
 
 def jvp_only(jvp: Jvp) -> AdRule:
-    """A tangent of its own; the op itself never occurs in a linear region."""
+    """Return a tangent of its own; the op itself never occurs in a linear region."""
     return AdRule(jvp)
 
 
 def partials(*derivatives: Callable[..., Value] | None) -> AdRule:
-    """Elementwise: the tangent is the sum of partial derivatives times tangents.
+    """Declare an elementwise op: the tangent is the sum of partial derivatives times tangents.
 
     Each derivative is a function of the inputs and the output, `lambda x, y: ...`; None where the
     output does not depend on that input.
@@ -100,7 +100,7 @@ def partials(*derivatives: Callable[..., Value] | None) -> AdRule:
 
 
 def elementwise_batch(op: StdTensorOp, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """All operands get the leading axis."""
+    """Apply the op to operands that all have the leading axis."""
     example = inputs[batched.index(True)]
     dims = range(1, example.rank)
     return apply(
@@ -113,7 +113,7 @@ def elementwise_batch(op: StdTensorOp, inputs: Values, batched: tuple[bool, ...]
 
 
 def batched_by(batch: BatchRule, rows: AdRows) -> dict[type[StdTensorOp], AdRule]:
-    """The rows, with `batch` for those that have no batch rule."""
+    """Return the rows, with `batch` for those that have no batch rule."""
     return {
         card: rule if rule.batch is not None else replace(rule, batch=batch)
         for card, rule in rows.items()
@@ -121,7 +121,7 @@ def batched_by(batch: BatchRule, rows: AdRows) -> dict[type[StdTensorOp], AdRule
 
 
 def linear(transpose: Callable[..., Value | None], batch: BatchRule = elementwise_batch) -> AdRule:
-    """Linear in the first operand, the others being fixed: y_dot = op(x_dot, ..).
+    """Declare an op linear in its first operand, the others being fixed: y_dot = op(x_dot, ..).
 
     `transpose(op, x, *others, y_bar)` gives x_bar; of x only the type may be used.
     """
@@ -140,7 +140,7 @@ def linear(transpose: Callable[..., Value | None], batch: BatchRule = elementwis
 
 
 def jointly_linear(transpose: TransposeRule, batch: BatchRule, count: int | None = None) -> AdRule:
-    """Linear in the first `count` operands together (in all, when None); the others are fixed."""
+    """Declare an op linear in the first `count` operands together (in all, when None); the others are fixed."""
 
     def jvp(op: StdTensorOp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
         n = len(inputs) if count is None else count
@@ -161,7 +161,7 @@ def bilinear(
     rhs_transpose: Callable[..., Value],
     batch: BatchRule,
 ) -> AdRule:
-    """Linear in each of two operands: y_dot = op(lhs_dot, rhs) + op(lhs, rhs_dot).
+    """Declare an op linear in each of two operands: y_dot = op(lhs_dot, rhs) + op(lhs, rhs_dot).
 
     `lhs_transpose(op, lhs, rhs, y_bar)` gives lhs_bar, of lhs only the type being used; and so on.
     """

@@ -28,7 +28,7 @@ def transpose(
     inputs: Sequence[int],
     cotangents: Iterable[tuple[int, int]],
 ) -> list[int | None]:
-    """Cotangents of the linear `inputs`, given pairs of a value linear in them and its cotangent;
+    """Return the cotangents of the linear `inputs`, given pairs of a value linear in them and its cotangent;
     None where zero.
 
     Args:
@@ -112,7 +112,7 @@ def require_linear(
 
 
 def _transpose_of(op: StdTensorOp, rule: AdRule, mask: tuple[bool, ...]) -> TransposeRule:
-    """The transpose of an op that is linear in these operands."""
+    """Return the transpose of an op that is linear in these operands."""
     if rule.transpose is None:
         raise missing_rule(op, "transpose")
     if rule.is_linear is not None and not rule.is_linear(mask):

@@ -321,7 +321,7 @@ class GraphExecutor:
         return tuple(map(backend.download, results))
 
     def refusal(self, op: type[StdTensorOp] | str, dtype: DType, platform: str) -> str | None:
-        """Why an op, or a family by its id, is refused for a dtype; None if it is not."""
+        """Return why an op, or a family by its id, is refused for a dtype; None if it is not."""
         if isinstance(op, str):
             registered = {runtime.family_id for runtime in self.extensions.registered}
             is_known = op in registered or op in registered_families()
@@ -361,11 +361,11 @@ class GraphExecutor:
         return self.compile(program, *specs).memory
 
     def cache_stats(self) -> CacheStats:
-        """Hits, misses, evictions and entries of the cache of specialised programs."""
+        """Return the hits, misses, evictions and entries of the cache of specialised programs."""
         return self._compiled.stats()
 
     def compile_cache_stats(self) -> CompileCacheStats | None:
-        """Hits and misses of this process in the folder of machine code; None without a folder."""
+        """Return the hits and misses of this process in the folder of machine code; None without a folder."""
         return None if self.compile_cache is None else self.compile_cache.stats()
 
     def compile_stats(self) -> CompileStats:

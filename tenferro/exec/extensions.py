@@ -92,7 +92,7 @@ class ExtensionRegistry:
         return runtime
 
     def _made(self, op: Extension, family: Family | None) -> ExtensionRuntime:
-        """The runtime that a family has, made by its class; an expansion's where the op says so."""
+        """Return the runtime that a family has, made by its class; an expansion's where the op says so."""
         runtime = None if family is None else family.runtime
         if isinstance(runtime, type):
             return runtime(op.family_id)

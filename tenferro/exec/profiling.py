@@ -22,7 +22,7 @@ __all__ = ["measure"]
 def measure(
     program: GraphProgram, schedule: ExecProgram, leaves: Sequence[Any], runs: int
 ) -> Profile:
-    """Times and memory of `runs` runs of the program's schedule, after a first one that is not counted."""
+    """Measure times and memory of `runs` runs of the program's schedule, after a first one that is not counted."""
     clocks: list[_Clock] = []
     for _ in range(runs + 1):
         clock = _Clock(dict(enumerate(leaves)))

@@ -44,11 +44,11 @@ class GraphBuilder:
         return f"<{type(self).__name__}: {len(self.graph.instructions)} instructions>"
 
     def input(self, shape: Any, dtype: Any) -> int:
-        """A new input of the graph."""
+        """Return a new input of the graph."""
         return self.graph.add_input(TensorSpec(shape, dtype))
 
     def apply(self, op: StdTensorOp, *inputs: int) -> tuple[int, ...]:
-        """Every output of `op` on these values.
+        """Return every output of `op` on these values.
 
         Raises:
             InvalidConfigError: a value that is not of this graph.
@@ -60,7 +60,7 @@ class GraphBuilder:
         return self.graph.add(op, inputs, self.source)
 
     def apply_one(self, op: StdTensorOp, *inputs: int) -> int:
-        """The one output of `op` on these values.
+        """Return the one output of `op` on these values.
 
         Raises:
             ArityError: the op has several outputs; `apply` returns them all.
@@ -74,7 +74,7 @@ class GraphBuilder:
     """What expansions of existing packages call them."""
 
     def value(self, value: int) -> Value:
-        """A value of the graph with operators, which tenferro's functions take.
+        """Return a value of the graph with operators, which tenferro's functions take.
 
         >>> builder = GraphBuilder()
         >>> x = builder.value(builder.input((2,), "float64"))
@@ -85,7 +85,7 @@ class GraphBuilder:
         return Value(self, value)
 
     def constant(self, value: Any, dtype: DType | None = None) -> int:
-        """A constant, of `dtype` if it is passed, because a float64 literal would widen a float32 graph."""
+        """Return a constant, of `dtype` if it is passed, because a float64 literal would widen a float32 graph."""
         array = np.asarray(value) if dtype is None else np.asarray(value).astype(dtype.dtype)
         return self.apply_one(Constant.of(array))
 
@@ -94,7 +94,7 @@ class GraphBuilder:
         return self.graph.types[value]
 
     def scalar(self, number: Any, dtype: DType) -> int:
-        """A rank-0 constant.
+        """Return a rank-0 constant.
 
         Raises:
             DTypeError: the argument is no number, or one that the dtype does not hold.
@@ -102,11 +102,11 @@ class GraphBuilder:
         return self.apply_one(Constant.of(number_in(number, dtype)))
 
     def witness(self, value: int) -> int:
-        """A value of the same shape with elements: itself."""
+        """Return a value of the same shape with elements: itself."""
         return value
 
     def lift(self, array: Any) -> int:
-        """An array met while tracing: a constant."""
+        """Return an array met while tracing: a constant."""
         return self.apply_one(Constant.of(array))
 
 
@@ -124,7 +124,7 @@ class ArgumentBuilder(GraphBuilder):
         self.arguments: dict[int, tuple[int, Any]] = {}
 
     def lift(self, array: Any) -> int:
-        """An array or an eager tensor met while tracing: an input, once each; a single number in an array
+        """Return an array or an eager tensor met while tracing: an input, once each; a single number in an array
         is a constant.
         """
         if isinstance(array, np.ndarray) and array.size <= 1:
@@ -151,13 +151,13 @@ class BodyBuilder(GraphBuilder):
         self.captured: dict[Any, tuple[int, Any]] = {}
 
     def lift(self, array: Any) -> int:
-        """An array met while tracing: an input, once each; a single number is a constant."""
+        """Return an array met while tracing: an input, once each; a single number is a constant."""
         if isinstance(array, np.ndarray) and array.size <= 1:
             return super().lift(array)
         return self.capture(id(array), array, TensorSpec(array.shape, array.dtype))
 
     def capture(self, key: Any, operand: Any, spec: TensorSpec) -> int:
-        """The input for a tensor of the surroundings."""
+        """Return the input for a tensor of the surroundings."""
         if key not in self.captured:
             self.captured[key] = (self.graph.add_input(spec), operand)
         return self.captured[key][0]

@@ -71,14 +71,14 @@ class Graph:
         self._find_caller = CallerFinder()
 
     def add_input(self, spec: TensorSpec) -> int:
-        """A new value that the caller will supply."""
+        """Return a new value that the caller will supply."""
         value = len(self.types)
         self.types.append(spec)
         self.inputs.append(value)
         return value
 
     def add_stand_in(self, spec: TensorSpec) -> int:
-        """A value that rules are written for and no program has: a tangent on its way to a transpose."""
+        """Return a value that rules are written for and no program has: a tangent on its way to a transpose."""
         value = len(self.types)
         self.types.append(spec)
         return value
@@ -90,7 +90,7 @@ class Graph:
         source: SourceLine | None = None,
         specs: tuple[TensorSpec, ...] | None = None,
     ) -> tuple[int, ...]:
-        """The outputs of `op` on these values, added unless they exist; those of a mark, and of an op
+        """Return the outputs of `op` on these values, added unless they exist; those of a mark, and of an op
         with effects, are always new.
 
         Args:
@@ -136,7 +136,7 @@ class Graph:
         self.effects = [*[value for value in self.effects if value not in inputs], outputs[0]]
 
     def after_effects(self, outputs: Sequence[int]) -> list[int]:
-        """The outputs, as values that exist only after every effect; each effect is awaited once.
+        """Return the outputs, as values that exist only after every effect; each effect is awaited once.
 
         Raises:
             InvalidConfigError: there is no output to wait for the effects.
@@ -153,7 +153,7 @@ class Graph:
         return list(self.add(OptimizationBarrier(len(tied)), tied)[: len(outputs)])
 
     def find(self, op: StdTensorOp, inputs: tuple[int, ...]) -> tuple[int, ...] | None:
-        """The outputs of `op` on these values if they exist."""
+        """Return the outputs of `op` on these values if they exist."""
         number = self._numbers.get(op.token)
         return None if number is None else self._applied.get((number, inputs))
 
@@ -164,7 +164,7 @@ class Graph:
         source: SourceLine | None,
         type_key: tuple[int, ...],
     ) -> tuple[TensorSpec, ...]:
-        """Types of the outputs; cached where inference wrote no guard, which each instruction writes for
+        """Return the types of the outputs; cached where inference wrote no guard, which each instruction writes for
         itself.
         """
         specs = map(self.types.__getitem__, inputs)

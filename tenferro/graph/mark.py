@@ -51,25 +51,25 @@ class Mark:
         return (type(self), self.takes)
 
     def specialize(self, bindings: Any) -> Mark:
-        """The mark itself, because it has no extents."""
+        """Return the mark itself, because it has no extents."""
         return self
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
-        """The types of the inputs that it names."""
+        """Return the types of the inputs that it names."""
         return tuple([inputs[position] for position in self.takes])
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """The inputs with tangents that matter."""
+        """Return the inputs with tangents that matter."""
         return self.takes
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
-        """Tangents of the outputs; None is zero. `mode` is "forward", or "reverse" when the result
+        """Return the tangents of the outputs; None is zero. `mode` is "forward", or "reverse" when the result
         will be transposed.
         """
         return tuple(tangents[index] for index in self.takes)
 
     def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
-        """Cotangents of the inputs, of which some are linear; None is zero."""
+        """Return the cotangents of the inputs, of which some are linear; None is zero."""
         x_bars: list[Any] = [None] * len(inputs)
         for index, y_bar in zip(self.takes, y_bars, strict=True):
             if y_bar is not None and linear[index]:
@@ -92,7 +92,7 @@ class StopGradient(Mark):
     __slots__ = ()
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """None of them."""
+        """Return no inputs."""
         return ()
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
@@ -130,15 +130,15 @@ class Opaque:
         return self
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
-        """The types of the outputs."""
+        """Return the types of the outputs."""
         return self.types
 
     def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
-        """Cotangents of the linear inputs; None is zero."""
+        """Return the cotangents of the linear inputs; None is zero."""
         raise NotImplementedError
 
     def refuse(self) -> ADRuleUnsupportedError:
-        """The error for a program that needs the values."""
+        """Return the error for a program that needs the values."""
         return ADRuleUnsupportedError(self.refusal)
 
     def __str__(self) -> str:

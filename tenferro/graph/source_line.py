@@ -31,7 +31,7 @@ class SourceLine(NamedTuple):
     derivative_of: str = ""
 
     def of(self, op_name: str) -> SourceLine:
-        """The same place, for an op in the derivative of `op_name`; the first such op stays."""
+        """Return the place for an op in the derivative of `op_name`; the first such op stays."""
         if self.derivative_of:
             return self
         return SourceLine(self.file, self.line, self.function, op_name)
@@ -57,7 +57,7 @@ class CallerFinder:
     )
 
     def __call__(self) -> SourceLine | None:
-        """The user's line of the current call; None when there is no such frame."""
+        """Return the user's line of the current call; None when there is no such frame."""
         frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # because inspect's are slow
         ours = self._ours
         while frame is not None:
@@ -77,7 +77,7 @@ class CallerFinder:
 
 
 def line_of(traceback: TracebackType | None) -> SourceLine | None:
-    """The user's line nearest to where an exception was raised."""
+    """Return the user's line nearest to where an exception was raised."""
     nearest = None
     while traceback is not None:
         code = traceback.tb_frame.f_code

@@ -45,7 +45,7 @@ class Emitter(Protocol):
     """The destination of a rule's ops. A handle is its own representation of a value: a number, or a value of text."""
 
     def apply(self, op: StdTensorOp, *inputs: Any) -> tuple[Any, ...]:
-        """The outputs of `op` on these handles."""
+        """Return the outputs of `op` on these handles."""
         ...
 
     def type_of(self, value: Any) -> TensorSpec:
@@ -177,27 +177,27 @@ class Value:
     def __tenferro_apply__(
         op: StdTensorOp, operands: Sequence[Any], like: Value
     ) -> tuple[Value, ...]:
-        """The outputs of an op, written where the rule writes; arrays become constants."""
+        """Return the outputs of an op, written where the rule writes; arrays become constants."""
         emitter = like.emitter
         handles = [like.lift(x).handle for x in operands]
         return tuple([Value(emitter, handle) for handle in emitter.apply(op, *handles)])
 
     @staticmethod
     def __tenferro_sequence__(entries: Any) -> NoReturn:
-        """Refused: nested sequences are no tensor here."""
+        """Refuse nested sequences, which are no tensors here."""
         raise DTypeError("a sequence of Values is no tensor; join them by tenferro.stack")
 
     def __tenferro_number__(self, value: Any) -> Value:
-        """A Python number in this shape and dtype."""
+        """Return a Python number in this shape and dtype."""
         return full(self, value)
 
     def __tenferro_stop__(self) -> Value:
-        """This tensor, as a constant to differentiation."""
+        """Return this tensor as a constant to differentiation."""
         (handle,) = self.emitter.apply(StopGradient((0,)), self.handle)
         return Value(self.emitter, handle)
 
     def __tenferro_constant__(self) -> NoReturn:
-        """Refused: a rule's tensor is none of a trace under way."""
+        """Refuse to enter a trace: a rule's tensor belongs to none."""
         raise InvalidConfigError(
             f"{self!r} is a tensor of a rule, which a trace does not know; "
             "use only what the rule is given and constants"
@@ -210,7 +210,7 @@ class Value:
         )
 
     def lift(self, array: Any) -> Value:
-        """An array as a constant in the graph of this value.
+        """Return an array as a constant in the graph of this value.
 
         Raises:
             InvalidConfigError: a tensor that is none of the rule's.
@@ -256,7 +256,7 @@ class Value:
 
 
 def _one(op: StdTensorOp, *operands: Value) -> Value:
-    """The one output of an op on values."""
+    """Return the one output of an op on values."""
     emitter = operands[0].emitter
     for x in operands:
         if x.emitter is not emitter:
@@ -274,7 +274,7 @@ def _require_one_graph(x: Value, y: Value) -> None:
 
 
 def beside(operand: Any, like: Value) -> Value:
-    """A Value as it is; a number repeated to the type of `like`."""
+    """Return a Value unchanged, and a number repeated to the type of `like`."""
     return operand if isinstance(operand, Value) else full(like, operand)
 
 
@@ -317,7 +317,7 @@ def truncated(x: Value, axis: int, like: Value, axis_of_like: int) -> Value:
 
 
 def bound_of(extent: Extent) -> Any:
-    """An exact extent as it is, the limit of one that the data decide.
+    """Return an exact extent unchanged, and the limit of one that the data decide.
 
     Raises:
         NonStaticShapeError: no limit.
@@ -330,12 +330,12 @@ def bound_of(extent: Extent) -> Any:
 
 
 def compare(x: Value, direction: str, y: Any) -> Value:
-    """The predicate x `direction` y."""
+    """Return the predicate x `direction` y."""
     return _one(el.Compare(direction), x, beside(y, x))
 
 
 def number_in(number: Any, dtype: DType) -> Any:
-    """A number in a dtype; a float is rounded to a narrower one, and nothing else is changed."""
+    """Return a number in a dtype; a float is rounded to a narrower one, and nothing else is changed."""
     array: Any = np.asarray(number)
     if array.ndim or array.dtype.kind in "OSUM":
         raise DTypeError(

@@ -30,7 +30,7 @@ def check_arguments(
     names: Sequence[str],
     arguments: tuple[Any, ...],
 ) -> list[Any]:
-    """The leaves of `arguments` as arrays of the declared dtypes and ranks.
+    """Return the leaves of `arguments` as arrays of the declared dtypes and ranks.
 
     A Python number is taken in the declared dtype when NumPy would keep that dtype.
 
@@ -51,7 +51,7 @@ def check_arguments(
 def check_leaves(
     specs: Sequence[TensorSpec], names: Sequence[str], leaves: Sequence[Any]
 ) -> list[Any]:
-    """The leaves as arrays of the declared dtypes and ranks.
+    """Return the leaves as arrays of the declared dtypes and ranks.
 
     Raises:
         DTypeError, ShapeError: a leaf of another dtype or rank, by name.
@@ -71,7 +71,7 @@ def bind_symbols(
     shapes: Sequence[Sequence[Any]],
     guards: GuardLog | None = None,
 ) -> dict[Any, Any]:
-    """The extent of each symbol, from the shapes.
+    """Return the extent of each symbol, from the shapes.
 
     An axis whose spec is a lone symbol (or linear in one unbound symbol) binds it; all other axes
     must then agree.
@@ -118,7 +118,7 @@ def bind_symbols(
 
 
 def _may_be_equal(extent: Any, actual: Any, guards: GuardLog | None, name: str, axis: int) -> bool:
-    """Whether two extents may be equal; where it is undecided, a guard states it."""
+    """Return whether two extents may be equal; where it is undecided, a guard states it."""
     if guards is None:
         return extent == actual
     return guards.meet(actual, extent, f"{name}: axis {axis}") is not None
@@ -167,7 +167,7 @@ def _as_array(leaf: Any, spec: TensorSpec, name: str) -> Any:
 
 
 def _from_number(number: bool | float | complex, spec: TensorSpec, name: str) -> Any:
-    """A Python number is weak: it takes the declared dtype where NumPy 2 would keep that dtype."""
+    """Convert a Python number to the declared dtype where NumPy 2 would keep that dtype."""
     kind = DType.of(type(number)).kind
     if spec.dtype.kind not in _KEPT_KINDS[kind]:
         raise DTypeError(f"{name}: expected {spec}, got the {type(number).__name__} {number!r}")

@@ -24,7 +24,7 @@ __all__ = ["note_bits"]
 
 
 def note_bits(program: GraphProgram) -> GraphProgram:
-    """The program, with marks where floats are made of the bits of floats; the program itself without such.
+    """Return the program, with marks where floats are made of the bits of floats; the program itself without such.
 
     Computed per block: bits that cross the boundary of a loop or a branch are not followed.
 
@@ -38,7 +38,7 @@ def note_bits(program: GraphProgram) -> GraphProgram:
 
 
 def _marked(program: GraphProgram) -> Subprogram | None:
-    """The computation with marks; None where nothing is to be marked."""
+    """Return the computation with marks; None where nothing is to be marked."""
     parts = {
         index: changed
         for index, instruction in enumerate(program.instructions)
@@ -66,7 +66,7 @@ def _marked(program: GraphProgram) -> Subprogram | None:
 
 
 def _with_marked_parts(op: ControlOp) -> ControlOp:
-    """A loop or branch with marks in its sub-programs; itself without such."""
+    """Return a loop or branch with marks in its sub-programs; itself without such."""
     parts = [_marked(part.program) for part in op.parts]
     if all([part is None for part in parts]):
         return op
@@ -77,7 +77,7 @@ def _with_marked_parts(op: ControlOp) -> ControlOp:
 def _sources(
     instructions: Sequence[Instruction], types: Sequence[TensorSpec]
 ) -> dict[int, tuple[int, ...]]:
-    """For each instruction that makes a float of bits, the floats whose bits it is made of, if there are any."""
+    """Return, for each instruction that makes a float of bits, the floats whose bits it uses, if any."""
     bits_of: dict[int, frozenset[int]] = {}
     found: dict[int, tuple[int, ...]] = {}
     for index, (op, inputs, outputs, _, _) in enumerate(instructions):
@@ -120,7 +120,7 @@ class _Bits(KeptMark):
         return (_Bits, self.line, self.count)
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """The float, and those that it was made of."""
+        """Return the float, and those that it was made of."""
         return tuple(range(self.count))
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:

@@ -45,29 +45,29 @@ class ProgramBuilder:
         return self._graph.guards
 
     def input(self, spec: TensorSpec) -> int:
-        """An input of the program."""
+        """Return an input of the program."""
         return self._graph.add_input(spec)
 
     def constant(self, array: Any, source: SourceLine | None = None) -> int:
-        """A constant of the program."""
+        """Return a constant of the program."""
         array = np.asarray(array)
         (value,) = self._graph.add(Constant.of(array), (), source)
         self._constants[value] = array
         return value
 
     def known(self, value: int) -> Any:
-        """The array of a constant; None for a computed value."""
+        """Return the array of a constant; None for a computed value."""
         return self._constants.get(value)
 
     def made_by(self, value: int) -> tuple[StdTensorOp, tuple[int, ...]] | None:
-        """The op that computes a value, and its operands; None for inputs and constants."""
+        """Return the op that computes a value, and its operands; None for inputs and constants."""
         maker = None if value in self._constants else self._producers.maker(value)
         return None if maker is None else (maker.op, maker.inputs)
 
     def apply(
         self, op: StdTensorOp, *values: int, source: SourceLine | None = None
     ) -> tuple[int, ...]:
-        """The outputs of an op.
+        """Return the outputs of an op.
 
         Raises:
             ArityError, ShapeError, DTypeError: the op's card refuses the operands.
@@ -75,7 +75,7 @@ class ProgramBuilder:
         return self._graph.add(op, values, source)
 
     def mark(self, mark: Mark, *values: int) -> tuple[int, ...]:
-        """New names for some of the values, which differentiation reads by the mark."""
+        """Name some of the values again; differentiation reads the new names by the mark."""
         return self._graph.add(mark, values)
 
     def copy(self, instructions: Iterable[Instruction], values: MutableMapping[int, int]) -> None:
@@ -83,7 +83,7 @@ class ProgramBuilder:
         copy_into(self._graph, instructions, values)
 
     def evaluated(self, value: int) -> Any:
-        """The elements of a value that depends on no input, computed natively; None for others.
+        """Return the elements of a value that depends on no input, computed natively; None for others.
 
         Results are cached, so that each value of a loop's counter costs one step.
         """
@@ -116,13 +116,13 @@ class ProgramBuilder:
         return self._graph.types[value]
 
     def __len__(self) -> int:
-        """The number of ops."""
+        """Return the number of ops."""
         return len(self._graph)
 
     def part(self, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram:
-        """The sub-program between these values, for an op."""
+        """Return the sub-program between these values, for an op."""
         return Subprogram.of(self._graph, inputs, outputs)
 
     def finish(self, outputs: Sequence[int], **options: Any) -> GraphProgram:
-        """The program that computes these values; options are those of `GraphProgram.from_graph`."""
+        """Return the program that computes these values; options are those of `GraphProgram.from_graph`."""
         return GraphProgram.from_graph(self._graph, outputs, **options)

@@ -40,7 +40,7 @@ def install_platforms(names: Iterable[str], refusal: Refusal) -> None:
 
 
 def capabilities(op: Any, dtype: DTypeLike, platform: str = "native") -> Capability:
-    """Whether an op runs for operands of a dtype on a platform.
+    """Return whether an op runs for operands of a dtype on a platform.
 
     Args:
         op: an op, its class or its name; or the id of a family of extensions.
@@ -69,7 +69,7 @@ def capabilities(op: Any, dtype: DTypeLike, platform: str = "native") -> Capabil
 
 
 def _kind(op: Any) -> type[StdTensorOp] | str:
-    """The class of an op; the id of a family."""
+    """Return the class of an op; the id of a family."""
     family = getattr(op, "family_id", None)
     if isinstance(family, str):
         return family

@@ -19,7 +19,7 @@ __all__ = ["without_effects"]
 
 
 def without_effects(program: GraphProgram) -> GraphProgram:
-    """The program with zeros for the outputs of ops with effects, in loops and branches too."""
+    """Return the program with zeros for the outputs of ops with effects, in loops and branches too."""
     return emit_again(program, _rule) if program.has_effects else program
 
 

@@ -27,7 +27,7 @@ __all__ = ["expand_extensions", "expansion_of"]
 def expand_extensions(
     program: GraphProgram, keep: Callable[[Extension], bool] = lambda op: False
 ) -> GraphProgram:
-    """The program with each extension replaced by the standard ops of its `lower_to_standard_ops`.
+    """Return the program with each extension replaced by the standard ops of its `lower_to_standard_ops`.
 
     Raises:
         UnsupportedError: extensions without an expansion; lists them all, with the user's lines.
@@ -68,7 +68,7 @@ def expand_extensions(
 def expansion_of(
     op: Extension, specs: Sequence[TensorSpec], keep: Callable[[Extension], bool]
 ) -> GraphProgram:
-    """The program of one extension alone, expanded unless `keep` accepts it.
+    """Return the program of one extension alone, expanded unless `keep` accepts it.
 
     Raises:
         UnsupportedError, ExtensionLoweringError: as `expand_extensions`.

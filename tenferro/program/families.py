@@ -96,7 +96,7 @@ class Family:
         return self.op.family_id
 
     def lowering_for(self, platform: str | None) -> Callable[..., Any] | None:
-        """The lowering for a platform; for None, the one for all."""
+        """Return the lowering for a platform; for None, the one for all."""
         if isinstance(self.lowering, Mapping):
             return self.lowering.get(platform)  # pyright: ignore[reportArgumentType]  # because None has none
         return self.lowering if platform is None else None
@@ -123,7 +123,7 @@ class ExtensionFactory(Protocol):
         ...
 
     def instantiate(self, payload: dict[str, Any]) -> Any:
-        """The op with this payload."""
+        """Return the op with this payload."""
         ...
 
 
@@ -145,7 +145,7 @@ class OpFactory:
         self._names = {field.name for field in fields(cls)}
 
     def instantiate(self, payload: dict[str, Any]) -> Any:
-        """The op with these fields."""
+        """Return the op with these fields."""
         if unknown := payload.keys() - self._names:
             raise RegistrationError(f"{self.family_id}: unknown payload fields {sorted(unknown)}")
         return self.cls(**payload)
@@ -215,7 +215,7 @@ def register_extension(family: Any) -> None:
 
 
 def _factory(entry: Any) -> Any:
-    """The factory of ops from payloads: a family's, or the entry itself."""
+    """Return the factory of ops from payloads: a family's, or the entry itself."""
     return (entry.factory or OpFactory(entry.op)) if isinstance(entry, Family) else entry
 
 
@@ -239,7 +239,7 @@ def _require_factory(factory: Any) -> None:
 
 
 def family_of(op: Any) -> Family | None:
-    """The family that an op's class carries, or that is registered, or that an installed package lists;
+    """Return the family that an op's class carries, or that is registered, or that an installed package lists;
     None if there is none.
 
     Raises:
@@ -252,20 +252,20 @@ def family_of(op: Any) -> Family | None:
 
 
 def registered_family(family_id: str) -> Family | None:
-    """The family that is registered by an id, or that an installed package lists; None if there is none."""
+    """Return the family that is registered by an id, or that an installed package lists; None if there is none."""
     entry = _entry(family_id)
     return entry if isinstance(entry, Family) else None
 
 
 def _carried(cls: type[Any]) -> Family | None:
-    """The family that a class carries; a subclass with another id carries none."""
+    """Return the family that a class carries; a subclass with another id carries none."""
     family = getattr(cls, "family", None)
     is_one = isinstance(family, Family) and family.family_id == getattr(cls, "family_id", None)
     return family if is_one else None
 
 
 def _entry(family_id: str) -> Family | ExtensionFactory | None:
-    """The entry of an id; for an unknown id, installed packages are searched once."""
+    """Return the entry of an id; for an unknown id, installed packages are searched once."""
     with _LOCK:
         entry = _known().get(family_id)
         asks = entry is None and family_id not in _ASKED
@@ -278,7 +278,7 @@ def _entry(family_id: str) -> Family | ExtensionFactory | None:
 
 
 def lookup_extension_factory(family_id: str) -> ExtensionFactory | None:
-    """The factory of a family, or None; for an unknown id, installed packages are searched.
+    """Return the factory of a family, or None; for an unknown id, installed packages are searched.
 
     Raises:
         RegistrationError: an entry point of a package is no family.
@@ -319,11 +319,11 @@ def _register_once(entry: Any) -> None:
 
 
 def registered_families() -> list[str]:
-    """The ids of all registered families, by name and version."""
+    """Return the ids of all registered families, by name and version."""
     with _LOCK:
         return sorted(_known(), key=by_version)
 
 
 def family_count() -> int:
-    """The number of families registered: while it is the same, so are the results of `family_of`."""
+    """Return the number of families registered: while it is the same, so are the results of `family_of`."""
     return len(_REGISTERED)

@@ -14,7 +14,7 @@ __all__ = ["hoist_constants"]
 
 
 def hoist_constants(program: GraphProgram, above: int) -> tuple[GraphProgram, dict[str, Any]]:
-    """The program with constants of more than `above` bytes as further inputs, and their arrays by name.
+    """Return the program with constants of more than `above` bytes as further inputs, and their arrays by name.
 
     The new inputs follow the old ones, and are one last argument, a dict.
 

@@ -43,7 +43,7 @@ def needed(
     start: int = 0,
     narrow: Narrow | None = None,
 ) -> dict[int, Instruction]:
-    """The instructions from number `start` on that `outputs` need, in order, by their numbers.
+    """Return the instructions from number `start` on that `outputs` need, in order, by their numbers.
 
     Args:
         available: values that are there, whichever instruction computes them.
@@ -71,7 +71,7 @@ def needed(
 
 
 def pruned(instruction: Instruction, wanted: Collection[int]) -> Instruction:
-    """A loop or branch with only the wanted outputs; any other instruction as it is."""
+    """Return a loop or branch with only the wanted outputs; any other instruction as it is."""
     op, inputs, outputs, last_use, source = instruction
     if not isinstance(op, ControlOp):
         return instruction
@@ -88,7 +88,7 @@ def pruned(instruction: Instruction, wanted: Collection[int]) -> Instruction:
 
 
 def dependents(instructions: Iterable[Instruction], values: Iterable[int]) -> set[int]:
-    """The values, and all that is computed of one of them."""
+    """Return the values, and all that is computed of one of them."""
     reached = set(values)
     for instruction in instructions:
         if not reached.isdisjoint(instruction.inputs):
@@ -97,7 +97,7 @@ def dependents(instructions: Iterable[Instruction], values: Iterable[int]) -> se
 
 
 def last_uses(reads: Sequence[Sequence[int]], outputs: Iterable[int]) -> list[tuple[bool, ...]]:
-    """Whether each value that a step reads is read for the last time: by no later step, and it is no output.
+    """Return whether each value that a step reads is read for the last time: by no later step, and it is no output.
 
     Args:
         reads: the values that each step reads.
@@ -117,7 +117,7 @@ def last_uses(reads: Sequence[Sequence[int]], outputs: Iterable[int]) -> list[tu
 def renumber(
     instructions: Iterable[Instruction], inputs: Sequence[int], outputs: Sequence[int]
 ) -> tuple[tuple[Instruction, ...], list[int], tuple[int, ...]]:
-    """The instructions over slots, the former value of each slot, and the slots of the outputs.
+    """Return the instructions over slots, the former value of each slot, and the slots of the outputs.
 
     Slots 0 .. n-1 are the inputs, whichever instruction computes them; last uses are computed again.
 
@@ -184,12 +184,12 @@ def copy_into(
 
 
 def makers(instructions: Iterable[Instruction]) -> dict[int, Instruction]:
-    """The instruction that computes each value."""
+    """Return the instruction that computes each value."""
     return {value: instruction for instruction in instructions for value in instruction.outputs}
 
 
 def readers(instructions: Iterable[Instruction]) -> dict[int, list[Instruction]]:
-    """The instructions that read each value, each once."""
+    """Return the instructions that read each value, each once."""
     reading: dict[int, list[Instruction]] = {}
     for instruction in instructions:
         for value in dict.fromkeys(instruction.inputs):
@@ -200,7 +200,7 @@ def readers(instructions: Iterable[Instruction]) -> dict[int, list[Instruction]]
 def without_marks(
     graph: Graph, inputs: Sequence[int], outputs: Sequence[int]
 ) -> tuple[list[Instruction | None], list[int]]:
-    """The instructions with values named by marks replaced by the original ones, and the outputs.
+    """Return the instructions with values named by marks replaced by the original ones, and the outputs.
 
     None stands for marks, and for instructions that are equal to another one once two names of one value are
     one.
@@ -237,7 +237,7 @@ def without_marks(
 def instructions_of(
     graph: Graph, inputs: Sequence[int], outputs: Sequence[int]
 ) -> tuple[tuple[Instruction, ...], list[int], tuple[int, ...]]:
-    """The instructions of a program with these outputs, marks resolved, as `renumber` returns them.
+    """Return the instructions of a program with these outputs, marks resolved, as `renumber` returns them.
 
     Raises:
         InvalidConfigError: an output depends on a value that is neither an input nor computed.
@@ -255,7 +255,7 @@ def instructions_between(
     inputs: Sequence[int],
     outputs: Sequence[int],
 ) -> tuple[tuple[Instruction, ...], list[int], tuple[int, ...]]:
-    """Those of the instructions that these outputs need, as `renumber` returns them.
+    """Return the instructions that these outputs need, as `renumber` returns them.
 
     Raises:
         as `instructions_of`.

@@ -79,7 +79,7 @@ class GraphProgram:
         output_names: Sequence[str] | None = None,
         guards: Iterable[Guard] | None = None,
     ) -> GraphProgram:
-        """The part of the graph that `outputs` depend on, renumbered."""
+        """Return the part of the graph that `outputs` depend on, renumbered."""
         inputs = tuple(graph.inputs if inputs is None else inputs)
         instructions, values, output_slots = instructions_of(graph, inputs, outputs)
         kept = (each.op for each in graph.instructions if getattr(each.op, "is_kept", False))
@@ -151,7 +151,7 @@ class GraphProgram:
         return any(instruction.op.has_effects for instruction in self.instructions)
 
     def without_effects(self) -> GraphProgram:
-        """The program without its debug prints.
+        """Return the program without its debug prints.
 
         >>> import tenferro as tnf
         >>> def double(x):
@@ -182,17 +182,17 @@ class GraphProgram:
     __call__ = run
 
     def check_arguments(self, arguments: tuple[Any, ...]) -> list[Any]:
-        """The leaves of the arguments as arrays of the declared ranks and dtypes."""
+        """Return the leaves of the arguments as arrays of the declared ranks and dtypes."""
         return check_arguments(self.in_tree, self.input_specs, self.input_names, arguments)
 
     def check_leaves(self, leaves: Sequence[Any]) -> list[Any]:
-        """The leaves as arrays of the declared ranks and dtypes."""
+        """Return the leaves as arrays of the declared ranks and dtypes."""
         return check_leaves(self.input_specs, self.input_names, leaves)
 
     def bind(
         self, shapes: Sequence[Sequence[Any]], guards: GuardLog | None = None
     ) -> dict[Any, Any]:
-        """Extents for the symbols, read off the inputs' shapes; guards are checked.
+        """Return the extents for the symbols, read off the inputs' shapes; guards are checked.
 
         Args:
             guards: those of a trace that the program is called in, whose symbols the shapes may have: conditions
@@ -211,13 +211,13 @@ class GraphProgram:
         return bindings
 
     def pack(self, leaves: Iterable[Any]) -> Any:
-        """The result tree over its leaves."""
+        """Return the result tree over its leaves."""
         return unflatten(self.out_tree, leaves)
 
     # ---- other forms -------------------------------------------------------------------------
 
     def specialize(self, bindings: Mapping[Any, int]) -> GraphProgram:
-        """The same program with symbols replaced by numbers, and no guards left."""
+        """Return the program with symbols replaced by numbers, and no guards left."""
         if not bindings:
             return self if not self.guards else replace(self, guards=())
         return replace(
@@ -233,7 +233,7 @@ class GraphProgram:
 
     @public
     def specialize_to(self, specs: Sequence[Any]) -> GraphProgram:
-        """The program specialised to concrete specs, or arrays: one per input, or in trees as `run` takes them.
+        """Return the program specialised to concrete specs, or arrays: one per input, or in trees as `run` takes them.
 
         Raises:
             ArityError, ShapeError, DTypeError, GuardError: specs that do not fit.
@@ -255,14 +255,14 @@ class GraphProgram:
         return self.specialize(self.bind(shapes))
 
     def lowering_view(self) -> GraphProgram:
-        """The program for peers: as traced, before any native pass, which is the program itself.
+        """Return the program for peers: as traced, before any native pass, which is the program itself.
 
         Source: docs/specification/expansion.md.
         """
         return self
 
     def to_graph(self) -> tuple[Graph, list[int]]:
-        """A new graph holding this program, and the value of each slot in it."""
+        """Return a new graph holding this program, and the value of each slot in it."""
         graph = Graph(self.trusted)
         values = [graph.add_input(spec) for spec in self.input_specs]
         values += [-1] * (self.n_slots - len(values))
@@ -320,7 +320,7 @@ class GraphProgram:
         )
 
     def __eq__(self, other: object) -> bool:
-        """Whether they compute the same: by their fingerprints."""
+        """Return whether they compute the same: by their fingerprints."""
         if self is other:
             return True
         return type(self) is type(other) and self.fingerprint == other.fingerprint  # pyright: ignore[reportAttributeAccessIssue]  # because the types are equal
@@ -343,7 +343,7 @@ class GraphProgram:
 
     @public
     def source(self, *specs: Any) -> str:
-        """The Python code that runs it natively on inputs of these shapes, or of the declared ones.
+        """Return the Python code that runs it natively on inputs of these shapes, or of the declared ones.
 
         >>> import numpy as np, tenferro as tnf
         >>> program = tnf.compile(lambda x: tnf.exp(x + 1.0) * 2.0, np.ones(3))
@@ -358,7 +358,7 @@ class GraphProgram:
 
     @public
     def memory_plan(self, *specs: Any) -> MemoryPlan:
-        """Where large values in the middle live when it is run natively on inputs of these shapes.
+        """Return the live ranges of large intermediate values in a native run on inputs of these shapes.
 
         Printed, it lists each value's bytes, its place in the executor's arena, and the first and the last
         line of `source()` that need it. `size` is the arena's, `bound` the most that is needed at once.
@@ -377,7 +377,7 @@ class GraphProgram:
 
     @public
     def to_dot(self) -> str:
-        """The graph in Graphviz's language: `dot -Tsvg` draws it.
+        """Return the graph in Graphviz's language: `dot -Tsvg` draws it.
 
         >>> import tenferro as tnf
         >>> program = tnf.compile(lambda x: x + x, tnf.TensorSpec((2,), "f8"))
@@ -390,7 +390,7 @@ class GraphProgram:
 
     @public
     def to_html(self) -> str:
-        """The graph as a page for a browser, complete in itself: types on every box, runs of ops of one
+        """Return the graph as a page for a browser, complete in itself: types on every box, runs of ops of one
         line or function folded, your line where you hover.
         """
         from tenferro.program.drawing import to_html  # because few programs are drawn
@@ -440,7 +440,7 @@ class GraphProgram:
 
 
 def _text_of(op: StdTensorOp) -> str:
-    """All that identifies an op."""
+    """Return all that identifies an op."""
     if isinstance(op, Extension):
         return op.written()
     if isinstance(op, Constant):
@@ -477,7 +477,7 @@ def _bind_bound(extent: Any, bindings: Mapping[Any, int]) -> Any:
 
 
 def flat_tree(count: int) -> TreeDef:
-    """The tree of a tuple of `count` leaves."""
+    """Return the tree of a tuple of `count` leaves."""
     return flatten(tuple(range(count)))[1]
 
 

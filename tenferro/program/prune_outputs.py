@@ -25,7 +25,7 @@ __all__ = ["prune_outputs"]
 
 
 def prune_outputs(program: GraphProgram) -> GraphProgram:
-    """The program with `op.prune_outputs(used)` in place of each extension op with unused outputs, in loops and
+    """Return the program with `op.prune_outputs(used)` in place of each extension op with unused outputs, in loops and
     branches too.
 
     Raises:

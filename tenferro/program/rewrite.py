@@ -61,11 +61,11 @@ class Producers:
         return self._source
 
     def apply(self, op: StdTensorOp, inputs: Values, source: SourceLine | None) -> Values:
-        """The outputs of an op, written into the arena."""
+        """Return the outputs of an op, written into the arena."""
         return self.graph.add(op, inputs, source)
 
     def maker(self, value: int) -> Instruction | None:
-        """The instruction that computes `value`; None for an input."""
+        """Return the instruction that computes `value`; None for an input."""
         instruction = self._makers.get(value)
         instructions = self._source.instructions
         if instruction is None and self._seen < len(instructions):
@@ -75,7 +75,7 @@ class Producers:
         return instruction
 
     def of(self, value: int, card: type[StdTensorOp]) -> Instruction | None:
-        """The instruction that computes `value`, if it is of that card."""
+        """Return the instruction that computes `value`, if it is of that card."""
         instruction = self.maker(value)
         return instruction if instruction is not None and type(instruction.op) is card else None
 
@@ -85,7 +85,7 @@ Rule = Callable[[Producers, Any, Values, SourceLine | None], Values | None]
 
 
 def rewrite(program: GraphProgram, rules: Mapping[type[StdTensorOp], Rule]) -> GraphProgram:
-    """The program with the rule of its card applied to each instruction in order; instructions without readers
+    """Return the program with the rule of its card applied to each instruction in order; instructions without readers
     afterwards are dropped.
 
     Loops and branches are ops like any other here: their rule decides about their bodies.
@@ -104,7 +104,7 @@ def rewrite(program: GraphProgram, rules: Mapping[type[StdTensorOp], Rule]) -> G
 
 
 def emit_again(program: GraphProgram, rule: Rule, start: int = 0) -> GraphProgram:
-    """The program with `rule` applied to each instruction from `start` on, of any card.
+    """Return the program with `rule` applied to each instruction from `start` on, of any card.
 
     The fresh arena is hash-consed, so equal instructions become one on the way.
     """
@@ -116,14 +116,14 @@ def emit_again(program: GraphProgram, rule: Rule, start: int = 0) -> GraphProgra
 
 
 def fresh_arena(program: GraphProgram) -> tuple[Graph, list[int]]:
-    """An arena with the program's inputs, and the value of each slot: -1 for those that have to be written."""
+    """Return an arena with the program's inputs, and the value of each slot: -1 for those that have to be written."""
     graph = Graph(program.trusted)
     values = [graph.add_input(spec) for spec in program.input_specs]
     return graph, values + [-1] * (program.n_slots - len(values))
 
 
 def written_again(program: GraphProgram, graph: Graph, values: Sequence[int]) -> GraphProgram:
-    """The program with the instructions of an arena in which its slots have these values."""
+    """Return the program with the instructions of an arena in which its slots have these values."""
     return type(program).from_graph(
         graph,
         [values[slot] for slot in program.output_slots],
@@ -137,7 +137,7 @@ def written_again(program: GraphProgram, graph: Graph, values: Sequence[int]) ->
 
 
 def _first_change(program: GraphProgram, rules: Mapping[type[StdTensorOp], Rule]) -> int | None:
-    """The first instruction that a rule changes; None if there is none."""
+    """Return the first instruction that a rule changes; None if there is none."""
     emitter = Producers(program)
     for index, (op, inputs, _, _, source) in enumerate(program.instructions):
         rule = rules.get(type(op))
@@ -158,7 +158,7 @@ def merged(
     later: set[int],
     write: Callable[[Graph, list[int]], None],
 ) -> GraphProgram:
-    """The program with two instructions at one place: those in between that need the first go behind it.
+    """Return the program with two instructions at one place: those in between that need the first go behind it.
 
     Args:
         first, second: their numbers.

@@ -75,7 +75,7 @@ class Subprogram(GraphProgram):
 
     @classmethod
     def of(cls, graph: Graph, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram:
-        """The part of a graph between these values, with its marks.
+        """Return the part of a graph between these values, with its marks.
 
         Raises:
             InvalidConfigError: it needs a value that is no input.
@@ -106,7 +106,7 @@ class Subprogram(GraphProgram):
     def since(
         cls, graph: Graph, start: int, outputs: Sequence[int]
     ) -> tuple[Subprogram, tuple[int, ...]]:
-        """The computation of a graph from instruction `start` on, and the earlier values that it reads."""
+        """Return the computation of a graph from instruction `start` on, and the earlier values that it reads."""
         part = needed(graph.instructions, outputs, start=start).values()
         computed = {value for instruction in part for value in instruction.outputs}
         read = {value for instruction in part for value in instruction.inputs}
@@ -115,7 +115,7 @@ class Subprogram(GraphProgram):
 
     @classmethod
     def of_program(cls, program: GraphProgram) -> Subprogram:
-        """The computation of a program, without its names and trees."""
+        """Return the computation of a program, without its names and trees."""
         return cls(
             name="body",
             instructions=program.instructions,
@@ -155,7 +155,7 @@ class Subprogram(GraphProgram):
     def emit(
         self, graph: Graph, inputs: Sequence[int], source: SourceLine | None = None
     ) -> list[int]:
-        """Its outputs on these values, marks and all, written into a graph.
+        """Write the sub-program into a graph, marks included, and return its outputs on these values.
 
         Args:
             source: the line of instructions that have none.
@@ -184,14 +184,14 @@ class Subprogram(GraphProgram):
         return {}
 
     def _cut(self, selected: tuple[int, ...]) -> GraphProgram:
-        """The program of some of the outputs."""
+        """Return the program of some of the outputs."""
         cut = self._cuts.get(selected)
         if cut is None:
             cut = self._cuts[selected] = self._selected([self.output_slots[i] for i in selected])
         return cut
 
     def _selected(self, outputs: Sequence[int]) -> GraphProgram:
-        """The program of the outputs in these slots."""
+        """Return the program of the outputs in these slots."""
         if not self._is_shared:
             graph, values = self.to_graph()
             outputs = [values[slot] for slot in outputs]
@@ -216,7 +216,7 @@ class Subprogram(GraphProgram):
     # ---- parts of it ---------------------------------------------------------------------------
 
     def reads(self, outputs: Sequence[int]) -> set[int]:
-        """The inputs that these outputs depend on."""
+        """Return the inputs that these outputs depend on."""
         program = self._cut(tuple(outputs))
         read = {slot for step in program.instructions for slot in step.inputs}
         return {
@@ -238,7 +238,7 @@ class Subprogram(GraphProgram):
         return part if part.is_kept else None
 
     def restricted(self, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram:
-        """Some of the outputs, as a function of those inputs that they depend on, without marks."""
+        """Return some of the outputs as a function of the inputs that they depend on, without marks."""
         key = tuple(inputs), tuple(outputs)
         if self.is_plain and key == (self.input_slots, tuple(range(len(self.output_slots)))):
             return self
@@ -250,7 +250,7 @@ class Subprogram(GraphProgram):
         return self._restrictions[key]
 
     def specialize(self, bindings: Mapping[Any, int]) -> Subprogram:
-        """The sub-program with numbers for symbols."""
+        """Return the sub-program with numbers for symbols."""
         program = self.program
         if program.is_static and not program.guards and self.is_plain:
             return self
@@ -259,7 +259,7 @@ class Subprogram(GraphProgram):
         return Subprogram.of_program(program.specialize(bindings))
 
     def with_extents(self, bindings: Mapping[Any, int]) -> Subprogram:
-        """The sub-program with numbers for symbols, and with its marks."""
+        """Return the sub-program with numbers for symbols, and with its marks."""
         specialized = GraphProgram.specialize(self, bindings)
         assert isinstance(specialized, Subprogram)
         return specialized
@@ -316,12 +316,12 @@ class KeptMark(Mark):
 
 
 def _is_kept(instruction: Instruction) -> bool:
-    """Whether it is a mark that programs keep, or has one in a sub-program."""
+    """Return whether it is a mark that programs keep, or has one in a sub-program."""
     return getattr(instruction.op, "is_kept", False)
 
 
 def _between(program: GraphProgram, inputs: Sequence[int], outputs: Sequence[int]) -> GraphProgram:
-    """The outputs as a program of these inputs, of one without marks in which equal instructions are one."""
+    """Return the outputs as a program of these inputs, of one without marks in which equal instructions are one."""
     types = program.types
     code, values, slots = instructions_between(program.instructions, types, inputs, outputs)
     return _body(program, code, tuple([types[value] for value in values]), len(inputs), slots)
@@ -334,7 +334,7 @@ def _body(
     input_count: int,
     output_slots: tuple[int, ...],
 ) -> GraphProgram:
-    """A program with the guards and the origin of another one."""
+    """Return a program with the guards and the origin of another one."""
     return GraphProgram(
         name="body",
         instructions=instructions,

@@ -68,7 +68,7 @@ class Tape:
         return self.turn_bytes * self.turns if isinstance(self.turns, int) else 0
 
     def lines(self) -> list[str]:
-        """A line for the bytes, one for each value that is stacked or computed again, and one for the others."""
+        """Return a line for the bytes, one for each value that is stacked or computed again, and one for the others."""
         lines: list[str] = []
         if self.stacked:
             total = (
@@ -85,13 +85,13 @@ class Tape:
 
 
 def tapes_of(program: GraphProgram) -> dict[int, Tape]:
-    """The tapes of a program's own loops, by the number of the instruction."""
+    """Return the tapes of a program's own loops, by the number of the instruction."""
     tapes = {number: tape_of(step) for number, step in enumerate(program.instructions)}
     return {number: tape for number, tape in tapes.items() if tape is not None}
 
 
 def tape_of(step: Instruction) -> Tape | None:
-    """The tape of a loop that stacks values, or computes some again; None of any other instruction."""
+    """Return the tape of a loop that stacks values, or computes some again; None of any other instruction."""
     op: Any = step.op
     if not isinstance(op, Scan | While):
         return None
@@ -111,7 +111,7 @@ def tape_of(step: Instruction) -> Tape | None:
 
 
 def _written_rows(body: GraphProgram, num_consts: int) -> tuple[Any, list[int]]:
-    """The extent of the stacks that a while loop carries, and the slots that it writes into their rows."""
+    """Return the extent of the stacks that a while loop carries, and the slots that it writes into their rows."""
     steps = makers(body.instructions)
     turns, rows = 0, list[int]()
     for own, output in zip(body.input_slots[num_consts:], body.output_slots, strict=True):
@@ -126,7 +126,7 @@ def _written_rows(body: GraphProgram, num_consts: int) -> tuple[Any, list[int]]:
 
 
 def _recomputed(body: GraphProgram) -> list[int]:
-    """Ops of the user's own in the loop of a derivative."""
+    """Return the ops of the user's own in the loop of a derivative."""
     return [
         slot
         for step in body.instructions

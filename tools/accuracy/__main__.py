@@ -74,7 +74,7 @@ def against_its_bound(records: Records, name: str, dtype: str, count: int) -> No
 
 
 def is_beyond(record: Record) -> bool:
-    """Whether a compiled function is beyond its bound, which is said."""
+    """Return whether a compiled function is beyond its bound, which is said."""
     cell, name, dtype = record["cell"], record["function"], record["dtype"]
     if record["engine"] != "bound" or cell is None or cell["error"] <= bound_of(name, dtype):
         return False

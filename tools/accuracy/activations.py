@@ -18,7 +18,7 @@ SELU = ("1.0507009873554804934193349852946", "1.6732632423543772848170429916717"
 
 
 def ndtr(x: Any) -> Any:
-    """The normal distribution function."""
+    """Return the normal distribution function."""
     return mpmath.erfc(-x / mpmath.sqrt(2)) / 2
 
 

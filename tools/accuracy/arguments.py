@@ -25,7 +25,7 @@ def dtype_of(name: str) -> Any:
 
 
 def all_singles() -> Iterator[list[np.ndarray]]:
-    """Every bit pattern of float32, infinities and NaN among them."""
+    """Yield every bit pattern of float32, infinities and NaN among them."""
     bits = np.arange(CHUNK, dtype=np.uint32)
     for _ in range((1 << 32) // CHUNK):
         yield [bits.view(np.float32)]
@@ -97,7 +97,7 @@ def _usual(function: Function, dtype: Any) -> Any:
 
 
 def _random(rng: np.random.Generator, function: Function, dtype: Any) -> np.ndarray:
-    """A half of all sizes of either sign, a quarter near one, and a quarter evenly in the domain.
+    """Return a half of all sizes of either sign, a quarter near one, and a quarter evenly in the domain.
 
     Bits that are drawn evenly are numbers evenly in every binade, as many in each.
     """

@@ -54,7 +54,7 @@ def bound_of(name: str, dtype: str) -> float:
 
 
 def largest_error(name: str, dtype: str, count: int) -> Cell | None:
-    """The largest error of a compiled function; None where nothing compiles.
+    """Return the largest error of a compiled function; None where nothing compiles.
 
     Args:
         count: of arguments in float64, and of functions of two numbers in float32.

@@ -21,7 +21,7 @@ ENGINES = ("NumPy", "compiled", "PJRT")
 
 
 def run_of(function: Function, engine: str, dtype: str, size: int = CHUNK) -> Run | None:
-    """The function of arrays of so many elements; None where there is no such way.
+    """Return the function of arrays of so many elements; None where there is no such way.
 
     Compiled code is that of a loop of one turn: a function that loops leave to NumPy has none.
     """

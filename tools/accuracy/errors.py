@@ -21,7 +21,7 @@ EXPONENT = np.uint64(0x7FF << 52)
 
 
 def unit(exact: Any, dtype: Any) -> float:
-    """The distance of neighbouring numbers of a dtype where a value lies, a float or a number of mpmath."""
+    """Return the distance of neighbouring numbers of a dtype where a value lies, a float or a number of mpmath."""
     limits = ml_dtypes.finfo(dtype)
     size = min(abs(exact), float(limits.max))
     power = mpmath.frexp(size)[1] if isinstance(size, mpmath.mpf) else math.frexp(size)[1]
@@ -30,7 +30,7 @@ def unit(exact: Any, dtype: Any) -> float:
 
 
 def exact_values(reference: Callable[..., Any], xs: Sequence[np.ndarray]) -> np.ndarray:
-    """The values of a reference: in float64 of smaller floats, in long doubles of float64 where it has them.
+    """Return the values of a reference: in float64 of smaller floats, in long doubles of float64 where it has them.
 
     Where it has none, float64 may be no better than what is measured, and share its code: then it tells little.
     """
@@ -41,7 +41,7 @@ def exact_values(reference: Callable[..., Any], xs: Sequence[np.ndarray]) -> np.
 
 
 def estimates(exact: np.ndarray, y: np.ndarray, is_strict: bool = False) -> np.ndarray:
-    """The errors in units of y's dtype; infinite where one of both is no number, and zero where neither is one; if
+    """Return the errors in units of y's dtype; infinite where one of both is no number, and zero where neither is one; if
     strict, where both are NaN or the same infinity.
 
     Few passes, because there are 10^8 of them. The unit is that of the smaller one of both, so that it is not too
@@ -78,7 +78,7 @@ def _judge_infinities(error: np.ndarray, exact: np.ndarray, y: np.ndarray, is_st
 
 
 def error_of(function: Function, xs: Sequence[float], y: float, dtype: Any) -> float:
-    """The error of one value in many digits; infinite where one of both is no number.
+    """Return the error of one value in many digits; infinite where one of both is no number.
 
     Where terms cancel it is relative to their size, if that is larger.
     """

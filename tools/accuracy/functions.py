@@ -22,7 +22,7 @@ __all__ = ["FUNCTIONS", "Function"]
 
 
 def elementary(names: Iterable[str], ulps: float) -> dict[str, Function]:
-    """Functions that NumPy has by the same name, with the definitions of the table of points."""
+    """Return the functions that NumPy has by the same name, with the definitions of the table of points."""
     return {
         name: Function(
             UNARY[name].function,
@@ -54,12 +54,12 @@ def relative_entropy(x: Any, y: Any) -> Any:
 
 
 def log_gamma_size(x: float) -> float:
-    """The largest term of log |gamma(x)|: below zero that of the reflection."""
+    """Return the largest term of log |gamma(x)|: below zero that of the reflection."""
     return abs(float(sp.gammaln(1.0 - x))) + 1.0 if x < 0 else 0.0
 
 
 def of_special(name: str, definition: Any, **others: Any) -> Function:
-    """A function that SciPy has by the same name."""
+    """Return a function that SciPy has by the same name."""
     reference = others.pop("reference", getattr(sp, name, None))
     return Function(getattr(tnf.special, name), definition, reference, **others)
 

@@ -22,7 +22,7 @@ NEAR_TERMS = 26
 
 
 def long_double(value: Any) -> np.longdouble:
-    """A number of mpmath, rounded."""
+    """Return a number of mpmath, rounded."""
     fraction, exponent = mpmath.frexp(value)
     high = float(fraction)
     low = float(fraction - high)
@@ -87,7 +87,7 @@ def _near_zero(x: np.ndarray) -> np.ndarray:
 
 
 def erf(x: np.ndarray) -> np.ndarray:
-    """The error function."""
+    """Return the error function."""
     x = np.asarray(x, np.longdouble)
     a = np.abs(x)
     y = np.where(a < 0.5, _near_zero(x), np.copysign(1 - _complement(np.nan_to_num(a)), x))
@@ -104,7 +104,7 @@ def erfc(x: np.ndarray) -> np.ndarray:
 
 
 def erfinv(x: np.ndarray) -> np.ndarray:
-    """The inverse: SciPy's, and a step of Newton's, relative to the complement where that is small."""
+    """Return the inverse: SciPy's, and a step of Newton's, relative to the complement where that is small."""
     x = np.asarray(x, np.longdouble)
     a = np.abs(x)
     y = sp.erfinv(a.astype(np.float64)).astype(np.longdouble)

@@ -81,7 +81,7 @@ def environment(engine: str, name: str = "") -> dict[str, str]:
 
 
 def _code(folders: Iterable[str]) -> str:
-    """A hash of the sources in some folders."""
+    """Return a hash of the sources in some folders."""
     digest = sha256()
     for folder in folders:
         for path in sorted((ROOT / folder).rglob("*.py")) or [ROOT / folder]:
@@ -108,7 +108,7 @@ class Way:
 def measured(
     function: Function, dtype: str, engines: Sequence[str], count: int
 ) -> dict[str, Cell | None]:
-    """A cell by each engine; None where there is no such way of running it."""
+    """Return a cell by each engine; None where there is no such way of running it."""
     runs = {engine: run_of(function, engine, dtype) for engine in engines}
     ways = {
         engine: Way(run, Worst(WORST * ROUNDS, EACH), [])
@@ -160,7 +160,7 @@ def judged(
     worst: Sequence[np.ndarray],
     least: int,
 ) -> Cell:
-    """The largest error of a sample and of the worst, at least of so many of them, in many digits."""
+    """Return the largest error of a sample and of the worst, at least of so many of them, in many digits."""
     best = (0.0, (), 0.0)
     number = 0
     for number, (estimate, *xs, value) in enumerate([*sample, *worst], 1):

@@ -33,11 +33,11 @@ class Records:
         folder.mkdir(parents=True, exist_ok=True)
 
     def every(self) -> list[Record]:
-        """All of them."""
+        """Return every record."""
         return [json.loads(path.read_text()) for path in sorted(self.folder.glob("*.json"))]
 
     def has(self, key: Key, count: int) -> bool:
-        """Whether as much has been measured in the same environment."""
+        """Return whether as much has been measured in the same environment."""
         path = self._path(key)
         if not path.exists():
             return False

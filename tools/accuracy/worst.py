@@ -47,7 +47,7 @@ class Worst:
             self.parts, self.size, self.least = [entries], len(entries), float(entries[-1, 0])
 
     def entries(self) -> np.ndarray:
-        """The entries, one a row, worst first and each once."""
+        """Return the entries, one a row, worst first and each once."""
         if not self.parts:
             return np.zeros((0, 3))
         every = np.unique(np.concatenate(self.parts), axis=0)

@@ -62,7 +62,7 @@ class Mutant(NamedTuple):
 
 
 def mutant_of(seeds: Sequence[Seed], seed: int, number: int) -> Mutant:
-    """The mutant of that number: kinds take turns, so that any part of a campaign has all of them."""
+    """Return the mutant of that number: kinds take turns, so that any part of a campaign has all of them."""
     random = Random(f"{seed}/{number}")
     kinds = sorted({one.kind for one in seeds})
     chosen = random.choice([one for one in seeds if one.kind == kinds[number % len(kinds)]])
@@ -170,7 +170,7 @@ class Campaign:
     def run(
         self, numbers: Sequence[int], kinds: Sequence[str] | None = None
     ) -> Iterator[dict[str, Any]]:
-        """The outcome of each mutant that has none yet."""
+        """Yield the outcome of each mutant that has none yet."""
         reader = Reader()
         try:
             with self._log.open("a") as log:
@@ -213,7 +213,7 @@ class Campaign:
         (place / "case.json").write_text(json.dumps(record | {"edits": mutant.edits}, indent=1))
 
     def table(self) -> str:
-        """Outcomes counted, by kind."""
+        """Return the outcomes counted, by kind."""
         counts = Counter((r["kind"], r["outcome"]) for r in self.outcomes.values())
         columns = ("loaded", "ours", *FAILURES)
         rows = [f"{'':14}" + "".join(f"{name:>9}" for name in columns)]

@@ -40,7 +40,7 @@ Edit = Callable[[bytes, Random], bytes]
 
 
 def edited(name: str, content: bytes, number: int) -> bytes:
-    """The content of a file of that name, with the edit of that number."""
+    """Return the content of a file of that name, with the edit of that number."""
     random = Random(number)
     suffix = name.rpartition(".")[2]
     edits = {"json": _json, "tnf": _archive, "npz": _archive, "npy": _array, "mlir": _module}
@@ -108,7 +108,7 @@ def _json(content: bytes, random: Random) -> bytes:
 
 
 def _place(root: list[Any], random: Random) -> tuple[Any, Any]:
-    """A holder and a key in it: first a field, then one of its places, so that rare fields are met too."""
+    """Return a holder and a key in it: first a field, then one of its places, so that rare fields are met too."""
     fields: dict[tuple[str, ...], list[tuple[Any, Any]]] = {}
     remaining: list[tuple[tuple[str, ...], Any]] = [((), root)]
     while remaining:
@@ -122,7 +122,7 @@ def _place(root: list[Any], random: Random) -> tuple[Any, Any]:
 
 
 def _spec(random: Random) -> str:
-    """The text of a type with extents that nobody has asked for."""
+    """Return the text of a type with extents that nobody has asked for."""
     extents = [_extent(random) for _ in range(random.choice((0, 1, 2, 3)))]
     if random.random() < 0.05:
         extents *= 2000
@@ -141,7 +141,7 @@ def _extent(random: Random) -> str:
 
 
 def _varied(value: Any, random: Random) -> Any:
-    """A value near this one."""
+    """Return a value near this one."""
     if isinstance(value, bool) or value is None:
         return not value
     if isinstance(value, int | float):
@@ -199,7 +199,7 @@ def _archive(content: bytes, random: Random) -> bytes:
 
 
 def _fields(content: bytes, random: Random) -> bytes:
-    """A field of a member's record or of the directory."""
+    """Return a field of a member's record or of the directory."""
     signatures = [m.start() for m in re.finditer(rb"PK(\x03\x04|\x01\x02|\x05\x06)", content)]
     data, place = bytearray(content), random.choice(signatures)
     offset, form = random.choice(((4, "<H"), (6, "<H"), (8, "<H"), (10, "<H"), (14, "<I"), (16, "<I"), (18, "<I"),
@@ -264,7 +264,7 @@ def _module(content: bytes, random: Random) -> bytes:
 
 
 def _word(word: str, words: list[str], random: Random) -> str:
-    """A word in place of this one: mostly of its own class, since others are no syntax."""
+    """Return a word in place of this one: mostly of its own class, since others are no syntax."""
     if random.random() < 0.3:
         return random.choice(
             (random.choice(words), random.choice(TOKENS), str(random.choice(NUMBERS)))

@@ -35,7 +35,7 @@ def outcome_of(door: Callable[[Path], None], path: Path) -> tuple[str, str]:
 
 
 def _is_exhausted(error: BaseException | None) -> bool:
-    """Whether memory ran out on the way to an error.
+    """Return whether memory ran out on the way to an error.
 
     Not where NumPy refuses a size without having taken any of it, nor where Python's parser has no such
     stack.

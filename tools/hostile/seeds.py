@@ -72,7 +72,7 @@ EXPORTED = ("plain", "padded", "constants")
 
 
 def written_seeds(folder: Path) -> list[Seed]:
-    """All the seeds, written below a folder unless they are there."""
+    """Return all the seeds, written below a folder unless they are there."""
     if not (folder / "done").exists():
         _write(folder)
         (folder / "done").touch()

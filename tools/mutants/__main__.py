@@ -34,7 +34,7 @@ def record(folder: Path, tests: list[str]) -> int:
 
 
 def campaign_of(folder: Path, seed: int, worker: int) -> Campaign:
-    """The campaign of a worker, in a copy of its own; the first one's is what the map was recorded of."""
+    """Return the campaign of a worker, in a copy of its own; the first one's is what the map was recorded of."""
     tree = folder / f"tree_{worker}"
     copy_tree(CHECKOUT, tree)
     recorded = Recorded(folder / "tree_0", folder / "map")

@@ -48,7 +48,7 @@ class Mutant(NamedTuple):
 
 
 def mutants_of(tree: Path, folders: Sequence[str], seed: int) -> Iterator[Mutant]:
-    """Every line that can be edited once, in an order decided by the seed, with one of its edits."""
+    """Yield every line that can be edited once, in an order decided by the seed, with one of its edits."""
     random = Random(seed)
     lines: list[tuple[str, str, int]] = []
     offered: dict[tuple[str, int], list[Edit]] = {}
@@ -69,7 +69,7 @@ def mutants_of(tree: Path, folders: Sequence[str], seed: int) -> Iterator[Mutant
 
 
 def equivalents(file: Path) -> dict[tuple[str, str, str], str]:
-    """Edits that change nothing that anybody can see, each with its proof: by path, line before and line after.
+    """Return the edits that change nothing that anybody can see, each with its proof: by path, line before and line after.
 
     Raises:
         ValueError: one has no proof.
@@ -105,7 +105,7 @@ class Campaign:
         }
 
     def run(self, mutants: Sequence[Mutant], numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
-        """The outcome of each of these mutants that has none yet."""
+        """Yield the outcome of each of these mutants that has none yet."""
         for number in numbers:
             if number >= len(mutants):
                 break
@@ -150,7 +150,7 @@ class Campaign:
         return tried(self.tree, files, names, seconds=ALLOWANCE + 4 * seconds)
 
     def stages(self, mutant: Mutant) -> tuple[list[str], list[str], list[str]]:
-        """The tests of the column, those of the floor, and the rest of both, in the order in which they are asked.
+        """Return the tests of the column, those of the floor, and the rest of both, in the order in which they are asked.
 
         Tests that run the lines of the edit, the quickest first. Where none does, or the lines run once when whichever
         test comes first imports them: first those that have a class of the line in their names, or run a function that
@@ -208,7 +208,7 @@ class Campaign:
         return "equivalent" if record["outcome"] == "survived" and is_proven else record["outcome"]
 
     def report(self) -> str:
-        """Outcomes by folder, and every survivor by its lines before and after."""
+        """Return the outcomes by folder, and every survivor by its lines before and after."""
         records = [self.outcomes[number] for number in sorted(self.outcomes)]
         counts = Counter((record["folder"], self.verdict(record)) for record in records)
         columns = ("killed", "survived", "equivalent")
@@ -230,7 +230,7 @@ class Campaign:
 
 
 def _of_few_files(names: Sequence[str]) -> list[str]:
-    """The tests of those files that have most of them."""
+    """Return the tests of those files that have most of them."""
     counts = Counter(_file_of(name) for name in names)
     files = {file for file, _ in counts.most_common(MOST_FILES)}
     return [name for name in names if _file_of(name) in files]

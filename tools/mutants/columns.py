@@ -50,12 +50,12 @@ def _is_in(test: str, places: tuple[str, ...]) -> bool:
 
 
 def is_of_column(test: str, folder: str) -> bool:
-    """Whether a test, by its name, is one of a folder's own."""
+    """Return whether a test, by its name, is one of a folder's own."""
     return _is_in(test, (*FOLDERS[folder], folder))
 
 
 def is_of_floor(test: str, folder: str) -> bool:
-    """Whether a test is of the floor of a folder, and not of its column."""
+    """Return whether a test is of the floor of a folder, and not of its column."""
     package = folder.partition("/")[0]
     return not _is_in(test, ABOVE.get(package, ())) and not is_of_column(test, folder)
 

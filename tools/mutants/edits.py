@@ -85,12 +85,12 @@ class Edit(NamedTuple):
     at_import: bool = False
 
     def applied(self, source: str) -> str:
-        """The file with the edit."""
+        """Return the file with the edit."""
         content = source.encode()
         return (content[: self.start] + self.text.encode() + content[self.stop :]).decode()
 
     def difference(self, source: str) -> tuple[str, str]:
-        """The lines that the edit changes, before and after, each in one line."""
+        """Return the lines that the edit changes, before and after, each in one line."""
         content = source.encode()
         first = content.rfind(b"\n", 0, self.start) + 1
         end = content.find(b"\n", self.stop)
@@ -103,7 +103,7 @@ class Edit(NamedTuple):
 
 
 def is_another_program(source: str, edit: Edit) -> bool:
-    """Whether the edited file parses, and to another tree."""
+    """Return whether the edited file parses, and to another tree."""
     try:
         return ast.dump(ast.parse(edit.applied(source))) != ast.dump(ast.parse(source))
     except SyntaxError:
@@ -111,7 +111,7 @@ def is_another_program(source: str, edit: Edit) -> bool:
 
 
 def edits_of(source: str) -> list[Edit]:
-    """The edits that a file offers, in the order of their places; a few do not parse.
+    """Return the edits that a file offers, in the order of their places; a few do not parse.
 
     >>> for edit in edits_of("y = conj(x) - 1\\n"):
     ...     print(edit.kind, "|", edit.applied("y = conj(x) - 1\\n").strip())
@@ -152,7 +152,7 @@ class Places:
         return Edit(kind, (node.lineno, node.end_lineno or node.lineno), start, stop, text)
 
     def edits(self) -> Iterator[Edit]:
-        """All of them; statements and expressions inside are visited in turn, without recursion."""
+        """Yield all of them; statements and expressions inside are visited in turn, without recursion."""
         stack: list[tuple[ast.AST, bool]] = [(self._tree, True)]
         while stack:
             node, at_import = stack.pop()
@@ -206,7 +206,7 @@ class Places:
             yield self._exchanged(node.left, node.right)
 
     def _exchanged(self, left: ast.expr, right: ast.expr) -> Edit:
-        """Two operands or arguments in each other's place, with whatever stands between them."""
+        """Return two operands or arguments in each other's place, with whatever stands between them."""
         between = self._content[self._stop(left) : self._start(right)].decode()
         text = self._text(right) + between + self._text(left)
         lines = (left.lineno, right.end_lineno or right.lineno)
@@ -222,7 +222,7 @@ class Places:
                     yield edit._replace(kind="comparison")
 
     def _of_condition(self, node: ast.expr) -> Iterator[Edit]:
-        """The opposite of a condition that has no operator of its own to change."""
+        """Yield the opposite of a condition that has no operator of its own to change."""
         if not isinstance(node, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Constant):
             yield self._edit("condition", node, f"(not ({self._text(node)}))")
 
@@ -250,7 +250,7 @@ class Places:
             yield self._exchanged(positional[0], positional[1])
 
     def _of_rows(self, firsts: Sequence[ast.expr], lasts: Sequence[ast.expr]) -> Iterator[Edit]:
-        """A table without one of its rows, each of which is all that stands between two expressions."""
+        """Yield a table without one of its rows, each of which is all that stands between two expressions."""
         for i, (first, last) in enumerate(zip(firsts, lasts, strict=True)):
             if isinstance(first, ast.Starred):
                 continue
@@ -265,19 +265,19 @@ class Places:
 
 
 def _name_of(function: ast.expr) -> str:
-    """The last part of a function's name."""
+    """Return the last part of a function's name."""
     if isinstance(function, ast.Attribute):
         return function.attr
     return function.id if isinstance(function, ast.Name) else ""
 
 
 def _is_a_table(node: ast.AST) -> bool:
-    """Tuples of three or more that are read; shorter ones are values with several parts."""
+    """Return the tuples of three or more that are read; shorter ones are values with several parts."""
     return isinstance(node, ast.Tuple) and isinstance(node.ctx, ast.Load) and len(node.elts) > 2
 
 
 def _is_a_type(value: ast.expr) -> bool:
-    """Whether a value is a type with parameters, as in the place of an annotation."""
+    """Return whether a value is a type with parameters, as in the place of an annotation."""
     return (
         isinstance(value, ast.Subscript)
         and isinstance(value.value, ast.Name)
@@ -286,7 +286,7 @@ def _is_a_type(value: ast.expr) -> bool:
 
 
 def _is_a_measure(value: ast.expr) -> bool:
-    """A number with a fraction, or a large one."""
+    """Return a number with a fraction, or a large one."""
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.LShift):
         return isinstance(value.left, ast.Constant) and isinstance(value.right, ast.Constant)
     if not isinstance(value, ast.Constant):
@@ -295,7 +295,7 @@ def _is_a_measure(value: ast.expr) -> bool:
 
 
 def _is_tuning(statement: ast.AST, following: ast.AST | None) -> bool:
-    """Whether a statement gives a name to a number that was chosen by measuring, with words below it: one more or less is
+    """Return whether a statement gives a name to a number that was chosen by measuring, with words below it: one more or less is
     as good, and a test that noticed would be of the number.
     """
     return (

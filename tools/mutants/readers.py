@@ -13,7 +13,7 @@ Spans = list[tuple[int, int]]
 
 
 def functions_about(source: str, first: int, last: int) -> tuple[Spans, Spans]:
-    """The bodies of the functions that the lines name, and of those that name what is assigned there.
+    """Return the bodies of the functions that the lines name, and of those that name what is assigned there.
 
     >>> source = "def f(x):\\n    return x\\n\\nROWS = {1: f}\\n\\ndef g(i):\\n    return ROWS[i]\\n"
     >>> functions_about(source, 4, 4)
@@ -34,7 +34,7 @@ def functions_about(source: str, first: int, last: int) -> tuple[Spans, Spans]:
 
 
 def readers_elsewhere(tree: Path, path: str, first: int, last: int) -> Iterator[tuple[str, Spans]]:
-    """Files of the package other than one, and the bodies of their functions that name what its lines assign."""
+    """Yield the files of the package other than one, and the bodies of their functions that name what its lines assign."""
     statements = ast.parse((tree / path).read_text()).body
     assigned = {
         node.id

@@ -41,7 +41,7 @@ EDITS = {"faults": faults, "rewrites": rewrites}
 
 
 def drawn(kind: str, seed: int, count: int) -> list[tuple[int, int, str]]:
-    """Trials: a subject, the number of its edit, and XLA's options."""
+    """Return the trials: a subject, the number of its edit, and XLA's options."""
     every = subjects()
     sizes = [len(list(EDITS[kind](subject.text))) for subject in every]
     rng = np.random.default_rng([seed, kind == "faults"])
@@ -96,7 +96,7 @@ def stop(number: int, frame: Any) -> None:
 
 
 def run(kind: str, seed: int, count: int, path: Path, until: float) -> None:
-    """The trials that have no outcome yet."""
+    """Run the trials that have no outcome yet."""
     trials = drawn(kind, seed, count)
     done = {record["number"] for record in outcomes(path)}
     for options in sorted({options for _, _, options in trials}):
@@ -161,7 +161,7 @@ def _noted(process: Any, path: Path) -> tuple[int, bool]:
 
 
 def outcomes(path: Path) -> Iterator[dict[str, Any]]:
-    """What is on record."""
+    """Yield the recorded outcomes."""
     if path.exists():
         for line in path.read_text().splitlines():
             yield json.loads(line)

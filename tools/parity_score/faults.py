@@ -58,7 +58,7 @@ BRANCH = re.compile(r'("stablehlo\.case"\()(%[\w#]+)(\))')
 
 
 def faults(text: str) -> Iterator[Edit]:
-    """Every fault that can be seeded into the module."""
+    """Yield every fault that can be seeded into the module."""
     lines = text.splitlines()
     for number, line in enumerate(lines):
         if " = " not in line:
@@ -141,14 +141,14 @@ def _other_constant(line: str) -> Iterator[str]:
 
 
 def _dropped_op(line: str) -> Iterator[Callable[[list[str], int], list[str]]]:
-    """The operand in the place of the result: a missing conjugate, a sign that is lost."""
+    """Yield the operand in the place of the result: a missing conjugate, a sign that is lost."""
     match = UNARY.match(line)
     if match:
         yield lambda lines, number: _replaced(lines, number, match[1], match[2])
 
 
 def _dropped_term(line: str) -> Iterator[Callable[[list[str], int], list[str]]]:
-    """One of two terms, as where a cotangent is lost."""
+    """Yield one of two terms, as where a cotangent is lost."""
     match = TERM.match(line)
     if match:
         for term in (match[2], match[3]):
@@ -156,7 +156,7 @@ def _dropped_term(line: str) -> Iterator[Callable[[list[str], int], list[str]]]:
 
 
 def _replaced(lines: list[str], number: int, name: str, by: str) -> list[str]:
-    """Readers of a value read another one, up to the end of the function; the line stays, and is dead."""
+    """Return the readers of a value read another one, up to the end of the function; the line stays, and is dead."""
     word = re.compile(re.escape(name) + r"(?![\w#:])")
     changed = list(lines)
     for later in range(number + 1, len(lines)):

@@ -21,12 +21,12 @@ This page is written by it, from seed {seed} with jaxlib {jaxlib}.
 
 
 def share(count: int, of: int) -> str:
-    """A count, and its share in percent."""
+    """Return a count, and its share in percent."""
     return f"{count} of {of} ({count / of:.2%})" if of else "none"
 
 
 def write_page(faults: Records, rewrites: Records, seed: int) -> str:
-    """The text of the page."""
+    """Return the text of the page."""
     return (
         HEAD.format(seed=seed, jaxlib=version("jaxlib"))
         + _faults(faults)

@@ -40,7 +40,7 @@ class Subject:
 
 
 def subjects() -> list[Subject]:
-    """Always the same ones, in the same order."""
+    """Return the subjects, in the same order in every run."""
     return [
         subject for subject in (*_loops(), *_networks(), *_random()) if len(subject.text) <= LARGEST
     ]

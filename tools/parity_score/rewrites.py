@@ -37,7 +37,7 @@ DOT = re.compile(
 
 
 def rewrites(text: str) -> Iterator[Edit]:
-    """Every rewrite that fits a line."""
+    """Yield every rewrite that fits a line."""
     lines = text.splitlines()
     makers = {}
     for number, line in enumerate(lines):

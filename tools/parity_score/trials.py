@@ -26,7 +26,7 @@ LINE = re.compile(r"<stablehlo>:(\d+)")
 
 
 def fault_trial(subject: Subject, edit: Edit, peer: XlaExecutor) -> dict[str, Any]:
-    """Whether the fault is caught, and named; `equal` where a reference cannot tell the two modules apart."""
+    """Return whether the fault is caught, and named; `equal` where a reference cannot tell the two modules apart."""
     start = time.perf_counter()
     program = import_stablehlo(subject.text, trusted=True)
     try:
@@ -53,7 +53,7 @@ def fault_trial(subject: Subject, edit: Edit, peer: XlaExecutor) -> dict[str, An
 
 
 def places_of(text: str, line: int) -> set[int]:
-    """The line, and the statements that call the function that it is in, up to `main`."""
+    """Return the line, and the statements that call the function that it is in, up to `main`."""
     lines = text.splitlines()
     places = {line, *statement_of(lines, line)}
     waiting = list(places)
@@ -84,7 +84,7 @@ REGION = re.compile(r'"stablehlo\.(?:reduce|sort|scatter|reduce_window|select_an
 
 
 def statement_of(lines: Sequence[str], line: int) -> set[int]:
-    """The number of the operation with the region that the line is in, where that is imported as one op."""
+    """Return the number of the operation with the region that the line is in, where that is imported as one op."""
     for number in range(line, 0, -1):
         text = lines[number - 1]
         if REGION.search(text):
@@ -96,7 +96,7 @@ def statement_of(lines: Sequence[str], line: int) -> set[int]:
 
 
 def rewrite_trial(subject: Subject, text: str, peer: XlaExecutor) -> dict[str, Any]:
-    """Whether a rewrite that keeps the meaning is accused."""
+    """Return whether a rewrite that keeps the meaning is accused."""
     start = time.perf_counter()
     program = import_stablehlo(subject.text, trusted=True)
     try:
@@ -131,7 +131,7 @@ class _AsWritten:
 
 
 def _indistinguishable(subject: Subject, edit: Edit) -> bool:
-    """Whether a reference cannot tell the two modules apart on these arguments: computed in float64 throughout, the
+    """Return whether a reference cannot tell the two modules apart on these arguments: computed in float64 throughout, the
     outputs are the same to the precision of their dtypes, or as near as those of the original on arguments that
     differ in their last places.
     """
@@ -151,7 +151,7 @@ def _indistinguishable(subject: Subject, edit: Edit) -> bool:
 
 
 def _jittered(leaves: Sequence[Any], seed: int) -> list[Any]:
-    """The arguments, floats up or down by one unit in the last place."""
+    """Return the arguments, floats up or down by one unit in the last place."""
     rng = np.random.default_rng(seed)
     return [
         x
@@ -177,7 +177,7 @@ BITS = re.compile(r"0x([0-9A-Fa-f]{8})(?=.*: tensor<[\dx]*f32>)")
 
 
 def _widened(text: str) -> str:
-    """The module in float64, with numbers that are given by their bits."""
+    """Return the module in float64, with numbers that are given by their bits."""
 
     def wide(match: re.Match[str]) -> str:
         number = np.array(int(match[1], 16), np.uint32).view(np.float32).astype(np.float64)

@@ -23,7 +23,7 @@ def index_select(x: Any, dim: int, index: Any) -> Any:
 
 
 def rows_of(x: Any, dim: int, index: Any) -> Any:
-    """The indices of NumPy for PyTorch's `index` along `dim`, which counts its own axes from zero."""
+    """Return the indices of NumPy for PyTorch's `index` along `dim`, which counts its own axes from zero."""
     if not rank(x):
         return ()
     grids = list(np.indices(np.shape(index)))

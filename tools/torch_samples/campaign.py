@@ -32,7 +32,7 @@ def name_of(dtype: Any) -> str:
 
 
 def units(only: list[str] | None = None) -> Iterator[Unit]:
-    """Each function, each of its rows, each dtype of the samples: the inexact ones, or a whole one where there is none."""
+    """Yield each function, each of its rows, each dtype of the samples: the inexact ones, or a whole one where there is none."""
     for function, rows in ROWS.items():
         if only and function not in only:
             continue
@@ -44,20 +44,20 @@ def units(only: list[str] | None = None) -> Iterator[Unit]:
 
 
 def checks_of(trial: Trial) -> tuple[str, ...]:
-    """The checks that PyTorch has a reference for."""
+    """Return the checks that PyTorch has a reference for."""
     first = CHECKS[1:3] if trial.has_second else CHECKS[2:3]
     return (CHECKS[0], *first * trial.has_gradient, *CHECKS[3:] * trial.has_second)
 
 
 def refusal(error: Exception) -> str:
-    """The outcome of a call that raises."""
+    """Return the outcome of a call that raises."""
     if isinstance(error, NotMappedError):
         return f"not mapped: {error}"
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 
 
 def natively(trial: Trial, checks: tuple[str, ...]) -> Iterator[Any]:
-    """The outputs of each check, or the error that it raises."""
+    """Yield the outputs of each check, or the error that it raises."""
     for check in checks:
         try:
             yield trial.computed(check, trial.arrays, trial.tangents)
@@ -84,7 +84,7 @@ def judgement(trial: Trial, check: str, outputs: Any) -> str:
 
 
 def outcomes_of(unit: Unit, count: int, executor: Any = None) -> Iterator[tuple[int, str, str]]:
-    """For each trial and check: the sample's number, the check and what came of it."""
+    """Yield the sample's number, the check and its outcome, for each trial and check."""
     function, row, dtype = unit
     operator = OPERATORS[row.torch, row.variant]
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
@@ -99,7 +99,7 @@ def outcomes_of(unit: Unit, count: int, executor: Any = None) -> Iterator[tuple[
 
 
 def record_of(unit: Unit, count: int, executor: Any = None) -> dict[str, Any]:
-    """The counts of a unit, and every outcome that nothing explains."""
+    """Return the counts of a unit, and every outcome that nothing explains."""
     function, row, dtype = unit
     counts: Counter[str] = Counter()
     explained: Counter[str] = Counter()

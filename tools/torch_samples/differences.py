@@ -23,7 +23,7 @@ class Difference:
     dtypes: tuple[str, ...] = ()
 
     def explains(self, function: str, check: str, dtype: str, outcome: str) -> bool:
-        """Whether the entry is for it."""
+        """Return whether the entry is for it."""
         return (
             (not self.functions or function in self.functions)
             and (not self.checks or check in self.checks)
@@ -144,6 +144,6 @@ DIFFERENCES: dict[str, Difference] = {
 
 
 def difference_of(function: str, check: str, dtype: str, outcome: str) -> str | None:
-    """The name of the entry that explains an outcome."""
+    """Return the name of the entry that explains an outcome."""
     names = [n for n, d in DIFFERENCES.items() if d.explains(function, check, dtype, outcome)]
     return names[0] if names else None

@@ -69,7 +69,7 @@ def rows_of(records: list[dict[str, Any]]) -> str:
 
 
 def differences_of(records: list[dict[str, Any]]) -> str:
-    """The table of reasons; one that no sample needs is an error, and so is a function in vain."""
+    """Return the table of reasons; one that no sample needs is an error, and so is a function in vain."""
     counts: Counter[str] = Counter()
     functions: dict[str, dict[str, None]] = {name: {} for name in DIFFERENCES}
     for record in records:
@@ -98,7 +98,7 @@ def unmapped_of(records: list[dict[str, Any]]) -> str:
 
 
 def text_of(records: list[dict[str, Any]]) -> str:
-    """The page.
+    """Return the page.
 
     Raises:
         ValueError: an outcome that nothing explains, or an explanation that nothing needs.

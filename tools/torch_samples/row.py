@@ -31,16 +31,16 @@ class Row:
 
 
 def same(names: str, prefix: str = "", of: str = "") -> dict[str, tuple[Row, ...]]:
-    """Functions of tensors alone whose names agree below a prefix of each."""
+    """Return the functions of tensors alone whose names agree below a prefix of each."""
     return {prefix + name: (Row(of + name),) for name in names.split()}
 
 
 def binary(pairs: Mapping[str, str]) -> dict[str, tuple[Row, ...]]:
-    """Functions of two tensors, by PyTorch's names."""
+    """Return the functions of two tensors, by PyTorch's names."""
     return {ours: (Row(torch, "@other"),) for ours, torch in pairs.items()}
 
 
 def by(function: Callable[..., Any], *operators: str, invariant: str = "") -> tuple[Row, ...]:
-    """Rows of one adapted function, for each `name` or `name/variant`."""
+    """Return the rows of one adapted function, for each `name` or `name/variant`."""
     names = [operator.partition("/") for operator in operators]
     return tuple(Row(name, "", variant, function, invariant) for name, _, variant in names)

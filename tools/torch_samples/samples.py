@@ -19,12 +19,12 @@ __all__ = ["renamed", "trials_of"]
 
 
 def attribute(path: str) -> Any:
-    """A function of tenferro by its name."""
+    """Return a function of tenferro by its name."""
     return reduce(getattr, path.split("."), tnf)
 
 
 def renamed(function: Callable[..., Any], parameters: str) -> Callable[..., Any]:
-    """The function, taking its arguments as PyTorch names them."""
+    """Return the function, taking its arguments as PyTorch names them."""
     words = parameters.split()
 
     def call(x: Any, *args: Any, **options: Any) -> Any:
@@ -55,7 +55,7 @@ def same_outputs(outputs: Arrays) -> Arrays:
 
 
 def absolute(outputs: Arrays) -> Arrays:
-    """Absolute values, for vectors that are unique up to a phase."""
+    """Return absolute values, for vectors that are unique up to a phase."""
     return [abs(output) for output in outputs]
 
 
@@ -74,19 +74,19 @@ INVARIANTS: Mapping[str, Callable[[Arrays], Arrays]] = {
 
 
 def flat(outputs: Any) -> Arrays:
-    """The arrays in a result, whatever tuple it came in."""
+    """Return the arrays in a result, whatever tuple it came in."""
     return optree.tree_leaves(outputs)
 
 
 def split_leaves(sample: Any) -> tuple[list[Any], Any]:
-    """The leaves of a sample's arguments, and the way back to arguments."""
+    """Return the leaves of a sample's arguments, and the way back to arguments."""
     tree = (sample.input, tuple(sample.args), dict(sample.kwargs))
     leaves, treedef = optree.tree_flatten(tree, none_is_leaf=True)
     return leaves, treedef
 
 
 def trial_of(row: Row, name: str, op: Any, sample: Any, seed: int) -> Trial:
-    """The trial of a sample."""
+    """Return the trial of a sample."""
     leaves, treedef = split_leaves(sample)
     is_active = [isinstance(x, torch.Tensor) and x.requires_grad for x in leaves]
     if not any(is_active):  # operators of integers and predicates: the first tensor leads
@@ -119,7 +119,7 @@ def trial_of(row: Row, name: str, op: Any, sample: Any, seed: int) -> Trial:
 
 
 def trials_of(row: Row, name: str, op: Any, dtype: Any, count: int) -> Iterator[Trial]:
-    """At most so many trials of an operator at a dtype, spread over all of its samples."""
+    """Yield at most so many trials of an operator at a dtype, spread over its samples."""
     torch.manual_seed(0)
     np.random.seed(0)  # because PyTorch's samples draw from it
     has_gradient = op.supports_autograd and (dtype.is_floating_point or dtype.is_complex)

@@ -39,7 +39,7 @@ Arrays = list[Any]
 
 
 def as_array(x: Any) -> Any:
-    """What tenferro is given for a leaf of a sample."""
+    """Return the tensor that tenferro takes for a leaf of a sample."""
     if isinstance(x, torch.Tensor):
         return x.detach().resolve_conj().resolve_neg().numpy(force=True).copy()
     if isinstance(x, torch.dtype):
@@ -48,21 +48,21 @@ def as_array(x: Any) -> Any:
 
 
 def as_double(x: Any) -> Any:
-    """What the reference is given for it."""
+    """Return the tensor that the reference takes for it."""
     if isinstance(x, torch.Tensor):
         return x.detach().to(DOUBLE.get(x.dtype, x.dtype)).clone()
     return DOUBLE.get(x, x) if isinstance(x, torch.dtype) else x
 
 
 def as_single(x: Any) -> Any:
-    """What PyTorch's own single precision is given for it."""
+    """Return the tensor of PyTorch's own single precision for it."""
     if isinstance(x, torch.Tensor):
         return x.detach().to(SINGLE.get(x.dtype, x.dtype)).clone()
     return SINGLE.get(x, x) if isinstance(x, torch.dtype) else x
 
 
 def is_double(xs: Any) -> bool:
-    """Whether one of the tensors is of double precision."""
+    """Return whether one of the tensors is of double precision."""
     return any([x.dtype in SINGLE for x in xs])
 
 
@@ -104,7 +104,7 @@ class Trial:
         return [i for i, output in enumerate(self.value) if is_inexact(output)]
 
     def drawn(self, like: Arrays, offset: int) -> Arrays:
-        """Directions in the dtypes of arrays."""
+        """Return the directions in the dtypes of arrays."""
         generator = np.random.default_rng((self.seed, offset))
         directions = []
         for x in like:
@@ -134,7 +134,7 @@ class Trial:
         return list(tnf.vjp(self.inexact_of, *xs)[1](self.cotangents))
 
     def computed(self, check: str, xs: Any, tangents: Any) -> Arrays:
-        """A check's outputs; on tensors of a trace too."""
+        """Return a check's outputs; on tensors of a trace too."""
         if check == "value":
             return self.ours(*xs)
         if check == "jvp":
@@ -146,7 +146,7 @@ class Trial:
         return list(tnf.vjp(self.pulled, *xs)[1](list(tangents)))
 
     def on_peer(self, executor: Any, checks: tuple[str, ...]) -> list[Arrays]:
-        """The outputs of all checks through PJRT, by one program."""
+        """Return the outputs of all checks through PJRT, by one program."""
         self.cotangents  # noqa: B018  # because they are numbers, made outside of the trace
         every = lambda xs, ts: [self.computed(check, xs, ts) for check in checks]
         program = tnf.compile(every, self.arrays, self.tangents)
@@ -155,7 +155,7 @@ class Trial:
     # ---- PyTorch -----------------------------------------------------------------------------
 
     def reference(self, check: str, doubles: list[Any]) -> Arrays:
-        """A check's outputs in double precision."""
+        """Return a check's outputs in double precision."""
         if check == "value":
             return [as_array(y) for y in self.theirs(*doubles)]
         tangents = [as_tensor(t, doubles) for t in self.tangents]
@@ -170,7 +170,7 @@ class Trial:
         return [as_array(y) for y in gradient(first, leaves, tangents, False)]
 
     def bounds(self, check: str, reference: Arrays, eps: float) -> list[float]:
-        """How far each output may be away, by the formula above."""
+        """Return the largest distance that each output may have, by the formula above."""
         generator = np.random.default_rng((self.seed, 2))
         spread, own = [0.0] * len(reference), [0.0] * len(reference)
         for _ in range(3):
@@ -216,26 +216,26 @@ class Trial:
 
 
 def moved(x: Any, size: float, generator: Any) -> Any:
-    """A tensor whose elements are moved by so much of themselves, up or down."""
+    """Return a tensor whose elements are moved by so much of themselves, up or down."""
     if x.dtype not in SINGLE:
         return x
     return x * (1 + size * torch.from_numpy(generator.choice([-1.0, 1.0], tuple(x.shape))))
 
 
 def difference(y: Any, r: Any) -> float:
-    """The largest finite difference of inexact arrays of one shape, and 0 of others."""
+    """Return the largest finite difference of inexact arrays of one shape, and 0 of others."""
     return largest(y - r) if is_inexact(r) and y.shape == r.shape else 0.0
 
 
 def as_tensor(x: Any, like: list[Any]) -> Any:
-    """An array as a tensor, of double precision where one of `like` is."""
+    """Return an array as a tensor, of double precision where one of `like` is."""
     tensor = torch.from_numpy(np.array(x))
     table = DOUBLE if is_double(like) else SINGLE
     return tensor.to(table.get(tensor.dtype, tensor.dtype))
 
 
 def gradient(outputs: Any, leaves: Any, cotangents: Any, create_graph: bool) -> list[Any]:
-    """The sum of the products of outputs and cotangents, differentiated; zeros where nothing depends."""
+    """Return the sum of the products of outputs and cotangents, differentiated; zeros where nothing depends."""
     pairs = [(y, w) for y, w in zip(outputs, cotangents, strict=True) if y.requires_grad]
     if not pairs:
         return [torch.zeros_like(x, requires_grad=create_graph) for x in leaves]
@@ -246,7 +246,7 @@ def gradient(outputs: Any, leaves: Any, cotangents: Any, create_graph: bool) -> 
 
 
 def pushed(function: Any, doubles: Any, tangents: Any) -> list[Any]:
-    """The JVP as the gradient of the VJP by its cotangents, which every operator has."""
+    """Return the JVP as the gradient of the VJP by its cotangents, which every operator has."""
     leaves = [x.clone().requires_grad_() for x in doubles]
     outputs = function(*leaves)
     dummies = [torch.zeros_like(y, requires_grad=True) for y in outputs]
@@ -255,13 +255,13 @@ def pushed(function: Any, doubles: Any, tangents: Any) -> list[Any]:
 
 
 def largest(x: Any) -> float:
-    """The largest finite element, by its absolute value."""
+    """Return the largest finite element, by its absolute value."""
     x = np.abs(np.asarray(x, np.complex128 if np.asarray(x).dtype.kind == "c" else np.float64))
     return float(np.max(x[np.isfinite(x)], initial=0.0))
 
 
 def distance(y: Any, r: Any) -> float:
-    """How far finite elements are apart; infinite where others are not the same."""
+    """Return the largest distance of finite elements; infinite where other elements differ."""
     y, r = (np.asarray(a).astype(np.complex128) for a in (y, r))
     if y.shape != r.shape:
         return np.inf

@@ -26,18 +26,18 @@ class ControlKernel:
         self.function = function
 
     def bind_programs(self, runs: Sequence[Run]) -> Callable[..., Any]:
-        """The kernel over compiled parts, in the op's order."""
+        """Return the kernel over compiled parts, in the op's order."""
         return partial(self.function, runs)
 
 
 def cond(runs: Sequence[Run], op: Cond, index: Tensor, *operands: Tensor) -> Any:
-    """The outputs of one branch; of the last one where the index names none."""
+    """Return the outputs of one branch; of the last one where the index names none."""
     number = int(index)
     return outputs(runs[number if 0 <= number < len(runs) else -1](operands))
 
 
 def while_(runs: Sequence[Run], op: While, *tensors: Tensor) -> Any:
-    """The carry that the condition refuses."""
+    """Return the carry that the condition refuses."""
     goes_on, body = runs
     consts, carry = tensors[: op.num_consts], tensors[op.num_consts :]
     while goes_on((*consts, *carry))[0]:
@@ -46,7 +46,7 @@ def while_(runs: Sequence[Run], op: While, *tensors: Tensor) -> Any:
 
 
 def scan(runs: Sequence[Run], op: Scan, *tensors: Tensor) -> Any:
-    """The last carry, and what each step gave, written where it belongs."""
+    """Return the last carry, and what each step gave, written where it belongs."""
     (body,) = runs
     n, first, m = op.num_consts, op.first_xs, op.num_carry
     consts, carry, xs = tensors[:n], tensors[n:first], tensors[first:]
@@ -64,7 +64,7 @@ def scan(runs: Sequence[Run], op: Scan, *tensors: Tensor) -> Any:
 
 
 def outputs(tensors: Sequence[Tensor]) -> Any:
-    """One tensor, or a tuple of them."""
+    """Return one tensor, or a tuple of them."""
     return tensors[0] if len(tensors) == 1 else tuple(tensors)
 
 

@@ -29,7 +29,7 @@ def in_float32(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def of_tensors(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The kernel of an op without payload."""
+    """Return the kernel of an op without payload."""
     return lambda op, *tensors: function(*tensors)
 
 
@@ -39,7 +39,7 @@ def is_integer(x: Tensor) -> bool:
 
 
 def divide(x: Tensor, y: Tensor) -> Tensor:
-    """Integers truncate; a divisor of 0 gives all bits set.
+    """Return the integers truncate; a divisor of 0 gives all bits set.
 
     The processor traps on 0, and on -1 where x is the least integer, so that neither reaches it.
     """
@@ -116,7 +116,7 @@ def saturate(x: Tensor, dtype: Any) -> Tensor:
 
 
 def imag(x: Tensor) -> Tensor:
-    """Zeros for a real x."""
+    """Return the zeros for a real x."""
     return x.imag if x.is_complex() else torch.zeros_like(x)
 
 

@@ -54,14 +54,14 @@ def gather(op: Any, x: Tensor, indices: Tensor) -> Tensor:
 
 
 def index_vectors(indices: Tensor, vector_axis: int) -> tuple[Tensor, tuple[int, ...]]:
-    """One tensor of starts per component of the index vectors, and the shape of the batch."""
+    """Return one tensor of starts per component of the index vectors, and the shape of the batch."""
     indices = indices.to(torch.int64)
     starts = indices[None] if vector_axis == indices.ndim else indices.movedim(vector_axis, 0)
     return starts, tuple(starts.shape[1:])
 
 
 def along(values: Tensor, axes: Sequence[int], rank: int) -> Tensor:
-    """A tensor laid along those axes of a space of `rank` axes."""
+    """Return a tensor laid along those axes of a space of `rank` axes."""
     shape = [1] * rank
     for axis, extent in zip(axes, values.shape, strict=True):
         shape[axis] = extent
@@ -125,7 +125,7 @@ def combined(combiner: str, target: Tensor, places: Tensor, values: Tensor) -> T
 def window_at(
     starts: Sequence[Tensor], extents: Sequence[int], sizes: Sequence[int]
 ) -> tuple[slice, ...]:
-    """The window as slices, moved to where it fits."""
+    """Return the window as slices, moved to where it fits."""
     firsts = [
         min(max(int(start), 0), extent - size)
         for start, extent, size in zip(starts, extents, sizes, strict=True)
@@ -134,14 +134,14 @@ def window_at(
 
 
 def dynamic_slice(op: DynamicSlice, x: Tensor, *starts: Tensor) -> Tensor:
-    """A view of the window."""
+    """Return a view of the window."""
     return x[window_at(starts, x.shape, op.resolved("sizes", (x.shape,)))]
 
 
 def dynamic_update_slice(
     op: DynamicUpdateSlice, x: Tensor, update: Tensor, *starts: Tensor
 ) -> Tensor:
-    """A copy of x with the window overwritten."""
+    """Return a copy of x with the window overwritten."""
     updated = x.clone(memory_format=torch.contiguous_format)
     updated[window_at(starts, x.shape, update.shape)] = update
     return updated

@@ -18,7 +18,7 @@ LOW = (torch.float16, torch.bfloat16)
 
 
 def upload(array: Any) -> torch.Tensor:
-    """A copy of a NumPy array, in memory of PyTorch's."""
+    """Return a copy of a NumPy array, in memory of PyTorch's."""
     own = np.array(array)
     if DType.of(own.dtype) is DType.BF16:  # which PyTorch does not know under NumPy's name
         return torch.from_numpy(own.view(np.int16)).view(torch.bfloat16)
@@ -26,7 +26,7 @@ def upload(array: Any) -> torch.Tensor:
 
 
 def download(tensor: torch.Tensor) -> Any:
-    """A NumPy array on the memory of a tensor."""
+    """Return a NumPy array on the memory of a tensor."""
     tensor = tensor.resolve_conj().resolve_neg()
     if tensor.dtype is torch.bfloat16:
         return tensor.contiguous().view(torch.int16).numpy().view(DType.BF16.dtype)
@@ -34,5 +34,5 @@ def download(tensor: torch.Tensor) -> Any:
 
 
 def allocate(spec: TensorSpec) -> torch.Tensor:
-    """A tensor of a type, its elements undefined."""
+    """Return a tensor of a type, its elements undefined."""
     return torch.empty(spec.shape, dtype=DTYPES[spec.dtype])

@@ -33,14 +33,14 @@ Binary = Callable[[Tensor, Tensor], Tensor]
 
 
 def reduce_sum(op: ReduceSum, x: Tensor) -> Tensor:
-    """All axes at once, in the dtype of x."""
+    """Return all axes at once, in the dtype of x."""
     if not op.axes:
         return x
     return in_float32(lambda y: torch.sum(y, op.axes, dtype=y.dtype))(x)
 
 
 def reduce_prod(op: ReduceProd, x: Tensor) -> Tensor:
-    """Axis by axis, the last one first, so that the others keep their numbers."""
+    """Return the axis by axis, the last one first, so that the others keep their numbers."""
 
     def product(y: Tensor) -> Tensor:
         return reduce(lambda z, axis: torch.prod(z, axis, dtype=z.dtype), falling(op.axes), y)
@@ -49,12 +49,12 @@ def reduce_prod(op: ReduceProd, x: Tensor) -> Tensor:
 
 
 def falling(axes: tuple[int, ...]) -> list[int]:
-    """Axes from the last to the first."""
+    """Return the axes from the last to the first."""
     return sorted(axes, reverse=True)
 
 
 def extreme(dtype: torch.dtype, largest: bool) -> Any:
-    """The largest or least value of a dtype, infinities included."""
+    """Return the largest or least value of a dtype, infinities included."""
     if dtype is torch.bool:
         return largest
     if dtype.is_floating_point:
@@ -64,12 +64,12 @@ def extreme(dtype: torch.dtype, largest: bool) -> Any:
 
 
 def all_bits(dtype: torch.dtype) -> Any:
-    """The number whose bits are all set."""
+    """Return the number whose bits are all set."""
     return -1 if dtype.is_signed and dtype is not torch.bool else extreme(dtype, largest=True)
 
 
 def folded(combine: Binary, start: Callable[[torch.dtype], Any]) -> Callable[..., Tensor]:
-    """A reduction by a function of two tensors, which halves each axis until one element is left."""
+    """Return a reduction by a function of two tensors, which halves each axis until one element is left."""
 
     def kernel(op: Any, x: Tensor) -> Tensor:
         for axis in falling(op.axes):
@@ -102,12 +102,12 @@ def cumulative(function: Callable[[Tensor, int], Tensor]) -> Callable[..., Tenso
 
 
 def comparable(x: Tensor) -> Tensor:
-    """Bools as numbers, because PyTorch orders no bools."""
+    """Return the bools as numbers, because PyTorch orders no bools."""
     return x.to(torch.uint8) if x.dtype is torch.bool else x
 
 
 def sort(op: Sort, *operands: Tensor) -> Any:
-    """A stable argsort of the key, and every operand taken along it."""
+    """Return a stable argsort of the key, and every operand taken along it."""
     order = torch.sort(comparable(operands[0]), dim=op.axis, stable=True).indices
     taken = tuple([torch.take_along_dim(x, order, op.axis) for x in operands])
     return taken if op.count > 1 else taken[0]

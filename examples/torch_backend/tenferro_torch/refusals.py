@@ -13,7 +13,7 @@ UNSIGNED = (DType.U16, DType.U32, DType.U64)
 
 
 def refusal(op: type[StdTensorOp], dtype: DType) -> str | None:
-    """Why an op is not computed on a dtype, or None."""
+    """Return why an op is not computed on a dtype, or None."""
     if dtype in UNSIGNED:
         return "PyTorch computes no unsigned integers wider than 8 bits; convert to a signed dtype"
     if op is Sort and dtype.is_complex:

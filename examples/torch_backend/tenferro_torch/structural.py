@@ -27,7 +27,7 @@ Tensor = torch.Tensor
 
 
 def reversed_axes(x: Tensor) -> Tensor:
-    """The transpose that turns column-major order into row-major."""
+    """Return the transpose that turns column-major order into row-major."""
     return x.permute(tuple(range(x.ndim - 1, -1, -1)))
 
 
@@ -48,7 +48,7 @@ def broadcast_in_dim(op: BroadcastInDim, x: Tensor) -> Tensor:
 
 
 def slice_(op: Slice, x: Tensor) -> Tensor:
-    """A strided view."""
+    """Return a strided view."""
     starts, limits = op.resolved("starts", (x.shape,)), op.resolved("limits", (x.shape,))
     return x[tuple(map(slice, starts, limits, op.strides))]
 
@@ -87,7 +87,7 @@ def embed_diag(op: EmbedDiag, x: Tensor) -> Tensor:
 
 
 def within(k: int, x: Tensor) -> int:
-    """A diagonal's number, no farther out than there are elements."""
+    """Return a diagonal's number, no farther out than there are elements."""
     reach = x.shape[-2] + x.shape[-1]
     return max(-reach, min(k, reach))
 

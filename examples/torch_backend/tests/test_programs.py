@@ -40,13 +40,13 @@ def no_numpy_kernel() -> Iterator[None]:
 
 
 def run(program: Any, *arguments: Any) -> Any:
-    """The results by PyTorch alone; on tracing, constants may be computed by anybody."""
+    """Return the results by PyTorch alone; on tracing, constants may be computed by anybody."""
     with no_numpy_kernel():
         return tnf.GraphExecutor("K", backend=TORCH).run(program, *arguments)
 
 
 def loss(parameters: Any, x: Any, t: Any) -> Any:
-    """The mean squared error of a network of two layers."""
+    """Return the mean squared error of a network of two layers."""
     w1, b1, w2, b2 = parameters
     return tnf.mean((tnf.tanh(x @ w1 + b1) @ w2 + b2 - t) ** 2)
 

@@ -71,7 +71,7 @@ class FusedMatmul(ExtensionOp):
         return [(dtype, shape), (tnf.DType.I64, shape)]
 
     def eager_execute(self, inputs: Any) -> Any:
-        """One sweep over k, keeping the best so far; NaN wins, as it does in a maximum."""
+        """Return one sweep over k, keeping the best so far; NaN wins, as it does in a maximum."""
         x1, x2 = inputs
         combine = np.multiply if self.algebra == "max_times" else np.add
         better = np.less if self.algebra == "min_plus" else np.greater
@@ -90,7 +90,7 @@ class FusedMatmul(ExtensionOp):
     def lower_to_standard_ops(
         self, builder: Any, inputs: Any, input_dtypes: Any, input_shapes: Any
     ) -> Any:
-        """All combinations [.., m, k, n], reduced over k."""
+        """Return all combinations [.., m, k, n], reduced over k."""
         left, right = map(tuple, input_shapes)
         batch = len(left) - 2
         shape = (*left, right[-1])
@@ -102,7 +102,7 @@ class FusedMatmul(ExtensionOp):
 
 
 def matmul(x1: Any, x2: Any, algebra: Algebra = MAX_PLUS) -> Any:
-    """The product of matrices on the last two axes; leading axes are equal.
+    """Return the product of matrices on the last two axes; leading axes are equal.
 
     >>> matmul(np.array([[0.0, 5.0]]), np.array([[1.0], [2.0]]))
     array([[7.]])

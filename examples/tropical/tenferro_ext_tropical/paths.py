@@ -12,7 +12,7 @@ __all__ = ["shortest_paths"]
 
 
 def shortest_paths(lengths: Any) -> Any:
-    """The length of the shortest path between any two nodes; infinity where there is none.
+    """Return the length of the shortest path between any two nodes; infinity where there is none.
 
     lengths[i, j] is the length of the edge from i to j, infinity where there is none. Its gradient
     says which edges a path takes. Squares the matrix log2(n) times; needs cycles to be no shorter

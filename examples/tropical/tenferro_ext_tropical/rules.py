@@ -84,5 +84,5 @@ class SharedRule(ProductRule):
 
 
 def shared_ties() -> ExtensionRuleSet:
-    """Rules for an `AdContext` whose derivatives are shared among all that win, in place of the first's."""
+    """Return the rules for an `AdContext` whose derivatives are shared among all that win, in place of the first's."""
     return ExtensionRuleSet([SharedRule()])

@@ -41,7 +41,7 @@ class Tropical:
         return self._with(lambda a, b: matmul(a, b, self.algebra), other)
 
     def __pow__(self, count: int) -> Any:
-        """The product of `count` of them: a multiple, or for max_times a power."""
+        """Return the product of `count` of them: a multiple, or for max_times a power."""
         scaled = tnf.pow if self.algebra is MAX_TIMES else tnf.multiply
         return type(self)(scaled(self.value, float(count)))
 
@@ -49,22 +49,22 @@ class Tropical:
         return type(self)(self.value[index])
 
     def sum(self, axis: Any = None) -> Any:
-        """Plus over axes."""
+        """Return the plus over axes."""
         return type(self)(self.algebra.reduce(self.value, axis=axis))
 
     @classmethod
     def zero(cls) -> Any:
-        """What plus leaves alone."""
+        """Return the identity element of plus."""
         return cls(cls.algebra.zero)
 
     @classmethod
     def one(cls) -> Any:
-        """What times leaves alone."""
+        """Return the identity element of times."""
         return cls(cls.algebra.one)
 
     @classmethod
     def eye(cls, n: int) -> Any:
-        """The unit matrix: ones on the diagonal, zeros elsewhere."""
+        """Return the unit matrix: ones on the diagonal, zeros elsewhere."""
         return cls(np.where(np.eye(n, dtype=bool), cls.algebra.one, cls.algebra.zero))
 
     def __repr__(self) -> str:

@@ -16,7 +16,7 @@ __all__ = ["best_score", "best_sequence"]
 
 
 def best_score(start: Any, step: Any, seen: Any) -> Any:
-    """The largest of all sums start[z0] + seen[0, z0] + step[z0, z1] + seen[1, z1] + ..
+    """Return the largest of all sums start[z0] + seen[0, z0] + step[z0, z1] + seen[1, z1] + ..
 
     Logarithms of probabilities: of the first state, of a step between two states, and of what was seen
     at each time in each state.
@@ -28,6 +28,6 @@ def best_score(start: Any, step: Any, seen: Any) -> Any:
 
 
 def best_sequence(start: Any, step: Any, seen: Any) -> list[int]:
-    """The states of the best sequence: where the score's derivative with respect to `seen` is one."""
+    """Return the states of the best sequence: where the score's derivative with respect to `seen` is one."""
     taken = tnf.grad(best_score, argnums=2)(start, step, seen)
     return [int(state) for state in np.argmax(taken, axis=1)]

@@ -110,7 +110,7 @@ def times_i(x: Value) -> Value:
 
 
 def near_and_far(x: Value) -> tuple[Value, Value, Value]:
-    """Whether |x| < 1/2, and x where it is and where it is not, zero elsewhere.
+    """Return whether |x| < 1/2, and x where it is and where it is not, zero elsewhere.
 
     Near zero the slopes of 1 - x and 1 + x cancel, far from it x^2 overflows and loses the side of a cut.
     """

@@ -63,7 +63,7 @@ def dot_rhs_transpose(op: ops.DotGeneral, lhs: Value, rhs: Value, y_bar: Value) 
 
 
 def dot_batch(op: ops.DotGeneral, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """On one side the leading axis is free; on both it is a batch axis."""
+    """Batch a product: the leading axis is free if one side has it, and a batch axis if both do."""
     lhs_batch, rhs_batch = op.lhs_batch, op.rhs_batch
     lhs_contracting, rhs_contracting = op.lhs_contracting, op.rhs_contracting
     if batched[0]:
@@ -92,18 +92,18 @@ def dot_batch(op: ops.DotGeneral, inputs: Values, batched: tuple[bool, ...]) -> 
 
 
 def dilated(extent: Any, dilation: int) -> Any:
-    """The extent with dilation - 1 holes between elements."""
+    """Return the extent with dilation - 1 holes between elements."""
     return 0 if extent == 0 else (extent - 1) * dilation + 1
 
 
 def split_groups(x: Value, axis: int, count: int) -> Value:
-    """Axis of groups times rest as (rest, groups) at `axis`: in column-major order groups are slow."""
+    """Return the axis of groups times rest as (rest, groups) at `axis`: in column-major order groups are slow."""
     shape = x.shape
     return reshape(x, (*shape[:axis], shape[axis] // count, count, *shape[axis + 1 :]))
 
 
 def move_groups(x: Value, source: int, target: int, count: int) -> Value:
-    """The groups that are the slow part of axis `source` become the slow part of axis `target`."""
+    """Return the groups that are the slow part of axis `source` become the slow part of axis `target`."""
     if count == 1:
         return x
     y = split_groups(x, source, count)
@@ -117,13 +117,13 @@ def move_groups(x: Value, source: int, target: int, count: int) -> Value:
 
 
 def unreversed(op: ops.Convolution, kernel: Value) -> Value:
-    """The kernel as a convolution without window reversal needs it."""
+    """Return the kernel in the layout of a convolution without window reversal."""
     turned = [a for a, flag in zip(op.kernel_spatial, op.window_reversal, strict=True) if flag]
     return reverse(kernel, turned)
 
 
 def convolution_lhs_transpose(op: ops.Convolution, x: Value, kernel: Value, y_bar: Value) -> Value:
-    """Slide the turned kernel over the cotangent, strides and dilation having traded places."""
+    """Slide the reversed kernel over the cotangent, with strides and dilation exchanged."""
     spatial = len(op.window_strides)
     groups = max(op.feature_group_count, op.batch_group_count)
     weights = conj(unreversed(op, kernel))
@@ -161,7 +161,7 @@ def convolution_lhs_transpose(op: ops.Convolution, x: Value, kernel: Value, y_ba
 
 
 def convolution_rhs_transpose(op: ops.Convolution, x: Value, kernel: Value, y_bar: Value) -> Value:
-    """Correlate the input with the cotangent; batch and feature axes trade places."""
+    """Correlate the input with the cotangent, with batch and feature axes exchanged."""
     spatial = len(op.window_strides)
     padding: list[tuple[Any, Any]] = []
     for i in range(spatial):
@@ -195,7 +195,7 @@ def convolution_rhs_transpose(op: ops.Convolution, x: Value, kernel: Value, y_ba
 
 
 def convolution_batch(op: ops.Convolution, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """The leading axis joins the batch of x, the output features of the kernel, or, of both, the groups."""
+    """Merge the leading axis into the batch of x, the output features of the kernel or, for both, the groups."""
     x, kernel = inputs
     if all(batched):
         return (_convolution_each(op, x, kernel),)
@@ -212,7 +212,7 @@ def convolution_batch(op: ops.Convolution, inputs: Values, batched: tuple[bool, 
 
 
 def _convolution_each(op: ops.Convolution, x: Value, kernel: Value) -> Value:
-    """Each input by a kernel of its own: as many times the groups, the leading axis the slowest of them."""
+    """Return each input by a kernel of its own: as many times the groups, the leading axis the slowest of them."""
     size = x.shape[0]
     if not isinstance(size, int):
         raise UnsupportedError(
@@ -228,7 +228,7 @@ def _convolution_each(op: ops.Convolution, x: Value, kernel: Value) -> Value:
 
 
 def _merge_leading(x: Value, axis: int, groups: int) -> Value:
-    """The leading axis merged into `axis` (counted without it), between its groups and its rest."""
+    """Return the leading axis merged into `axis` (counted without it), between its groups and its rest."""
     rest = list(range(1, x.rank))
     x = transpose(x, (*rest[: axis + 1], 0, *rest[axis + 1 :]))  # .., axis, N, ..
     shape = x.shape
@@ -242,7 +242,7 @@ def _merge_leading(x: Value, axis: int, groups: int) -> Value:
 
 
 def _split_leading(y: Value, axis: int, size: Any, rest: Any, groups: int) -> Value:
-    """The inverse of `_merge_leading`, the leading axis in front again."""
+    """Return the inverse of `_merge_leading`, the leading axis in front again."""
     shape = y.shape
     y = reshape(y, (*shape[:axis], rest, size, groups, *shape[axis + 1 :]))
     y = transpose(y, (axis + 1, *(a for a in range(y.rank) if a != axis + 1)))

@@ -54,7 +54,7 @@ def _or_zeros(dots: Sequence[Value | None], like: Sequence[Value]) -> list[Value
 
 
 def _placed(values: Sequence[Any], places: Sequence[int], count: int) -> list[Any]:
-    """The values at these places of a list, None elsewhere."""
+    """Return the values at these places of a list, None elsewhere."""
     listed: list[Any] = [None] * count
     for position, value in zip(places, values, strict=True):
         listed[position] = value
@@ -67,7 +67,7 @@ def _placed(values: Sequence[Any], places: Sequence[int], count: int) -> list[An
 def _active_carry(
     body: Subprogram, active: Sequence[bool], n: int, m: int, emitter: GraphEmitter
 ) -> tuple[list[bool], Linearized]:
-    """The inputs that have tangents at the fixed point over the carry, and the linearised body."""
+    """Return the inputs that have tangents at the fixed point over the carry, and the linearised body."""
     active = list(active)
     while True:
         both = linearized(body, active, emitter)
@@ -78,7 +78,7 @@ def _active_carry(
 
 
 def scan_jvp(op: Scan, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """A scan that stacks the residuals of each iteration, and a linear scan over them."""
+    """Return a scan that stacks the residuals of each iteration, and a linear scan over them."""
     emitter: GraphEmitter = inputs[0].emitter
     n, m, first = op.num_consts, op.num_carry, op.first_xs
     has_tangent = [dot is not None for dot in tangents]
@@ -127,7 +127,7 @@ def scan_jvp(op: Scan, inputs: Values, outputs: Values, tangents: Tangents) -> T
 def scan_transpose(
     op: Scan, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """A scan in the other direction: cotangents of the carry go backward, those of the constants are summed.
+    """Return a scan in the other direction: cotangents of the carry go backward, those of the constants are summed.
 
     Carries whose cotangents are zero in every iteration are left out. Carries that depend on nothing linear, such as a
     counter, are scanned first, and their values stacked.
@@ -165,7 +165,7 @@ def scan_transpose(
 
 
 def _nonlinear_carries(op: Scan, linear: Mask) -> list[int]:
-    """The carries that depend on no linear input, in any iteration."""
+    """Return the carries that depend on no linear input, in any iteration."""
     body, n, m = op.body, op.num_consts, op.num_carry
     mask = list(linear)
     while True:
@@ -212,7 +212,7 @@ def _transpose_after_nonlinear(
 
 
 def scan_batch(op: Scan, inputs: Values, mask: tuple[bool, ...]) -> Values:
-    """A scan of the batched body, with the batch behind the axis of iterations."""
+    """Return a scan of the batched body, with the batch behind the axis of iterations."""
     emitter: GraphEmitter = inputs[0].emitter
     n, m, first = op.num_consts, op.num_carry, op.first_xs
     size = inputs[mask.index(True)].shape[0]
@@ -238,7 +238,7 @@ def scan_batch(op: Scan, inputs: Values, mask: tuple[bool, ...]) -> Values:
 
 
 def _swapped(x: Value) -> Value:
-    """The first two axes in the other order."""
+    """Return the first two axes in the other order."""
     return permute(x, (1, 0, *range(2, x.rank)))
 
 
@@ -246,7 +246,7 @@ def _swapped(x: Value) -> Value:
 
 
 def cond_jvp(op: Cond, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """A conditional that saves the residuals of its branch, and one between linear branches.
+    """Return a conditional that saves the residuals of its branch, and one between linear branches.
 
     Branches share places for what they save; those that another branch uses hold zeros.
     """
@@ -282,7 +282,7 @@ def cond_jvp(op: Cond, inputs: Values, outputs: Values, tangents: Tangents) -> T
 def _shared_places(
     branches: Sequence[Linearized], saved: Sequence[Sequence[int]]
 ) -> tuple[list[list[int]], list[TensorSpec]]:
-    """For each branch the places of its residuals, and the types of all places."""
+    """Return the positions of each branch's residuals, and the types of all positions."""
     types: list[TensorSpec] = []
     places: list[list[int]] = []
     for both, values in zip(branches, saved, strict=True):
@@ -304,7 +304,7 @@ def _shared_places(
 def cond_transpose(
     op: Cond, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """A conditional between the transposes of the branches."""
+    """Return a conditional between the transposes of the branches."""
     index, *operands = inputs
     branches, wanted = _transposes(op.branches, linear[1:], y_bars, index.emitter)
     if not wanted:
@@ -317,7 +317,7 @@ def cond_transpose(
 def _transposes(
     parts: Sequence[Subprogram], mask: Mask, y_bars: Tangents, emitter: GraphEmitter
 ) -> tuple[list[Subprogram], list[int]]:
-    """Transposes of linear sub-programs of the same operands, and the operands that get cotangents.
+    """Return the transposes of linear sub-programs of the same operands, and the operands that get cotangents.
 
     They take the operands that are not linear, and the cotangents that there are.
     """
@@ -335,7 +335,7 @@ def _transposes(
 
 
 def cond_batch(op: Cond, inputs: Values, mask: tuple[bool, ...]) -> Values:
-    """The branches of a batch; where the index differs from slice to slice, all of them, and a select
+    """Return the branches of a batch; where the index differs from slice to slice, all of them, and a select
     by element.
     """
     emitter: GraphEmitter = inputs[0].emitter
@@ -358,7 +358,7 @@ def cond_batch(op: Cond, inputs: Values, mask: tuple[bool, ...]) -> Values:
 
 
 def _of_chosen_branches(op: Cond, inputs: Values, mask: Mask, chosen: Values) -> Values:
-    """The results of a batch for which all branches ran, differentiated as each slice's own conditional."""
+    """Return the results of a batch for which all branches ran, differentiated as each slice's own conditional."""
     emitter: GraphEmitter = inputs[0].emitter
     handles = [x.handle for x in (*inputs, *chosen)]
     mark = Chosen(op, len(inputs), len(chosen))
@@ -384,11 +384,11 @@ class Chosen(Mark):
         return (Chosen, self.takes)
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """The operands."""
+        """Return the operands."""
         return tuple(range(1, self.takes[0]))
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
-        """A conditional between the tangents of the branches."""
+        """Return a conditional between the tangents of the branches."""
         count = self.takes[0]
         active = [dot is not None for dot in tangents[1:count]]
         branches, moving = _tangents_of(self.conditional.branches, active, emitter)
@@ -398,7 +398,7 @@ class Chosen(Mark):
         return _placed(y_dots, moving, len(outputs))
 
     def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
-        """A conditional between the transposes of the branches."""
+        """Return a conditional between the transposes of the branches."""
         count = self.takes[0]
         x_bars = cond_transpose(self.conditional, inputs[:count], tuple(linear[:count]), y_bars)
         return (*x_bars, *[None] * len(self.takes))
@@ -410,7 +410,7 @@ class Chosen(Mark):
 def alternatives_jvp(
     op: Alternatives, inputs: Values, outputs: Values, tangents: Tangents
 ) -> Tangents:
-    """Alternatives of the tangent, each from the operands alone: no residual of one is a
+    """Return the alternatives of the tangent, each from the operands alone: no residual of one is a
     residual of the other, and where the executor takes the same one again, equal instructions are one.
     """
     active = [dot is not None for dot in tangents]
@@ -424,7 +424,7 @@ def alternatives_jvp(
 def _tangents_of(
     parts: Sequence[Subprogram], active: Mask, emitter: GraphEmitter
 ) -> tuple[list[Subprogram], list[int]]:
-    """For each of the parts its tangents, from the operands and their tangents; and of which outputs."""
+    """Return the tangents of each part from the operands and their tangents, and the outputs that they belong to."""
     forms = [linearized(part, active, emitter) for part in parts]
     count = len(parts[0].output_slots)
     moving = [j for j in range(count) if any([form.y_dots[j] is not None for form in forms])]
@@ -442,7 +442,7 @@ def _tangents_of(
 def alternatives_transpose(
     op: Alternatives, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Alternatives of the transpose."""
+    """Return the alternatives of the transpose."""
     parts, wanted = _transposes(op.parts, linear, y_bars, inputs[0].emitter)
     if not wanted:
         return (None,) * len(inputs)
@@ -452,7 +452,7 @@ def alternatives_transpose(
 
 
 def alternatives_batch(op: Alternatives, inputs: Values, mask: tuple[bool, ...]) -> Values:
-    """Alternatives of the batch."""
+    """Return the alternatives of the batch."""
     emitter: GraphEmitter = inputs[0].emitter
     size = inputs[mask.index(True)].shape[0]
     everything = [True] * len(op.parts[0].output_slots)
@@ -464,7 +464,7 @@ def alternatives_batch(op: Alternatives, inputs: Values, mask: tuple[bool, ...])
 
 
 def while_jvp(op: While, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """The loop with the tangents of its carry in its carry."""
+    """Return the loop with the tangents of its carry in its carry."""
     emitter: GraphEmitter = inputs[0].emitter
     n = op.num_consts
     has_tangent = [dot is not None for dot in tangents]
@@ -490,7 +490,7 @@ def while_jvp(op: While, inputs: Values, outputs: Values, tangents: Tangents) ->
 
 
 def while_batch(op: While, inputs: Values, mask: tuple[bool, ...]) -> Values:
-    """The loop until no slice goes on; a slice that has stopped keeps its carry."""
+    """Run the loop until every slice has stopped; a slice that has stopped keeps its carry."""
     emitter: GraphEmitter = inputs[0].emitter
     n, size = op.num_consts, inputs[mask.index(True)].shape[0]
     carry = list(mask[n:])
@@ -519,7 +519,7 @@ def while_batch(op: While, inputs: Values, mask: tuple[bool, ...]) -> Values:
 def _until_all_stop(
     op: While, test: Subprogram, body: Subprogram, mask: Mask, surroundings: GraphEmitter
 ) -> While:
-    """The loop over a batch with one bool per slice as its condition.
+    """Return the loop over a batch with one bool per slice as its condition.
 
     An iteration of one slice is a conditional between its carry as it is and the body.
     """

@@ -16,18 +16,18 @@ __all__ = ["ROWS"]
 
 
 def truncate_transpose(op: ops.DynamicTruncate, x: Value, size: Value, y_bar: Value) -> Value:
-    """Zeros at the end, up to x's extent."""
+    """Return the zeros at the end, up to x's extent."""
     return apply_one(ops.PadToMatch(op.axis), y_bar, zeros(x))
 
 
 def pad_transpose(op: ops.PadToMatch, x: Value, reference: Value, y_bar: Value) -> Value:
-    """The first elements, as many as x has."""
+    """Return the first elements, as many as x has."""
     measured = Value(x.emitter, x.emitter.witness(x.handle))
     return apply_one(ops.DynamicTruncate(op.axis), y_bar, apply_one(ShapeOf(op.axis), measured))
 
 
 def truncate_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """The same axis, behind the leading one.
+    """Return the op along the same axis, behind the leading one.
 
     Raises:
         UnsupportedError: sizes that differ, of which each gives a slice of another extent.
@@ -40,7 +40,7 @@ def truncate_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values
 
 
 def pad_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Both get a leading axis, because ranks must agree."""
+    """Give both operands a leading axis, because their ranks must agree."""
     x, reference = inputs
     if batched[0] and not batched[1]:
         shape = (1, *reference.shape)

@@ -79,7 +79,7 @@ def divide_jvp(op: ops.Divide, inputs: Values, outputs: Values, tangents: Tangen
 
 
 def whole_quotient(x0: Value, x1: Value, y: Value) -> Value:
-    """The q of x0 = q x1 + y: of a rounded x0 / x1 the fraction may have been rounded away."""
+    """Return the q of x0 = q x1 + y: of a rounded x0 / x1 the fraction may have been rounded away."""
     return apply_one(ops.RoundNearestEven(), (x0 - y) / x1)
 
 
@@ -90,7 +90,7 @@ REACHES = {"GT": "GE", "LT": "LE"}
 
 
 def extremum(wins: str) -> AdRule:
-    """The tangent of the operand that wins; the mean of both at a tie."""
+    """Return the tangent of the operand that wins; the mean of both at a tie."""
 
     def one(x: Value, operand: Value, x_dot: Value) -> Value:
         """The share of one operand's tangent: all of it, half of it, or nothing."""
@@ -127,7 +127,7 @@ def clamp_jvp(op: ops.Clamp, inputs: Values, outputs: Values, tangents: Tangents
 
 
 def select_jvp(op: ops.Select, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """The tangent of the branch taken."""
+    """Return the tangent of the branch taken."""
     pred = inputs[0]
     _, true_dot, false_dot = tangents
     if true_dot is None and false_dot is None:
@@ -140,7 +140,7 @@ def select_jvp(op: ops.Select, inputs: Values, outputs: Values, tangents: Tangen
 def select_transpose(
     op: ops.Select, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """The cotangent goes to the branch taken, zero to the other: never zero times its derivative."""
+    """Pass the cotangent to the branch taken and zero to the other: never zero times its derivative."""
     pred, (y_bar,) = inputs[0], y_bars
     assert y_bar is not None
     return (
@@ -232,7 +232,7 @@ def complex_transpose(
 
 
 def convert_jvp(op: ops.Convert, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """The tangent converts along, between floats and complex numbers."""
+    """Convert the tangent like the value, between floats and complex numbers."""
     (x_dot,) = tangents
     return (None if x_dot is None else apply_one(op, x_dot),)
 
@@ -240,7 +240,7 @@ def convert_jvp(op: ops.Convert, inputs: Values, outputs: Values, tangents: Tang
 def convert_transpose(
     op: ops.Convert, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Back to x's dtype; the cotangent of a real x is projected to real."""
+    """Convert the cotangent back to x's dtype; the cotangent of a real x is projected to real."""
     (x,), (y_bar,) = inputs, y_bars
     assert y_bar is not None
     return (convert(y_bar if x.dtype.is_complex else real(y_bar), x.dtype),)

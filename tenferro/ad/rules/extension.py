@@ -26,7 +26,7 @@ __all__ = ["ROWS"]
 
 
 def rule_of(op: Extension, inputs: Values, role: str) -> Callable[..., Any] | None:
-    """What differentiates or batches the op: the rule of the context, or else of the op's family; None where
+    """Return the rule that differentiates or batches the op: the context's, or else the family's; None where
     that follows from the expansion.
 
     Args:
@@ -65,7 +65,7 @@ def _of_family(op: Extension, role: str) -> ExtensionAdRule | None:
 def called(
     rule: Callable[..., Any], op: Extension, kind: str, emitter: Any, *arguments: Any
 ) -> Any:
-    """The result of a rule for these arguments.
+    """Return the result of a rule for these arguments.
 
     Raises:
         InvalidConfigError: the rule raised what is no error of ours; ours are raised as they are, and name
@@ -87,7 +87,7 @@ def called(
 def checked(
     op: Extension, kind: str, emitter: Any, result: Any, types: Sequence[TensorSpec | None]
 ) -> Any:
-    """The values that a rule gave, held to their types.
+    """Return the values that a rule gave, held to their types.
 
     Args:
         types: None where the value is not used.
@@ -145,7 +145,7 @@ def require_type(where: str, value: Value, expected: TensorSpec) -> None:
 
 
 def jvp(op: Extension, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """By the family's `linearize`."""
+    """Linearize by the family's `linearize`."""
     rule, emitter = rule_of(op, inputs, "linearize"), inputs[0].emitter
     if rule is None:
         return derived.tangents(op, inputs, tangents)
@@ -157,7 +157,7 @@ def jvp(op: Extension, inputs: Values, outputs: Values, tangents: Tangents) -> T
 def transpose(
     op: Extension, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """By the family's `transpose_rule`."""
+    """Transpose by the family's `transpose_rule`."""
     rule, emitter = rule_of(op, inputs, "transpose_rule"), inputs[0].emitter
     if rule is None:
         return derived.cotangents(op, inputs, linear, y_bars)
@@ -167,7 +167,7 @@ def transpose(
 
 
 def batch(op: Extension, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """By the family's `batch_rule`."""
+    """Batch by the family's `batch_rule`."""
     rule, emitter = rule_of(op, inputs, "batch_rule"), inputs[0].emitter
     if rule is None:
         return derived.batches(op, inputs, batched)

@@ -46,7 +46,7 @@ __all__ = ["ROWS"]
 
 
 def last_starts(indices: Value, vector_axis: int, limits: list[Any]) -> Value | None:
-    """The last start at which a window fits, in the shape of `indices`; None while it is a symbol."""
+    """Return the last start at which a window fits, in the shape of `indices`; None while it is a symbol."""
     if not all(isinstance(limit, int) for limit in limits):
         return None
     largest = int(np.iinfo(indices.dtype.dtype).max)
@@ -77,7 +77,7 @@ def gather_transpose(op: Any, x: Value, indices: Value, y_bar: Value) -> Value:
 
 
 def gather_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Of x, a window axis, taken whole; of indices, one more index; of both, a batching axis."""
+    """Add the leading axis: to x as a whole window axis, to indices as one more index, to both as a batching axis."""
     x, indices = inputs
     if batched == (True, False):
         sizes = op.resolved("slice_sizes", (x.shape[1:], indices.shape))
@@ -118,7 +118,7 @@ def gather_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
 
 
 def window_sizes(op: ops.Scatter, x: Value, updates: Value) -> tuple[Any, ...]:
-    """The extents of a window on the axes of x; on an axis without elements it has none."""
+    """Return the extents of a window on the axes of x; on an axis without elements it has none."""
     dropped = {*op.inserted_window_dims, *op.input_batching_dims}
     places = iter(sorted(op.update_window_dims))
     return tuple(
@@ -128,7 +128,7 @@ def window_sizes(op: ops.Scatter, x: Value, updates: Value) -> tuple[Any, ...]:
 
 
 def read_back(op: ops.Scatter, x: Value, indices: Value, updates: Value) -> Value:
-    """The windows of x that `updates` are written to."""
+    """Return the windows of x that `updates` are written to."""
     gather = ops.Gather(
         offset_dims=op.update_window_dims,
         collapsed_slice_dims=op.inserted_window_dims,
@@ -143,12 +143,12 @@ def read_back(op: ops.Scatter, x: Value, indices: Value, updates: Value) -> Valu
 
 
 def scattered(op: ops.Scatter, combiner: str, x: Value, indices: Value, updates: Value) -> Value:
-    """The scatter with the same windows and another combiner."""
+    """Return the scatter with the same windows and another combiner."""
     return apply_one(replace(op, combiner=combiner), x, indices, updates)
 
 
 def scatter_jvp(op: ops.Scatter, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """A tangent is written as its value is, where each element is written once; else one rule per
+    """Write a tangent like its value where each element is written once; else use one rule per
     combiner, whose linear parts are masks and a scatter with add.
     """
     x, indices, updates = inputs
@@ -166,7 +166,7 @@ def scatter_jvp(op: ops.Scatter, inputs: Values, outputs: Values, tangents: Tang
 
 
 def are_disjoint(op: ops.Scatter, indices: Value) -> bool:
-    """Whether no element is written twice: one window, or windows that are promised to be unique."""
+    """Return whether no element is written twice: one window, or windows that are promised to be unique."""
     axes = {a for a in range(indices.rank) if a != op.index_vector_dim}
     axes.difference_update(op.scatter_indices_batching_dims)
     return op.unique_indices or all([indices.shape[axis] == 1 for axis in axes])
@@ -212,7 +212,7 @@ def multiply_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
 
 
 def extremum_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
-    """The mean over x and the updates that equal the extremum."""
+    """Return the mean over x and the updates that equal the extremum."""
     x, indices, updates = inputs
     x_wins = compare(x, "EQ", y)
     update_wins = compare(updates, "EQ", read_back(op, y, indices, updates))
@@ -255,7 +255,7 @@ def scatter_transpose(
 
 
 def of_windows_that_fit(op: ops.Scatter, y_bar: Value, indices: Value, updates: Value) -> Value:
-    """The windows of the cotangent; zero for an update that was dropped."""
+    """Return the windows of the cotangent; zero for an update that was dropped."""
     windows = read_back(op, y_bar, indices, updates)
     sizes = window_sizes(op, y_bar, updates)
     limits = [y_bar.shape[axis] - sizes[axis] for axis in op.scatter_dims_to_operand_dims]
@@ -270,7 +270,7 @@ def of_windows_that_fit(op: ops.Scatter, y_bar: Value, indices: Value, updates: 
 
 
 def scatter_batch(op: ops.Scatter, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """A window axis, written whole; with indices of their own, a batching axis."""
+    """Return a window axis, written whole; with indices of their own, a batching axis."""
     x, updates = lead_all(inputs[::2], batched[::2]) if any(batched[::2]) else inputs[::2]
     moved = replace(
         op,
@@ -297,13 +297,13 @@ def scatter_batch(op: ops.Scatter, inputs: Values, batched: tuple[bool, ...]) ->
 
 
 def origin(start: Value | None, like: Value) -> Value:
-    """A start of 0 in the dtype of the others."""
+    """Return a start of 0 in the dtype of the others."""
     dtype = DType.I64 if start is None else start.dtype
     return scalar(like, 0, dtype)
 
 
 def free_axes(extents: Sequence[Any], sizes: Sequence[Any]) -> tuple[int, ...]:
-    """The axes along which a window of these sizes has more than one place."""
+    """Return the axes along which a window of these sizes has more than one place."""
     return tuple([
         axis for axis, (extent, size) in enumerate(zip(extents, sizes, strict=True))
         if extent - size != 0
@@ -311,7 +311,7 @@ def free_axes(extents: Sequence[Any], sizes: Sequence[Any]) -> tuple[int, ...]:
 
 
 def start_vectors(starts: Sequence[Value], batched: Sequence[bool], count: Any) -> Value:
-    """The starts of each slice as a row."""
+    """Return the starts of each slice as a row."""
     columns = [
         reshape(start if has else lead(start, count), (count, 1))
         for start, has in zip(starts, batched, strict=True)
@@ -320,7 +320,7 @@ def start_vectors(starts: Sequence[Value], batched: Sequence[bool], count: Any) 
 
 
 def starts_that_fit(starts: Value, x: Value, update: Value, axes: Sequence[int]) -> Value:
-    """Rows of starts along these axes of x, moved to where the update fits, as the op moves them."""
+    """Return the rows of starts along these axes of x, moved to where the update fits, as the op moves them."""
     bounds = last_starts(starts, 1, [x.shape[axis] - update.shape[axis] for axis in axes])
     if bounds is None:
         if starts.dtype is DType.U64:
@@ -339,7 +339,7 @@ def dynamic_slice_transpose(op: ops.DynamicSlice, x: Value, *rest: Value) -> Val
 
 
 def dynamic_slice_batch(op: ops.DynamicSlice, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """All of the leading axis; of starts that differ from slice to slice, a gather of one window each."""
+    """Return all of the leading axis; of starts that differ from slice to slice, a gather of one window each."""
     x, *starts = inputs
     extents = x.shape[1:] if batched[0] else x.shape
     sizes = op.resolved("sizes", (extents,))
@@ -382,7 +382,7 @@ def update_slice_transpose(
 def update_slice_batch(
     op: ops.DynamicUpdateSlice, inputs: Values, batched: tuple[bool, ...]
 ) -> Values:
-    """All of the leading axis; at starts that differ from slice to slice, a scatter of one window each."""
+    """Return all of the leading axis; at starts that differ from slice to slice, a scatter of one window each."""
     starts = inputs[2:]
     if not any(batched[2:]):
         x, update = lead_all(inputs[:2], batched[:2])

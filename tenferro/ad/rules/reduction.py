@@ -37,7 +37,7 @@ __all__ = ["ROWS", "take_along"]
 
 
 def others(rank: int, axes: Sequence[int]) -> tuple[int, ...]:
-    """The axes that are not named."""
+    """Return the axes that are not named."""
     return tuple(axis for axis in range(rank) if axis not in axes)
 
 
@@ -45,17 +45,17 @@ def others(rank: int, axes: Sequence[int]) -> tuple[int, ...]:
 
 
 def reduce_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """The same axes, behind the leading one."""
+    """Return the op along the same axes, behind the leading one."""
     return apply(replace(op, axes=shifted(op.axes)), *inputs)
 
 
 def scan_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """The same axis, behind the leading one, which all operands have."""
+    """Return the op along the same axis, behind the leading one, which all operands have."""
     return apply(replace(op, axis=op.axis + 1), *lead_all(inputs, batched))
 
 
 def last_axis_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """The op itself, which is about the last axis."""
+    """Return the op itself, which is about the last axis."""
     return apply(op, *inputs)
 
 
@@ -63,7 +63,7 @@ def last_axis_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Value
 
 
 def reduce_extremum_jvp(op: Any, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """The tangents of the elements that equal the extremum, divided by their number."""
+    """Return the tangents of the elements that equal the extremum, divided by their number."""
     (x,), (y,), (x_dot,) = inputs, outputs, tangents
     assert x_dot is not None
     wins = compare(x, "EQ", broadcast(y, x, others(x.rank, op.axes)))
@@ -77,7 +77,7 @@ def reduce_extremum_jvp(op: Any, inputs: Values, outputs: Values, tangents: Tang
 def reduce_prod_jvp(
     op: ops.ReduceProd, inputs: Values, outputs: Values, tangents: Tangents
 ) -> Tangents:
-    """The sum over i of x_dot[i] times the product of the others, without dividing by x[i].
+    """Return the sum over i of x_dot[i] times the product of the others, without dividing by x[i].
 
     A tree of products of pairs, each with its product rule, is exact for zeros at every order. It
     needs to know how many there are; for a symbolic extent the others are the product of those before
@@ -112,7 +112,7 @@ def _appended(x: Value, last: Value) -> Value:
 
 
 def in_front(x: Value, axes: Sequence[int]) -> Value:
-    """The axes merged into one, which comes first."""
+    """Return the axes merged into one, which comes first."""
     rest = others(x.rank, axes)
     size: Any = 1
     for axis in axes:
@@ -124,7 +124,7 @@ def in_front(x: Value, axes: Sequence[int]) -> Value:
 
 
 def shift(x: Value, axis: int, distance: int, fill: Any) -> Value:
-    """The elements moved towards the end, with `fill` entering at the front."""
+    """Return the elements moved towards the end, with `fill` entering at the front."""
     low = [0] * x.rank
     high = [0] * x.rank
     low[axis], high[axis] = distance, -distance
@@ -133,7 +133,7 @@ def shift(x: Value, axis: int, distance: int, fill: Any) -> Value:
 
 
 def scanned(jvp: Callable[[Value, int, Value], Value]) -> Any:
-    """The rule of a scan from its rule in forward order, `jvp(x, axis, x_dot)`."""
+    """Return the rule of a scan from its rule in forward order, `jvp(x, axis, x_dot)`."""
 
     def rule(op: Any, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
         (x,), (x_dot,) = inputs, tangents
@@ -145,7 +145,7 @@ def scanned(jvp: Callable[[Value, int, Value], Value]) -> Any:
 
 
 def cumprod_jvp(x: Value, axis: int, x_dot: Value) -> Value:
-    """Prefix products with their product rule, by doubling: exact for zeros at every order.
+    """Scan the product rule of prefix products by doubling: exact for zeros at every order.
 
     For a symbolic extent, the product of the others is a running product with one factor left out.
     """
@@ -162,7 +162,7 @@ def cumprod_jvp(x: Value, axis: int, x_dot: Value) -> Value:
 
 
 def squared(x: Value, axis: int, x_dot: Value) -> tuple[Value, Value, Value, Value]:
-    """Indices i and k and x[k], x_dot[i], on a grid with i in front and k at its old place."""
+    """Return the indices i and k and x[k], x_dot[i], on a grid with i in front and k at its old place."""
     shape = (x.shape[axis], *x.shape)
     in_place = tuple(range(1, x.rank + 1))
     moved = tuple(0 if a == axis else a + 1 for a in range(x.rank))
@@ -179,7 +179,7 @@ def _placed(x: Value, shape: Sequence[Any], dims: Sequence[int]) -> Value:
 
 
 def cumulative_extremum_jvp(wins: str, card: Any, least: float) -> Any:
-    """The mean tangent of the elements so far that equal the extremum so far."""
+    """Return the mean tangent of the elements so far that equal the extremum so far."""
 
     def jvp(x: Value, axis: int, x_dot: Value) -> Value:
         count = x.shape[axis]
@@ -241,7 +241,7 @@ def sort_jvp(op: ops.Sort, inputs: Values, outputs: Values, tangents: Tangents) 
 
 
 def top_k_jvp(op: ops.TopK, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """The tangents of the elements chosen."""
+    """Return the tangents of the elements chosen."""
     (x_dot,) = tangents
     assert x_dot is not None
     return (take_along(x_dot, outputs[1], x_dot.rank - 1), None)
@@ -253,12 +253,12 @@ EXTREMUM = jvp_only(reduce_extremum_jvp)
 
 
 def over_axes(rows: AdRows) -> AdRows:
-    """Ops with a payload `axes`."""
+    """Return the ops with a payload `axes`."""
     return batched_by(reduce_batch, rows)
 
 
 def along_axis(rows: AdRows) -> AdRows:
-    """Ops with a payload `axis`."""
+    """Return the ops with a payload `axis`."""
     return batched_by(scan_batch, rows)
 
 

@@ -12,7 +12,7 @@ __all__ = ["ROWS"]
 
 
 def extent_batch(op: ops.ShapeOf, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """The same extent for each."""
+    """Repeat the extent, which all slices share, along the leading axis."""
     (x,) = inputs
     return (lead(apply_one(ops.ShapeOf(op.axis + 1), x), x.shape[0]),)
 

@@ -34,12 +34,12 @@ __all__ = ["ROWS", "shifted"]
 
 
 def shifted(axes: tuple[int, ...]) -> tuple[int, ...]:
-    """Axes behind a leading one."""
+    """Return the axes behind a leading one."""
     return tuple(axis + 1 for axis in axes)
 
 
 def inverse(perm: tuple[int, ...]) -> tuple[int, ...]:
-    """The permutation that undoes `perm`."""
+    """Return the permutation that undoes `perm`."""
     return tuple(sorted(range(len(perm)), key=perm.__getitem__))
 
 
@@ -47,12 +47,12 @@ def inverse(perm: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def transpose_batch(op: ops.Transpose, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """The leading axis stays in front."""
+    """Keep the leading axis in front."""
     return apply(ops.Transpose((0, *shifted(op.perm))), *inputs)
 
 
 def reshape_batch(op: ops.Reshape, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """In column-major order a leading axis that stays is the fastest on both sides."""
+    """Keep the leading axis: in column-major order it is the fastest on both sides."""
     (x,) = inputs
     shape = op.resolved("shape", (x.shape[1:],))
     return (apply_one(ops.Reshape((x.shape[0], *shape)), x),)
@@ -93,7 +93,7 @@ def _is_one(op: ops.BroadcastInDim, x: Value, axis: int, extent: Any) -> bool:
 
 
 def broadcast_batch(op: ops.BroadcastInDim, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """The leading axis is kept."""
+    """Slice behind the leading axis."""
     (x,) = inputs
     shape = op.resolved("shape", (x.shape[1:],))
     return (apply_one(ops.BroadcastInDim((x.shape[0], *shape), (0, *shifted(op.dims))), x),)
@@ -116,7 +116,7 @@ def slice_transpose(op: ops.Slice, x: Value, y_bar: Value) -> Value:
 
 
 def slice_batch(op: ops.Slice, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """All of the leading axis."""
+    """Return all of the leading axis."""
     (x,) = inputs
     starts = op.resolved("starts", (x.shape[1:],))
     limits = op.resolved("limits", (x.shape[1:],))
@@ -144,7 +144,7 @@ def pad_transpose(op: ops.Pad, x: Value, fill: Value, y_bar: Value) -> Value:
 
 
 def pad_batch(op: ops.Pad, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """None of the leading axis; where each slice has a padding value of its own, it is selected."""
+    """Leave the leading axis without padding; select where each slice has a padding value of its own."""
     moved = ops.Pad((0, *op.low), (0, *op.high), (0, *op.interior))
     x, value = inputs
     if not batched[1]:
@@ -158,7 +158,7 @@ def pad_batch(op: ops.Pad, inputs: Values, batched: tuple[bool, ...]) -> Values:
 def concatenate_transpose(
     op: ops.Concatenate, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Each operand gets its part."""
+    """Give each operand its part of the cotangent."""
     (y_bar,) = y_bars
     assert y_bar is not None
     start: Any = 0
@@ -171,12 +171,12 @@ def concatenate_transpose(
 
 
 def concatenate_batch(op: ops.Concatenate, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Every operand gets the leading axis."""
+    """Give every operand the leading axis."""
     return apply(replace(op, axis=op.axis + 1), *lead_all(inputs, batched))
 
 
 def reverse_batch(op: ops.Reverse, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """The leading axis keeps its order."""
+    """Reverse behind the leading axis, which keeps its order."""
     return apply(ops.Reverse(shifted(op.axes)), *inputs)
 
 
@@ -184,17 +184,17 @@ def reverse_batch(op: ops.Reverse, inputs: Values, batched: tuple[bool, ...]) ->
 
 
 def diagonal_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """The diagonal lies one axis further."""
+    """Place the diagonal one axis further."""
     return apply(replace(op, axis_a=op.axis_a + 1, axis_b=op.axis_b + 1), *inputs)
 
 
 def same(op: StdTensorOp, x: Value, y_bar: Value) -> Value:
-    """An op that is its own transpose."""
+    """Return an op that is its own transpose."""
     return apply_one(op, y_bar)
 
 
 def barrier_jvp(op: Any, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Tangents pass; they need no barrier of their own."""
+    """Pass the tangents on; they need no barrier of their own."""
     return tuple(tangents)
 
 

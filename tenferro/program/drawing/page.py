@@ -22,7 +22,7 @@ MOST_INSIDE = 40
 
 
 def to_html(program: GraphProgram, rows: Sequence[InstructionProfile] | None = None) -> str:
-    """The graph with types, runs of ops of one line or function folded, and details on hovering.
+    """Return the graph with types, runs of ops of one line or function folded, and details on hovering.
 
     Args:
         rows: the rows of a profile of the program; those inside of a loop follow the loop's.
@@ -45,7 +45,7 @@ def to_html(program: GraphProgram, rows: Sequence[InstructionProfile] | None = N
 
 
 def as_frame(page: str, height: int = 560) -> str:
-    """The page inside another, as notebooks need it."""
+    """Return the page inside another, as notebooks need it."""
     style = f"width:100%;height:{height}px;border:1px solid #d0d7de;border-radius:6px"
     return f'<iframe style="{style}" srcdoc="{html.escape(page)}"></iframe>'
 
@@ -72,7 +72,7 @@ def _described(
 
 
 def _inside(program: GraphProgram) -> dict[int, list[str]]:
-    """Instructions in the bodies of loops and branches, by the number of the instruction that holds them."""
+    """Return the instructions in the bodies of loops and branches, by the number of the instruction that holds them."""
     inside: dict[int, list[str]] = {}
     for number, instruction in enumerate(program.instructions):
         waiting = [(1, step) for step in reversed(_steps_inside(instruction.op))]
@@ -84,7 +84,7 @@ def _inside(program: GraphProgram) -> dict[int, list[str]]:
 
 
 def _steps_inside(op: Any) -> list[tuple[Any, str]]:
-    """The ops in the bodies of a loop or branch, and their output types."""
+    """Return the ops in the bodies of a loop or branch, and their output types."""
     return [
         (step.op, ", ".join([str(part.program.types[slot]) for slot in step.outputs]))
         for part in op.parts
@@ -93,7 +93,7 @@ def _steps_inside(op: Any) -> list[tuple[Any, str]]:
 
 
 def _inside_of_rows(rows: Sequence[InstructionProfile]) -> dict[int, list[str]]:
-    """The same with times, from the rows of a profile."""
+    """Return the page with times, from the rows of a profile."""
     inside: dict[int, list[str]] = {}
     number = -1
     for row in rows:

@@ -40,7 +40,7 @@ class Box:
 
 
 def boxes_of(program: GraphProgram) -> list[Box]:
-    """The boxes, each after the boxes of its operands.
+    """Return the boxes, each after the boxes of its operands.
 
     A scalar constant, and a tensor filled with one, is written into the boxes that take it.
     """
