@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export OPENBLAS_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all processors core matrix oldest oldest-environment newest newest-python newest-environment lint types points specification sweep portability platforms device bench suite loops jax-users autograd-suite torch-backend torch-samples coverage package parity-score docs pictures fuzz hostile accuracy mutants mutants-map clean
+.PHONY: help demo test test-all processors core matrix oldest oldest-environment newest newest-python newest-environment lint types points specification sweep portability platforms device bench suite loops jax-users autograd-suite torch-backend torch-samples coverage package release parity-score docs pictures fuzz hostile accuracy mutants mutants-map clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -88,6 +88,7 @@ lint: $(STAMP) ## style, spelling and import contracts
 	$(BIN)/python tools/coverage.py --check
 	$(BIN)/python tools/floors.py --check
 	$(BIN)/python tools/english.py
+	$(BIN)/python tools/release_notes.py --check
 
 types: $(STAMP) ## strict types
 	$(BIN)/basedpyright
@@ -154,6 +155,11 @@ torch-samples: ## run PyTorch's operator samples on our functions, in an environ
 
 package: ## build a wheel and a source distribution, check them, and try each extra in an empty environment
 	$(PYTHON) tools/package.py build/package
+
+release: $(STAMP) ## write the release notes from changes/, build and check the distributions, and tag; pushes nothing
+	$(BIN)/python tools/release_notes.py --write
+	$(PYTHON) tools/package.py build/package
+	$(BIN)/python tools/release_notes.py --tag
 
 docs: $(STAMP) ## build the site into build/docs; a warning is an error
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs

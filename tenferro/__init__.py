@@ -129,7 +129,7 @@ install_default_families(_families)
 install_native_executor(_new_executor)
 install_platforms(["native"], _native_refusal)
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = [
     "STD_OPS",

@@ -113,7 +113,7 @@ def sentences(text: str) -> Iterator[str]:
     >>> list(sentences("Return `x.y`, e.g. one.  Raise it."))
     ['Return _, for example one.', 'Raise it.']
     """
-    text = re.sub(r"^\s*(?:>>>|\.\.\.|\||#|!\[).*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^\s*(?:>>>|\.\.\.|\||#|!\[).*$|^.*\S\s{3,}\S.*$", "", text, flags=re.MULTILINE)
     text = re.sub(r"`[^`]*`|\]\([^)]*\)|<[^>]*>", "_", text)
     text = text.replace("e.g.", "for example").replace("i.e.", "that is").replace("..", "_")
     for block in re.split(r"\n\s*\n|\n(?=\s*[-*] )|:\n", text):
