@@ -89,6 +89,7 @@ lint: $(STAMP) ## style, spelling and import contracts
 	$(BIN)/python tools/floors.py --check
 	$(BIN)/python tools/english.py
 	$(BIN)/python tools/release_notes.py --check
+	$(BIN)/python tools/support.py --check
 
 types: $(STAMP) ## strict types
 	$(BIN)/basedpyright

@@ -17,6 +17,7 @@ import pytest
 from tests.ledger.recording import PROPERTY, Passes
 from tests.selections import selection
 from tests.selections.entry_points import MARKERS, EntryPoints, is_long
+from tests.selections.systems import missing, needs
 
 collect_ignore = ["typing"]  # because it is read by the checker of types alone
 
@@ -49,6 +50,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if selection.has(selected, item.nodeid) and not is_long(item):
                 item.add_marker(marker)
+    requirements = needs()
+    for item in items:
+        if reason := missing(item.nodeid, requirements):
+            item.add_marker(pytest.mark.skip(reason=reason))
     part, parts = map(int, config.getoption("--part").split("/"))
     others = [item for item in items if zlib.crc32(item.nodeid.encode()) % parts != part % parts]
     if others:

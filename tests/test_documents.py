@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 import tenferro
 from tenferro.ops import analytic as an
 from tenferro.ops import elementwise as el
-from tools import release_notes
+from tools import release_notes, support
 from xla_peer.cli import app
 
 ROOT = Path(__file__).parent.parent
@@ -176,6 +176,16 @@ def test_links_lead_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text()):
             if "://" not in target:
                 assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+def test_the_tables_of_support_are_what_their_sources_state() -> None:
+    page = (ROOT / "docs/platforms.md").read_text("utf-8")
+    assert support.text() in page, "python tools/support.py"
+    every = support.pythons()
+    line = f"Python {every[0]} to {every[-1]}, NumPy"
+    assert line in (ROOT / "README.md").read_text("utf-8")
+    for job in ("macos-latest", "windows-latest", ".ci/run"):
+        assert job in (ROOT / ".github/workflows/ci.yml").read_text("utf-8")
 
 
 def test_docstrings_become_markdown() -> None:

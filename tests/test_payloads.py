@@ -7,7 +7,6 @@ there; soon, and in little memory.
 from __future__ import annotations
 
 import json
-import resource
 import signal
 import zipfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -25,6 +24,7 @@ from tests.counting import at_most
 from tests.samples import SAMPLES
 from tests.samples.families import FAMILY_SAMPLES
 
+resource = pytest.importorskip("resource", reason="this system has no limits")
 SECONDS = 60.0  # which nothing comes near: an end for what has none
 """Of processor time that one file may take."""
 MEMORY = 1 << 30
