@@ -18,6 +18,7 @@ html_theme = "furo"
 html_title = "tenferro"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_extra_path = ["../llms.txt"]
 html_copy_source = False
 html_show_sourcelink = False
 exclude_patterns = ["generated/README.md"]

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 import tenferro
 from tenferro.ops import analytic as an
 from tenferro.ops import elementwise as el
-from tools import release_notes, support
+from tools import cheatsheet, front_page, release_notes, support
 from xla_peer.cli import app
 
 ROOT = Path(__file__).parent.parent
@@ -61,7 +61,31 @@ def test_the_first_screen_shows_what_it_prints(capsys: pytest.CaptureFixture[str
     code, output = re.findall(r"```(?:python|text)\n(.*?)```", page, re.DOTALL)[:2]
     exec(compile(code, "README.md", "exec"), {"__name__": "document"})
     assert capsys.readouterr().out == output
-    assert len(page[: page.index("![")].splitlines()) < 60
+    assert len(page[: page.index("<!-- miscompile -->")].splitlines()) < 60
+
+
+def test_the_front_pages_have_a_miscompile() -> None:
+    for name in front_page.PAGES:
+        block = front_page.BLOCK.search((ROOT / name).read_text("utf-8"))
+        assert block is not None, name
+        output = block[0].partition("```text\n")[2].partition("```")[0]
+        assert block[0] == front_page.block(output), "python tools/front_page.py"
+        assert "wrong: cpu" in output
+
+
+def test_the_cheat_sheet_is_what_its_idioms_print() -> None:
+    every = cheatsheet.idioms(cheatsheet.SOURCE.read_text("utf-8"))
+    assert len([idiom for idiom in every if not idiom.raises]) >= 40
+    assert cheatsheet.PAGE.read_text("utf-8") == cheatsheet.page(every), "tools/cheatsheet.py"
+    assert cheatsheet.LLMS.read_text("utf-8") == cheatsheet.llms(every), "tools/cheatsheet.py"
+
+
+def test_every_page_is_in_one_section_of_the_site() -> None:
+    index = (ROOT / "docs/index.md").read_text("utf-8")
+    captions = re.findall(r":caption: (.*)", index)
+    assert captions == ["Learn", "Use", "Extend", "Internals and evidence"]
+    listed = re.findall(r"^([a-z_]+)$", index, re.MULTILINE)
+    assert len(listed) == len(set(listed))
 
 
 def commands_of(page: str) -> list[str]:

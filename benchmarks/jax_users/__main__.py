@@ -227,7 +227,8 @@ def main() -> int:
     print(summary(rows))
     if options.write:
         put_into(ROOT / "docs" / "jax.md", "jax users", table(rows))
-        put_into(ROOT / "README.md", "jax users", summary(rows))
+        for page in ("README.md", "docs/index.md"):
+            put_into(ROOT / page, "jax users", summary(rows))
     return 0 if all([row.is_right for row in rows]) else 1
 
 

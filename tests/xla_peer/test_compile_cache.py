@@ -279,7 +279,9 @@ def test_a_folder_of_another_user(tmp_path: Path, monkeypatch: Any) -> None:
         CompileCache(tmp_path)
 
 
-@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root gives files away")
+@pytest.mark.skipif(
+    not hasattr(os, "getuid") or os.getuid() != 0, reason="only root gives files away"
+)
 def test_what_belongs_to_another_user_is_not_read(tmp_path: Path) -> None:
     theirs = safe(tmp_path / "theirs")
     cache = CompileCache(theirs)
