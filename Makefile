@@ -165,7 +165,7 @@ release: $(STAMP) ## write the release notes from changes/, build and check the 
 docs: $(STAMP) ## build the site into build/docs; a warning is an error
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs
 
-pictures: $(STAMP) ## draw docs/images anew, with Chromium
+pictures: $(STAMP) ## draw docs/images again, with Chromium
 	$(BIN)/python tools/pictures.py
 	$(BIN)/python tools/floors.py
 	$(BIN)/python tools/gallery.py

@@ -30,7 +30,7 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], Any]] = {
 
 
 def table() -> str:
-    """In copies of the same bytes in order."""
+    """Return the time of a copy, in copies of the same bytes in order."""
     dense = Dense("C", Resources(Workers(None), Pool(1 << 30)))
     lines = ["| | NumPy, in plain copies | here |", "| --- | --- | --- |"]
     for name, (shape, perm, dtype) in CASES.items():

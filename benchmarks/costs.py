@@ -136,7 +136,7 @@ def compilation(make: Callable[[float], Callable[..., Any]], *arrays: Any) -> fl
 
 
 def settled(function: Callable[[], Any]) -> Callable[[], Any]:
-    """The same call, after enough of them for LLVM's passes to be through."""
+    """Return the time of a call, after enough calls for LLVM's passes to be through."""
     stop = time.perf_counter() + 1.0
     while time.perf_counter() < stop:
         function()

@@ -40,7 +40,7 @@ OPS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def repeated(op: Callable[[Any, Any], Any], n: Any, x: Any) -> Callable[[], None]:
-    """Return a hundred times the operation, results thrown away."""
+    """Run the operation a hundred times, and drop the results."""
 
     def run() -> None:
         for _ in range(COUNT):
@@ -50,7 +50,7 @@ def repeated(op: Callable[[Any, Any], Any], n: Any, x: Any) -> Callable[[], None
 
 
 def recorded(op: Callable[[Any, Any], Any]) -> Callable[[], None]:
-    """The same under autograd's trace."""
+    """Run the operation a hundred times under autograd's trace."""
 
     def scalar(x: Any) -> Any:
         for _ in range(COUNT):

@@ -1,4 +1,4 @@
-"""What benchmarks share: contestants that take turns, limits, means, and tables in pages."""
+"""Common parts of benchmarks: interleaved contestants, limits, means, and tables in pages."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def turns(
     pause: float = 0.0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, list[float]]:
-    """Seconds of a run of each by a clock, turn by turn, for so long and at least so often.
+    """Return the seconds of interleaved runs of each by a clock, for `seconds` and at least `fewest` rounds.
 
-    Each meets another neighbour in each turn: what one leaves behind in caches and threads meets all
+    The order changes from round to round: what one leaves behind in caches and threads meets all
     the others. A run that is over before `shortest` is repeated until it is not, so that it can be timed;
     in the pause before a run the threads of the one before it stop spinning.
     """

@@ -60,7 +60,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 
 def contestants(fn: Any, args: tuple[Any, ...]) -> dict[str, Callable[[], Callable[[], Any]]]:
-    """How each makes itself ready; what it gives runs once."""
+    """Return the preparation of each contestant, which returns a function that runs once."""
 
     def native() -> Callable[[], Any]:
         program = tnf.compile(tnf.value_and_grad(lambda *xs: fn(tnf, *xs)), *args)

@@ -50,7 +50,7 @@ def compare(program: Path, names: list[str], pairs: int, other: Path) -> dict[st
 
 
 def serve(run_of: Callable[[str], Callable[[], Any]], limit: float) -> None:
-    """Where tenferro is; then, for each name in a line of the input, seconds of its run, or a reason."""
+    """Print where tenferro is; then, for each name in a line of the input, the seconds of its run, or a reason."""
     import tenferro as tnf
 
     print(json.dumps(tnf.__file__), flush=True)
@@ -91,7 +91,7 @@ def _server(program: Path, checkout: Path) -> subprocess.Popen[str]:
 
 
 def _confirm(server: subprocess.Popen[str], checkout: Path) -> None:
-    """That it has the checkout's tenferro: an installed one stands in where there is none."""
+    """Check that the child imports the checkout's tenferro, because an installed one could stand in for it."""
     place = Path(_answer(server))
     if checkout.resolve() not in place.parents:
         raise SystemExit(f"--other {checkout} is no checkout: tenferro came from {place}")

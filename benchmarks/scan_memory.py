@@ -23,7 +23,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "autodiff.md"
 
 
 def loss(levels: int) -> Any:
-    """Of the last state, as a function of the first and of the constants of the spring."""
+    """Return the energy of the last state, as a function of the first and of the constants of the spring."""
 
     def turn(state: Any, _: Any, k: Any) -> Any:
         x, v = state[0], state[1]

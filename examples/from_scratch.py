@@ -164,7 +164,7 @@ class Tensor:
 
     @property
     def shape(self) -> Shape:
-        """Its extents."""
+        """Extents of the tensor."""
         return self.graph.shapes[self.value]
 
     def apply(self, op: Op, *others: Tensor) -> Tensor:
@@ -191,7 +191,7 @@ class Tensor:
         return self.apply(NEGATE)
 
     def sum(self) -> Tensor:
-        """Over all axes."""
+        """Return the sum over all axes."""
         return self.apply(SUM)
 
     @property
@@ -235,7 +235,7 @@ def linearize(graph: Graph, dots: dict[int, Tensor], output: Tensor) -> Tensor |
 
 
 def transpose(graph: Graph, start: int, y_dot: Tensor, y_bar: Tensor) -> dict[int, Tensor]:
-    """Cotangents of what the nodes from `start` on are linear in, by one loop down."""
+    """Return the cotangents of the values in which the nodes from `start` on are linear, by one loop down."""
     stop, linear = len(graph.nodes), set(range(start, start + 1))
     for value in range(start, stop):
         op, inputs = graph.nodes[value]
@@ -284,7 +284,7 @@ class Program:
     needed: tuple[int, ...]
 
     def run(self, *arrays: Any) -> list[Any]:
-        """Natively, by the column of kernels."""
+        """Run the program natively, by the column of kernels."""
         slots: dict[int, Any] = dict(zip(self.inputs, arrays, strict=True))
         for value in self.needed:
             op, inputs = self.graph.nodes[value]

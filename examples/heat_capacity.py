@@ -18,7 +18,7 @@ WIDTH, STEPS = 12, 40
 
 
 def heat_capacity(beta: Any) -> Any:
-    """Per site, in units of Boltzmann's constant."""
+    """Return the heat capacity per site, in units of Boltzmann's constant."""
 
     def log_z(beta: Any) -> Any:
         return free_energy(beta, WIDTH, STEPS)

@@ -18,7 +18,7 @@ SAMPLES, LEAPS, STEP = 4000, 20, 0.12
 
 
 def potential(q: Any) -> Any:
-    """Return the minus the logarithm of the density, up to a constant."""
+    """Return minus the logarithm of the density, up to a constant."""
     return (q[0] ** 2 + (q[1] - q[0] ** 2) ** 2 / 0.1) / 2
 
 

@@ -61,7 +61,7 @@ def chain_start() -> list[Any]:
 
 
 def chain_exact() -> float:
-    """Return the minus the sum of the free fermions' energies."""
+    """Return minus the sum of the free fermions' energies."""
     coupling = FIELD * np.eye(SITES) + np.eye(SITES, k=1)
     return -float(np.sum(np.linalg.svd(coupling, compute_uv=False)))
 

@@ -37,6 +37,7 @@ def test_docstrings_of_functions(docstring: str, kind: str | None) -> None:
 def test_docstrings_of_classes_and_constants(docstring: str, expected: list[str]) -> None:
     assert kinds(f'class C:\n    """{docstring}"""') == expected
     assert kinds(f'LIMIT = 3\n"""{docstring}"""') == expected
+    assert not kinds('LIMIT = 3\n"""Whether rows are counted."""')
     assert kinds(f'class C(StdTensorOp):\n    """{docstring}"""') == []  # an op is an action
     assert "verb" not in kinds(
         f'class C:\n    """C."""\n    @property\n    def f(self):\n        """{docstring}"""'

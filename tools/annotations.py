@@ -103,7 +103,7 @@ def functions(module: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctio
 
 
 def parameters(package: Path, aliases: frozenset[str]) -> Iterator[Parameter]:
-    """Those of every function of the package, in the order of the files."""
+    """Yield the parameters of every function of the package, in the order of the files."""
     for path in sorted(package.rglob("*.py")):
         for function in functions(ast.parse(path.read_text())):
             arguments = function.args

@@ -22,7 +22,7 @@ FLAGS = [
 
 
 def shown(page: str, folder: Path, *options: str) -> str:
-    """What the browser prints, asked with these options about a page."""
+    """Return what the browser prints about a page with these options."""
     source = folder / "page.html"
     source.write_text(page, "utf-8")
     command = [str(BROWSER), *FLAGS, f"--user-data-dir={folder / 'profile'}", *options, str(source)]

@@ -52,7 +52,7 @@ def main() -> int:
 
 
 def gaps(root: Path) -> Iterator[str]:
-    """For each op that lacks something, what, and where it is written."""
+    """Return what each incomplete op lacks, and the file to write it in."""
     names = {place: _names_in(root / place) for place in (*COLUMNS.values(), *SURFACE)}
     surface = set[str]().union(*[known for place in SURFACE for known in names[place].values()])
     for path in sorted((root / CARDS).glob("*.py")):
@@ -106,7 +106,7 @@ def _listed(tree: ast.Module) -> set[str]:
 
 
 def _names_in(place: Path) -> dict[str, set[str]]:
-    """What each file names outside of its imports; `an.CARDS` by the family that `an` is."""
+    """Return the names that each file uses outside of its imports; `an.CARDS` by the family that `an` is."""
     files = [place] if place.suffix == ".py" else sorted(place.rglob("*.py"))
     return {path.stem: set(_names(ast.parse(path.read_text()))) for path in files}
 

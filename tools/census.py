@@ -30,7 +30,7 @@ from pathlib import Path
 PACKAGES = ("tenferro", "lowering", "xla_peer")
 LISTS = {"nodes", "instructions", "steps", "_steps", "region", "code", "calls", "_instructions"}
 LOOPED = LISTS | {"numbers", "reads"}
-"""What a loop may go over in their place: the numbers of instructions, and what each reads."""
+"""Other lists that a loop may go over: the numbers of instructions, and the values that each reads."""
 WRITERS = {"add", "add_mark", "emit", "emit_all", "apply", "apply_one", "apply_all", "apply_beside",
            "add_op", "Instruction", "Step", "Node", "_step", "rule"}  # fmt: skip
 DOORS = {"add", "emit", "emit_all", "apply", "apply_one", "apply_all", "apply_beside", "_applied"}
@@ -79,7 +79,7 @@ def _sizes(folder: Path) -> Iterator[tuple[str, int]]:
 
 
 def counted(tree: ast.AST) -> Iterator[tuple[str, int, str]]:
-    """Kind, line and name of each thing that counts."""
+    """Yield the kind, line and name of each thing that counts."""
     for node, function in _with_functions(tree):
         if isinstance(node, ast.ClassDef):
             fields = _fields(node)
@@ -107,7 +107,7 @@ def counted(tree: ast.AST) -> Iterator[tuple[str, int, str]]:
 
 
 def _ops(folder: Path) -> set[str]:
-    """Names of the ops that the families list in CARDS."""
+    """Return the names of the ops that the families list in CARDS."""
     listed = [
         node.value
         for path in folder.glob("*.py")
@@ -118,7 +118,7 @@ def _ops(folder: Path) -> set[str]:
 
 
 def _tables(tree: ast.Module, ops: set[str], is_reader: bool) -> Iterator[str]:
-    """Line, name and number of ops of each; rows of a column are called ROWS, and a column is made by `Column`."""
+    """Yield the line, name and number of ops of each; rows of a column are called ROWS, and a column is made by `Column`."""
     for node in tree.body:
         if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
             continue
@@ -141,7 +141,7 @@ def _tables(tree: ast.Module, ops: set[str], is_reader: bool) -> Iterator[str]:
 
 
 def _walk_outside(node: ast.AST, kind: type[ast.AST]) -> list[ast.AST]:
-    """The node and what is inside of it, but for what is inside of a kind of node."""
+    """Return the node and its descendants, without the descendants of nodes of a kind."""
     found, left = list[ast.AST](), [node]
     while left:
         found.append(left.pop())
@@ -201,7 +201,7 @@ def _classes(trees: Iterable[ast.Module], bases: set[str]) -> Iterator[str]:
 
 
 def _named(node: ast.AST) -> set[str]:
-    """Names, and the last parts of dotted ones."""
+    """Return names, and the last parts of dotted names."""
     parts = list(ast.walk(node))
     return {part.id for part in parts if isinstance(part, ast.Name)} | {
         part.attr for part in parts if isinstance(part, ast.Attribute)
@@ -220,7 +220,7 @@ def _with_functions(tree: ast.AST) -> Iterator[tuple[ast.AST, str]]:
 
 
 def _fields(node: ast.ClassDef) -> dict[str, str]:
-    """Annotated names and attributes that are set, with their annotations, or those of what they are set to."""
+    """Return annotated names and assigned attributes, with their annotations or those of their values."""
     fields = {
         item.target.id: ast.unparse(item.annotation)
         for item in node.body

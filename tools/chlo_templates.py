@@ -28,7 +28,7 @@ def template(name: str, element: str) -> str:
 
 
 def all_templates() -> dict[str, str]:
-    """File name and content of every template."""
+    """Return the file name and the content of every template."""
     wanted = [(name, e) for name in (*COMPLEX_TOO, *REAL_ONLY) for e in ("f32", "f64")]
     wanted += [(name, e) for name in COMPLEX_TOO for e in ("complex<f32>", "complex<f64>")]
     return {

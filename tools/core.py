@@ -150,7 +150,7 @@ class Recorded:
 
 
 def chosen_of(recorded: Recorded) -> list[int]:
-    """Numbers of the chosen tests."""
+    """Return the numbers of the chosen tests."""
     tests, seconds = recorded.tests, recorded.seconds
     covered = np.zeros(recorded.bits.shape[1], np.uint8)
     chosen: dict[int, None] = {}

@@ -40,7 +40,7 @@ def page(ledger: Ledger) -> str:
 
 
 def distances() -> str:
-    """How far values may be from each other, op by op."""
+    """Return the largest allowed distance of values, op by op."""
     rows = ["| op | native ulps | XLA ulps | because |", "| --- | --- | --- | --- |"]
     for card in STD_OPS:
         inexact = [sample for sample in SAMPLES[card] if sample.ulps or sample.xla_ulps]
@@ -56,7 +56,7 @@ def distances() -> str:
 
 
 def derivatives() -> str:
-    """Which ops have rules."""
+    """Return which ops have rules."""
     rows = ["| op | tangent | transpose | note |", "| --- | --- | --- | --- |"]
     for card in STD_OPS:
         rule = AD_RULES[card]
@@ -70,7 +70,7 @@ def derivatives() -> str:
 
 
 def complaints(ledger: Ledger) -> list[str]:
-    """Why the ledger does not fit the samples that there are."""
+    """Return why the ledger does not fit the present samples."""
     unsampled = [
         f"{entry.op} takes {dtype} and has no sample of it"
         for entry in OPS

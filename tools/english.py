@@ -214,6 +214,8 @@ def _kinds(prose: Prose) -> Iterator[tuple[str, str]]:
     first = prose.text.strip().splitlines()[0] if prose.text.strip() else ""
     word = re.split(r"[\s,:]", first)[0]
     is_continued = word[:1].isupper() and word.lower() in OPENINGS
+    if word == "Whether" and prose.owner != "function":
+        return  # because a truth value has no noun of its own
     if (is_continued or first.startswith("The same ")) and not _FINE_OPENINGS.match(first):
         yield "opening", first
     elif prose.owner == "function":

@@ -36,7 +36,7 @@ HEAD = (
     "| programs | outputs | left by a right result | within 100 times | median | without a bound |"
 )
 NATIVE_REWRITES, XLA_REWRITES = 12, 3
-"""Of each module, spread evenly over the kinds of rewrites."""
+"""Number of rewrites of each module, spread evenly over their kinds."""
 WIDE = 100.0
 
 
@@ -112,7 +112,7 @@ def _samples() -> Iterator[Outcome]:
 
 
 def _modules() -> Iterator[Outcome]:
-    """Loops, their gradients, and networks, against rewrites of them."""
+    """Measure loops, their gradients, and networks, against rewrites of them."""
     peer = XlaExecutor(notices=False)
     for subject in subjects():
         if subject.kind == "random":
@@ -143,7 +143,7 @@ def _right_results(
 
 
 def _spread(edits: Sequence[Edit], count: int) -> list[Edit]:
-    """So many, of every kind in turn."""
+    """Return `count` edits, taken from the kinds in rotation."""
     by_kind: dict[str, list[Edit]] = {}
     for edit in edits:
         by_kind.setdefault(edit.kind, []).append(edit)
@@ -164,7 +164,7 @@ def _outcomes(
     others: Sequence[Sequence[Any]],
     definitions: Sequence[Any] = (),
 ) -> Iterator[Outcome]:
-    """Of each output; definitions are rounded once themselves."""
+    """Return the error of each output; definitions are rounded once themselves."""
     bound = error_bound(program, *leaves)
     values, radii = flatten(bound.values)[0], flatten(bound.radii)[0]
     for number, (name, value, radius) in enumerate(zip(names, values, radii, strict=True)):

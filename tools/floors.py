@@ -34,7 +34,7 @@ class Room:
 
 
 def room(module: str) -> Room:
-    """What a module says of itself."""
+    """Return the name and the summary of a module."""
     path = ROOT / module.replace(".", "/")
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     first = (ast.get_docstring(ast.parse(file.read_text())) or "").splitlines()[0]

@@ -44,7 +44,7 @@ import numpy as np, tenferro as tnf, xla_peer
 assert xla_peer.check_parity(lambda x: tnf.sum(tnf.sin(x) ** 2), np.ones(3), grad=True).ok
 """,
 }
-"""By extra, what is run with it installed; without any for the empty name."""
+"""Code that is run with each extra installed; the empty name stands for none."""
 
 
 def run(*words: str | Path, folder: Path = ROOT) -> None:

@@ -150,7 +150,7 @@ def cut_down_llvm() -> None:
 
 
 def pytest_configure() -> None:
-    """Before the tests of a process."""
+    """Cut down LLVM before the tests of a process."""
     cut_down_llvm()
 
 

@@ -1,9 +1,9 @@
-"""Programs of JAX's users by `xla_peer.native`, against `jax.jit` of the same function in one process, in turns.
+"""Programs of JAX's users by `xla_peer.native`, against `jax.jit` of the same function in one process, interleaved.
 
 python benchmarks/jax_users                       all programs, values and gradients
 python benchmarks/jax_users --only cable spline   those whose names hold one of the words
 python benchmarks/jax_users --seconds 1           of turns for one row
-python benchmarks/jax_users --first 5             least of so many first results
+python benchmarks/jax_users --first 5             shortest of N first results
 python benchmarks/jax_users --check               whether all agree, without times
 python benchmarks/jax_users --write               also the table in docs/jax.md, and the line in README.md
 """
@@ -45,9 +45,9 @@ PROGRAMS = [*SMALL_CARRIES, *DIFFERENTIAL_EQUATIONS, *CHANCE, *GRIDS]
 FEWEST = 5
 """Turns of one row."""
 SHORTEST = 2e-3
-"""Seconds of a turn: short runs several times, so that it is long enough to be timed."""
+"""Seconds of a measurement; a short run is repeated until it takes as long."""
 WARM = 0.3
-"""Seconds for which each contestant runs by itself before the turns begin."""
+"""Seconds for which each contestant runs by itself before the measurements begin."""
 CONTESTANTS = ("native", "jax.jit", "NumPy", "numba")
 
 
@@ -78,7 +78,7 @@ class Row:
 
 
 def contestants(program: UserProgram, gradient: bool) -> dict[str, Callable[[], Callable[[], Any]]]:
-    """How each makes itself ready; what it gives runs once. What they compile, they compile anew."""
+    """Return the preparation of each contestant, which returns a function that runs once; each compiles again."""
     arguments = program.arguments()
     function = program.differentiated() if gradient else program.function
 

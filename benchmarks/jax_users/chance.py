@@ -116,7 +116,7 @@ def markov_inputs(rng: np.random.Generator) -> tuple[Any, ...]:
 
 
 def epidemic(seed: Any, infectivity: Any) -> Any:
-    """Return the agents on a ring who infect their neighbours, recover, and lose immunity, by random numbers."""
+    """Simulate agents on a ring who infect their neighbours, recover, and lose immunity, by random numbers."""
     key = jax.random.key(seed)
     susceptible, infected, immune = 0, 1, 2
 

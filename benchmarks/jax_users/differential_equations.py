@@ -13,7 +13,7 @@ __all__ = ["DIFFERENTIAL_EQUATIONS"]
 
 
 def lorenz(state: Any, parameters: Any) -> Any:
-    """Return two thousand classical Runge-Kutta steps."""
+    """Take two thousand classical Runge-Kutta steps."""
     sigma, rho, beta = parameters
 
     def rate(y: Any) -> Any:

@@ -13,7 +13,7 @@ __all__ = ["GRIDS"]
 
 
 def life(board: Any) -> Any:
-    """Return a hundred generations of the game of life on a torus."""
+    """Play a hundred generations of the game of life on a torus."""
 
     def step(_: Any, board: Any) -> Any:
         shifts = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if i or j]

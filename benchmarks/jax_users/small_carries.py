@@ -13,7 +13,7 @@ __all__ = ["SMALL_CARRIES"]
 
 
 def rotate(frame: Any, rates: Any) -> Any:
-    """Return a frame turned by a thousand small rotations, first order in the angle."""
+    """Rotate a frame by a thousand small rotations, to first order in the angle."""
 
     def step(frame: Any, rate: Any) -> Any:
         x, y, z = rate

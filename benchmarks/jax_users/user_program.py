@@ -35,7 +35,7 @@ class UserProgram:
     tolerance: float = 1e-8
 
     def arguments(self) -> tuple[Any, ...]:
-        """The same for every contestant and in every run."""
+        """Return arguments that are equal for every contestant and in every run."""
         return self.inputs(np.random.default_rng(0))
 
     def differentiated(self) -> Callable[..., Any]:

@@ -105,7 +105,7 @@ def judge(kernels: list[Kernel], pairs: int, other: Path) -> None:
 
 
 def native_run(name: str) -> Run:
-    """Natively, what a line of `judge` names."""
+    """Return a native run of the loop that a line of `judge` names."""
     kernel = next(x for x in KERNELS if x.name == name.removesuffix(GRADIENT))
     return native(kernel, kernel.arguments(kernel.size), name.endswith(GRADIENT))
 

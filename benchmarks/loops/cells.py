@@ -20,7 +20,7 @@ PENALTY = 10
 FEWEST = 3
 """Turns of a cell."""
 SHORTEST = 2e-3
-"""Seconds of a turn."""
+"""Seconds of a measurement."""
 
 
 @dataclass(frozen=True)
@@ -60,14 +60,14 @@ class Cell:
         return None
 
     def ratio(self, contestant: str) -> float | None:
-        """Of native's time to another's."""
+        """Return the ratio of native's time to another's."""
         ours, theirs = self.seconds("native"), self.seconds(contestant)
         if ours is None or theirs is None or {"native", contestant} <= self.failures.keys():
             return None
         return ours / theirs
 
     def line(self) -> str:
-        """For the terminal: first results and later ones, and how native compares."""
+        """Return the text for the terminal: first and later results, and how native compares."""
         parts = [f"{self.name:28s}"]
         for name, times in self.times.items():
             ratio = "" if name == "native" else f" ({self.ratio(name):.2f})"

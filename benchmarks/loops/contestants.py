@@ -1,6 +1,6 @@
 """Who is measured. Each gets a kernel and its arguments, and gives a call that runs it once.
 
-What they compile, they compile anew: nothing of an earlier cell is used.
+Each cell compiles again: nothing of an earlier cell is used.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ CONTESTANTS: dict[str, Callable[[Kernel, tuple[Any, ...], bool], Run | None]] = 
     "calls": calls,
     "numba": numba,
 }
-"""In the order of the table's columns."""
+"""Contestants, in the order of the table's columns."""
 
 
 def warm_up(names: list[str]) -> None:

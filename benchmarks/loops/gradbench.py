@@ -132,7 +132,7 @@ ANGLES = np.full((BONES, 3), 26)
 ANGLES[[2 + 4 * finger + k for finger in range(5) for k in (0, 0, 1, 2)], [0, 1, 0, 0] * 5] = (
     np.arange(6, 26)
 )
-"""Where the parameters have the angles of bones; behind them is a 0."""
+"""Positions of the angles of bones in the parameters, which end with a 0."""
 
 
 def hand_inputs(rng, vertices):
@@ -306,7 +306,7 @@ def letters_inputs(rng, layers, bits, letters):
 
 
 def cells(n, layers, ends, hidden, memory, x):
-    """Of an LSTM without sums: new states of its layers, and the logarithms of its prediction."""
+    """Return one step of an LSTM without sums: new states of its layers, and the logarithms of its prediction."""
     x = x * ends[0]
     states, memories = [], []
     for (weights, biases), h, c in zip(layers, hidden, memory, strict=True):
@@ -373,7 +373,7 @@ def chain_slope(n, x, y):
 
 
 def chain(n, x, steps):
-    """Return each element grows by the one before it, from 0 to 2, by the method of Runge and Kutta."""
+    """Integrate growth of each element by the one before it, from 0 to 2, by Runge and Kutta's method."""
     h = 2 / steps
 
     def step(_, y):
@@ -422,7 +422,7 @@ def minors_inputs(rng, size):
 
 
 def minors_table(size):
-    """For each set of columns and each column: the set without it, and its sign; 0 if it is not in."""
+    """Return, for each set of columns and each column, the set without the column and its sign; 0 if it is not in."""
     sets, columns = np.arange(2**size)[:, None], np.arange(size)
     inside = (sets >> columns) & 1
     after = np.cumsum(inside[:, ::-1], axis=1)[:, ::-1] - inside

@@ -49,7 +49,7 @@ def mandelbrot_numba(c, turns):
 
 
 RESIDUAL = 1e-10
-"""At which conjugate gradients end, relative to the right side."""
+"""Residual at which conjugate gradients end, relative to the right side."""
 
 
 def poisson_inputs(rng, n):

@@ -45,7 +45,7 @@ class Kernel:
     tolerance: float = 1e-9
 
     def arguments(self, size: tuple[int, ...]) -> tuple[Any, ...]:
-        """The same for every contestant and in every run."""
+        """Return arguments that are equal for every contestant and in every run."""
         return self.inputs(np.random.default_rng(0), *size)
 
     def of_arrays(self, n: Any, arguments: tuple[Any, ...]) -> tuple[Callable[..., Any], list[Any]]:

@@ -254,7 +254,7 @@ def viterbi_numba(first, transitions, emissions, seen):
 
 
 COUPLING = 0.44
-"""Over the temperature; near where a large lattice becomes a magnet."""
+"""Coupling over the temperature, near the critical point of a large lattice."""
 
 
 def ising_inputs(rng, n, turns):
@@ -264,7 +264,7 @@ def ising_inputs(rng, n, turns):
 
 
 def ising(n, spins, colours, uniforms):
-    """Return the metropolis on a torus, first the even places, then the odd; it gives the mean spins too."""
+    """Sample an Ising model on a torus by Metropolis steps, first on even sites, then on odd; return the mean spins too."""
 
     def half(spins, colour, uniform):
         neighbours = sum(n.roll(spins, by, axis) for axis in (0, 1) for by in (1, -1))
@@ -389,7 +389,7 @@ def by_products(xs, both, means, variances):
 
 
 def by_differences(xs, both, means, variances):
-    """Return the same, one by one."""
+    """Return the squared distances in units of the variances, component by component."""
     apart = xs[:, None] - means
     return np.sum(apart * apart / variances + np.log(variances), axis=-1)
 

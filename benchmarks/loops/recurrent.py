@@ -9,7 +9,7 @@ __all__ = ["RECURRENT"]
 
 
 def sequence_inputs(gates):
-    """Of a layer with so many gates."""
+    """Return the function that draws the inputs of a layer with `gates` gates."""
 
     def inputs(rng, steps, batch, features, hidden):
         xs = rng.standard_normal((steps, batch, features))

@@ -49,7 +49,7 @@ def summary(cells: list[Cell]) -> str:
 
 
 def _of_first_results(cells: list[Cell], what: str) -> list[str]:
-    """Tracing and compiling included, of those who compile."""
+    """Return lines about the times to the first result, tracing and compiling included."""
     lines: list[str] = []
     for name in ("PJRT", "jax"):
         ratios = [

@@ -1,4 +1,4 @@
-"""Stencils: a grid is made anew from neighbours, turn by turn."""
+"""Stencils: each iteration makes a grid from the neighbours in the last one."""
 
 from __future__ import annotations
 

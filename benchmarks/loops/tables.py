@@ -41,7 +41,7 @@ def nussinov_inputs(rng, n):
 
 
 def nussinov(n, bases):
-    """Return the rows from the last to the first; an element needs its row's earlier ones and all rows below."""
+    """Fill the table from the last row to the first; an element needs the earlier ones of its row and all rows below."""
     size = bases.shape[0]
     columns = n.arange(size)
 
@@ -232,7 +232,7 @@ def ctc_inputs(rng, frames, labels):
 
 
 def ctc(n, log_probabilities, labels):
-    """Return the minus the log likelihood of the labels; the blank is 0."""
+    """Return minus the log likelihood of the labels; the blank is 0."""
     extended = n.stack([n.zeros_like(labels), labels], axis=1).reshape(-1)
     extended = n.concatenate([extended, n.zeros_like(labels[:1])])
     before = n.concatenate([n.zeros_like(extended[:2]) - 1, extended[:-2]])

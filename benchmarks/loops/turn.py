@@ -25,9 +25,9 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "control.md"
 BODIES = 1, 5, 20
 SHAPES = (), (32,), (10_000,)
 TURNS = {"natively": (300, 300, 60), "PJRT": (30_000, 3000, 60)}
-"""For each shape, by which the longer of two loops is longer; XLA's turns are too short for few."""
+"""Difference of the lengths of two loops, by shape; it is larger for XLA, whose iterations are short."""
 BLOCKS = 7
-"""Of which the fastest counts."""
+"""Number of repetitions, of which the fastest counts."""
 
 
 def body(n: Any, y: Any, ops: int) -> Any:
@@ -73,7 +73,7 @@ def compiled(loop: Loop, ops: int, turns: int, executor: Any, gradient: bool) ->
 
 
 def microseconds(call: Callable[[int], Callable[[], Any]], turns: int) -> float:
-    """Of a turn; `call(turns)` is a loop of so many."""
+    """Return the time of one iteration; `call(turns)` runs a loop of `turns` iterations."""
     short, long = call(turns // 10), call(turns // 10 + turns)
     for run in (short, long) * 2:
         run()
@@ -88,7 +88,7 @@ def _seconds(run: Callable[[], Any]) -> float:
 
 
 def row(name: str, loop: Loop, executor: Any, turns: tuple[int, ...], gradient: bool) -> str:
-    """Of the table: a column for each shape, and in it a number for each body."""
+    """Return the rows of the table: a column for each shape, with a number for each body."""
     columns: list[str] = []
     for shape, more in zip(SHAPES, turns, strict=True):
         y = np.ones(shape)
@@ -107,7 +107,7 @@ def row(name: str, loop: Loop, executor: Any, turns: tuple[int, ...], gradient: 
 
 
 def table() -> str:
-    """Return the microseconds a turn."""
+    """Return the table of microseconds per iteration."""
     from xla_peer import XlaExecutor
 
     heads = " | ".join(f"`float64[{', '.join(map(str, shape))}]`" for shape in SHAPES)

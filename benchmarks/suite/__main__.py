@@ -35,16 +35,16 @@ from report import write
 from tenferro.program.profile import shown_seconds
 
 SECONDS = 3.0
-"""Of turns for one case."""
+"""Seconds of interleaved runs for one case."""
 PAUSE = 0.005
 """Seconds before each run, in which the threads of the one before it stop spinning."""
 SHORTEST = 2e-3
-"""Seconds of a turn: short runs several times, so that it is long enough to be timed."""
+"""Seconds of a measurement; a short run is repeated until it takes as long."""
 FEWEST = 5
-"""Turns of one case."""
+"""Measurements of one case."""
 WARM = 0.5
-"""Seconds for which each contestant runs by itself before the turns begin: programs of ours and of PyTorch's get ready
-by running.
+"""Seconds for which each contestant runs by itself before the measurements begin, because programs of ours and of PyTorch's are
+prepared by running.
 """
 LIMIT = 60.0
 """Seconds after which a checkout gives a case up."""
@@ -135,7 +135,7 @@ def warm_up(names: list[str]) -> None:
 
 
 def line(case: Case, found: dict[str, dict[str, float]]) -> str:
-    """For the terminal: times, and how native compares."""
+    """Return the text for the terminal: times, and how native compares."""
     native = found["native"]
     parts = [f"{case.name:34s}"]
     for name, times in found.items():

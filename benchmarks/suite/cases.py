@@ -23,7 +23,7 @@ class Case:
 
     Attributes:
         fn: `fn(n, *args)`; one that is differentiated gives a scalar.
-        args: makes the arguments, anew for each run of the suite.
+        args: makes the arguments, once in each run of the suite.
         gradient: whether the gradient in every argument is wanted as well.
         without: contestants that have no way to do it.
     """

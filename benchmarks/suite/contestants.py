@@ -57,7 +57,7 @@ def program_of(case: Case, args: tuple[Any, ...]) -> Any:
 
 
 def numpy(case: Case, args: tuple[Any, ...]) -> Run | None:
-    """The same calls by hand; networks by opt_einsum. Gradients by autograd, of what it knows."""
+    """Run the calls by hand: networks by opt_einsum, gradients by autograd where it has the function."""
     names = Names(np, erf=scipy.special.erf, einsum=opt_einsum.contract)
     if not case.gradient:
         return lambda: case.fn(names, *args)
@@ -148,4 +148,4 @@ CONTESTANTS: dict[str, Callable[[Case, tuple[Any, ...]], Run | None]] = {
     "torch": torch,
     "PyTensor": pytensor,
 }
-"""In the order of the table's columns. "NumPy" is autograd where a gradient is wanted."""
+"""Contestants, in the order of the table's columns. "NumPy" is autograd where a gradient is wanted."""

@@ -27,7 +27,7 @@ CACHED = 1 << 13
 OFTEN = 100
 """Times that a loop runs while it is timed once."""
 EXTENT = 1024
-"""Of the matrices that BLAS is timed on."""
+"""Rows of the matrices that BLAS is timed on."""
 COPIED = 1 << 23
 """Elements of the array that copies are timed on."""
 

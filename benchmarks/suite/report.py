@@ -27,7 +27,7 @@ BOUNDS = ("limit", "loops")
 
 
 def write(results: list[Result], limits: Limits) -> None:
-    """All three."""
+    """Write the table, the plot and the records."""
     every = dict.fromkeys(name for result in results for name in result["times"])
     contestants = [name for name in every if name not in BOUNDS]
     (ROOT / "build").mkdir(exist_ok=True)

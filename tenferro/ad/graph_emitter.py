@@ -20,7 +20,7 @@ __all__ = ["GraphEmitter"]
 
 
 class GraphEmitter(GraphBuilder):
-    """Appends to a graph; handles are its values.
+    """Emitter that appends to a graph; handles are its values.
 
     Attributes:
         rules: the AD column.

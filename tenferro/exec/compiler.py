@@ -27,7 +27,7 @@ __all__ = ["LoopCompiler"]
 
 
 class LoopCompiler:
-    """Compiles loops, and keeps the functions.
+    """Compiler of loops, with a cache of their functions.
 
     Args:
         always: compile loops of few iterations too, although they are not worth it.

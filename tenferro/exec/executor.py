@@ -60,7 +60,7 @@ BLOCK_GAINS: Mapping[str | bool, float | None] = {
     True: -1e9,
     False: None,
 }
-"""For each value of `compiled`, the calls of NumPy that a compiled block has to save in each run; None for no blocks."""
+"""NumPy calls that a compiled block must save in each run, by the value of `compiled`; None for no blocks."""
 MAX_LAYOUTS = 8
 """Maximum number of layouts of arguments for which one program is planned; after that, they count as row-major."""
 

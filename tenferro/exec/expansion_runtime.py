@@ -16,7 +16,7 @@ __all__ = ["ExpansionRuntime"]
 
 
 class ExpansionRuntime(ExtensionRuntime):
-    """Executes a family by the program of its `lower_to_standard_ops`, kept per op and types.
+    """Runtime that executes a family by the program of its `lower_to_standard_ops`, cached by op and types.
 
     The programs are in the executor's store `ExtensionCacheKey(family_id, "programs")`.
 

@@ -310,7 +310,7 @@ class Compiled(AnnotatedOp):
 
     @property
     def inner(self) -> Any:
-        """What it computes."""
+        """Description of the computation."""
         return self.op
 
     @property

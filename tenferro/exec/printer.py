@@ -1,8 +1,8 @@
 """The printer: a schedule as Python functions, with locals for slots. It decides nothing.
 
 An interpreter's loop costs several times what NumPy's own call does on small arrays. What is printed here has
-one line per step, with the kernel's function called by name; a local whose value dies is taken over by the next
-value, or deleted, so that NumPy has the memory again at once.
+one line per step, with the kernel's function called by name. After the last use of its value a local is reused
+or deleted, so that NumPy can use the memory at once.
 """
 
 from __future__ import annotations

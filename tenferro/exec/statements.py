@@ -13,7 +13,7 @@ __all__ = ["Locals", "Names", "Writer"]
 
 
 class Locals:
-    """Names of values in one function. A dying value's name goes to the next value, which frees its memory.
+    """Names of values in one function. After its last use a value's name goes to the next value, which frees its memory.
 
     Few names are quick to compile, and `del` is left for those that nothing takes over at once.
     """
@@ -77,7 +77,7 @@ class Names:
 
 
 class Writer:
-    """Writes the steps of a schedule as statements."""
+    """Writer of the steps of a schedule as statements."""
 
     def __init__(self, program: ExecProgram, names: Names, values: Locals) -> None:
         self.program, self.names, self.locals = program, names, values

@@ -18,7 +18,7 @@ __all__ = ["ArgumentBuilder", "BodyBuilder", "GraphBuilder"]
 
 
 class GraphBuilder:
-    """Appends ops to a graph; values are opaque handles.
+    """Builder that appends ops to a graph; values are opaque handles.
 
     Attributes:
         source: the user's line, recorded with emitted ops.
@@ -71,7 +71,7 @@ class GraphBuilder:
         return outputs[0]
 
     emit, emit_all = apply_one, apply
-    """What expansions of existing packages call them."""
+    """Former names, which expansions of existing packages use."""
 
     def value(self, value: int) -> Value:
         """Return a value of the graph with operators, which tenferro's functions take.

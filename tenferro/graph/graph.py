@@ -63,9 +63,9 @@ class Graph:
         self.marked = False
         self.trusted = trusted
         self.effects: list[int] = []
-        """What ops with effects gave that no later one takes: all of them are needed."""
+        """Results of ops with effects that no later op takes; all of them are needed."""
         self._numbers: dict[Any, int] = {}
-        """Of tokens, in order of appearance: an op with payload is hashed once when it is added."""
+        """Number of each token, in order of appearance: an op with payload is hashed once when it is added."""
         self._applied: dict[tuple[int, tuple[int, ...]], tuple[int, ...]] = {}
         self._inferred: dict[tuple[int, ...], tuple[TensorSpec, ...]] = {}
         self._find_caller = CallerFinder()

@@ -37,7 +37,7 @@ class Mark:
 
     @property
     def name(self) -> str:
-        """As it is printed."""
+        """Text in a printed program."""
         return type(self).__name__
 
     @property
@@ -119,7 +119,7 @@ class Opaque:
 
     @property
     def name(self) -> str:
-        """As it is printed."""
+        """Text in a printed program."""
         return type(self).__name__
 
     key = None

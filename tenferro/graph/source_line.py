@@ -49,7 +49,7 @@ class SourceLine(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class CallerFinder:
-    """Finds the nearest frame outside tenferro; remembers which code objects are ours."""
+    """Finder of the nearest frame outside tenferro, with a cache of the code objects that are ours."""
 
     _ours: dict[CodeType, bool] = field(default_factory=dict[CodeType, bool], init=False)
     _places: dict[tuple[CodeType, int], SourceLine] = field(

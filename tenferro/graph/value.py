@@ -229,7 +229,7 @@ class Value:
 
     @property
     def caches(self) -> Any:
-        """Where extensions keep plans, which rules have no part in."""
+        """Owner of the plans of extensions, in which rules have no part."""
         return None
 
     @property

@@ -111,7 +111,7 @@ class _Bits(KeptMark):
 
     @property
     def name(self) -> str:
-        """As it is printed."""
+        """Text in a printed program."""
         return "bits of a float"
 
     @property

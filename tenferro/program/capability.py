@@ -16,7 +16,7 @@ from tenferro.types import DType, DTypeLike
 __all__ = ["Capability", "capabilities", "install_platforms"]
 
 Refusal: TypeAlias = Callable[[type[StdTensorOp] | str, DType, str], str | None]
-"""Why an op, or a family by its id, is refused for a dtype on a platform; None if it is not."""
+"""Return why an op, or a family by its id, is refused for a dtype on a platform; None if it is supported."""
 _REFUSALS: dict[str, Refusal] = {}
 
 

@@ -62,7 +62,7 @@ class Routine:
 
 
 class ExtensionRuntime:
-    """Executes one family on an executor; derive from it, or give `HostReferenceRuntime`.
+    """Runtime of one family on an executor; derive from it, or give `HostReferenceRuntime`.
 
     Attributes:
         family_id: the family whose ops it executes.
@@ -94,7 +94,7 @@ class ExtensionRuntime:
 
 
 class HostReferenceRuntime(ExtensionRuntime):
-    """Executes a family by its ops' own `eager_execute`, on the host; it is used only where it is given.
+    """Runtime that calls the ops' own `eager_execute` on the host; it is used only where it is given.
 
     >>> HostReferenceRuntime("example.identity.v1").family_id
     'example.identity.v1'

@@ -1,4 +1,4 @@
-"""`Tape`: the values of its turns that a loop keeps, and those that a loop of a derivative computes again."""
+"""`Tape`: the values of its iterations that a loop stores, and those that a loop of a derivative recomputes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Tape", "TapeValue", "tape_of", "tapes_of"]
 
 @dataclass(frozen=True)
 class TapeValue:
-    """A value of one turn.
+    """A value of one iteration.
 
     Attributes:
         spec: its type.
@@ -34,7 +34,7 @@ class TapeValue:
 
     @property
     def nbytes(self) -> int:
-        """Bytes per turn; 0 where they are not known."""
+        """Bytes per iteration; 0 if unknown."""
         return self.spec.nbytes if self.spec.is_static else 0
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class Tape:
 
     Attributes:
         turns: the extent of the stacks.
-        stacked: the values that are stacked, turn by turn.
+        stacked: the values that are stacked, iteration by iteration.
         recomputed: in a loop of a derivative, values of the loop it belongs to that are computed again.
         passing: the number of other values of a turn: no later turn and no stack has them.
     """
@@ -59,12 +59,12 @@ class Tape:
 
     @property
     def turn_bytes(self) -> int:
-        """Bytes that one turn stacks."""
+        """Bytes that one iteration stacks."""
         return sum([value.nbytes for value in self.stacked])
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the stacks; 0 where the number of turns is not known."""
+        """Bytes of the stacks; 0 if the trip count is unknown."""
         return self.turn_bytes * self.turns if isinstance(self.turns, int) else 0
 
     def lines(self) -> list[str]:

@@ -16,7 +16,7 @@ __all__ = ["CHUNK", "all_singles", "chunks", "dtype_of"]
 CHUNK = 1 << 16
 """Arguments of one run: programs are compiled for this shape."""
 NEIGHBOURS = 3
-"""Of a point, to either side."""
+"""Number of neighbours of a point, on either side."""
 
 
 def dtype_of(name: str) -> Any:
@@ -33,7 +33,7 @@ def all_singles() -> Iterator[list[np.ndarray]]:
 
 
 def chunks(function: Function, name: str, count: int) -> Iterator[list[np.ndarray]]:
-    """The arguments in runs of `CHUNK`, at least as many as asked for, or all there are."""
+    """Yield the arguments in runs of `CHUNK`, at least as many as asked for, or all there are."""
     dtype = dtype_of(name)
     if dtype.itemsize == 2 and function.arity == 1:
         every = np.arange(1 << 16, dtype=np.uint16).view(dtype)
@@ -51,7 +51,7 @@ def chunks(function: Function, name: str, count: int) -> Iterator[list[np.ndarra
 
 
 def structured(function: Function, dtype: Any) -> np.ndarray:
-    """Ends, powers of two, whole numbers, multiples of a quarter of pi and the function's own points, and those next to
+    """Return ends, powers of two, whole numbers, multiples of a quarter of pi and the function's own points, and those next to
     them.
     """
     limits = ml_dtypes.finfo(dtype)
@@ -78,7 +78,7 @@ def structured(function: Function, dtype: Any) -> np.ndarray:
 
 
 def _pairs(grid: np.ndarray) -> list[tuple[Any, Any]]:
-    """Some hundred points with each other."""
+    """Return the pairs of some hundred points."""
     few = grid[:: max(1, len(grid) // 256)]
     return list(itertools.product(few, few))
 
@@ -124,7 +124,7 @@ def _random(rng: np.random.Generator, function: Function, dtype: Any) -> np.ndar
 def _with_bits(
     rng: np.random.Generator, low: float, high: float, count: int, dtype: Any
 ) -> np.ndarray:
-    """Numbers of either sign whose sizes have bits between those of two."""
+    """Draw numbers of either sign whose magnitudes have bits between those of two."""
     unsigned = np.dtype(f"u{dtype.itemsize}")
     first, last = [int(end) for end in np.array([low, high]).astype(dtype).view(unsigned)]
     bits = rng.integers(2 * first, 2 * last + 2, count, unsigned)

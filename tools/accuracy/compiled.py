@@ -39,12 +39,12 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "erfc": long_double.erfc,
     "erfinv": long_double.erfinv,
 }
-"""For float64, where SciPy has no long doubles."""
+"""References in long doubles for float64, for functions that SciPy lacks in long doubles."""
 MOST_BITS = np.finfo(np.longdouble).nmant >= 63
 
 
 def bound_of(name: str, dtype: str) -> float:
-    """Declared by the table; of 16 bits it is that of float32, rounded again."""
+    """Return the bound that the table declares; for 16 bits it is that of float32, rounded again."""
     if dtype == "float64":
         return TABLE[name].ulps
     if dtype == "float32":

@@ -15,7 +15,7 @@ from tools.accuracy.function import Function
 __all__ = ["DIGITS", "error_of", "estimates", "exact_values", "unit"]
 
 DIGITS = 60
-"""Of the definition, beyond what large and small arguments take."""
+"""Decimal digits of the definition, beyond those that large and small arguments need."""
 EXPONENT = np.uint64(0x7FF << 52)
 """The bits of float64 that are its power of two."""
 
@@ -66,7 +66,7 @@ def estimates(exact: np.ndarray, y: np.ndarray, is_strict: bool = False) -> np.n
 
 
 def _judge_infinities(error: np.ndarray, exact: np.ndarray, y: np.ndarray, is_strict: bool) -> None:
-    """Errors where a value is infinite or NaN."""
+    """Return the errors where a value is infinite or NaN."""
     wide = y.astype(exact.dtype)
     largest = float(ml_dtypes.finfo(y.dtype).max)
     # What is larger than the largest number by less than half a unit rounds to it, by more to infinity.

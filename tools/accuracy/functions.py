@@ -43,7 +43,7 @@ def erfinv(x: Any) -> Any:
 
 
 def ndtri(p: Any) -> Any:
-    """Its inverse; 2 p - 1 is exact in enough digits."""
+    """Return the inverse of the normal distribution function; 2 p - 1 is exact in enough digits."""
     with mpmath.extradps(max(0, -int(mpmath.log10(p))) if p else 0):
         return mpmath.sqrt(2) * mpmath.erfinv(2 * p - 1)
 

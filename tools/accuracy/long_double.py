@@ -18,7 +18,7 @@ STEPS = 32
 """Centres of series between two whole numbers."""
 TERMS = 20
 NEAR_TERMS = 26
-"""Of the series around 0, which serves up to a half."""
+"""Number of terms of the series around 0, which serves up to a half."""
 
 
 def long_double(value: Any) -> np.longdouble:
@@ -31,7 +31,7 @@ def long_double(value: Any) -> np.longdouble:
 
 @cache
 def _near() -> list[np.longdouble]:
-    """Of erf(x) / x in x^2."""
+    """Return the coefficients of erf(x) / x in x^2."""
     with mpmath.workdps(40):
         factor = 2 / mpmath.sqrt(mpmath.pi)
         return [
@@ -42,7 +42,7 @@ def _near() -> list[np.longdouble]:
 
 @cache
 def _table() -> np.ndarray:
-    """Of erfc around k / `STEPS`, a row for each power.
+    """Return the coefficients of erfc around k / `STEPS`, a row for each power.
 
     The derivative is -2 / sqrt(pi) e^(-x^2), and those of that are it times (-1)^n H_n(x), with Hermite's polynomials.
     """
@@ -95,7 +95,7 @@ def erf(x: np.ndarray) -> np.ndarray:
 
 
 def erfc(x: np.ndarray) -> np.ndarray:
-    """Its complement."""
+    """Return the complementary error function."""
     x = np.asarray(x, np.longdouble)
     far = _complement(np.nan_to_num(np.abs(x)))
     y = np.where(x < 0, 2 - far, far)

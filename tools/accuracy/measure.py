@@ -36,11 +36,11 @@ FOLDERS = {"nn": ("tenferro/nn", *PARTS), "special": ("tenferro/special", *PARTS
 WORST = 100
 """Arguments of the largest estimates that are judged in many digits."""
 ROUNDS = 5
-"""How often as many more are judged, while the reference is more wrong than what is measured."""
+"""Number of times that as many more are judged, while the reference is less accurate than the result."""
 SAMPLE = 1000
 """Random arguments in float64 that are judged in many digits, whatever the reference says."""
 EACH = 16
-"""Of one run of arguments, so that one bad stretch does not hide the others."""
+"""Arguments of one run that are judged, so that one bad stretch does not hide the others."""
 
 FLUSHED = 2.0**10
 """Values up to so many smallest normal numbers come out as zeros where an intermediate one is taken for zero."""
@@ -65,12 +65,12 @@ class Cell:
     value: float
 
     def as_record(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the record as JSON has it."""
         return asdict(self)
 
 
 def environment(engine: str, name: str = "") -> dict[str, str]:
-    """What results of a function by an engine may depend on: packages, the processor, and our code."""
+    """Return what the results of a function by an engine depend on: packages, the processor, and our code."""
     versions = {"code": _code((*FOLDERS.get(name.partition(".")[0], ()), *SOURCES[engine]))}
     for package in ("numpy", "scipy", "jaxlib", "llvmlite"):
         try:
@@ -143,7 +143,7 @@ def measured(
 
 
 def _flushed(xs: Sequence[np.ndarray], exact: np.ndarray, y: np.ndarray, dtype: str) -> np.ndarray:
-    """Where XLA takes a subnormal number for zero: of an argument, in the value, or on the way to a small one."""
+    """Return where XLA flushes a subnormal number: an argument, the value, or an intermediate value."""
     tiny = float(ml_dtypes.finfo(dtype_of(dtype)).tiny)
     sizes = [np.abs(x.astype(np.float64)) for x in xs]
     small = [(size < tiny) & (size > 0) for size in sizes]

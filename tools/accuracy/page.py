@@ -72,7 +72,7 @@ def written(records: Sequence[Record]) -> str:
 
 
 def _ran(records: Sequence[Record]) -> str:
-    """Of how many arguments, when and with what, and how long it took."""
+    """Return the number of arguments, the date, the environment and the time of the measurement."""
     measured = [r for r in records if r["cell"] is not None]
     if not measured:
         return "It has not been run."

@@ -10,7 +10,7 @@ __all__ = ["Worst"]
 
 
 class Worst:
-    """So many entries of the largest estimates: the estimate, the arguments and the value, as numbers of float64.
+    """Entries with the largest estimates: the estimate, the arguments and the value, in float64.
 
     Args:
         count: how many are kept.

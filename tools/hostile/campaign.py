@@ -24,7 +24,7 @@ __all__ = ["FAILURES", "Campaign", "Mutant", "Reader", "mutant_of", "shrunk"]
 
 FAILURES = ("foreign", "signal", "time", "memory")
 SECONDS = 5.0
-"""Of processor time that a mutant may take."""
+"""Processor time that a mutant may take."""
 PATIENCE = 30.0
 """Seconds that the campaign waits for one, while others may have the processor."""
 MOST_READ = 500
@@ -50,7 +50,7 @@ class Mutant(NamedTuple):
     edits: tuple[tuple[str, int], ...]
 
     def write(self, folder: Path) -> Path:
-        """Its files, in a fresh folder; the one that is read."""
+        """Write the files into a fresh folder; return the one that is read."""
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         files = dict(self.seed.files)
@@ -74,7 +74,7 @@ def mutant_of(seeds: Sequence[Seed], seed: int, number: int) -> Mutant:
 
 
 def shrunk(mutant: Mutant, fails: Callable[[Mutant], bool]) -> Mutant:
-    """With no edit more than it needs to fail."""
+    """Return the mutant with the fewest edits that still fail."""
     place = 0
     while place < len(mutant.edits) > 1:
         smaller = mutant._replace(edits=mutant.edits[:place] + mutant.edits[place + 1 :])
@@ -93,7 +93,7 @@ class Reader:
         self._count = 0
 
     def read(self, kind: str, path: Path) -> tuple[str, str]:
-        """What reading the file comes to, and the words."""
+        """Return the outcome of reading the file, and its message."""
         if self._child is None or self._count >= MOST_READ:
             self.close()
             self._child = self._started()
@@ -138,7 +138,7 @@ class Reader:
 
 
 def _processor_seconds(pid: int) -> float:
-    """Of a process and its children that have ended."""
+    """Return the processor time of a process and of its children that have ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except FileNotFoundError:
@@ -205,7 +205,7 @@ class Campaign:
         return record
 
     def _save(self, mutant: Mutant, record: dict[str, Any]) -> None:
-        """The files of a failure, and a test of it."""
+        """Save the files of a failure, and a test of it."""
         place = self.folder / "failures" / f"{record['kind']}_{record['number']}"
         mutant.write(place / "files")
         text = TEST.format(main=mutant.seed.main, **record)

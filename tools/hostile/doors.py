@@ -23,7 +23,7 @@ from xla_peer.vectors import read_vectors
 __all__ = ["DOORS"]
 
 MOST_ELEMENTS = 100_000
-"""Of all values of a program that is run."""
+"""Largest number of elements of all values of a program that is run."""
 
 
 def _program(path: Path) -> None:

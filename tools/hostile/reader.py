@@ -18,7 +18,7 @@ MEMORY = 1 << 30
 
 
 def outcome_of(door: Callable[[Path], None], path: Path) -> tuple[str, str]:
-    """What reading a file comes to, and the words.
+    """Return the outcome of reading a file, and its message.
 
     `loaded`, `ours`, `foreign` for another exception, or `memory`.
     """

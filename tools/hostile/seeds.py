@@ -124,7 +124,7 @@ def _export(folder: Path, name: str, program: Any) -> None:
 
 
 def _place(folder: Path, kind: str, name: str, main: str) -> Path:
-    """Where a seed's file goes; its folder says which file is read."""
+    """Return the path of a seed's file; its folder says which file is read."""
     place = folder / kind / name
     place.mkdir(parents=True, exist_ok=True)
     (place / "main").write_text(main)

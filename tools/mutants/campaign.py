@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 __all__ = ["Campaign", "Mutant", "equivalents", "mutants_of"]
 
 STAGE_SECONDS = 45.0
-"""Of tests, as long as they took when they were recorded, that one stage runs; the quickest first."""
+"""Recorded time of the tests that one stage runs, the quickest first."""
 MOST_FILES = 8
-"""Of tests of the floor, because to collect one takes as long as many tests do."""
+"""Largest number of files of tests of the layer, because collecting one takes as long as many tests."""
 REST_SECONDS = 90.0
-"""The same of all other tests that run the lines, which the few mutants meet that are still there."""
+"""Recorded time of all other tests that run the lines, for the few mutants that are left."""
 ALLOWANCE = 30.0
 """Seconds of processor time that a stage may take beyond four times what its tests took."""
 
@@ -41,7 +41,7 @@ class Mutant(NamedTuple):
     edit: Edit
 
     def record(self, source: str) -> dict[str, Any]:
-        """What the log and the report say of it."""
+        """Return the line of the log and the report."""
         before, after = self.edit.difference(source)
         return {"folder": self.folder, "path": self.path, "line": self.edit.lines[0], "kind": self.edit.kind,
                 "before": before, "after": after}  # fmt: skip
@@ -122,7 +122,7 @@ class Campaign:
             yield record
 
     def outcome(self, mutant: Mutant) -> dict[str, Any]:
-        """Killed or survived, by which test and in which stage, and the processor time that it took."""
+        """Return whether it was killed, by which test and in which stage, and the processor time."""
         path = self.tree / mutant.path
         source, stamp = path.read_text(), path.stat().st_mtime
         stages = zip(("column", "floor", "rest"), self.stages(mutant), strict=True)
@@ -192,7 +192,7 @@ class Campaign:
         return first, second, self._within(REST_SECONDS, rest)
 
     def _within(self, most: float, names: Sequence[str]) -> list[str]:
-        """As many of the first tests as take so many seconds."""
+        """Return the first tests that take at most `most` seconds together."""
         seconds = self.recorded.seconds
         kept, total = [], 0.0
         for name in names:
@@ -203,7 +203,7 @@ class Campaign:
         return kept
 
     def verdict(self, record: dict[str, Any]) -> str:
-        """Killed, survived, or equivalent where a survivor has a proof."""
+        """Return killed, survived, or equivalent where a survivor has a proof."""
         is_proven = (record["path"], record["before"], record["after"]) in self.proofs
         return "equivalent" if record["outcome"] == "survived" and is_proven else record["outcome"]
 

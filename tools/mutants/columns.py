@@ -61,7 +61,7 @@ def is_of_floor(test: str, folder: str) -> bool:
 
 
 def units_within(units: Sequence[str], places: Sequence[str]) -> list[str]:
-    """Those units that are, or lie within, one of some files and folders.
+    """Return the units that are one of some files and folders, or lie within one.
 
     Raises:
         ValueError: no unit is within one of them.

@@ -41,8 +41,8 @@ COMPARISONS = {
 ORDERED = (ast.Sub, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.MatMult, ast.LShift, ast.RShift)
 """Operators whose operands may not change places."""
 LEFT_ALONE = (ast.Assert, ast.Import, ast.ImportFrom, ast.Raise, ast.JoinedStr)
-"""What the tests need not notice: claims to the checker of types, the words of errors; and f-strings, whose parts
-have no places of their own in Python 3.11.
+"""Nodes that tests need not notice: claims to the type checker, the words of errors, and f-strings, whose parts
+have no positions of their own in Python 3.11.
 """
 
 
@@ -62,7 +62,7 @@ SYMMETRIC = (
 GENERICS = ("Callable", "Mapping", "Sequence", "dict", "list", "set", "tuple", "type")
 """Types that take parameters."""
 LARGE = 12
-"""From which on a number in the head of a file is one of many that are as good."""
+"""Smallest number in the head of a file that counts as one of many that would serve."""
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -125,7 +125,7 @@ def edits_of(source: str) -> list[Edit]:
 
 
 class Places:
-    """Where the expressions of a file stand, and what may stand there instead."""
+    """Positions of the expressions of a file, and their replacements."""
 
     def __init__(self, source: str) -> None:
         self._content = source.encode()
@@ -188,7 +188,7 @@ class Places:
             yield from self._of_rows(node.elts, node.elts)
 
     def _between(self, left: ast.expr, right: ast.expr, old: str, new: str) -> Edit | None:
-        """Another operator between two operands."""
+        """Yield another operator between two operands."""
         start = self._content.find(old.encode(), self._stop(left), self._start(right))
         if start < 0:
             return None
@@ -308,7 +308,7 @@ def _is_tuning(statement: ast.AST, following: ast.AST | None) -> bool:
 
 
 def _parts(node: ast.AST) -> Iterator[ast.AST]:
-    """What of a node the tests should notice: no annotations, no docstrings, no words of errors."""
+    """Return the parts of a node that tests should notice: no annotations, docstrings or words of errors."""
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list"):
             continue

@@ -27,7 +27,7 @@ LEFT_OUT = (
 
 
 def digest_of_sources(tree: Path) -> str:
-    """Of all that the tests import: another digest, other lines."""
+    """Return the digest of all that the tests import: another digest, other lines."""
     digest = hashlib.sha256()
     for package in PACKAGES:
         for path in sorted((tree / package).rglob("*.py")):
@@ -36,7 +36,7 @@ def digest_of_sources(tree: Path) -> str:
 
 
 def units_of(tree: Path) -> list[str]:
-    """What one child runs: a file of tests, or the doctests of a folder."""
+    """Return the units that one child runs: a file of tests, or the doctests of a folder."""
     files = [str(path.relative_to(tree)) for path in sorted((tree / "tests").rglob("test_*.py"))]
     kept = [name for name in files if not name.startswith(LEFT_OUT)]
     return [*kept, *FOLDERS, "tenferro/api"]
@@ -69,7 +69,7 @@ def recorded_units(
 
 
 class Recorded:
-    """What was recorded of a tree, to be asked."""
+    """Record of the tests of a tree, by lines."""
 
     def __init__(self, tree: Path, folder: Path) -> None:
         self._tree = tree
@@ -95,7 +95,7 @@ class Recorded:
             raise ValueError(f"the map is not of the sources in {tree}; run `make mutants-map`")
 
     def tests(self, path: str, first: int, last: int) -> set[str]:
-        """Names of the tests that run any line of a file from the first to the last, and passed."""
+        """Return the names of the tests that run any line of a file from the first to the last, and passed."""
         if path not in self._tests:
             by_line: dict[int, list[str]] = {}
             for data in self._data:

@@ -21,7 +21,7 @@ LIBRARIES = (
     "numpy", "scipy.linalg", "scipy.special", "scipy.fft", "ml_dtypes", "optree", "opt_einsum", "mpmath", "jax",
     "jax.numpy", "array_api_strict",
 )  # fmt: skip
-"""What many tests import, and no mutant changes; not what pytest rewrites or what reads the tree."""
+"""Modules that many tests import and no mutant changes, without those that pytest rewrites or that read the tree."""
 MEMORY = 12 << 30
 """Bytes of address space above those that the libraries have."""
 
@@ -136,7 +136,7 @@ def _child(
     coverage: Any,
     writer: int,
 ) -> None:
-    """The run itself, in the process that was forked for it; never returns."""
+    """Run the tests in the process that was forked for them; never return."""
     answer: tuple[int, str, dict[str, float]] = (3, "", {})
     try:
         os.setsid()

@@ -17,7 +17,7 @@ FLAGS = {
     "no algebra": "--xla_disable_hlo_passes=algsimp",
     "one thread": "--xla_cpu_multi_thread_eigen=false",
 }
-"""Of XLA, each in processes of its own."""
+"""Options of XLA, each in processes of its own."""
 CHAIN = re.compile(
     r"^(\s*)(%\w+) = stablehlo\.(add|multiply) (%[\w#]+), (%[\w#]+) : (tensor<[\dx]*f\d+>)$"
 )

@@ -173,7 +173,7 @@ def _eps(dtype: Any) -> float:
 
 
 BITS = re.compile(r"0x([0-9A-Fa-f]{8})(?=.*: tensor<[\dx]*f32>)")
-"""Of a float32 in a constant, such as NaN and infinities."""
+"""Bits of a float32 in a constant, such as NaN and infinities."""
 
 
 def _widened(text: str) -> str:

@@ -35,7 +35,7 @@ def adjoint(x: Any) -> Any:
 
 
 def hermitian(x: Any) -> Any:
-    """What PyTorch's own checks of derivatives make of the input."""
+    """Return the input as PyTorch's own checks of derivatives prepare it."""
     return x + adjoint(x)
 
 

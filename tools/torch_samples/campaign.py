@@ -66,7 +66,7 @@ def natively(trial: Trial, checks: tuple[str, ...]) -> Iterator[Any]:
 
 
 def through_pjrt(trial: Trial, checks: tuple[str, ...], executor: Any) -> Iterator[Any]:
-    """The same by one program, whose error is that of every check."""
+    """Yield the outputs of each check by one program, whose error is that of every check."""
     try:
         yield from trial.on_peer(executor, checks)
     except Exception as error:
@@ -141,7 +141,7 @@ class Campaign:
         self.file, self.count = file, count
 
     def key(self, record: dict[str, Any]) -> tuple[Any, ...]:
-        """What a record is of."""
+        """Return the unit that a record belongs to."""
         return tuple(record[name] for name in ("function", "torch", "variant", "dtype", "executor", "count"))  # fmt: skip
 
     @property

@@ -60,7 +60,7 @@ def absolute(outputs: Arrays) -> Arrays:
 
 
 def singular(outputs: Arrays) -> Arrays:
-    """Those of singular vectors that belong to singular values."""
+    """Return the absolute values of singular vectors that belong to singular values."""
     u, s, vh = outputs
     return [abs(u[..., : s.shape[-1]]), s, abs(vh[..., : s.shape[-1], :])]
 

@@ -100,7 +100,7 @@ class Trial:
 
     @cached_property
     def inexact(self) -> list[int]:
-        """Which outputs have a derivative."""
+        """Indices of the outputs that have a derivative."""
         return [i for i, output in enumerate(self.value) if is_inexact(output)]
 
     def drawn(self, like: Arrays, offset: int) -> Arrays:

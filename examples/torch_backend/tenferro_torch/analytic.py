@@ -11,7 +11,7 @@ __all__ = ["ROWS"]
 
 
 def erfinv(x: torch.Tensor) -> torch.Tensor:
-    """The function is odd, at -0.0 too."""
+    """Return the inverse error function, which is odd at -0.0 too."""
     return torch.copysign(torch.erfinv(x), x)
 
 

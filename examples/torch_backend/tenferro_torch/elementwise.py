@@ -34,12 +34,12 @@ def of_tensors(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def is_integer(x: Tensor) -> bool:
-    """Neither float, complex nor bool."""
+    """Return whether a dtype is an integer's: neither float, complex nor bool."""
     return not (x.is_floating_point() or x.is_complex() or x.dtype is torch.bool)
 
 
 def divide(x: Tensor, y: Tensor) -> Tensor:
-    """Return the integers truncate; a divisor of 0 gives all bits set.
+    """Divide; integers truncate, and a divisor of 0 gives all bits set.
 
     The processor traps on 0, and on -1 where x is the least integer, so that neither reaches it.
     """
@@ -52,7 +52,7 @@ def divide(x: Tensor, y: Tensor) -> Tensor:
 
 
 def remainder(x: Tensor, y: Tensor) -> Tensor:
-    """Of integers; x over 0 leaves x."""
+    """Return the remainder of integers; x over 0 leaves x."""
     is_trap = (y == 0) | (y == -1) if x.dtype.is_signed else y == 0
     rest = torch.fmod(x, torch.where(is_trap, 1, y))
     return torch.where(y == 0, x, rest)
@@ -73,7 +73,7 @@ def minimum(x: Tensor, y: Tensor) -> Tensor:
 
 
 def sign(x: Tensor) -> Tensor:
-    """Zeros and NaN stay themselves; a complex number is divided by its modulus."""
+    """Return the sign: zeros and NaN stay themselves, and a complex number is divided by its modulus."""
     if x.is_complex():
         modulus = torch.abs(x)
         return torch.where(modulus == 0, 0, x / torch.where(modulus == 0, 1, modulus)).to(x.dtype)
@@ -116,12 +116,12 @@ def saturate(x: Tensor, dtype: Any) -> Tensor:
 
 
 def imag(x: Tensor) -> Tensor:
-    """Return the zeros for a real x."""
+    """Return the imaginary part, which is zero for a real x."""
     return x.imag if x.is_complex() else torch.zeros_like(x)
 
 
 def complex_(x: Tensor, y: Tensor) -> Tensor:
-    """From parts of at least float32."""
+    """Return a complex number from parts of at least float32."""
     part = DTYPES[DType.of(str(x.dtype).removeprefix("torch.")).complex.real]
     return torch.complex(x.to(part), y.to(part))
 

@@ -33,14 +33,14 @@ Binary = Callable[[Tensor, Tensor], Tensor]
 
 
 def reduce_sum(op: ReduceSum, x: Tensor) -> Tensor:
-    """Return all axes at once, in the dtype of x."""
+    """Sum over all axes at once, in the dtype of x."""
     if not op.axes:
         return x
     return in_float32(lambda y: torch.sum(y, op.axes, dtype=y.dtype))(x)
 
 
 def reduce_prod(op: ReduceProd, x: Tensor) -> Tensor:
-    """Return the axis by axis, the last one first, so that the others keep their numbers."""
+    """Multiply axis by axis, the last one first, so that the others keep their numbers."""
 
     def product(y: Tensor) -> Tensor:
         return reduce(lambda z, axis: torch.prod(z, axis, dtype=z.dtype), falling(op.axes), y)

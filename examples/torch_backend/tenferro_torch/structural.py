@@ -32,7 +32,7 @@ def reversed_axes(x: Tensor) -> Tensor:
 
 
 def reshape(op: Reshape, x: Tensor) -> Tensor:
-    """Elements keep their column-major order; PyTorch's reshape keeps the row-major one."""
+    """Reshape in column-major order; PyTorch's reshape keeps the row-major one."""
     shape = op.resolved("shape", (x.shape,))
     return reversed_axes(reversed_axes(x).reshape(shape[::-1]))
 
@@ -66,7 +66,7 @@ def pad(op: Pad, x: Tensor, value: Tensor) -> Tensor:
 
 
 def window(starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> tuple[slice, ...]:
-    """Slices of these sizes."""
+    """Return slices of these sizes."""
     return tuple([slice(a, a + n, step) for a, n, step in zip(starts, sizes, steps, strict=True)])
 
 

@@ -28,7 +28,7 @@ OF_OPERANDS = {
     elementwise.Power: 2.0,
     ops.Digamma: 64.0,  # because 1.5 is near its zero
 }
-"""How far results may be apart, in units in the last place; all others have the same bits, and NaN is NaN."""
+"""Largest distance of results, in units in the last place; other ops have the same bits, and NaN is NaN."""
 COMPLEX = dict.fromkeys(
     [elementwise.Multiply, elementwise.Divide, elementwise.Abs, elementwise.Sign], 4.0
 )

@@ -26,7 +26,7 @@ PARAMETERS = (W1, B1, W2, B2)
 
 @contextmanager
 def no_numpy_kernel() -> Iterator[None]:
-    """Every kernel of NumPy's raises, whether it is called, bound or given the parts of a loop."""
+    """Make every kernel of NumPy raise, whether it is called, bound or given the parts of a loop."""
 
     def forbidden(self: Any, *args: Any) -> Any:
         raise AssertionError("NumPy's kernel is used")

@@ -14,7 +14,7 @@ __all__ = ["einsum"]
 
 
 def einsum(subscripts: str, *operands: Any, algebra: Algebra = MAX_PLUS) -> Any:
-    """Return the plus over all labels that the output leaves out, of the operands' elements combined by times.
+    """Reduce by plus over all labels that the output leaves out, of the operands' elements combined by times.
 
     >>> import numpy as np
     >>> einsum("ij,jk->ik", np.array([[0.0, 5.0]]), np.array([[1.0], [2.0]]))

@@ -71,7 +71,7 @@ class FusedMatmul(ExtensionOp):
         return [(dtype, shape), (tnf.DType.I64, shape)]
 
     def eager_execute(self, inputs: Any) -> Any:
-        """Return one sweep over k, keeping the best so far; NaN wins, as it does in a maximum."""
+        """Sweep over k once and keep the best so far; NaN wins, as it does in a maximum."""
         x1, x2 = inputs
         combine = np.multiply if self.algebra == "max_times" else np.add
         better = np.less if self.algebra == "min_plus" else np.greater

@@ -49,7 +49,7 @@ class Tropical:
         return type(self)(self.value[index])
 
     def sum(self, axis: Any = None) -> Any:
-        """Return the plus over axes."""
+        """Reduce by plus over axes."""
         return type(self)(self.algebra.reduce(self.value, axis=axis))
 
     @classmethod

@@ -1,7 +1,7 @@
 """Derivatives of the analytic family: one line each, in x and in y = f(x).
 
-Of equal formulas the one is taken that neither overflows nor cancels, and whose own derivatives do not
-either: 1 - tanh(x)^2 loses every digit at x = 20, 1 / sqrt(1 + x^2) is zero from x = 1e154 on, and
+Among equal formulas, a rule uses the one that neither overflows nor cancels, in its derivatives too.
+For example, 1 - tanh(x)^2 loses every digit at x = 20, 1 / sqrt(1 + x^2) is zero from x = 1e154 on, and
 e^(-x^2) is 0 at infinity while its derivative there would be 0 times infinity.
 
 Source: Abramowitz and Stegun, chapters 4 and 6 and section 7.1.

@@ -121,7 +121,7 @@ ZERO_AND_NAME = {
     "transpose_rule": (ZERO, "cotangent"),
     "batch_rule": ("", "output"),
 }
-"""What None means among the values of each rule, and what each of them is called."""
+"""Meaning of None among the values of each rule, and the name of each value."""
 
 
 def require_type(where: str, value: Value, expected: TensorSpec) -> None:

@@ -170,7 +170,7 @@ class CompiledFunction:
         operands: Sequence[Any],
         chunks: int,
     ) -> None:
-        """Run to completion; a while loop continues in optimised code after so many chunks."""
+        """Run to completion; a while loop continues in optimised code after some chunks."""
         last = *self._constants, scratch, self.host.address
         status = function(*operands, *last, chunks)
         if status is None:

@@ -45,7 +45,7 @@ PlanStep = Callable[[ExecProgram], ExecProgram]
 
 @dataclass(frozen=True)
 class Binder:
-    """Binds the ops of programs to the kernels of a backend.
+    """Binder of the ops of programs to the kernels of a backend.
 
     Attributes:
         backend: whose kernels they are.

@@ -1,8 +1,7 @@
-"""Place: the memory of each result, and the values that die with each step.
+"""Buffer assignment: the memory of each result, and the values whose last use each step is.
 
-A large value that stays inside gets a place in one piece of memory, by the span of steps over which it is needed;
-what leaves gets memory that comes back; a ufunc, or a group, writes over an operand that dies, if nobody else looks
-at it.
+A large intermediate value gets an offset in one buffer, by its live range. An output gets memory that returns to the
+pool. A ufunc or a fused group works in place at the last use of an operand without other live aliases.
 """
 
 from __future__ import annotations
