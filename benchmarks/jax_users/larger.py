@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -147,7 +148,9 @@ def collocation(weights: Any, points: Any) -> Any:
 
     def loss(weights: Any) -> Any:
         def residual(x: Any) -> Any:
-            u = lambda x: network(weights, x)  # noqa: E731  # because three derivatives follow
+            def u(x: Any) -> Any:
+                return network(weights, x)
+
             return forward(forward(forward(u)))(x) + u(x) * forward(u)(x)
 
         return (jax.vmap(residual)(points) ** 2).mean()
@@ -179,8 +182,9 @@ def transformer_inputs(rng: np.random.Generator) -> Any:
 
 def collocation_inputs(rng: np.random.Generator) -> Any:
     widths = (1, 32, 32, 1)
-    layers = zip(widths, widths[1:], strict=False)
-    weights = tuple([(rng.standard_normal(pair) * 0.5, np.zeros(pair[1])) for pair in layers])
+    weights = tuple([
+        (rng.standard_normal(pair) * 0.5, np.zeros(pair[1])) for pair in pairwise(widths)
+    ])  # fmt: skip
     return weights, np.linspace(-1, 1, 256)
 
 
