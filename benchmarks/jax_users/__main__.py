@@ -4,6 +4,7 @@ python benchmarks/jax_users                       all programs, values and gradi
 python benchmarks/jax_users --only cable spline   those whose names hold one of the words
 python benchmarks/jax_users --seconds 1           of turns for one row
 python benchmarks/jax_users --first 5             shortest of N first results
+python benchmarks/jax_users --larger              those whose time goes to products and large arrays
 python benchmarks/jax_users --check               whether all agree, without times
 python benchmarks/jax_users --write               also the table in docs/jax.md, and the line in README.md
 """
@@ -34,6 +35,7 @@ from chance import CHANCE
 from differential_equations import DIFFERENTIAL_EQUATIONS
 from grids import GRIDS
 from interleaved import geometric_mean, put_into, turns
+from larger import LARGER
 from small_carries import SMALL_CARRIES
 from user_program import UserProgram
 
@@ -209,13 +211,14 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=[""], help="words of names")
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--first", type=int, default=3)
+    parser.add_argument("--larger", action="store_true", help="programs of large arrays instead")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     warm_up()
     rows: list[Row] = []
-    for program in PROGRAMS:
+    for program in LARGER if options.larger else PROGRAMS:
         for gradient in (False, True) if program.gradient else (False,):
             name = program.name + (", gradient" if gradient else "")
             if not any([word in name for word in options.only]):
@@ -226,9 +229,10 @@ def main() -> int:
             print(line(row), flush=True)
     print(summary(rows))
     if options.write:
-        put_into(ROOT / "docs" / "jax.md", "jax users", table(rows))
-        for page in ("README.md", "docs/index.md"):
-            put_into(ROOT / page, "jax users", summary(rows))
+        name = "jax users, larger" if options.larger else "jax users"
+        put_into(ROOT / "docs" / "jax.md", name, table(rows))
+        for page in () if options.larger else ("README.md", "docs/index.md"):
+            put_into(ROOT / page, name, summary(rows))
     return 0 if all([row.is_right for row in rows]) else 1
 
 

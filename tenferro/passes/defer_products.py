@@ -19,6 +19,8 @@ from tenferro.ops import StdTensorOp
 from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.control import Scan
 from tenferro.ops.elementwise import Add
+from tenferro.ops.structural import Transpose
+from tenferro.passes.fold_transposes import exchanged_dot
 from tenferro.program import GraphProgram, Subprogram, dependents, makers
 from tenferro.program.instructions import copy_into, needed
 from tenferro.program.rewrite import Producers, Values, emit_again
@@ -169,21 +171,37 @@ def _sums(op: Scan) -> list[_Sum]:
     changing = dependents(body.instructions, body.input_slots[op.num_consts :])
     at_hand = {*body.input_slots[op.first_xs :], *body.output_slots[op.num_carry :]}
 
-    def is_deferred(slot: int) -> bool:
-        step, y = maker_of.get(slot), body.types[slot]
-        if step is None or not isinstance(step.op, DotGeneral) or reads[slot] > 1:
-            return False
-        types = [body.types[x] for x in step.inputs]
+    def product_of(slot: int) -> _Product | None:
+        """Return the product that computes a term, or whose transpose does."""
+        step, dot = maker_of.get(slot), None
+        if step is not None and isinstance(step.op, Transpose) and reads[slot] == 1:
+            dot = maker_of.get(step.inputs[0])
+            slot = step.inputs[0]
+        if reads[slot] > 1:
+            return None
+        if dot is not None and isinstance(dot.op, DotGeneral):
+            exchanged = exchanged_dot(dot.op, step.op, body.types[dot.inputs[0]].rank)
+            return exchanged and _Product(exchanged, dot.inputs[::-1])
+        if step is not None and isinstance(step.op, DotGeneral):
+            return _Product(step.op, step.inputs)
+        return None
+
+    def deferred(slot: int) -> _Product | None:
+        product, y = product_of(slot), body.types[slot]
+        if product is None:
+            return None
+        types = [body.types[x] for x in product.operands]
         is_plain = y.dtype in DTYPES and all(
             [each.is_static and each.dtype is y.dtype for each in types]
         )
-        if not is_plain or not changing.issuperset(step.inputs) or y.size < MIN_SUM_ELEMENTS:
-            return False
-        stacked = sum([body.types[x].size for x in step.inputs if x not in at_hand])
-        return (
+        if not is_plain or not changing.issuperset(product.operands) or y.size < MIN_SUM_ELEMENTS:
+            return None
+        stacked = sum([body.types[x].size for x in product.operands if x not in at_hand])
+        is_small = (
             MIN_EXPANSION * sum([each.size for each in types]) <= y.size
             and op.length * stacked <= MAX_STACK_RATIO * y.size
         )
+        return product if is_small else None
 
     sums: list[_Sum] = []
     for number in range(op.num_carry):
@@ -192,12 +210,10 @@ def _sums(op: Scan) -> list[_Sum]:
         if reads[carry] != 1 or carry not in terms:
             continue
         terms.remove(carry)
-        products = tuple(
-            [_Product(maker_of[x].op, maker_of[x].inputs) for x in terms if is_deferred(x)]
-        )
+        products = {x: product for x in terms if (product := deferred(x)) is not None}
         if products:
-            rest = tuple([x for x in terms if not is_deferred(x)])
-            sums.append(_Sum(number, rest, products))
+            rest = tuple([x for x in terms if x not in products])
+            sums.append(_Sum(number, rest, tuple(products.values())))
     return sums
 
 

@@ -1,29 +1,74 @@
-"""TransposeFolding: fold a transpose that feeds a dot into its dimension numbers.
+"""TransposeFolding: fold transposes of a dot's operands, and of its result, into its dimension numbers.
 
 The result is unchanged, because a transpose is folded only where the free axes keep their order. The dot's result has
 them in the order of the operand's axes, so [4,3,2] as a transpose of [2,3,4] is not folded. Batch and contracting axes
 are listed in the dimension numbers, and may be permuted.
+
+A transpose that exchanges the free axes of lhs with those of rhs becomes a dot with exchanged operands, unless the dot has
+another reader. It adds the same products, and BLAS may add them in another order.
 
 Source: docs/specification/schedule.md (`TransposeFolding`).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 from tenferro.graph import SourceLine
+from tenferro.ops import StdTensorOp
 from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.structural import Transpose
-from tenferro.program import GraphProgram
-from tenferro.program.rewrite import Producers, Values, rewrite
+from tenferro.program import GraphProgram, makers
+from tenferro.program.rewrite import Producers, Values, emit_again, rewrite
 
-__all__ = ["fold_transposes"]
+__all__ = ["exchanged_dot", "fold_transposes"]
 
 
 def fold_transposes(program: GraphProgram) -> GraphProgram:
-    """Return the program with transposes folded into the dots they feed."""
-    return rewrite(program, {DotGeneral: _folded})
+    """Return the program with transposes folded into the dots that they feed or read."""
+    program = rewrite(program, {DotGeneral: _folded})
+    reads = Counter([slot for step in program.instructions for slot in step.inputs])
+    reads.update(program.output_slots)
+    maker_of = makers(program.instructions)
+    exchanged: dict[int, DotGeneral] = {}
+    for step in program.instructions:
+        dot = maker_of.get(step.inputs[0]) if isinstance(step.op, Transpose) else None
+        if dot is not None and isinstance(dot.op, DotGeneral) and reads[dot.outputs[0]] == 1:
+            better = exchanged_dot(dot.op, step.op, program.types[dot.inputs[0]].rank)
+            if better is not None:
+                exchanged[step.outputs[0]] = better
+    if not exchanged:
+        return program
+    steps = iter(program.instructions)
+
+    def rule(
+        producers: Producers, _: StdTensorOp, inputs: Values, source: SourceLine | None
+    ) -> Values | None:
+        better = exchanged.get(next(steps).outputs[0])
+        if better is None:
+            return None
+        dot = producers.maker(inputs[0])
+        assert dot is not None
+        return producers.apply(better, dot.inputs[::-1], source)
+
+    return emit_again(program, rule)
+
+
+def exchanged_dot(op: DotGeneral, transpose: Any, lhs_rank: int) -> DotGeneral | None:
+    """Return the dot of exchanged operands that equals a dot's transpose; None if the transpose does something else."""
+    perm, batch = transpose.perm, len(op.lhs_batch)
+    free = lhs_rank - len(op.lhs_contracting)
+    if perm != (*range(batch), *range(free, len(perm)), *range(batch, free)):
+        return None
+    return replace(
+        op,
+        lhs_contracting=op.rhs_contracting,
+        rhs_contracting=op.lhs_contracting,
+        lhs_batch=op.rhs_batch,
+        rhs_batch=op.lhs_batch,
+    )
 
 
 def _folded(

@@ -197,6 +197,20 @@ def test_sizes_of_deferred_sums(
     assert (defer_products(program) is not program) == is_deferred
 
 
+@pytest.mark.parametrize("read_again", [False, True])
+def test_transposed_products_are_deferred_unless_they_are_read_again(read_again: bool) -> None:
+    def body(c: Any, x: Any) -> Any:
+        y = outer(x[0], x[1])
+        return c + y.T, (y[0] if read_again else x[0])
+
+    program = tnf.compile(lambda c, u, v: tnf.scan(body, c, (u, v)), ZERO, U, V)
+    after = defer_products(program)
+    assert products_inside(after) == int(read_again)
+    expected = sum([np.outer(v, u) for u, v in zip(U, V, strict=True)])
+    total = UNTOUCHED.run(after, ZERO, U, V)[0]
+    np.testing.assert_allclose(total, expected, rtol=1e-13, atol=1e-13)
+
+
 def test_a_carry_that_only_takes_products_leaves_the_loop() -> None:
     function, arrays, _ = DEFERRED["of another carry"]
     program = tnf.compile(function, *arrays)

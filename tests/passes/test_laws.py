@@ -349,6 +349,38 @@ def test_a_transpose_that_reorders_free_axes_stays() -> None:
     same_bits(program, result, x, y)
 
 
+def batched_dot(x: Any, y: Any) -> Any:
+    return dot(x, y, lhs_contracting=(2,), rhs_contracting=(1,), lhs_batch=(1,), rhs_batch=(0,))
+
+
+def integers(*shape: int) -> Any:
+    """Numbers whose sums of products are exact, and as such the same in any order."""
+    return np.random.default_rng(sum(shape)).integers(-9, 9, shape).astype("f8")
+
+
+def test_a_transpose_of_a_dot_exchanges_its_operands() -> None:
+    x, y = integers(2, 3, 4), integers(3, 4, 5, 6)
+    program = tnf.compile(lambda x, y: apply_one(Transpose((0, 2, 3, 1)), batched_dot(x, y)), x, y)
+    result = passes.fold_transposes(program)
+    assert ops_of(result) == ["DotGeneral"]
+    assert result.instructions[0].inputs == program.instructions[0].inputs[::-1]
+    same_bits(program, result, x, y)
+
+
+@pytest.mark.parametrize("perm", [(1, 0, 2, 3), (0, 1, 3, 2), (0, 3, 2, 1), (0, 3, 1, 2)])
+def test_other_transposes_of_a_dot_stay(perm: tuple[int, ...]) -> None:
+    x, y = integers(2, 3, 4), integers(3, 4, 5, 6)
+    program = tnf.compile(lambda x, y: apply_one(Transpose(perm), batched_dot(x, y)), x, y)
+    assert passes.fold_transposes(program) is program
+
+
+def test_a_dot_with_two_readers_is_computed_once() -> None:
+    x, y = integers(2, 3), integers(3, 5)
+    for fn in (lambda x, y: (x @ y, (x @ y).T), lambda x, y: ((x @ y).T, tnf.sin(x @ y))):
+        program = tnf.compile(fn, x, y)
+        assert passes.fold_transposes(program) is program
+
+
 @pytest.mark.parametrize("perm", list(itertools.permutations(range(4))), ids=str)
 def test_every_permutation_and_every_axis_through_all_passes(perm: tuple[int, ...]) -> None:
     x, y = random(2, 3, 4, 5), random(2, 3, 4, 5)
@@ -410,7 +442,7 @@ def test_the_card_of_every_rule_is_an_op() -> None:
 @pytest.mark.parametrize("extent", [3, 300])
 @pytest.mark.parametrize("each", passes.NATIVE_PASSES)
 def test_a_program_with_nothing_to_change_is_its_own_result(each: Any, extent: int) -> None:
-    program = tnf.compile(lambda x: tnf.transpose(tnf.sin(x) @ x) + 0.0, np.eye(extent))
+    program = tnf.compile(lambda x: tnf.transpose(x) + tnf.sin(x) @ x + 0.0, np.eye(extent))
     assert each(program) is program
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from tenferro.exec.llvm import capsules
+from tenferro.exec.llvm import capsules, register_tiles
 from tenferro.exec.llvm.code import Code, Index, literal, memory_type
 from tenferro.exec.llvm.ir import Declaration
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor, transposed
@@ -61,7 +61,16 @@ def dot_general(body: Body, op: Any, lhs: Tensor, rhs: Tensor, y: TensorSpec) ->
     terms = prod([lhs.spec.shape[axis] for axis in op.lhs_contracting])
     rows = lhs.spec.size // (batches * terms)
     columns = rhs.spec.size // (batches * terms)
-    is_slow = columns > 1 and rows >= MIN_TRANSPOSED_ROWS and terms <= MAX_TRANSPOSED_TERMS
+    extents = rows, columns, terms
+    tiled = None
+    if rows > 1 and columns > 1:
+        tiled = register_tiles.product(body.code, y.dtype, (a_transposed, b_transposed), extents)
+    is_slow = (
+        tiled is None
+        and columns > 1
+        and rows >= MIN_TRANSPOSED_ROWS
+        and terms <= MAX_TRANSPOSED_TERMS
+    )
     if is_slow and not (a_transposed or b_transposed):
         b_transposed = True
         b = _copied(body, rhs, op.rhs_batch, op.rhs_contracting, is_transposed=True)
@@ -73,13 +82,14 @@ def dot_general(body: Body, op: Any, lhs: Tensor, rhs: Tensor, y: TensorSpec) ->
             for memory, size in ((a, rows * terms), (b, terms * columns), (result, rows * columns))
         )
         # BLAS is column-major: each row-major matrix is the transpose of what BLAS sees.
-        if columns == 1:
+        if tiled is not None:
+            tiled(left, right, to)
+        elif columns == 1:
             _gemv(code, y.dtype, left, rows, terms, a_transposed, right, to)
         elif rows == 1:
             _gemv(code, y.dtype, right, columns, terms, b_transposed, left, to)
         else:
-            extents, transposed = (rows, columns, terms), (a_transposed, b_transposed)
-            _gemm(code, y.dtype, (left, right, to), extents, transposed)
+            _gemm(code, y.dtype, (left, right, to), extents, (a_transposed, b_transposed))
 
     code.loop(batches, multiply)
     return result

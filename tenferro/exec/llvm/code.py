@@ -143,6 +143,7 @@ class Code:
         shared_lines: number of lines of shared functions.
         largest_call: estimated instructions of the largest call of BLAS or LAPACK.
         frequency: executions of the current block in one call of the function.
+        ranges: first value and end of indices that are known to be in a range.
 
     Args:
         contracts: whether the processor has fused multiply-adds.
@@ -156,6 +157,7 @@ class Code:
         self.contracts, self.lanes = contracts, tuple(lanes)
         self.converts_halves = converts_halves
         self._retained: list[str] = []
+        self.ranges: dict[str, tuple[int, int]] = {}
         self.declared: dict[str, Declaration] = {}
         self.functions: dict[str, Function] = {}
         self.vector_functions: dict[str, Function | Declaration] = {}
@@ -565,7 +567,15 @@ class Code:
             return a + b
         if a == 0 or b == 0:
             return b if a == 0 else a
-        return self.once(("add", a, b), lambda: self.value("add", a, b, type="i64", flags="nsw"))
+        total = self.once(("add", a, b), lambda: self.value("add", a, b, type="i64", flags="nsw"))
+        if isinstance(b, int) and a in self.ranges:
+            first, last = self.ranges[a]
+            self.ranges[total] = first + b, last + b
+        return total
+
+    def range_of(self, a: Index) -> tuple[int, int]:
+        """Return the first value of an index and the end of its values, which are known."""
+        return (a, a + 1) if isinstance(a, int) else self.ranges[a]
 
     def scaled(self, a: Index, factor: int) -> Index:
         """Return a multiple of an index."""

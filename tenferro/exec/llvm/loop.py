@@ -19,7 +19,7 @@ from tenferro.exec.llvm.host import HostCalls, Kernels
 from tenferro.exec.llvm.ir import Value
 from tenferro.exec.llvm.link import Linker, Processor
 from tenferro.exec.llvm.shared_functions import repeated_loops
-from tenferro.exec.llvm.strip_loop import StripLoop
+from tenferro.exec.llvm.strip_loop import StripFunction, strip_loop
 from tenferro.exec.llvm.strip_mining import strip_mine
 from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor
 from tenferro.graph import Instruction
@@ -90,7 +90,7 @@ def compiled_loop(
     kernels: Kernels,
     linker: Linker,
     interpreted: Interpreted,
-) -> CompiledFunction | StripLoop:
+) -> CompiledFunction | StripFunction:
     """Return the loop as a function of its operands, strip-mined if its strips are independent.
 
     Args:
@@ -106,7 +106,7 @@ def compiled_loop(
         with suppress(NotCompiledError), log.attempt(LOOP_OF_STRIPS):
             strips = strip_mine(op, inputs, prepare)
             if strips is not None:
-                return StripLoop(strips, inputs, prepare, kernels, linker, interpreted)
+                return strip_loop(strips, inputs, prepare, kernels, linker, interpreted)
     with log.attempt(LOOP):
         host = HostCalls(kernels)
         written = written_loop(op, inputs, prepare, host, linker.processor)

@@ -25,7 +25,7 @@ from tenferro.exec.llvm.strip_mining import StripMinedScan, strip_spec
 from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor
 from tenferro.types import TensorSpec
 
-__all__ = ["StripLoop"]
+__all__ = ["StripFunction", "strip_loop"]
 
 KIND = "loop of strips"
 """Name of attempts in the log."""
@@ -93,28 +93,32 @@ def _written(
     return written_function(body, "loop", [*names, *results], "%start", work)
 
 
-class StripLoop:
-    """Strip-mined scan as a function of its operands, which allocates its results.
+class StripFunction:
+    """Function of operands that runs strip by strip on the executor's threads, and allocates its results.
 
-    Raises:
-        NotCompiledError: an op that is not compiled, or too much work in a strip.
+    Args:
+        kind: name of its attempts in the log.
+        written: function of operands, results, scratch and the first index of a strip.
+        starts: first index of each strip.
+        interpreted: returns the interpreter's function, which runs if LLVM fails.
+        remark: remark beside the step in the printed schedule.
     """
 
     accepts_buffers = True
 
     def __init__(
         self,
-        strips: StripMinedScan,
-        inputs: Specs,
-        prepare: Prepare,
+        kind: str,
+        written: WrittenFunction,
+        outputs: Sequence[TensorSpec],
+        starts: Sequence[int],
         kernels: Kernels,
         linker: Linker,
         interpreted: Interpreted,
+        remark: str,
     ) -> None:
-        self.strips, self.linker, self.resources = strips, linker, kernels.resources
-        self.written = _written(strips, inputs, prepare, linker.processor)
-        self.outputs = strips.output_types(inputs)
-        remark = f"compiled in {strips.count} strips of {strips.width}"
+        self.kind, self.written, self.outputs, self.starts = kind, written, tuple(outputs), starts
+        self.linker, self.resources = linker, kernels.resources
         self.fallback = Fallback(interpreted, self.outputs, remark)
         self._function: Callable[..., int | None] | None = None
 
@@ -125,11 +129,11 @@ class StripLoop:
 
     @property
     def remark(self) -> str:
-        """Remark beside the loop in the printed schedule."""
+        """Remark beside the step in the printed schedule."""
         return self.fallback.remark
 
     def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
-        """Return the last carry, then the stacked outputs.
+        """Return the results.
 
         Args:
             into: buffer of each result, or None for a new one.
@@ -139,28 +143,53 @@ class StripLoop:
             return self.fallback.run(arrays, into)
         results = allocate_results(self.outputs, into)
         operands = [*map(as_contiguous, arrays), *results, *self.written.constants]
-        memory, strips, stop = self.resources.memory, self.strips, threading.Event()
+        memory, stop = self.resources.memory, threading.Event()
 
         def run(first: int, last: int) -> None:
             with memory.scratch([self.written.scratch]) as (scratch,):
                 try:
-                    for number in range(first, last):
+                    for start in self.starts[first:last]:
                         if stop.is_set():
                             return
-                        status = function(*operands, scratch, strips.start(number))
+                        status = function(*operands, scratch, start)
                         assert status is not None
                 except BaseException:
                     stop.set()
                     raise
 
-        self.resources.workers.parallel_for(run, strips.count)
+        self.resources.workers.parallel_for(run, len(self.starts))
         return results[0] if len(results) == 1 else tuple(results)
 
     def _next_function(self) -> Callable[..., int | None]:
         """Return baseline code for this call if that saves time, else optimised code."""
-        linker, module = self.linker, self.written.module
-        function = linker.baseline_function(KIND, module, self.written.work, ArrayConvention())
+        linker, module, work = self.linker, self.written.module, self.written.work
+        function = linker.baseline_function(self.kind, module, work, ArrayConvention())
         if function is None:
-            function = self._function = linker.function(KIND, module, ArrayConvention())
+            function = self._function = linker.function(self.kind, module, ArrayConvention())
             self.written = self.written.printed()
         return function
+
+
+def strip_loop(
+    strips: StripMinedScan,
+    inputs: Specs,
+    prepare: Prepare,
+    kernels: Kernels,
+    linker: Linker,
+    interpreted: Interpreted,
+) -> StripFunction:
+    """Return a strip-mined scan as a function of its operands: the last carry, then the stacked outputs.
+
+    Raises:
+        NotCompiledError: an op that is not compiled, or too much work in a strip.
+    """
+    return StripFunction(
+        KIND,
+        _written(strips, inputs, prepare, linker.processor),
+        strips.output_types(inputs),
+        [strips.start(number) for number in range(strips.count)],
+        kernels,
+        linker,
+        interpreted,
+        f"compiled in {strips.count} strips of {strips.width}",
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -10,8 +10,9 @@ from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.kernels.sums_of_products import SumOfProducts
 from tenferro.exec.llvm.baseline import Work
 from tenferro.exec.llvm.code import Index, llvm_type
-from tenferro.exec.llvm.ir import Instruction, Module, Value, VectorType
+from tenferro.exec.llvm.ir import Module, Value, VectorType
 from tenferro.exec.llvm.link import Linker, PointerConvention, Processor
+from tenferro.exec.llvm.register_tiles import accumulate, broadcast
 from tenferro.program import BoundedCache
 
 __all__ = ["CompiledSums", "module_of"]
@@ -112,6 +113,7 @@ def module_of(sums: SumOfProducts, processor: Processor) -> Module:
     code = processor.code()
     element = llvm_type(sums.dtype)
     vector, align = VectorType(lanes, element), f", align {sums.dtype.itemsize}"
+    places = [(m, v) for m in range(height) for v in range(columns)]
     cell = code.alloca(element, height * columns * lanes) if output_stride_y != 1 else ""
 
     def task(number: Index) -> None:
@@ -125,17 +127,14 @@ def module_of(sums: SumOfProducts, processor: Processor) -> Module:
 
     def write_tile(a: Index, y: Index, block: Index) -> None:
         o = code.scaled(block, columns * lanes)
-        zeros = [[Value("zeroinitializer", vector)] * columns for _ in range(height)]
-        totals = sum_along(0, a, o, zeros)
+        totals = sum_along(0, a, o, [Value("zeroinitializer", vector)] * len(places))
         y = code.add(y, code.scaled(o, output_stride_y))
         pointer, step = (
             ("%y", position_stride_y) if output_stride_y == 1 else (cell, columns * lanes)
         )
-        for m, row in enumerate(totals):
-            for v, total in enumerate(row):
-                offset = code.add(y if output_stride_y == 1 else 0, m * step + v * lanes)
-                address = code.address(pointer, offset, sums.dtype)
-                code.store_value(total, address, suffix=align)
+        for (m, v), total in zip(places, totals, strict=True):
+            offset = code.add(y if output_stride_y == 1 else 0, m * step + v * lanes)
+            code.store_value(total, code.address(pointer, offset, sums.dtype), suffix=align)
         if output_stride_y != 1:
             code.invalidate()
             code.loop(
@@ -149,56 +148,33 @@ def module_of(sums: SumOfProducts, processor: Processor) -> Module:
             value = code.load(cell, code.add(output, m * columns * lanes), sums.dtype)
             code.store(value, "%y", code.add(y, m * position_stride_y), sums.dtype)
 
-    def sum_along(axis: int, a: Index, b: Index, totals: list[list[Value]]) -> list[list[Value]]:
+    def sum_along(axis: int, a: Index, b: Index, totals: Sequence[Value]) -> Sequence[Value]:
         """Write the loops over the terms of an axis and those after it."""
         if axis == len(sums.terms):
             return multiply_add(a, b, totals)
         count, step_a, step_b = sums.terms[axis]
-        head, inside, end = (code.name(each) for each in ("head", "body", "end"))
-        before = code.block
-        i, more, following = (
-            code.name("i", "i64"),
-            code.name("more", "i1"),
-            code.name("next", "i64"),
-        )
-        code.br(head)
-        code.label(head)
-        names = [[code.name("t", vector) for _ in row] for row in totals]
-        number = code.phi("i64", i)
-        nodes = [[code.phi(vector, name) for name in row] for row in names]
-        code.append(Instruction("icmp", (i, Value(count, "i64")), more, flags="slt"))
-        code.br(inside, end, condition=more)
-        code.label(inside)
-        with code.scope(), code.times(count):
+
+        def term(i: Index, totals: Sequence[Value]) -> Sequence[Value]:
             next_a = code.add(a, code.scaled(i, step_a))
             next_b = code.add(b, code.scaled(i, step_b))
-            updated = sum_along(axis + 1, next_a, next_b, names)
-        code.append(Instruction("add", (i, Value(1, "i64")), following, flags="nsw"))
-        back = code.block
-        code.br(head)
-        incoming = [(number, Value(0, "i64"), following)]
-        for rows in zip(nodes, totals, updated, strict=True):
-            incoming += zip(*rows, strict=True)
-        for node, first, again in incoming:
-            node.operands, node.labels = (first, again), (before, back)
-        code.label(end)
-        return names
+            return sum_along(axis + 1, next_a, next_b, totals)
 
-    def multiply_add(a: Index, b: Index, totals: list[list[Value]]) -> list[list[Value]]:
+        return accumulate(code, count, totals, term)
+
+    def multiply_add(a: Index, b: Index, totals: Sequence[Value]) -> list[Value]:
         """Write the outer product of a column of a and a row of b, added to the totals."""
-        row_of_b = list[Value]()
-        for v in range(columns):
-            address = code.address("%b", code.add(b, v * lanes), sums.dtype)
-            row_of_b.append(code.load_value(vector, address, align))
-        result: list[list[Value]] = []
-        for m, row in enumerate(totals):
-            address = code.address("%a", code.add(a, m * position_stride_a), sums.dtype)
-            x = code.load_value(element, address)
-            x = code.insert(Value("poison", vector), x, 0)
-            x = code.shuffle(x, "poison", (0,) * lanes)
-            pairs = zip(row_of_b, row, strict=True)
-            result.append([code.intrinsic("fma", x, y, total) for y, total in pairs])
-        return result
+        row = [
+            code.load_value(vector, code.address("%b", code.add(b, v * lanes), sums.dtype), align)
+            for v in range(columns)
+        ]
+        column = [
+            code.load("%a", code.add(a, m * position_stride_a), sums.dtype) for m in range(height)
+        ]
+        column = [broadcast(code, x, lanes) for x in column]
+        return [
+            code.intrinsic("fma", column[m], row[v], total)
+            for (m, v), total in zip(places, totals, strict=True)
+        ]
 
     count = code.value("sub", "%stop", "%start", type="i64")
     code.loop(count, task)

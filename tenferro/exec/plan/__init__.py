@@ -5,6 +5,7 @@
 | `bind` | the kernel of each instruction |
 | `compile_loops` | which loops are compiled |
 | `fold` | what constants decide, computed once |
+| `stencil` | sums of padded arrays that are one compiled step |
 | `group` | what runs together, tile by tile |
 | `block` | consecutive steps on small values that are one compiled step |
 | `keep_numbers` | which values are NumPy's scalars |
@@ -22,7 +23,7 @@ from typing import Literal
 
 from tenferro.exec.compiler import LoopCompiler
 from tenferro.exec.extensions import ExtensionRegistry
-from tenferro.exec.plan import block, finish, fold, group, place
+from tenferro.exec.plan import block, finish, fold, group, place, stencil
 from tenferro.exec.plan.bind import Binder, Pass, PlanStep
 from tenferro.exec.plan.compile import compile_groups, compile_loops, tile_compiled_groups
 from tenferro.exec.plan.tiling import tile_groups
@@ -40,11 +41,27 @@ def planning(compiler: LoopCompiler | None) -> tuple[PlanStep, ...]:
     """Return the steps of planning, with compiled blocks and groups if there is a compiler."""
     if compiler is None:
         return NATIVE
-    loops, blocks, tiles, groups = (
+    loops, stencils, blocks, tiles, groups = (
         partial(step, compiler=compiler)
-        for step in (compile_loops, block.block, tile_compiled_groups, compile_groups)
+        for step in (
+            compile_loops,
+            stencil.stencil,
+            block.block,
+            tile_compiled_groups,
+            compile_groups,
+        )
     )
-    return (loops, fold.fold, group.group, blocks, fold.keep_numbers, tiles, place.place, groups)
+    return (
+        loops,
+        fold.fold,
+        stencils,
+        group.group,
+        blocks,
+        fold.keep_numbers,
+        tiles,
+        place.place,
+        groups,
+    )
 
 
 def compile_std_to_exec(

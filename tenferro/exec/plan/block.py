@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,9 +18,10 @@ from tenferro.exec.planned import Axes, Block, Compiled
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.facts import Fact, facts_of
 from tenferro.ops.control import Cond, Scan
+from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
 
-__all__ = ["block"]
+__all__ = ["block", "compiled_step"]
 
 MAX_STEPS = 400
 """Maximum number of steps of a block: LLVM takes longer for each the more there are."""
@@ -179,35 +180,50 @@ class _Run:
     def _step(self, steps: Sequence[ExecInstruction], outputs: Sequence[int]) -> ExecInstruction:
         from tenferro.exec.llvm.block import CompiledBlock  # because most programs have none
 
-        program = self.program
-        read = dict.fromkeys([slot for step in steps for slot in step.input_slots])
-        written = {slot for step in steps for slot in step.output_slots}
-        inputs = [s for s in read if s not in written and s not in program.constants]
-        body = free(
-            ExecProgram(
-                instructions=tuple(steps),
-                input_slots=tuple(inputs),
-                output_slots=tuple(outputs),
-                types=program.types,
-                kernels=program.kernels,
-                constants={s: x for s, x in program.constants.items() if s in read},
-            )
-        )
-        op = Block(body, _axes(program, inputs, outputs))
-        interpreted = partial(op.function, program.kernels)
-        code = CompiledBlock(
-            op, program_of(body), program.kernels, self.compiler.linker, interpreted
-        )
-        return ExecInstruction(
-            op=Compiled(op, code),
+        def compiled(op: Block, inside: GraphProgram) -> Any:
+            kernels = self.program.kernels
+            interpreted = partial(op.function, kernels)
+            return CompiledBlock(op, inside, kernels, self.compiler.linker, interpreted)
+
+        return compiled_step(self.program, steps, outputs, compiled)
+
+
+def compiled_step(
+    program: ExecProgram,
+    steps: Sequence[ExecInstruction],
+    outputs: Sequence[int],
+    compiled: Callable[[Block, GraphProgram], Any],
+) -> ExecInstruction:
+    """Return some steps as one compiled step.
+
+    Args:
+        outputs: the slots that others read.
+        compiled: returns the machine code of a block, which computes a program.
+    """
+    read = dict.fromkeys([slot for step in steps for slot in step.input_slots])
+    written = {slot for step in steps for slot in step.output_slots}
+    inputs = [s for s in read if s not in written and s not in program.constants]
+    body = free(
+        ExecProgram(
+            instructions=tuple(steps),
             input_slots=tuple(inputs),
             output_slots=tuple(outputs),
-            input_types=tuple([program.types[slot] for slot in inputs]),
-            output_types=tuple([program.types[slot] for slot in outputs]),
+            types=program.types,
             kernels=program.kernels,
-            source=steps[0].source,
-            origin=tuple([number for step in steps for number in step.origin]),
+            constants={s: x for s, x in program.constants.items() if s in read},
         )
+    )
+    op = Block(body, _axes(program, inputs, outputs))
+    return ExecInstruction(
+        op=Compiled(op, compiled(op, program_of(body))),
+        input_slots=tuple(inputs),
+        output_slots=tuple(outputs),
+        input_types=tuple([program.types[slot] for slot in inputs]),
+        output_types=tuple([program.types[slot] for slot in outputs]),
+        kernels=program.kernels,
+        source=steps[0].source,
+        origin=tuple([number for step in steps for number in step.origin]),
+    )
 
 
 def _axes(program: ExecProgram, inputs: Sequence[int], outputs: Sequence[int]) -> dict[int, Axes]:
