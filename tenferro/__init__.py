@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from tenferro.api.check_grads import check_grads
     from tenferro.api.eager import EagerRuntime, EagerTensor
     from tenferro.api.eager.recording import no_grad
+    from tenferro.api.sparse import sparse_hessian, sparse_jacobian
     from tenferro.exec import GraphExecutor
     from tenferro.extension.saving import load, save
     from tenferro.special import i0
@@ -88,6 +89,8 @@ _LATER = {
     "tree": ("tenferro.api.tree", None),
     "load": ("tenferro.extension.saving", "load"),
     "save": ("tenferro.extension.saving", "save"),
+    "sparse_hessian": ("tenferro.api.sparse", "sparse_hessian"),
+    "sparse_jacobian": ("tenferro.api.sparse", "sparse_jacobian"),
 }
 
 
@@ -190,6 +193,8 @@ __all__ = [
     "optimize",
     "random",
     "save",
+    "sparse_hessian",
+    "sparse_jacobian",
     "special",
     "stop_gradient",
     "associative_scan",
