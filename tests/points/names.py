@@ -82,7 +82,7 @@ OTHERS: Mapping[str, str] = {
             *("custom_linear_solve", "custom_root", "fixed_point"),
             *("apply_along_axis", "apply_over_axes", "fromfunction", "frompyfunc", "vectorize"),
             *("map", "scan", "switch", "value_and_grad", "vjp", "vmap", "while_loop", "eval_shape"),
-            *("sparse_hessian", "sparse_jacobian"),
+            *("jet", "sparse_hessian", "sparse_jacobian"),
         ),
         TRANSFORMATION,
     ),
