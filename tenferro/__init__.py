@@ -38,6 +38,7 @@ from tenferro.api.control import (
     while_loop,
 )
 from tenferro.api.custom import checkpoint, custom_jvp, custom_vjp, stop_gradient
+from tenferro.api.host_calls import check, pure_callback
 from tenferro.api.implicit import custom_linear_solve, custom_root, fixed_point
 from tenferro.api.jit import disable_jit, jit
 from tenferro.api.namespace import Namespace, install_namespace
@@ -106,9 +107,9 @@ def _load(name: str) -> Any:
 
 
 def _families() -> list[extension.Family]:
-    from tenferro.ext import einsum, fft, lapack, linalg, printing, random
+    from tenferro.ext import einsum, fft, host, lapack, linalg, printing, random
 
-    packages = (linalg, lapack, fft, einsum, random, printing)
+    packages = (linalg, lapack, fft, einsum, random, printing, host)
     return [family for package in packages for family in package.FAMILIES]
 
 
@@ -160,6 +161,7 @@ __all__ = [
     "TensorSpec",
     "TracedTensor",
     "capabilities",
+    "check",
     "check_grads",
     "checkpoint",
     "compile",
@@ -193,6 +195,7 @@ __all__ = [
     "no_grad",
     "optim",
     "optimize",
+    "pure_callback",
     "random",
     "save",
     "sparse_hessian",

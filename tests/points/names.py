@@ -233,7 +233,8 @@ OTHERS: Mapping[str, str] = {
     **dict.fromkeys(
         (
             *("issubdtype", "promote_types"),
-            *("can_cast", "broadcast_shapes", "check_grads", "compile", "debug_print"),
+            *("can_cast", "broadcast_shapes", "check", "check_grads", "compile", "debug_print"),
+            "pure_callback",
             *(
                 "default_executor",
                 "disable_jit",

@@ -26,7 +26,8 @@ ABSENT: Mapping[str, str] = {
     ),
     **dict.fromkeys(
         (
-            *("astype", "broadcast_shapes", "can_cast", "capabilities", "check_grads"),
+            *("astype", "broadcast_shapes", "can_cast", "capabilities", "check", "check_grads"),
+            "pure_callback",
             *(
                 "compile",
                 "debug_print",
