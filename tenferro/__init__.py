@@ -21,6 +21,7 @@ from tenferro.api.autodiff import (
     jacfwd,
     jacobian,
     jacrev,
+    jet,
     jvp,
     linearize,
     value_and_grad,
@@ -37,6 +38,7 @@ from tenferro.api.control import (
     while_loop,
 )
 from tenferro.api.custom import checkpoint, custom_jvp, custom_vjp, stop_gradient
+from tenferro.api.host_calls import check, pure_callback
 from tenferro.api.implicit import custom_linear_solve, custom_root, fixed_point
 from tenferro.api.jit import disable_jit, jit
 from tenferro.api.namespace import Namespace, install_namespace
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     from tenferro.api.check_grads import check_grads
     from tenferro.api.eager import EagerRuntime, EagerTensor
     from tenferro.api.eager.recording import no_grad
+    from tenferro.api.sparse import sparse_hessian, sparse_jacobian
     from tenferro.exec import GraphExecutor
     from tenferro.extension.saving import load, save
     from tenferro.special import i0
@@ -88,6 +91,8 @@ _LATER = {
     "tree": ("tenferro.api.tree", None),
     "load": ("tenferro.extension.saving", "load"),
     "save": ("tenferro.extension.saving", "save"),
+    "sparse_hessian": ("tenferro.api.sparse", "sparse_hessian"),
+    "sparse_jacobian": ("tenferro.api.sparse", "sparse_jacobian"),
 }
 
 
@@ -102,9 +107,9 @@ def _load(name: str) -> Any:
 
 
 def _families() -> list[extension.Family]:
-    from tenferro.ext import einsum, fft, lapack, linalg, printing, random
+    from tenferro.ext import einsum, fft, host, lapack, linalg, printing, random
 
-    packages = (linalg, lapack, fft, einsum, random, printing)
+    packages = (linalg, lapack, fft, einsum, random, printing, host)
     return [family for package in packages for family in package.FAMILIES]
 
 
@@ -156,6 +161,7 @@ __all__ = [
     "TensorSpec",
     "TracedTensor",
     "capabilities",
+    "check",
     "check_grads",
     "checkpoint",
     "compile",
@@ -178,6 +184,7 @@ __all__ = [
     "jacfwd",
     "jacobian",
     "jacrev",
+    "jet",
     "jit",
     "jvp",
     "lax",
@@ -188,8 +195,11 @@ __all__ = [
     "no_grad",
     "optim",
     "optimize",
+    "pure_callback",
     "random",
     "save",
+    "sparse_hessian",
+    "sparse_jacobian",
     "special",
     "stop_gradient",
     "associative_scan",

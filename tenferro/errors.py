@@ -16,6 +16,7 @@ __all__ = [
     "ArityError",
     "AxisError",
     "BackendFailureError",
+    "CheckFailedError",
     "CompileWarning",
     "ConcretizationError",
     "DTypeError",
@@ -162,6 +163,10 @@ class CompileWarning(RuntimeWarning):
 
 class NonFiniteError(BackendFailureError, ArithmeticError):
     """An op computed a NaN or an infinity from operands without one, under `check_finite`."""
+
+
+class CheckFailedError(TenferroError, ValueError):
+    """A condition of `tenferro.check` was not true when the program reached it."""
 
 
 class PlatformUnavailableError(TenferroError, RuntimeError):

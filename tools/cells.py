@@ -22,6 +22,7 @@ COLUMNS = {
     "sample": "tests/samples",
     "row of facts": "tenferro/facts.py",
     "cost": "tenferro/costs.py",
+    "sparsity": "tenferro/sparsity/reads.py",
     "definition": "tenferro/definitions.py",
     "rounding": "xla_peer/parity/rounding.py",
     "ball rule": "xla_peer/parity/balls",
@@ -29,7 +30,19 @@ COLUMNS = {
 }
 WITHOUT_DEFAULTS = {"kernel", "definition"}
 """Columns that name CARDS as their vocabulary, and not to fill it."""
-OF_FAMILIES = {"definition": {"analytic"}}
+OF_FAMILIES = {
+    "definition": {"analytic"},
+    "sparsity": {
+        "analytic",
+        "contraction",
+        "dynamic",
+        "elementwise",
+        "indexing",
+        "reduction",
+        "source",
+        "structural",
+    },
+}
 """Columns with cells for some families alone."""
 SURFACE = ("tenferro/api", "tenferro/lax")
 NO_FAMILIES = {"__init__", "column", "op", "extension"}

@@ -22,6 +22,7 @@ from tenferro.program import BoundedCache, CacheStats, GraphProgram
 from tenferro.tracebacks import public, public_methods
 from tenferro.types import TreeDef, flatten
 from xla_peer import forking, pjrt
+from xla_peer.checks import CheckedPrograms
 from xla_peer.executable import Executable
 from xla_peer.known_faults import known_fault
 from xla_peer.lowered import LoweringSettings
@@ -145,6 +146,7 @@ class XlaExecutor:
         self._compiled: BoundedCache[Executable] = BoundedCache(
             cache_size, memory_bytes, attrgetter("constant_bytes")
         )
+        self._checks = CheckedPrograms(cache_size)
         self._registrations = registration_count()
         self.compile_cache = cache_in(cache_dir, cache_bytes)
         forking.watch(self)
@@ -179,9 +181,12 @@ class XlaExecutor:
             ArityError, DTypeError, ShapeError, GuardError: arguments that do not fit.
             NonStaticShapeError: an extent that the data decide.
             BackendFailureError: XLA could not compile or run it.
+            CheckFailedError: a condition of `tenferro.check` is not true.
         """
         if isinstance(program, PartitionedProgram):
             return self._run_partitioned(program, arrays)
+        if program.has_effects and (checked := self._checks.of(program)) is not None:
+            return checked.verified(self.run(checked.program, *arrays))
         plain = True
         leaves: Sequence[Any] = arrays
         for x in arrays:
@@ -444,6 +449,7 @@ class XlaExecutor:
     def cache_clear(self) -> None:
         """Drop every executable in memory; the folder is cleared by `compile_cache.clear`."""
         self._compiled.clear()
+        self._checks.clear()
 
 
 def _order(array: Any) -> str:

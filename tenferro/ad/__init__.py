@@ -5,7 +5,7 @@ from `grad` to `hessian` is made of. Functions and pytrees are the business of `
 """
 
 from tenferro.ad.batch import batch, batch_program, batch_some
-from tenferro.ad.checkpoint import Checkpoint
+from tenferro.ad.checkpoint import POLICIES, Checkpoint
 from tenferro.ad.context import AdContext
 from tenferro.ad.graph_emitter import GraphEmitter
 from tenferro.ad.linearize import linearize
@@ -13,6 +13,7 @@ from tenferro.ad.subprograms import residuals
 from tenferro.ad.transpose import require_linear, transpose
 
 __all__ = [
+    "POLICIES",
     "AdContext",
     "Checkpoint",
     "GraphEmitter",

@@ -1,5 +1,7 @@
 """Checkpoints: regions whose values the backward pass recomputes.
 
+A policy names ops whose results are saved all the same: in the copy they are the saved values, with the op's tangent.
+
 A checkpoint has no effect in forward mode. In reverse mode its tangent is a linear map that saves only the region's
 inputs. Its transpose emits the region a second time, after an optimization barrier, and differentiates that copy.
 
@@ -8,25 +10,44 @@ Source: Griewank and Walther, "Evaluating Derivatives", 2008, chapter 12.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tenferro.ad.graph_emitter import GraphEmitter
 from tenferro.ad.linearize import linearize
 from tenferro.ad.transpose import transpose
 from tenferro.graph import Mark, Opaque
+from tenferro.ops import contraction
 from tenferro.ops.structural import OptimizationBarrier
 from tenferro.program import Subprogram
+from tenferro.program.instructions import copy_into
 from tenferro.types import TensorSpec
 
-__all__ = ["Checkpoint"]
+__all__ = ["POLICIES", "Checkpoint"]
+
+
+POLICIES: Mapping[str, Callable[[Any], bool]] = {
+    "nothing_saveable": lambda op: False,
+    "everything_saveable": lambda op: True,
+    "dots_saveable": lambda op: isinstance(op, contraction.CARDS),
+    "dots_with_no_batch_dims_saveable": lambda op: (
+        isinstance(op, contraction.DotGeneral) and not op.lhs_batch
+    ),
+}
+"""Whether the results of an op are saved, by the names that `jax.checkpoint_policies` has."""
 
 
 class Checkpoint(Mark):
-    """The mark of a region: its inputs are the region's inputs, then the outputs, which it returns."""
+    """The mark of a region: its inputs are the region's inputs, the outputs, which it returns, and saved values.
 
-    __slots__ = ("region",)
+    Args:
+        saved: the positions of instructions of the region whose results are saved.
+    """
 
-    def __init__(self, region: Subprogram) -> None:
+    __slots__ = ("region", "saved")
+
+    def __init__(self, region: Subprogram, saved: Sequence[int] = ()) -> None:
+        self.saved = tuple(saved)
         count = len(region.input_slots)
         super().__init__(tuple(range(count, count + len(region.output_slots))))
         self.region = region
@@ -34,7 +55,7 @@ class Checkpoint(Mark):
     @property
     def key(self) -> Any:
         """The region is between the inputs."""
-        return (Checkpoint, self.takes)
+        return (Checkpoint, self.takes, self.saved)
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
         """Return the region's inputs in reverse, its outputs going forward."""
@@ -48,25 +69,34 @@ class Checkpoint(Mark):
         active = tuple(i for i in range(count) if tangents[i] is not None)
         if not active:
             return (None,) * len(outputs)
-        recomputed = Recomputed(self.region, active, tuple(y.type for y in outputs))
+        extra = inputs[count + len(outputs) :]
+        recomputed = Recomputed(
+            self.region, active, tuple(y.type for y in outputs), self.saved, len(extra)
+        )
         y_dots = emitter.graph.add(
             recomputed,
-            (*[x.handle for x in inputs[:count]], *[tangents[i].handle for i in active]),
+            (*[x.handle for x in (*inputs[:count], *extra)], *[tangents[i].handle for i in active]),
             emitter.source,
         )
         return emitter.values(y_dots)
 
 
 class Recomputed(Opaque):
-    """The tangent of a region, from its inputs and the tangents of the active ones."""
+    """The tangent of a region, from its inputs, the saved values, and the tangents of the active inputs."""
 
-    __slots__ = ("active", "region")
+    __slots__ = ("active", "region", "saved")
 
     def __init__(
-        self, region: Subprogram, active: tuple[int, ...], types: tuple[TensorSpec, ...]
+        self,
+        region: Subprogram,
+        active: tuple[int, ...],
+        types: tuple[TensorSpec, ...],
+        saved: tuple[int, ...],
+        saved_values: int,
     ) -> None:
         refusal = "checkpoint: a tangent linearised for reverse mode was used going forward"
-        super().__init__(types, len(region.input_slots), refusal)
+        super().__init__(types, len(region.input_slots) + saved_values, refusal)
+        self.saved = saved
         self.region = region
         self.active = active
 
@@ -78,7 +108,8 @@ class Recomputed(Opaque):
         fresh = graph.add(OptimizationBarrier(len(tied)), tied, source)
         frontier, fresh_bars = fresh[: self.first_linear], fresh[self.first_linear :]
         start = len(graph)
-        outputs = self.region.emit(graph, frontier)
+        count = len(self.region.input_slots)
+        outputs = self._emitted(graph, frontier[:count], frontier[count:])
         dots = [graph.add_stand_in(graph.types[frontier[i]]) for i in self.active]
         primals = {frontier[i]: dot for i, dot in zip(self.active, dots, strict=True)}
         y_dots = linearize(emitter, start, outputs, primals, "reverse")
@@ -91,3 +122,48 @@ class Recomputed(Opaque):
         emitter.source = source
         values = [None if x_bar is None else emitter.values([x_bar])[0] for x_bar in x_bars]
         return (*([None] * self.first_linear), *values)
+
+    def _emitted(self, graph: Any, inputs: Sequence[int], saved: Sequence[int]) -> list[int]:
+        """The region's outputs, with the saved values in place of the results of their instructions."""
+        if not self.saved:
+            return self.region.emit(graph, inputs)
+        code, values, left = self.region.instructions, dict(enumerate(inputs)), iter(saved)
+        start = 0
+        for position in self.saved:
+            copy_into(graph, code[start:position], values)
+            step = code[position]
+            operands = tuple([values[slot] for slot in step.inputs])
+            mark = Saved(step.op, len(operands), len(step.outputs))
+            results = graph.add(mark, (*operands, *[next(left) for _ in step.outputs]), step.source)
+            values.update(zip(step.outputs, results, strict=True))
+            start = position + 1
+        copy_into(graph, code[start:], values)
+        return [values[slot] for slot in self.region.output_slots]
+
+
+class Saved(Mark):
+    """Saved results of an op: its inputs are the op's inputs, then the results, which it returns."""
+
+    __slots__ = ("count", "op")
+
+    def __init__(self, op: Any, inputs: int, outputs: int) -> None:
+        super().__init__(tuple(range(inputs, inputs + outputs)))
+        self.op = op
+        self.count = inputs
+
+    @property
+    def key(self) -> Any:
+        """The op."""
+        return (Saved, self.op)
+
+    def differentiates(self, mode: str) -> tuple[int, ...]:
+        """The op's inputs."""
+        return tuple(range(self.count))
+
+    def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
+        """The op's tangents."""
+        dots = tangents[: self.count]
+        rule = emitter.rules[type(self.op)]
+        if rule.jvp is None or all([dot is None for dot in dots]):
+            return (None,) * len(outputs)
+        return rule.jvp(self.op, tuple(inputs[: self.count]), tuple(outputs), dots)

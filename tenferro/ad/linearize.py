@@ -30,8 +30,9 @@ def linearize(
     """Return the tangents of `outputs`, given those of some values; None where there is none.
 
     Args:
-        start: the number of nodes there were when the values in `tangents` were made; no earlier
+        start: the number of nodes there were when the first values in `tangents` were made; no earlier
             node can depend on them.
+        tangents: a value that an instruction computes keeps the tangent that is given for it.
         mode: "reverse" promises that the result will be transposed.
 
     Raises:
@@ -43,6 +44,8 @@ def linearize(
 
     def differentiated(instruction: Instruction, wanted: Any) -> Instruction:
         op, inputs = instruction.op, instruction.inputs
+        if not tangents.keys().isdisjoint(instruction.outputs):
+            return instruction._replace(inputs=())
         if not isinstance(op, Mark):
             return instruction
         return instruction._replace(inputs=tuple([inputs[i] for i in op.differentiates(mode)]))
@@ -53,7 +56,7 @@ def linearize(
         emitter.primal_of.setdefault(dot, value)
     for index in needed(graph.instructions, outputs, start=start, narrow=differentiated):
         node = graph.instructions[index]
-        if dots.keys().isdisjoint(node.inputs):
+        if dots.keys().isdisjoint(node.inputs) or not tangents.keys().isdisjoint(node.outputs):
             continue
         active = [dots.get(value) for value in node.inputs]
         emitter.derive(index)

@@ -27,6 +27,7 @@ from tenferro.ad.algebra import (
     scalar,
 )
 from tenferro.ad.algebra import transpose as permute
+from tenferro.ad.rules.analytic import SLOPES
 from tenferro.api.compile import name_of
 from tenferro.api.pickling import reduced
 from tenferro.api.stage import Stage
@@ -34,7 +35,7 @@ from tenferro.api.tensor import TracedTensor, tracing, value_in
 from tenferro.errors import ArityError, InvalidConfigError
 from tenferro.graph import Alias
 from tenferro.ops.structural import BroadcastInDim
-from tenferro.program import CacheStats, Executor, GraphProgram
+from tenferro.program import CacheStats, Executor, GraphProgram, needed
 from tenferro.tracebacks import public, public_methods
 from tenferro.types import PyTree, flatten, unflatten
 
@@ -45,6 +46,7 @@ __all__ = [
     "jacfwd",
     "jacobian",
     "jacrev",
+    "jet",
     "jvp",
     "linearize",
     "value_and_grad",
@@ -306,6 +308,107 @@ def _fresh(stage: Stage, values: Sequence[int]) -> list[int]:
     if not values:
         return []
     return list(stage.graph.add(Alias(tuple(range(len(values)))), tuple(values)))
+
+
+def jet(
+    fn: Callable[..., Any],
+    primals: PyTree,
+    series: PyTree,
+    *,
+    context: AdContext | None = None,
+    executor: Executor | None = None,
+) -> Any:
+    """(y, terms): the value and derivatives d^k fn(x(t)) / dt^k at t = 0 of a curve x(t), for k = 1 .. n.
+
+    Each derivative is the tangent of the one before, and shares its values with all of them.
+
+    Args:
+        primals: x(0), one tree per argument, in a tuple or list.
+        series: per argument, the list of derivatives d^k x / dt^k at t = 0, each like its primal; all lists have one
+            length n. They are derivatives, not divided by k!.
+        context, executor: as for `grad`.
+
+    Returns:
+        y, and the tree of y with the list of n derivatives in place of each leaf.
+
+    Raises:
+        ArityError, ShapeError, DTypeError: series that do not match; integer primals, by name.
+
+    >>> y, terms = jet(lambda x: x**3, (2.0,), ([1.0, 0.0, 0.0],))
+    >>> y, terms
+    (array(8.), [array(12.), array(12.), array(6.)])
+
+    Source: jax.experimental.jet; Griewank and Walther, "Evaluating Derivatives", chapter 13.
+    """
+    primals, series = _as_tuple("jet", "primals", primals), _as_tuple("jet", "series", series)
+    if len(series) != len(primals):
+        raise ArityError(
+            f"jet: {len(primals)} primals and {len(series)} series; give one list for each primal"
+        )
+    orders = {len(_as_tuple("jet", "series", terms)) for terms in series}
+    if len(orders) > 1:
+        raise ArityError(f"jet: the lists of series have different lengths: {sorted(orders)}")
+    stage = _stage_of_all("jet", fn, primals, False, context, executor)
+    tree, order = flatten(tuple(primals))[1], orders.pop()
+    leaves = [
+        stage.leaves_like(
+            tuple([terms[k] for terms in series]), stage.primals, tree, f"term {k + 1} of series"
+        )
+        for k in range(order)
+    ]
+    if stage.concrete:
+
+        def make() -> tuple[list[int], list[int]]:
+            terms = [
+                [stage.graph.add_stand_in(stage.type_of(value)) for value in stage.primals]
+                for _ in range(order)
+            ]
+            dots = [value for term in terms for value in term]
+            return dots, [*stage.outputs, *_derivatives_along(stage, terms)]
+
+        results = stage.run(
+            stage.key("jet", order), make, [leaf for term in leaves for leaf in term]
+        )
+    else:
+        terms = [_fresh(stage, [value_in(stage.builder, x) for x in term]) for term in leaves]
+        results = stage.tensors([*stage.outputs, *_derivatives_along(stage, terms)])
+    count = len(stage.outputs)
+    y = unflatten(stage.out_tree, results[:count])
+    return y, unflatten(stage.out_tree, [results[count + i :: count] for i in range(count)])
+
+
+def _derivatives_along(stage: Stage, terms: Sequence[Sequence[int]]) -> list[int]:
+    """Derivatives of the outputs along a curve, order by order: d/dt maps each term to the next one.
+
+    An instruction of a lower order is the same in each sweep, and the graph has it once, so that order k takes O(k^2)
+    instructions for one of the function, and no value is computed twice.
+    """
+    derivatives: list[int] = []
+    current: list[int | None] = list(stage.outputs)
+    tangents: dict[int, int] = {}
+    previous: Sequence[int] = stage.primals
+    sloped = [
+        node
+        for node in needed(stage.graph.instructions, stage.outputs, start=stage.start).values()
+        if type(node.op) in SLOPES
+    ]
+    for order, term in enumerate(terms):
+        tangents.update(zip(previous, term, strict=True))
+        values = [value for value in current if value is not None]
+        nodes = [] if order or len(terms) == 1 else sloped
+        wanted = [*values, *[node.outputs[0] for node in nodes]]
+        dots = linearize_graph(stage.emitter, stage.start, wanted, tangents)
+        for node, dot in zip(nodes, dots[len(values) :], strict=True):
+            if dot is None:
+                continue
+            slope, tangent = SLOPES[type(node.op)]
+            x, y = stage.value(node.inputs[0]), stage.value(node.outputs[0])
+            tangents[slope(x, y).handle] = tangent(y, stage.value(dot)).handle
+        results = iter(dots)
+        current = [None if value is None else next(results) for value in current]
+        derivatives += stage.or_zeros(current, stage.outputs)
+        previous = term
+    return derivatives
 
 
 def linearize(

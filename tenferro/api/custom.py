@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from tenferro.ad import Checkpoint, GraphEmitter
+from tenferro.ad import POLICIES, Checkpoint, GraphEmitter
 from tenferro.ad.algebra import zeros
 from tenferro.api.compile import name_of, output_value
 from tenferro.api.pickling import reduced
@@ -24,8 +24,8 @@ from tenferro.errors import (
     InvalidConfigError,
     ShapeError,
 )
-from tenferro.graph import Alias, ArgumentBuilder, GraphBuilder, Mark, Opaque
-from tenferro.program import Subprogram
+from tenferro.graph import Alias, ArgumentBuilder, GraphBuilder, Instruction, Mark, Opaque
+from tenferro.program import Subprogram, needed
 from tenferro.rules.payload import as_int
 from tenferro.tracebacks import public_methods
 from tenferro.types import (
@@ -59,6 +59,7 @@ def stop_gradient(x: ArrayLike) -> Any:
 def checkpoint(
     fn: Callable[..., Any] | None = None,
     *,
+    policy: str = "nothing_saveable",
     static_argnums: int | Sequence[int] = (),
     levels: int = 0,
 ) -> Any:
@@ -68,13 +69,17 @@ def checkpoint(
     layers instead of n, for one more evaluation.
 
     Args:
+        policy: the values that are stored all the same: "dots_saveable" the results of products of matrices and of
+            convolutions, "dots_with_no_batch_dims_saveable" those of products without batch axes,
+            "everything_saveable" all, as without a checkpoint. The names are those of `jax.checkpoint_policies`.
         static_argnums: arguments that are not tensors.
         levels: of groups, where fn is the body of `scan`, `fori_loop` between numbers, or `while_loop` with
             `max_steps`: of n turns about (levels + 1) n^(1 / (levels + 1)) states are kept at once, and each
             turn is computed levels + 2 times. With 0 the n states are kept.
 
     Raises:
-        InvalidConfigError: static_argnums or levels that are no integers from 0; in a call of the result, levels
+        InvalidConfigError: static_argnums or levels that are no integers from 0; a policy of another name, or one
+            with levels; in a call of the result, levels
             outside of a loop.
 
     >>> import tenferro as tnf
@@ -82,27 +87,40 @@ def checkpoint(
     array(1.)
     """
     if fn is None:
-        return functools.partial(checkpoint, static_argnums=static_argnums, levels=levels)
+        return functools.partial(
+            checkpoint, policy=policy, static_argnums=static_argnums, levels=levels
+        )
+    if policy not in POLICIES:
+        raise InvalidConfigError(
+            f"checkpoint: policy is one of {', '.join(POLICIES)}, got {policy!r:.60}"
+        )
+    if levels and policy != "nothing_saveable":
+        raise InvalidConfigError(
+            f"checkpoint: policy {policy!r} and levels={levels} exclude each other"
+        )
     levels = as_int("checkpoint", "levels", levels, 0)
-    return Checkpointed(fn, _positions("checkpoint", static_argnums), levels)
+    return Checkpointed(fn, _positions("checkpoint", static_argnums), levels, policy)
 
 
 @public_methods
 class Checkpointed:
     """See `checkpoint`."""
 
-    def __init__(self, fn: Callable[..., Any], static: frozenset[int], levels: int) -> None:
+    def __init__(
+        self, fn: Callable[..., Any], static: frozenset[int], levels: int, policy: str
+    ) -> None:
         _require_callable("checkpoint", fn)
         functools.update_wrapper(self, fn, updated=())
         self._fn = fn
         self._static = static
         self._levels = levels
+        self._policy = policy
 
     @classmethod
     def levels_of(cls, fn: Callable[..., Any]) -> tuple[int, Callable[..., Any]]:
         """The levels of the body of a loop, and the body without them."""
         if isinstance(fn, cls) and fn._levels:
-            return fn._levels, cls(fn._fn, fn._static, 0)
+            return fn._levels, cls(fn._fn, fn._static, 0, fn._policy)
         return 0, fn
 
     @property
@@ -118,6 +136,7 @@ class Checkpointed:
             self,
             checkpoint,
             self._fn,
+            policy=self._policy,
             static_argnums=tuple(sorted(self._static)),
             levels=self._levels,
         )
@@ -132,7 +151,13 @@ class Checkpointed:
         if call is None:
             with nested_call():
                 return self._fn(*args, **kwargs)
-        return call.marked(Checkpoint(call.region), call.frontier)
+        is_saved = POLICIES[self._policy]
+        steps = call.instructions()
+        saved = [
+            i for i, step in enumerate(steps) if not isinstance(step.op, Mark) and is_saved(step.op)
+        ]
+        values = [value for i in saved for value in steps[i].outputs]
+        return call.marked(Checkpoint(call.region, saved), call.frontier, values)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -160,7 +185,7 @@ class _MarkedCall:
         self.inputs: tuple[int, ...] = (
             graph.add(Alias(tuple(range(len(actual)))), actual) if actual else ()
         )
-        start = len(graph)
+        start = self.start = len(graph)
         tensors = [TracedTensor(builder, value) for value in self.inputs]
         renamed, named = unflatten(tree, tensors)
         full = [args[i] if i in static else renamed[i] for i in range(len(args))]
@@ -198,13 +223,18 @@ class _MarkedCall:
         call.runtime = tracked.runtime
         return call
 
-    def marked(self, mark: Mark, inputs: Sequence[int]) -> Any:
-        """The result, its leaves renamed by a mark on `inputs` and the region's outputs."""
+    def instructions(self) -> Sequence[Instruction]:
+        """The instructions of the graph that the region's are copies of, in their order."""
+        part = needed(self.builder.graph.instructions, self.values, start=self.start)
+        return list(part.values())
+
+    def marked(self, mark: Mark, inputs: Sequence[int], extra: Sequence[int] = ()) -> Any:
+        """The result, its leaves renamed by a mark on `inputs`, the region's outputs, and `extra` values."""
         outputs = self.values
         if not outputs:
             return unflatten(self.out_tree, [])
         graph = self.builder.graph
-        renamed = graph.add(mark, (*inputs, *outputs))
+        renamed = graph.add(mark, (*inputs, *outputs, *extra))
         if self.runtime is None:
             return unflatten(
                 self.out_tree, [TracedTensor(self.builder, value) for value in renamed]

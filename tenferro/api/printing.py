@@ -15,7 +15,7 @@ from tenferro.errors import DTypeError, InvalidConfigError
 from tenferro.ext.printing.families import DebugPrint
 from tenferro.ops.extension import Extension
 
-__all__ = ["debug_print"]
+__all__ = ["debug_print", "numbered_template"]
 
 
 def debug_print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
@@ -48,7 +48,7 @@ def debug_print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> N
     x=3.0 y=9.00
     array(10.)
     """
-    template, tensors = _numbered(fmt, args, kwargs)
+    template, tensors = numbered_template("debug_print", fmt, args, kwargs)
     builder = current_builder() or next(
         (x.builder for x in tensors if isinstance(x, TracedTensor)), None
     )
@@ -61,7 +61,9 @@ def debug_print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> N
     builder.apply(Extension(DebugPrint(template, len(values))), after, *values)
 
 
-def _numbered(fmt: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[str, list[Any]]:
+def numbered_template(
+    name: str, fmt: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[str, list[Any]]:
     """The format with a number for each tensor, and the tensors; other values are formatted at once.
 
     Raises:
@@ -73,19 +75,19 @@ def _numbered(fmt: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple
     used: set[int | str] = set()
     pieces: list[str] = []
     counted = iter(range(len(args) + 1))
-    for text, field, spec, conversion in _parsed(fmt):
+    for text, field, spec, conversion in _parsed(name, fmt):
         pieces.append(_escaped(text))
         if field is None:
             continue
-        name, rest = _first(field)
-        key: int | str = next(counted) if name == "" else int(name) if name.isdigit() else name
+        head, rest = _first(field)
+        key: int | str = next(counted) if head == "" else int(head) if head.isdigit() else head
         if key not in everything:
             raise InvalidConfigError(
-                f"debug_print: the format {fmt!r} asks for {key!r}, which is not given"
+                f"{name}: the format {fmt!r} asks for {key!r}, which is not given"
             )
         if spec and "{" in spec:
             raise InvalidConfigError(
-                f"debug_print: the format {fmt!r}: a format within a format is not known here; write {spec!r} out"
+                f"{name}: the format {fmt!r}: a format within a format is not known here; write {spec!r} out"
             )
         used.add(key)
         tail = rest + (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "")
@@ -99,15 +101,15 @@ def _numbered(fmt: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple
         pieces.append(f"{{{places[key]}{tail}}}")
     if unused := [key for key in everything if key not in used]:
         shown = ", ".join(map(repr, unused))
-        raise InvalidConfigError(f"debug_print: the format {fmt!r} does not use argument {shown}")
+        raise InvalidConfigError(f"{name}: the format {fmt!r} does not use argument {shown}")
     return "".join(pieces), tensors
 
 
-def _parsed(fmt: str) -> list[tuple[str, str | None, str | None, str | None]]:
+def _parsed(name: str, fmt: str) -> list[tuple[str, str | None, str | None, str | None]]:
     try:
         return list(Formatter().parse(fmt))
     except (TypeError, ValueError) as error:
-        raise InvalidConfigError(f"debug_print: the format {fmt!r:.60}: {error}") from None
+        raise InvalidConfigError(f"{name}: the format {fmt!r:.60}: {error}") from None
 
 
 def _first(field: str) -> tuple[str, str]:

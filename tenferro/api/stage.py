@@ -15,6 +15,7 @@ import numpy as np
 from tenferro.ad import AdContext
 from tenferro.ad.algebra import Value, zeros
 from tenferro.api.compile import output_value
+from tenferro.api.named_axes import differentiating
 from tenferro.api.tensor import TracedTensor, tracing, value_in
 from tenferro.dims import is_exact
 from tenferro.door import as_operand, spec_of
@@ -164,7 +165,7 @@ class Stage:
         for position, (leaves, treedef, _) in zip(self.argnums, self.parts, strict=True):
             args[position] = unflatten(treedef, [next(tensors) for _ in leaves])
         try:
-            with tracing(self.builder):
+            with tracing(self.builder), differentiating():
                 result = fn(*args, **kwargs)
         except TenferroError as error:
             error.at(str(line_of(error.__traceback__) or ""))

@@ -10,6 +10,7 @@ from tenferro.ad import AdContext, batch_some
 from tenferro.api.axes import normalize_axis
 from tenferro.api.compile import name_of, output_value
 from tenferro.api.manipulation import moveaxis
+from tenferro.api.named_axes import NamedAxis, under_axis
 from tenferro.api.pickling import reduced
 from tenferro.api.stage import noted_run, noting_runtime
 from tenferro.api.tensor import TracedTensor, tracing, value_in
@@ -49,6 +50,7 @@ def vmap(
     in_axes: PyTree = 0,
     out_axes: PyTree = 0,
     *,
+    axis_name: Any = None,
     axis_size: int | None = None,
     cache_size: int = 256,
     context: AdContext | None = None,
@@ -62,6 +64,7 @@ def vmap(
             a prefix of the argument's.
         out_axes: the axis of the batch in each result, likewise a prefix of the result; None for a result
             that depends on no slice, which is given once.
+        axis_name: a name of the axis, for `tnf.lax.psum`, `pmean`, `pmax`, `all_gather` and `axis_index` in `fn`.
         axis_size: the size of the batch, which must be that of the arguments that have one.
         cache_size: the most programs in the cache, least recently used dropped first. `fn` is called each
             time, and equal graphs share a program; `jit(vmap(fn))` calls it once.
@@ -77,6 +80,9 @@ def vmap(
     >>> import numpy as np
     >>> vmap(lambda x, y: x @ y)(np.arange(6.0).reshape(2, 3), np.ones((2, 3)))
     array([ 3., 12.])
+    >>> import tenferro as tnf
+    >>> vmap(lambda x: x / tnf.lax.psum(x, "batch"), axis_name="batch")(np.array([1.0, 3.0]))
+    array([0.25, 0.75])
     >>> vmap(lambda x, y: x + y, in_axes=(1, None))(np.ones((2, 3)), np.arange(2.0)).shape
     (3, 2)
     """
@@ -84,7 +90,9 @@ def vmap(
         raise InvalidConfigError(f"vmap: expected a function, got {fn!r:.60}")
     if axis_size is not None:
         axis_size = as_int("vmap", "axis_size", axis_size, 0)
-    return cast("Any", _Mapped(fn, in_axes, out_axes, axis_size, cache_size, context, executor))
+    return cast(
+        "Any", _Mapped(fn, in_axes, out_axes, axis_name, axis_size, cache_size, context, executor)
+    )
 
 
 @public_methods
@@ -96,6 +104,7 @@ class _Mapped:
         fn: Callable[..., Any],
         in_axes: PyTree,
         out_axes: PyTree,
+        axis_name: Any,
         axis_size: int | None,
         cache_size: int,
         context: AdContext | None,
@@ -109,6 +118,7 @@ class _Mapped:
         self._has_own_context = context is None
         self._context = AdContext() if context is None else context
         self._executor = executor
+        self._axis_name = axis_name
         self._axis_size = axis_size
         self._cache_size = cache_size
         self._programs: BoundedCache[GraphProgram] = BoundedCache(cache_size)
@@ -130,6 +140,7 @@ class _Mapped:
             self._fn,
             self._in_axes,
             self._out_axes,
+            axis_name=self._axis_name,
             axis_size=self._axis_size,
             cache_size=self._cache_size,
             executor=self._executor,
@@ -227,7 +238,8 @@ class _Mapped:
             for one, x, axis in zip(slices, moved, axes, strict=True)
             if axis is not None
         }
-        with tracing(builder):
+        axis = NamedAxis(self._axis_name, size, builder, start, batched_values, self._context)
+        with tracing(builder), under_axis(axis):
             result = self._fn(*unflatten(tree, slices))
         leaves, out_tree = flatten(result)
         outputs = [

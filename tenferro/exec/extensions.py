@@ -17,6 +17,7 @@ import numpy as np
 from tenferro.dims import UNKNOWN, UpperBound, at_least
 from tenferro.errors import (
     BackendFailureError,
+    CheckFailedError,
     DTypeError,
     DuplicateFamilyError,
     InvalidConfigError,
@@ -154,7 +155,7 @@ def execute(
     try:
         result = runtime.execute(carrier.op, inputs, caches)
     except TenferroError as error:
-        if family in str(error):
+        if family in str(error) or isinstance(error, CheckFailedError):
             raise
         raise BackendFailureError(f"extension: family_id={family}: {error}") from error
     except Exception as error:

@@ -201,6 +201,17 @@ class ExtensionOp:
         """
         return None
 
+    def independent_axes(self, input_shapes: Sequence[Any]) -> int:
+        """The number of leading axes, the same in all operands and outputs, along which slices are independent.
+
+        Slice i of each output depends then on slices i of the operands alone. Sparse derivatives use it where the op
+        has no expansion, which says more.
+
+        >>> ExtensionOp().independent_axes([(2, 3)])
+        0
+        """
+        return 0
+
     def lower_to_standard_ops(
         self,
         builder: Any,

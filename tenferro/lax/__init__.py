@@ -18,7 +18,17 @@ from tenferro.api.control import (
 from tenferro.api.custom import stop_gradient
 from tenferro.api.implicit import custom_linear_solve, custom_root
 from tenferro.counterparts import open_namespace
-from tenferro.lax import convolution, elementwise, precision, products, shaping, slicing, windows
+from tenferro.lax import (
+    collectives,
+    convolution,
+    elementwise,
+    precision,
+    products,
+    shaping,
+    slicing,
+    windows,
+)
+from tenferro.lax.collectives import *  # noqa: F403  # because the names are this module's
 from tenferro.lax.convolution import *  # noqa: F403  # because the names are this module's
 from tenferro.lax.elementwise import *  # noqa: F403  # because the names are this module's
 from tenferro.lax.precision import *  # noqa: F403  # because the names are this module's
@@ -39,6 +49,7 @@ __all__ = [
     "switch",
     "while_loop",
 ]
+__all__ += collectives.__all__
 __all__ += convolution.__all__
 __all__ += elementwise.__all__
 __all__ += precision.__all__

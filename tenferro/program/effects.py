@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,19 +19,31 @@ if TYPE_CHECKING:
 __all__ = ["without_effects"]
 
 
-def without_effects(program: GraphProgram) -> GraphProgram:
-    """Return the program with zeros for the outputs of ops with effects, in loops and branches too."""
-    return emit_again(program, _rule) if program.has_effects else program
+def without_effects(
+    program: GraphProgram, chosen: Callable[[Any], bool] = lambda op: True
+) -> GraphProgram:
+    """Return the program with zeros for the outputs of ops with effects, in loops and branches too.
 
+    Args:
+        chosen: of ops with effects, those that are left out.
+    """
 
-def _rule(emitter: Producers, op: Any, inputs: Values, source: SourceLine | None) -> Values | None:
-    if not op.has_effects:
-        return None
-    if isinstance(op, ControlOp):
-        parts = [type(part).of_program(without_effects(part.program)) for part in op.parts]
-        return emitter.apply(op.with_parts(*parts), inputs, source)
-    zeros: list[int] = []
-    for spec in op.infer(*[emitter.types[value] for value in inputs]):
-        (zero,) = emitter.apply(Constant.of(np.zeros((), spec.dtype.dtype)), (), source)
-        zeros += emitter.apply(BroadcastInDim(spec.shape, ()), (zero,), source)
-    return tuple(zeros)
+    def rule(
+        emitter: Producers, op: Any, inputs: Values, source: SourceLine | None
+    ) -> Values | None:
+        if not op.has_effects:
+            return None
+        if isinstance(op, ControlOp):
+            parts = [
+                type(part).of_program(without_effects(part.program, chosen)) for part in op.parts
+            ]
+            return emitter.apply(op.with_parts(*parts), inputs, source)
+        if not chosen(op):
+            return None
+        zeros: list[int] = []
+        for spec in op.infer(*[emitter.types[value] for value in inputs]):
+            (zero,) = emitter.apply(Constant.of(np.zeros((), spec.dtype.dtype)), (), source)
+            zeros += emitter.apply(BroadcastInDim(spec.shape, ()), (zero,), source)
+        return tuple(zeros)
+
+    return emit_again(program, rule) if program.has_effects else program

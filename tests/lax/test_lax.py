@@ -286,6 +286,7 @@ LEFT_OUT = {
     "_split_transpose": "is private there",
     "out_dtype": "convert the result",
     "operand": "is deprecated there",
+    "to": "there are no types of varying tensors",
 }
 """Parameters of jax.lax that are not here."""
 ADDED = {

@@ -82,6 +82,7 @@ OTHERS: Mapping[str, str] = {
             *("custom_linear_solve", "custom_root", "fixed_point"),
             *("apply_along_axis", "apply_over_axes", "fromfunction", "frompyfunc", "vectorize"),
             *("map", "scan", "switch", "value_and_grad", "vjp", "vmap", "while_loop", "eval_shape"),
+            *("jet", "sparse_hessian", "sparse_jacobian"),
         ),
         TRANSFORMATION,
     ),
@@ -232,7 +233,8 @@ OTHERS: Mapping[str, str] = {
     **dict.fromkeys(
         (
             *("issubdtype", "promote_types"),
-            *("can_cast", "broadcast_shapes", "check_grads", "compile", "debug_print"),
+            *("can_cast", "broadcast_shapes", "check", "check_grads", "compile", "debug_print"),
+            "pure_callback",
             *(
                 "default_executor",
                 "disable_jit",

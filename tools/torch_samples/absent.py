@@ -20,13 +20,14 @@ ABSENT: Mapping[str, str] = {
             *("associative_scan", "checkpoint", "cond", "custom_linear_solve", "custom_root"),
             *("fixed_point", "fori_loop", "grad", "hessian", "hvp", "jacfwd", "jacobian", "jacrev"),
             *("jit", "jvp", "linearize", "map", "scan", "switch", "value_and_grad", "vjp", "vmap"),
-            *("while_loop", "stop_gradient"),
+            *("jet", "while_loop", "stop_gradient", "sparse_hessian", "sparse_jacobian"),
         ),
         TRANSFORMATION,
     ),
     **dict.fromkeys(
         (
-            *("astype", "broadcast_shapes", "can_cast", "capabilities", "check_grads"),
+            *("astype", "broadcast_shapes", "can_cast", "capabilities", "check", "check_grads"),
+            "pure_callback",
             *(
                 "compile",
                 "debug_print",

@@ -10,6 +10,7 @@ Source: Abramowitz and Stegun, chapters 4 and 6 and section 7.1.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import ml_dtypes
 
@@ -46,7 +47,11 @@ from tenferro.ad.rule import (
 from tenferro.ops import StdTensorOp
 from tenferro.ops import analytic as ops
 
-__all__ = ["ROWS"]
+__all__ = ["ROWS", "SLOPES"]
+
+
+Slope = Callable[[Value, Value], Value]
+SlopeTangent = Callable[[Value, Value], Value]
 
 
 def over(denominator: str) -> AdRule:
@@ -252,3 +257,12 @@ ROWS: AdRows = batched_by(
         ),
     },
 )
+
+SLOPES: dict[type[StdTensorOp], tuple[Slope, SlopeTangent]] = {
+    ops.Tanh: (sech_squared, lambda y, y_dot: -2 * (y * y_dot)),
+    ops.Logistic: (lambda x, y: logistic_slope(x), lambda y, y_dot: (1 - 2 * y) * y_dot),
+}
+"""Functions with a differential equation y' = s(y): the slope as its rule writes it, and the tangent of the slope.
+
+Derivatives along a curve use it in place of the derivative of the rule's formula, which has two branches.
+"""

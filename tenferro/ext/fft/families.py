@@ -55,6 +55,9 @@ class Fft(ExtensionOp):
             [n if length is None else length for length, n in zip(self.lengths, own, strict=True)]
         )
 
+    def independent_axes(self, input_shapes: Sequence[Any]) -> int:
+        return len(input_shapes[0]) - len(self.lengths)
+
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         dtype, shape = input_dtypes[0], input_shapes[0]
         wanted = COMPLEX if self.kind == "rfft" else REAL

@@ -81,9 +81,16 @@ def smaller(rows: Any, columns: Any) -> Any:
     return dim_min(rows, columns)
 
 
+class MatrixOp(ExtensionOp):
+    """An operation on the last two axes of its first operand; axes before them are batch axes of all."""
+
+    def independent_axes(self, input_shapes: Sequence[Any]) -> int:
+        return len(input_shapes[0]) - 2
+
+
 @extension_family("tenferro", "cholesky", version=1)
 @dataclass(frozen=True)
-class Cholesky(ExtensionOp):
+class Cholesky(MatrixOp):
     """L with A = L L^H, lower triangular, A being the Hermitian part of the input. NaN where it is not
     positive definite.
     """
@@ -95,7 +102,7 @@ class Cholesky(ExtensionOp):
 
 @extension_family("tenferro", "qr", version=1)
 @dataclass(frozen=True)
-class Qr(ExtensionOp):
+class Qr(MatrixOp):
     """Q and R with A = Q R; Q is square with `full`. R alone without `vectors`."""
 
     full: bool = False
@@ -121,7 +128,7 @@ class Qr(ExtensionOp):
 
 @extension_family("tenferro", "svd", version=1)
 @dataclass(frozen=True)
-class Svd(ExtensionOp):
+class Svd(MatrixOp):
     """U, s and V^H with A = U diag(s) V^H, s descending; U and V^H are square with `full`. s alone without
     `vectors`.
 
@@ -159,7 +166,7 @@ class Svd(ExtensionOp):
 
 @extension_family("tenferro", "eigh", version=1)
 @dataclass(frozen=True)
-class Eigh(ExtensionOp):
+class Eigh(MatrixOp):
     """Eigenvalues ascending, and eigenvectors as columns, of the Hermitian part of a matrix.
     `degenerate` and `vectors` as in `Svd`.
     """
@@ -187,7 +194,7 @@ class Eigh(ExtensionOp):
 
 @extension_family("tenferro", "eig", version=1)
 @dataclass(frozen=True)
-class Eig(ExtensionOp):
+class Eig(MatrixOp):
     """Eigenvalues, and eigenvectors of unit length as columns, of a general matrix; both complex.
     `vectors` as in `Svd`.
     """
@@ -214,7 +221,7 @@ class Eig(ExtensionOp):
 
 @extension_family("tenferro", "lu", version=1)
 @dataclass(frozen=True)
-class Lu(ExtensionOp):
+class Lu(MatrixOp):
     """L below the diagonal and U on and above it, and the row permutation: A[perm] = L U."""
 
     output_count = 2
@@ -224,7 +231,7 @@ class Lu(ExtensionOp):
         return [(dtype, input_shapes[0]), (DType.I64, (*batch, m))]
 
 
-class Solver(ExtensionOp):
+class Solver(MatrixOp):
     """X with op(A) X = B, for batches alike."""
 
     transpose: str
@@ -309,7 +316,7 @@ class LuSolve(Solver):
 
 @extension_family("tenferro", "distinct", version=1)
 @dataclass(frozen=True)
-class Distinct(ExtensionOp):
+class Distinct(MatrixOp):
     """Its input, values in a row, of which no two may coincide; natively only, where it is an error."""
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:

@@ -1,0 +1,164 @@
+"""Named axes of `vmap`: what a slice computes from all slices of its batch.
+
+`vmap` traces its function on one slice and batches the trace. A reduction over a named axis batches the part of the
+trace that its operand needs at once, reduces the leading axis, and continues with a tensor that all slices share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tenferro.ad import AdContext
+from tenferro.ad.batch import batch_all
+from tenferro.api.tensor import TracedTensor, value_in
+from tenferro.errors import InvalidConfigError, UnsupportedError
+from tenferro.graph import BodyBuilder, GraphBuilder
+from tenferro.types import TensorSpec
+
+__all__ = ["NamedAxis", "all_slices", "differentiating", "named_axis", "slice_of", "under_axis"]
+
+
+@dataclass(frozen=True, eq=False)
+class NamedAxis:
+    """A `vmap` that is under way.
+
+    Attributes:
+        name: its axis_name; None for one without.
+        size: the number of slices.
+        builder: the builder of the trace, whose first instruction of the slice is `start`.
+        batched: for each value that stands for a slice, the value of all slices.
+        is_differentiated: a derivative that began inside of it is under way.
+    """
+
+    name: Any
+    size: Any
+    builder: GraphBuilder
+    start: int
+    batched: dict[int, int]
+    context: AdContext
+    is_differentiated: bool = False
+
+
+_AXES: ContextVar[tuple[NamedAxis, ...]] = ContextVar("tenferro_named_axes", default=())
+
+
+@contextmanager
+def under_axis(axis: NamedAxis) -> Generator[None]:
+    """While the body runs, this is the innermost `vmap`.
+
+    Raises:
+        InvalidConfigError: an outer one has the same name.
+    """
+    axes = _AXES.get()
+    if axis.name is not None and any([outer.name == axis.name for outer in axes]):
+        raise InvalidConfigError(f"vmap: axis_name {axis.name!r} is that of an outer vmap too")
+    token = _AXES.set((*axes, axis))
+    try:
+        yield
+    finally:
+        _AXES.reset(token)
+
+
+@contextmanager
+def differentiating() -> Generator[None]:
+    """While the body runs, a function is traced for its derivative."""
+    axes = _AXES.get()
+    if not axes:
+        yield
+        return
+    token = _AXES.set(tuple([replace(axis, is_differentiated=True) for axis in axes]))
+    try:
+        yield
+    finally:
+        _AXES.reset(token)
+
+
+def named_axis(name: str, axis_name: Any) -> NamedAxis:
+    """The `vmap` of this axis_name.
+
+    Raises:
+        InvalidConfigError: there is none.
+    """
+    axes = _AXES.get()
+    for axis in reversed(axes):
+        if axis.name is not None and axis.name == axis_name:
+            return axis
+    names = ", ".join([repr(axis.name) for axis in axes if axis.name is not None])
+    raise InvalidConfigError(
+        f"{name}: no vmap(.., axis_name={axis_name!r}) is under way; "
+        f"{f'there are {names}' if names else 'there is none with a name'}"
+    )
+
+
+def _require_same_trace(name: str, axis: NamedAxis, builder: GraphBuilder | None) -> None:
+    if isinstance(builder, BodyBuilder) or (
+        builder is not None and builder.graph is not axis.builder.graph
+    ):
+        raise UnsupportedError(
+            f"{name}: axis {axis.name!r} is that of a vmap around a loop or branch, whose body is a program of its "
+            "own; use it before or after the loop, or vmap inside of the body"
+        )
+    if axis.is_differentiated:
+        raise UnsupportedError(
+            f"{name}: axis {axis.name!r} is that of a vmap around a derivative, which would hold other slices fixed; "
+            "differentiate the function that vmap gives, or apply it to the derivative"
+        )
+
+
+def all_slices(
+    name: str, axis: NamedAxis, tensor: Any, builder: GraphBuilder | None
+) -> TracedTensor:
+    """A tensor of every slice, with a leading axis, as one that all slices of the axis share.
+
+    Inside of inner maps it is that of the same inner slice.
+
+    Raises:
+        UnsupportedError: inside of a loop, a branch or a derivative that the map is around.
+    """
+    _require_same_trace(name, axis, builder)
+    graph = axis.builder.graph
+    value = value_in(axis.builder, tensor)
+    axes = _AXES.get()
+    place = max([i for i, each in enumerate(axes) if each.batched is axis.batched])
+    inner = axes[place + 1 :]
+    for each in reversed(inner):
+        value = _batched(each, value)
+    value = _batched(axis, value)
+    if not inner:
+        return TracedTensor(axis.builder, value)
+    # The axes are now: this one, and the inner ones from the outermost on. This one goes last among them.
+    from tenferro.api.manipulation import moveaxis
+
+    moved: Any = moveaxis(TracedTensor(axis.builder, value), 0, len(inner))
+    value = moved.value
+    for each in inner:
+        value = slice_of(each, value)
+    assert graph.types[value].shape[0] == axis.size
+    return TracedTensor(axis.builder, value)
+
+
+def _batched(axis: NamedAxis, value: int) -> int:
+    emitter = axis.context.emitter(axis.builder.graph)
+    (result,) = batch_all(emitter, axis.start, axis.batched, [value], axis.size)
+    return result
+
+
+def slice_of(axis: NamedAxis, value: int) -> int:
+    """A value that stands for a slice of another one along its leading axis."""
+    graph = axis.builder.graph
+    spec = graph.types[value]
+    one = graph.add_stand_in(TensorSpec.of(spec.shape[1:], spec.dtype))
+    axis.batched[one] = value
+    return one
+
+
+def axis_names(name: str, axis_name: Any) -> Sequence[Any]:
+    """One name, or several in a tuple or list."""
+    names = list(axis_name) if isinstance(axis_name, tuple | list) else [axis_name]
+    if not names:
+        raise InvalidConfigError(f"{name}: axis_name is empty")
+    return names

@@ -1,0 +1,13 @@
+"""What a running program asks of Python: checks of conditions, and calls of functions."""
+
+from tenferro.ext.host import families
+from tenferro.ext.host.rules import CallbackRule, CheckRule
+from tenferro.ext.host.runtime import CallbackRuntime, CheckRuntime
+from tenferro.extension import Family
+
+__all__ = ["FAMILIES", "families"]
+
+FAMILIES = (
+    Family(families.Check, CheckRuntime, CheckRule),
+    Family(families.Callback, CallbackRuntime, CallbackRule),
+)

@@ -1,0 +1,97 @@
+"""A condition that is checked, and a function of Python that is called, when a program reaches them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tenferro.errors import CheckFailedError
+from tenferro.extension import ExtensionOp, extension_family
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["Callback", "Check"]
+
+
+@extension_family("tenferro", "check", version=1)
+@dataclass(frozen=True)
+class Check(ExtensionOp):
+    """Raises template.format(*values) unless all elements of the condition are true.
+
+    The first operand is a value that it waits for, then come the condition and the values; the output is False, for
+    later effects to wait for.
+
+    Attributes:
+        template: fields are numbered, as in "x={0}, y={1:.3f}".
+        count: the number of values.
+        batch_rank: the number of leading axes that the condition and the values have in common.
+    """
+
+    template: str
+    count: int
+    batch_rank: int = 0
+    effects = True
+
+    @property
+    def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
+        """The operand that it waits for, the condition, and the values."""
+        return 2 + self.count
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        return [(DType.Bool, ())]
+
+    def failure(self, inputs: Sequence[Any]) -> CheckFailedError | None:
+        """The error for the first example whose condition is not true."""
+        _, condition, *values = inputs
+        condition = np.asarray(condition)
+        if condition.all():
+            return None
+        axes = tuple(range(self.batch_rank, condition.ndim))
+        index = tuple(map(int, np.argwhere(~condition.all(axis=axes))[0]))
+        text = self.template.format(*[np.asarray(value)[index] for value in values])
+        where = f" (example {', '.join(map(str, index))} of the batch)" if index else ""
+        return CheckFailedError(f"check: {text}{where}")
+
+
+@extension_family("tenferro", "pure_callback", version=1)
+@dataclass(frozen=True, eq=False)
+class Callback(ExtensionOp):
+    """The results of a Python function of the operands, as arrays.
+
+    Attributes:
+        function: takes arrays, and returns a list of arrays.
+        results: their types.
+        count: the number of operands.
+        method: how a batch is called; see `tenferro.pure_callback`.
+    """
+
+    function: Callable[..., Sequence[Any]]
+    results: tuple[TensorSpec, ...]
+    count: int
+    method: str | None = None
+
+    @property
+    def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
+        """The number of arguments."""
+        return self.count
+
+    @property
+    def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
+        """The number of results."""
+        return len(self.results)
+
+    def payload_hash(self) -> int:
+        return hash((self.function, self.results, self.count, self.method))
+
+    def payload_eq(self, other: Any) -> bool:
+        return (
+            isinstance(other, Callback)
+            and self.function == other.function
+            and (self.results, self.count, self.method)
+            == (other.results, other.count, other.method)
+        )
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        return list(self.results)

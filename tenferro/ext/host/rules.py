@@ -1,0 +1,98 @@
+"""The rules of checks and callbacks: no derivatives; a batch is one check, and as many calls as its method says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tenferro.errors import ADRuleUnsupportedError, NonStaticShapeError, UnsupportedError
+from tenferro.ext.host.families import Callback, Check
+from tenferro.extension import ExtensionAdRule
+from tenferro.extension.algebra import apply_one
+from tenferro.extension.ops import BroadcastInDim
+from tenferro.types import TensorSpec
+
+__all__ = ["CallbackRule", "CheckRule"]
+
+
+def _leading(x: Any, size: Any) -> Any:
+    """x with a leading axis."""
+    return apply_one(BroadcastInDim((size, *x.shape), tuple(range(1, x.rank + 1))), x)
+
+
+class CheckRule(ExtensionAdRule):
+    """The rule of a check, which has no tangent."""
+
+    family_id = Check.family_id
+
+    def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
+        return None
+
+    def batch_rule(self, op: Any, builder: Any, inputs: Any, batched: Any) -> Any:
+        after, *values = inputs
+        size = next(x.shape[0] for x, many in zip(inputs, batched, strict=True) if many)
+        if any(batched[1:]):
+            op = replace(op, batch_rank=op.batch_rank + 1)
+            values = [
+                x if many else _leading(x, size)
+                for x, many in zip(values, batched[1:], strict=True)
+            ]
+        return apply_one(BroadcastInDim((size,), ()), builder.apply(op, after, *values))
+
+
+@dataclass(frozen=True)
+class OneByOne:
+    """A function of slices along the leading axis of the operands that have one, stacked."""
+
+    function: Callable[..., Sequence[Any]]
+    batched: tuple[bool, ...]
+    size: int
+    results: tuple[TensorSpec, ...]
+
+    def __call__(self, *arrays: Any) -> Sequence[Any]:
+        """The results of all slices."""
+        outputs = [np.empty((self.size, *spec.shape), spec.dtype.dtype) for spec in self.results]
+        for i in range(self.size):
+            results = self.function(
+                *[x[i] if many else x for x, many in zip(arrays, self.batched, strict=True)]
+            )
+            for output, result in zip(outputs, results, strict=True):
+                output[i] = result
+        return outputs
+
+
+class CallbackRule(ExtensionAdRule):
+    """The rule of a callback."""
+
+    family_id = Callback.family_id
+
+    def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
+        raise ADRuleUnsupportedError(
+            "pure_callback: the derivative of a Python function is not known; give it one by custom_jvp or custom_vjp "
+            "around the call"
+        )
+
+    def batch_rule(self, op: Callback, builder: Any, inputs: Any, batched: Any) -> Any:
+        size = next(x.shape[0] for x, many in zip(inputs, batched, strict=True) if many)
+        if op.method is None:
+            raise UnsupportedError(
+                "pure_callback: vmap needs vmap_method: 'sequential' calls the function for each slice, "
+                "'broadcast_all' and 'expand_dims' call it once with a leading axis"
+            )
+        if not isinstance(size, int):
+            raise NonStaticShapeError(
+                f"pure_callback: the size of the batch is {size}, which is no number"
+            )
+        results = tuple([TensorSpec.of((size, *spec.shape), spec.dtype) for spec in op.results])
+        function = op.function
+        if op.method == "sequential":
+            function = OneByOne(op.function, tuple(batched), size, op.results)
+        else:
+            width = size if op.method == "broadcast_all" else 1
+            inputs = [
+                x if many else _leading(x, width) for x, many in zip(inputs, batched, strict=True)
+            ]
+        return builder.apply(replace(op, function=function, results=results), *inputs)

@@ -1,0 +1,45 @@
+"""Native execution of checks and callbacks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tenferro.extension import ExtensionCaches, ExtensionRuntime
+
+__all__ = ["CallbackRuntime", "CheckRuntime"]
+
+
+class CheckRuntime(ExtensionRuntime):
+    """Raises where a condition is not true."""
+
+    order = "K"
+
+    def __init__(self, family_id: str) -> None:
+        self.family_id = family_id
+
+    def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
+        """False, if the condition is true.
+
+        Raises:
+            CheckFailedError: it is not.
+        """
+        error = op.failure(inputs)
+        if error is not None:
+            raise error
+        return (np.zeros((), bool),)
+
+
+class CallbackRuntime(ExtensionRuntime):
+    """Calls the function on read-only arrays."""
+
+    order = "K"
+
+    def __init__(self, family_id: str) -> None:
+        self.family_id = family_id
+
+    def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
+        """Fresh arrays of the results."""
+        return tuple([np.array(y) for y in op.function(*inputs)])

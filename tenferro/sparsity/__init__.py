@@ -1,0 +1,11 @@
+"""Structural sparsity: which elements of the inputs an element of the result depends on.
+
+`dependencies` propagates sets of input elements through a program. `reads` says for each op which elements of an
+operand an element of the result reads; `coloring` groups columns or rows that one derivative computes together.
+"""
+
+from tenferro.sparsity.coloring import Cover, cover_of, symmetric_cover_of
+from tenferro.sparsity.propagation import dependencies
+from tenferro.sparsity.reads import READS
+
+__all__ = ["READS", "Cover", "cover_of", "dependencies", "symmetric_cover_of"]

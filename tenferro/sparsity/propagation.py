@@ -1,0 +1,347 @@
+"""Propagate sets of input elements through a program.
+
+Law: where the derivative of an element of the result by an element of an input is not zero for some values, that
+element is in the set. For structure the sets are exact: what moves elements, and what reads at positions or by
+conditions that no input decides, reads just what it reads. What data decide is a union over all cases.
+
+Loops run iteration by iteration while their conditions and counters are known, up to a bound; above it, the sets of
+their carries are the least fixpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tenferro.errors import NonStaticShapeError, UnsupportedError
+from tenferro.graph import Graph, Instruction
+from tenferro.ops import control as cf
+from tenferro.ops.extension import Extension
+from tenferro.program import GraphProgram, expansion_of
+from tenferro.sparsity.reads import READS, Operands, independent_slices, run_kernel
+from tenferro.sparsity.relations import Groups, Pattern, identity, kept, stacked, union
+from tenferro.types import TensorSpec
+
+__all__ = ["dependencies"]
+
+MAX_UNROLLED_STEPS = 20_000
+"""Maximum number of instructions of a loop's iterations that are followed one by one."""
+
+MAX_ROUNDS = 64
+"""Maximum number of rounds of the fixpoint of a loop's carry."""
+
+Array = np.ndarray[Any, Any]
+Known = Sequence[Array | None]
+Patterns = Sequence[Pattern]
+
+
+def dependencies(
+    program: GraphProgram, patterns: Patterns, known: Known
+) -> tuple[list[Pattern], list[Array | None]]:
+    """The patterns of the outputs, from those of the inputs; and the outputs that are known.
+
+    Args:
+        patterns: for each input, the inputs' elements that its elements stand for; None where there are none.
+        known: for each input, its array where it is the same in every run; None for data.
+
+    Raises:
+        NonStaticShapeError: an extent that is no number.
+        UnsupportedError: a pattern with too many nonzeros, or an extent that depends on the data.
+    """
+    columns = next((p.shape[1] for p in patterns if p is not None), 0)
+    return _Propagation(columns).run(program, patterns, known)
+
+
+class _Propagation:
+    """Propagation of sets of `columns` input elements."""
+
+    def __init__(self, columns: int) -> None:
+        self.columns = columns
+
+    def run(
+        self, program: GraphProgram, patterns: Patterns, known: Known
+    ) -> tuple[list[Pattern], list[Array | None]]:
+        """Patterns and arrays of the outputs; each is dropped after its last use."""
+        if not all([spec.is_static for spec in program.types]):
+            raise NonStaticShapeError(
+                "sparsity: the program has extents that are symbols, or depend on the data; give arrays, and mask "
+                "with where in place of truncating"
+            )
+        last = _last_uses(program)
+        pattern: dict[int, Pattern] = dict(zip(program.input_slots, patterns, strict=True))
+        array: dict[int, Array | None] = dict(zip(program.input_slots, known, strict=True))
+        for number, step in enumerate(program.instructions):
+            p, k = [pattern[x] for x in step.inputs], [array[x] for x in step.inputs]
+            new_patterns, new_arrays = self.step(program, step, p, k)
+            pattern.update(zip(step.outputs, new_patterns, strict=True))
+            array.update(zip(step.outputs, new_arrays, strict=True))
+            for slot in last.get(number, ()):
+                del pattern[slot], array[slot]
+        slots = program.output_slots
+        return [pattern[slot] for slot in slots], [array[slot] for slot in slots]
+
+    def step(
+        self, program: GraphProgram, step: Instruction, patterns: Patterns, known: Known
+    ) -> tuple[Patterns, Known]:
+        """Patterns and arrays of one instruction's results."""
+        op, none = step.op, [None] * len(step.outputs)
+        types = [program.types[slot] for slot in step.inputs]
+        results = [program.types[slot] for slot in step.outputs]
+        is_active = any([pattern is not None for pattern in patterns])
+        if not is_active and not op.has_effects and all([array is not None for array in known]):
+            return none, _evaluated(op, types, known)
+        if isinstance(op, cf.ControlOp):
+            return self.control(op, patterns, known)
+        if not is_active:
+            return none, none
+        if isinstance(op, Extension):
+            return self.extension(op, types, results, patterns, known), none
+        operands, totals = Operands(types, known, results), list(none)
+        for position, pattern in enumerate(patterns):
+            if pattern is None:
+                continue
+            relations = READS.cell(op)(op, operands, position)
+            for number, relation in enumerate(relations):
+                if relation is not None:
+                    totals[number] = union(totals[number], kept(relation.of(pattern)))
+        return totals, none
+
+    # ---- extensions ------------------------------------------------------------------------------
+
+    def extension(
+        self,
+        op: Extension,
+        types: Sequence[TensorSpec],
+        results: Sequence[TensorSpec],
+        patterns: Patterns,
+        known: Known,
+    ) -> Patterns:
+        """By its expansion, where it has one; else each result reads all of the operands' independent slices."""
+        try:
+            expansion = expansion_of(op, types, lambda inner: inner is not op and inner != op)
+        except UnsupportedError:
+            expansion = None
+        if expansion is not None and not any([i.op == op for i in expansion.instructions]):
+            return self.run(expansion, patterns, known)[0]
+        axes = op.op.independent_axes([spec.shape for spec in types])
+        totals: list[Pattern] = []
+        for result in results:
+            total: Pattern = None
+            for position, pattern in enumerate(patterns):
+                if pattern is not None:
+                    relation = independent_slices(types, result, position, axes)
+                    total = union(total, kept(relation.of(pattern)))
+            totals.append(total)
+        return totals
+
+    # ---- conditionals and loops --------------------------------------------------------------------
+
+    def control(self, op: cf.ControlOp, patterns: Patterns, known: Known) -> tuple[Patterns, Known]:
+        """Patterns and arrays of the results of an op over sub-programs."""
+        if isinstance(op, cf.Cond):
+            return self.cond(op, patterns, known)
+        if isinstance(op, cf.Alternatives):
+            return self.run(op.parallel.program, patterns, known)
+        if isinstance(op, cf.Scan):
+            return self.scan(op, patterns, known)
+        assert isinstance(op, cf.While)
+        return self.while_loop(op, patterns, known)
+
+    def cond(self, op: cf.Cond, patterns: Patterns, known: Known) -> tuple[Patterns, Known]:
+        """The union over the branches that may be taken."""
+        branches, index = op.branches, known[0]
+        if index is not None:
+            chosen = int(index)
+            in_range = 0 <= chosen < len(branches)
+            branches = (branches[chosen if in_range else -1],)
+        runs = [self.run(branch.program, patterns[1:], known[1:]) for branch in branches]
+        if len(runs) == 1:
+            return runs[0]
+        count = len(op.branches[0].output_specs)
+        return [union(*[run[0][i] for run in runs]) for i in range(count)], [None] * count
+
+    def scan(self, op: cf.Scan, patterns: Patterns, known: Known) -> tuple[Patterns, Known]:
+        """Iteration by iteration, or the fixpoint of the carry."""
+        body, n, first, length = op.body.program, op.num_consts, op.first_xs, op.length
+        sizes = [spec.size for spec in body.input_specs]
+        if length * max(len(body.instructions), 1) > MAX_UNROLLED_STEPS:
+            return self.scan_fixpoint(op, patterns, known)
+        carry, carried = list(patterns[n:first]), list(known[n:first])
+        ys: list[list[Pattern]] = [[] for _ in body.output_specs[op.num_carry :]]
+        arrays: list[list[Array | None]] = [[] for _ in ys]
+        times = range(length)
+        for t in reversed(times) if op.reverse else times:
+            slices = [
+                None if p is None else kept(p[t * size : (t + 1) * size])
+                for p, size in zip(patterns[first:], sizes[first:], strict=True)
+            ]
+            at = [None if array is None else array[t] for array in known[first:]]
+            new, values = self.run(
+                body, [*patterns[:n], *carry, *slices], [*known[:n], *carried, *at]
+            )
+            carry, carried = list(new[: op.num_carry]), list(values[: op.num_carry])
+            for y, here in zip(ys, new[op.num_carry :], strict=True):
+                y.append(here)
+            for y, here in zip(arrays, values[op.num_carry :], strict=True):
+                y.append(here)
+        specs = body.output_specs[op.num_carry :]
+        order = -1 if op.reverse else 1
+        rows = [
+            stacked(y[::order], spec.size, self.columns) for y, spec in zip(ys, specs, strict=True)
+        ]
+        together = [_joined(y[::order], length) for y in arrays]
+        return [*carry, *rows], [*carried, *together]
+
+    def scan_fixpoint(
+        self, op: cf.Scan, patterns: Patterns, known: Known
+    ) -> tuple[Patterns, Known]:
+        """The fixpoint of the carry; each y reads, besides, its own slices of xs."""
+        n, m, first, length = op.num_consts, op.num_carry, op.first_xs, op.length
+        local = _Local(op.body.program, list(known[:n]), n)
+        sources = [
+            *patterns[:n],
+            *[None] * m,
+            *[
+                None if p is None else _any_slice(p, spec.size)
+                for p, spec in zip(patterns[first:], local.inputs[first:], strict=True)
+            ],
+        ]
+        carry = local.closure(m, n, sources, patterns[n:first], self.columns)
+        ys: list[Pattern] = []
+        for number, spec in enumerate(local.outputs[m:], m):
+            constant = local.read(
+                number, [*patterns[:n], *carry, *[None] * (len(patterns) - first)]
+            )
+            total = None if constant is None else _repeated(constant, spec.size, length)
+            for position in range(first, len(patterns)):
+                total = union(
+                    total, local.read_slices(number, position, patterns[position], length)
+                )
+            ys.append(total)
+        return [*carry, *ys], [None] * (m + len(ys))
+
+    def while_loop(self, op: cf.While, patterns: Patterns, known: Known) -> tuple[Patterns, Known]:
+        """Iteration by iteration while the condition is known, else the fixpoint of the carry."""
+        n, cond, body = op.num_consts, op.cond.program, op.body.program
+        carry, carried = list(patterns[n:]), list(known[n:])
+        cost = max(len(body.instructions) + len(cond.instructions), 1)
+        for _ in range(MAX_UNROLLED_STEPS // cost):
+            _, (goes_on,) = self.run(cond, [None] * len(known), [*known[:n], *carried])
+            if goes_on is None:
+                break
+            if not goes_on:
+                return carry, carried
+            new, values = self.run(body, [*patterns[:n], *carry], [*known[:n], *carried])
+            carry, carried = list(new), list(values)
+        local = _Local(body, list(known[:n]), n)
+        sources = [*patterns[:n], *[None] * len(carry)]
+        result = local.closure(len(carry), n, sources, carry, self.columns)
+        return result, [None] * len(carry)
+
+
+class _Local:
+    """A loop's body as a relation: which elements of its inputs each element of its outputs reads."""
+
+    def __init__(self, body: GraphProgram, consts: list[Array | None], num_consts: int) -> None:
+        self.inputs, self.outputs = body.input_specs, body.output_specs
+        self.starts = np.cumsum([0, *[spec.size for spec in self.inputs]])
+        total = int(self.starts[-1])
+        patterns = [
+            identity(spec.size, int(start), total) if spec.dtype.is_inexact else None
+            for spec, start in zip(self.inputs, self.starts, strict=False)
+        ]
+        known = [*consts, *[None] * (len(self.inputs) - num_consts)]
+        patterns = [p if k is None else None for p, k in zip(patterns, known, strict=True)]
+        self.rows, _ = _Propagation(total).run(body, patterns, known)
+
+    def part(self, output: int, position: int) -> Pattern:
+        """Which elements of one input an output reads; None for none."""
+        row = self.rows[output]
+        if row is None:
+            return None
+        start, stop = self.starts[position], self.starts[position + 1]
+        return kept(row[:, int(start) : int(stop)].tocsr())
+
+    def read(self, output: int, patterns: Patterns) -> Pattern:
+        """The pattern of an output, from those of the inputs."""
+        total: Pattern = None
+        for position, pattern in enumerate(patterns):
+            part = None if pattern is None else self.part(output, position)
+            if part is not None:
+                total = union(total, kept(part @ pattern))
+        return total
+
+    def read_slices(self, output: int, position: int, pattern: Pattern, length: int) -> Pattern:
+        """The pattern of a stacked output, from that of a stacked input: slice t reads slice t."""
+        part = None if pattern is None else self.part(output, position)
+        if part is None:
+            return None
+        local = part.tocoo()
+        t = np.repeat(np.arange(length), local.nnz)
+        rows = np.tile(local.coords[0], length) + t * part.shape[0]
+        columns = np.tile(local.coords[1], length) + t * part.shape[1]
+        size = (length * part.shape[0], length * part.shape[1])
+        matrix = type(part)((np.ones(rows.size, bool), (rows, columns)), size)
+        return kept(matrix @ pattern)
+
+    def closure(
+        self, count: int, first: int, sources: Patterns, init: Patterns, columns: int
+    ) -> list[Pattern]:
+        """Patterns of the carry that contain the initial ones and those that the body gives for them.
+
+        They are the least such patterns if `MAX_ROUNDS` rounds reach them; else each element depends on all of them.
+        """
+        carry = list(init)
+        for _ in range(MAX_ROUNDS):
+            inputs = [*sources[:first], *carry, *sources[first + count :]]
+            new = [union(carry[i], self.read(i, inputs)) for i in range(count)]
+            if all([_count(old) == _count(now) for old, now in zip(carry, new, strict=True)]):
+                return carry
+            carry = new
+        every = union(*[_any_slice(p, 1) for p in (*sources, *carry) if p is not None])
+        return [
+            None if p is None else _repeated(every, 1, spec.size)
+            for p, spec in zip(carry, self.outputs, strict=False)
+        ]
+
+
+def _count(pattern: Pattern) -> int:
+    return 0 if pattern is None else pattern.nnz
+
+
+def _any_slice(pattern: Pattern, size: int) -> Pattern:
+    """The union over the slices of a stacked tensor."""
+    members = np.arange(pattern.shape[0]) % max(size, 1)
+    return kept(Groups(None, members, size).of(pattern))
+
+
+def _repeated(pattern: Pattern, size: int, length: int) -> Pattern:
+    return stacked([pattern] * length, size, pattern.shape[1])
+
+
+def _joined(arrays: Sequence[Array | None], length: int) -> Array | None:
+    return None if not length or any([y is None for y in arrays]) else np.stack(arrays)  # pyright: ignore[reportArgumentType]  # because none is None
+
+
+def _last_uses(program: GraphProgram) -> dict[int, list[int]]:
+    """The slots that are not read after each instruction."""
+    last: dict[int, int] = {}
+    for number, step in enumerate(program.instructions):
+        last.update(dict.fromkeys((*step.inputs, *step.outputs), number))
+    uses: dict[int, list[int]] = {}
+    for slot, number in last.items():
+        if slot not in program.output_slots:
+            uses.setdefault(number, []).append(slot)
+    return uses
+
+
+def _evaluated(op: Any, types: Sequence[TensorSpec], arrays: Sequence[Any]) -> list[Array | None]:
+    """The results of an instruction whose operands are all known."""
+    if not isinstance(op, cf.ControlOp | Extension):
+        return list(run_kernel(op, arrays))
+    graph = Graph()
+    inputs = [graph.add_input(spec) for spec in types]
+    program = GraphProgram.from_graph(graph, graph.add(op, tuple(inputs)), name="known")
+    return [np.asarray(y) for y in program.run(*arrays)]

@@ -1,0 +1,110 @@
+"""Conditions of `tenferro.check` as further results of a program, which are read after the run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tenferro.errors import UnsupportedError
+from tenferro.ops.control import ControlOp
+from tenferro.ops.extension import Extension
+from tenferro.program import BoundedCache, GraphProgram
+from tenferro.program.effects import without_effects
+from tenferro.program.program import flat_tree
+
+__all__ = ["CheckedProgram", "CheckedPrograms"]
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedProgram:
+    """A program whose last results are the operands of its checks.
+
+    Attributes:
+        source: the program with the checks.
+        checks: each check, its line, and the number of its operands.
+    """
+
+    source: GraphProgram
+    program: GraphProgram
+    checks: tuple[tuple[Any, str, int], ...]
+
+    def verified(self, results: Sequence[Any]) -> Any:
+        """The tree of the results.
+
+        Raises:
+            CheckFailedError: the first check, in the order of the program, whose condition is not true.
+        """
+        position = len(self.source.output_slots)
+        for op, line, count in self.checks:
+            error = op.failure([None, *results[position : position + count]])
+            if error is not None:
+                raise error.at(line)
+            position += count
+        return self.source.pack(results[: len(self.source.output_slots)])
+
+
+class CheckedPrograms:
+    """A cache of checked programs; at most `capacity` programs are held."""
+
+    def __init__(self, capacity: int) -> None:
+        self._programs: BoundedCache[tuple[GraphProgram, CheckedProgram | None]] = BoundedCache(
+            capacity
+        )
+
+    def of(self, program: GraphProgram) -> CheckedProgram | None:
+        """The program with the checks as results; None where it has none.
+
+        Raises:
+            UnsupportedError: a check in a loop or branch.
+        """
+        # An entry holds its program, so that no other one has its id.
+        return self._programs.get(id(program), lambda: (program, _checked(program)))[1]
+
+    def clear(self) -> None:
+        """Drop all programs."""
+        self._programs.clear()
+
+
+def _is_check(op: Any) -> bool:
+    return isinstance(op, Extension) and hasattr(op.op, "failure")
+
+
+def _line_of_inner_check(program: GraphProgram) -> str | None:
+    """The line of a check in a loop or branch of this program; None for none."""
+    for step in program.instructions:
+        if isinstance(step.op, ControlOp) and step.op.has_effects:
+            for part in step.op.parts:
+                inner = part.program
+                lines = [str(i.source or "") for i in inner.instructions if _is_check(i.op)]
+                line = lines[0] if lines else _line_of_inner_check(inner)
+                if line is not None:
+                    return line
+    return None
+
+
+def _checked(program: GraphProgram) -> CheckedProgram | None:
+    line = _line_of_inner_check(program)
+    if line is not None:
+        raise UnsupportedError(
+            "check: a condition in a loop or branch is no result of the program, and XLA cannot raise; return it from "
+            "the loop and check it there, or run natively"
+        ).at(line)
+    steps = [step for step in program.instructions if _is_check(step.op)]
+    if not steps:
+        return None
+    slots = [slot for step in steps for slot in step.inputs[1:]]
+    outputs = (*program.output_slots, *slots)
+    extended = replace(
+        program,
+        output_slots=outputs,
+        out_tree=flat_tree(len(outputs)),
+        output_names=(*program.output_names, *[f"check{i}" for i in range(len(slots))]),
+        origin=None,
+        marked=None,
+    )
+    checks = tuple([
+        (step.op.op, str(step.source or ""), len(step.inputs) - 1)  # pyright: ignore[reportAttributeAccessIssue]  # because it is an extension
+        for step in steps
+    ])  # fmt: skip
+    return CheckedProgram(program, without_effects(extended, _is_check), checks)
