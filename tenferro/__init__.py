@@ -103,8 +103,9 @@ def _load(name: str) -> Any:
 
 def _families() -> list[extension.Family]:
     from tenferro.ext import einsum, fft, lapack, linalg, printing, random
+    from tenferro.special import functions
 
-    packages = (linalg, lapack, fft, einsum, random, printing)
+    packages = (linalg, lapack, fft, einsum, random, printing, functions)
     return [family for package in packages for family in package.FAMILIES]
 
 
