@@ -60,7 +60,7 @@ from tenferro.program import native_executor as default_executor
 from tenferro.types import ArrayLike, Axis, DType, DTypeLike, PyTree, Shape, Tensor, TensorSpec
 
 if TYPE_CHECKING:
-    from tenferro import lax, nn, special
+    from tenferro import lax, nn, special, stats
     from tenferro.api import fft, linalg, optim, optimize, random, tree
     from tenferro.api.check_grads import check_grads
     from tenferro.api.eager import EagerRuntime, EagerTensor
@@ -85,6 +85,7 @@ _LATER = {
     "optimize": ("tenferro.api.optimize", None),
     "random": ("tenferro.api.random", None),
     "special": ("tenferro.special", None),
+    "stats": ("tenferro.stats", None),
     "tree": ("tenferro.api.tree", None),
     "load": ("tenferro.extension.saving", "load"),
     "save": ("tenferro.extension.saving", "save"),
@@ -192,6 +193,7 @@ __all__ = [
     "random",
     "save",
     "special",
+    "stats",
     "stop_gradient",
     "associative_scan",
     "cond",
