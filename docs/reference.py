@@ -17,6 +17,7 @@ MODULES = (
     "tenferro.nn",
     "tenferro.nn.initializers",
     "tenferro.special",
+    "tenferro.stats",
     "tenferro.fft",
     "tenferro.tree",
     "tenferro.optim",
@@ -116,7 +117,12 @@ def entry(name: str, found: Any, level: str) -> list[str]:
     if callable(found):
         lines += ["```text", signature(name, found), "```", ""]
     own = found if callable(found) or inspect.isclass(found) else type(found)
-    text = inspect.getdoc(found) if callable(found) else f"A value of type `{own.__name__}`."
+    members = () if inspect.isclass(found) else getattr(found, "__all__", ())
+    calls = [signature(f"{name}.{member}", getattr(found, member)) for member in members]
+    lines += ["```text", *calls, "```", ""] if calls else []
+    text = (
+        inspect.getdoc(found) if callable(found) or calls else f"A value of type `{own.__name__}`."
+    )
     return [*lines, markdown(text or ""), ""]
 
 

@@ -62,7 +62,7 @@ from tenferro.program import native_executor as default_executor
 from tenferro.types import ArrayLike, Axis, DType, DTypeLike, PyTree, Shape, Tensor, TensorSpec
 
 if TYPE_CHECKING:
-    from tenferro import lax, nn, special
+    from tenferro import lax, nn, special, stats
     from tenferro.api import fft, linalg, optim, optimize, random, tree
     from tenferro.api.check_grads import check_grads
     from tenferro.api.eager import EagerRuntime, EagerTensor
@@ -88,6 +88,7 @@ _LATER = {
     "optimize": ("tenferro.api.optimize", None),
     "random": ("tenferro.api.random", None),
     "special": ("tenferro.special", None),
+    "stats": ("tenferro.stats", None),
     "tree": ("tenferro.api.tree", None),
     "load": ("tenferro.extension.saving", "load"),
     "save": ("tenferro.extension.saving", "save"),
@@ -108,8 +109,9 @@ def _load(name: str) -> Any:
 
 def _families() -> list[extension.Family]:
     from tenferro.ext import einsum, fft, host, lapack, linalg, printing, random
+    from tenferro.special import functions
 
-    packages = (linalg, lapack, fft, einsum, random, printing, host)
+    packages = (linalg, lapack, fft, einsum, random, printing, host, functions)
     return [family for package in packages for family in package.FAMILIES]
 
 
@@ -201,6 +203,7 @@ __all__ = [
     "sparse_hessian",
     "sparse_jacobian",
     "special",
+    "stats",
     "stop_gradient",
     "associative_scan",
     "cond",

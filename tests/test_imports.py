@@ -31,6 +31,7 @@ PROGRAMS = {
     "random": "tnf.compile(lambda key: tnf.random.normal(key, (3,)), tnf.TensorSpec((2,), 'uint32'))",
     "nn": "tnf.compile(lambda x: tnf.nn.softmax(tnf.nn.relu(x)), x)",
     "special": "tnf.compile(tnf.special.gammaln, x)",
+    "stats": "tnf.compile(tnf.stats.gamma.cdf, x, x)",
     "batched": "tnf.compile(tnf.vmap(f), *2 * [tnf.TensorSpec((2, 3, 3), 'float64')])",
 }
 

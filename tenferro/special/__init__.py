@@ -9,17 +9,35 @@ Source: jax.scipy.special for names and signatures, SciPy for values at the ends
 """
 
 from tenferro.counterparts import open_namespace
-from tenferro.special import bessel, entropies, gammas, normal, sums
+from tenferro.special import (
+    bessel,
+    cylinder,
+    entropies,
+    gammas,
+    hypergeometric,
+    incomplete,
+    integrals,
+    normal,
+    sums,
+)
 from tenferro.special.bessel import *  # noqa: F403  # because the names are this module's
+from tenferro.special.cylinder import *  # noqa: F403  # because the names are this module's
 from tenferro.special.entropies import *  # noqa: F403  # because the names are this module's
 from tenferro.special.gammas import *  # noqa: F403  # because the names are this module's
+from tenferro.special.hypergeometric import *  # noqa: F403  # because the names are this module's
+from tenferro.special.incomplete import *  # noqa: F403  # because the names are this module's
+from tenferro.special.integrals import *  # noqa: F403  # because the names are this module's
 from tenferro.special.normal import *  # noqa: F403  # because the names are this module's
 from tenferro.special.sums import *  # noqa: F403  # because the names are this module's
 
 __all__: list[str] = []
 __all__ += bessel.__all__
+__all__ += cylinder.__all__
 __all__ += entropies.__all__
 __all__ += gammas.__all__
+__all__ += hypergeometric.__all__
+__all__ += incomplete.__all__
+__all__ += integrals.__all__
 __all__ += normal.__all__
 __all__ += sums.__all__
 

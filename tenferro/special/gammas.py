@@ -42,6 +42,7 @@ from tenferro.api.elementwise import (
     where,
 )
 from tenferro.api.elementwise import polygamma as polygamma_of
+from tenferro.api.incomplete_gamma import BINET, HALF_LOG_TWO_PI
 from tenferro.api.polynomials import largest, polynomial
 from tenferro.errors import UnsupportedError
 from tenferro.special.operands import as_order, in_reals
@@ -81,11 +82,7 @@ STIRLING = (
 )  # fmt: skip
 """Gamma(x) e^x x^(1/2 - x) / sqrt(2 pi) in powers of 1 / x, highest first (DLMF 5.11.3)."""
 
-BINET = (1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
-"""x times (log Gamma(x) less its leading terms) in powers of 1 / x^2, highest first (DLMF 5.11.1)."""
-
 LARGE = 20
-HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
 def gamma(x: ArrayLike) -> Any:

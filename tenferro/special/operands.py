@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tenferro.api.promotion import convert, inexact_dtype, promote, result_type
@@ -10,7 +11,7 @@ from tenferro.door import as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError
 from tenferro.types import ArrayLike, DType
 
-__all__ = ["as_order", "in_reals"]
+__all__ = ["as_order", "in_reals", "with_signature"]
 
 
 def in_reals(name: str, function: Callable[..., Any], *operands: ArrayLike) -> Any:
@@ -38,3 +39,33 @@ def as_order(name: str, parameter: str, value: Any, least: int) -> int:
             f"special.{name}: {parameter} must be an int of at least {least}, got {value!r}"
         )
     return value.__index__()
+
+
+def with_signature(
+    name: str, module: str, defaults: Mapping[str, Any], text: str, compute: Callable[..., Any]
+) -> Callable[..., Any]:
+    """A function whose parameters have names, of one that takes them by position.
+
+    Args:
+        defaults: by the parameter's name; None for a parameter without one.
+        text: its docstring. The section "Raises" is written before the first example.
+    """
+    kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
+    signature = inspect.Signature([
+        inspect.Parameter(key, kind, default=empty if value is None else value, annotation=ArrayLike)
+        for key, value in defaults.items()
+    ])  # fmt: skip
+
+    def public(*args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return compute(*bound.args)
+
+    head, mark, example = inspect.cleandoc(text).partition("\n>>>")
+    public.__doc__ = (
+        f"{head.rstrip()}\n\nRaises:\n    DTypeError: complex operands.\n{mark}{example}"
+    )
+    public.__name__, public.__module__ = name.rpartition(".")[2], module
+    public.__qualname__ = name
+    vars(public)["__signature__"] = signature
+    return public

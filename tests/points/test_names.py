@@ -31,6 +31,7 @@ NAMESPACES = {
     "nn": "its functions are enumerated",
     "lax": "the ops by JAX's names, which are enumerated as ops",
     "special": "its functions are enumerated",
+    "stats": "distributions, made of functions in the table; tested against SciPy in tests/stats",
     "random": "samples; those that can be differentiated are made of functions in the table",
     "optim": "steps of optimisers",
     "optimize": "solvers",

@@ -7,8 +7,19 @@ from typing import Any, NamedTuple
 
 import mpmath
 import numpy as np
+import scipy.special as sc
 
-__all__ = ["AT_ENDS", "CALLS", "SLOPES_AT_ENDS", "Definition", "digits"]
+__all__ = [
+    "AT_ENDS",
+    "CALLS",
+    "FRACTION",
+    "OF_SCIPY",
+    "OTHER",
+    "SHAPE",
+    "SLOPES_AT_ENDS",
+    "Definition",
+    "digits",
+]
 
 digits = mpmath.mp.clone()
 digits.dps = 50
@@ -68,6 +79,61 @@ def logarithmic(a: Any, b: Any, y: Any) -> float:
     return 8 * (1 + abs(float(mp.log(y)))) if a + b >= 10 else 16
 
 
+SHAPE = np.array([0.3, 2.5, 0.9, 7.0, 30.0, 1.0, 0.01, 95.0])
+ARGUMENT = np.array([0.2, 4.0, 1.7, 3.0, 33.0, 1.0, 0.3, 80.0])
+OTHER = np.array([1.5, 0.4, 3.0, 7.0, 12.0, 1.0, 0.05, 60.0])
+FRACTION = np.array([0.3, 0.8, 0.1, 0.5, 0.75, 0.25, 0.6, 0.5])
+CURVED = np.array([0.05, 0.4, 1.3, 2.6, 5.5, 9.0, 17.0])
+BOTH = np.concatenate([CURVED, -CURVED])
+
+
+def sized(y: Any) -> float:
+    return 64 * max(1.0, 1 / abs(float(y)))
+
+
+def owens_t(h: Any, a: Any) -> Any:
+    def density(t: Any) -> Any:
+        return mp.exp(-h * h * (1 + t * t) / 2) / (2 * mp.pi * (1 + t * t))
+
+    return mp.quad(density, [0, a])
+
+
+OF_SCIPY = {
+    "gammainc": Definition(lambda a, x: mp.gammainc(a, 0, x, regularized=True), (SHAPE, ARGUMENT), 64, 5),
+    "gammaincc": Definition(lambda a, x: mp.gammainc(a, x, regularized=True), (SHAPE, ARGUMENT), 64, 5),
+    "gammaincinv": Definition(lambda a, p: mp.findroot(lambda x: mp.gammainc(a, 0, x, regularized=True) - p, float(sc.gammaincinv(float(a), float(p))), tol=1e-60, verify=False), (SHAPE[:5], FRACTION[:5]), 256, 0),
+    "gammainccinv": Definition(lambda a, p: mp.findroot(lambda x: mp.gammainc(a, x, regularized=True) - p, float(sc.gammainccinv(float(a), float(p))), tol=1e-60, verify=False), (SHAPE[:5], FRACTION[:5]), 256, 0),
+    "betainc": Definition(lambda a, b, x: mp.betainc(a, b, 0, x, regularized=True), (SHAPE, OTHER, FRACTION), 64, 1),
+    "betaincc": Definition(lambda a, b, x: mp.betainc(a, b, x, 1, regularized=True), (SHAPE, OTHER, FRACTION), 64, 1),
+    "betaincinv": Definition(lambda a, b, p: mp.re(mp.findroot(lambda x: mp.betainc(a, b, 0, x, regularized=True) - p, float(sc.betaincinv(float(a), float(b), float(p))), tol=1e-60, verify=False)), (SHAPE[:5], OTHER[:5], FRACTION[:5]), 256, 0),
+    "exp1": Definition(mp.e1, (np.append(CURVED, [1e-9, 60.0]),), 64, 7),
+    "expi": Definition(mp.ei, (np.append(BOTH, [44.0, 46.0, 1e-9, -30.0]),), lambda x, y: sized(y), 14),
+    "erfcx": Definition(lambda x: mp.exp(x * x) * mp.erfc(x), (np.append(BOTH[:11], [30.0, 1e3]),), 16, 11),
+    "erfi": Definition(mp.erfi, (BOTH[:11],), 16, 11),
+    "dawsn": Definition(lambda x: mp.sqrt(mp.pi) / 2 * mp.exp(-x * x) * mp.erfi(x), (BOTH,), 16, 3),
+    "spence": Definition(lambda x: mp.polylog(2, 1 - x).real, (np.append(CURVED, [0.97, 1.03]),), lambda x, y: sized(y), 9),
+    "lambertw": Definition(lambda x: mp.lambertw(x).real, (np.append(CURVED, [-0.2, -0.35]),), 16, 9),
+    "owens_t": Definition(owens_t, (np.append(CURVED[:4], [-0.7]), np.array([0.5, 2, 0.9, -1.5, 0.7])), 64, 1),
+    "poch": Definition(mp.rf, (CURVED[:5], OTHER[:5]), 512, 5),
+    "hyp1f1": Definition(mp.hyp1f1, (CURVED[:5], OTHER[:5], BOTH[5:10]), 4096, 3),
+    "hyp2f1": Definition(mp.hyp2f1, (CURVED[:4], OTHER[:4], CURVED[:4] + 0.5, np.array([0.7, -4.0, 0.2, -0.6])), 4096, 1),
+    "jv": Definition(mp.besselj, (SHAPE[:6], ARGUMENT[:6]), lambda v, x, y: sized(y), 0),
+    "yv": Definition(mp.bessely, (SHAPE[:6], ARGUMENT[:6]), lambda v, x, y: sized(y), 0),
+    "iv": Definition(mp.besseli, (SHAPE[:6], ARGUMENT[:6]), 256, 0),
+    "ive": Definition(lambda v, x: mp.exp(-x) * mp.besseli(v, x), (SHAPE[:6], ARGUMENT[:6]), 256, 0),
+    "kv": Definition(mp.besselk, (SHAPE[:6], ARGUMENT[:6]), 256, 1),
+    "kve": Definition(lambda v, x: mp.exp(x) * mp.besselk(v, x), (SHAPE[:6], ARGUMENT[:6]), 256, 1),
+    "j0": Definition(lambda x: mp.besselj(0, x), (BOTH,), lambda x, y: sized(y), 7),
+    "j1": Definition(lambda x: mp.besselj(1, x), (BOTH,), lambda x, y: sized(y), 7),
+    "y0": Definition(lambda x: mp.bessely(0, x), (CURVED,), lambda x, y: sized(y), 7),
+    "y1": Definition(lambda x: mp.bessely(1, x), (CURVED,), lambda x, y: sized(y), 7),
+    "k0": Definition(lambda x: mp.besselk(0, x), (CURVED,), 64, 1),
+    "k1": Definition(lambda x: mp.besselk(1, x), (CURVED,), 64, 1),
+    "k0e": Definition(lambda x: mp.exp(x) * mp.besselk(0, x), (CURVED,), 64, 1),
+    "k1e": Definition(lambda x: mp.exp(x) * mp.besselk(1, x), (CURVED,), 64, 1),
+}  # fmt: skip
+"""The functions of the table of `tenferro.special.functions`."""
+
 CALLS = {
     "gamma": Definition(mp.gamma, (np.concatenate([POSITIVE, -POSITIVE[:20] + 0.01, WHOLE]),), 8),
     "gammaln": Definition(mp.loggamma, (POSITIVE[:38],), 16),
@@ -102,6 +168,7 @@ CALLS = {
         CLOSE,
         lambda p, q, y: float(4 * max(p * abs(mp.log(p / q)), p, q) / abs(y)),
     ),
+    **OF_SCIPY,
 }  # fmt: skip
 
 INF, NAN = np.inf, np.nan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import inspect
 import math
 from typing import Any
@@ -10,12 +11,24 @@ import jax.scipy.special
 import ml_dtypes
 import numpy as np
 import pytest
+import scipy.special
 
 import tenferro as tnf
 import xla_peer
 from tenferro import errors, special
+from tenferro.special.functions import TABLE, SpecialFunction
 from tests.levels import version_of
-from tests.special.samples import AT_ENDS, CALLS, SLOPES_AT_ENDS, Definition, digits
+from tests.special.samples import (
+    AT_ENDS,
+    CALLS,
+    FRACTION,
+    OF_SCIPY,
+    OTHER,
+    SHAPE,
+    SLOPES_AT_ENDS,
+    Definition,
+    digits,
+)
 
 DTYPES = (np.float64, np.float32)
 
@@ -201,6 +214,9 @@ def test_narrow_floats_are_rounded_once(dtype: Any) -> None:
 def test_signatures_are_jaxs(name: str) -> None:
     if name == "psi":
         return
+    if not hasattr(jax.scipy.special, name):
+        assert hasattr(scipy.special, name)
+        return
     if name == "comb" and version_of("jax") < (0, 10, 2):
         pytest.skip("jax has it since 0.10.2")
     ours, theirs = (
@@ -252,3 +268,116 @@ def test_refusals(call: Any, kind: Any, text: str) -> None:
     with pytest.raises(kind) as caught:
         call()
     assert text in str(caught.value)
+
+
+WITH_EXPANSION = [
+    name for name in OF_SCIPY if TABLE[name].expansion is not None and name not in ("hyp2f1",)
+]
+
+
+def test_expansions_agree_on_the_peer() -> None:
+    arrays = [CALLS[name].points for name in WITH_EXPANSION]
+
+    def every(arrays: Any) -> Any:
+        return [
+            getattr(special, name)(*xs) for name, xs in zip(WITH_EXPANSION, arrays, strict=True)
+        ]
+
+    program = tnf.compile(every, arrays)
+    peer = xla_peer.XlaExecutor().run(program, arrays)
+    for name, actual, native in zip(WITH_EXPANSION, peer, program.run(arrays), strict=True):
+        np.testing.assert_allclose(actual, native, rtol=2e-12, atol=1e-15, err_msg=name)
+
+
+ENDS = {
+    "gammainc": ([0.0, 1, 2, -1, np.nan, np.inf, 1, 2], [1.0, 0, np.inf, 1, 1, 1, np.nan, -1]),
+    "gammaincc": ([0.0, 1, 2, -1, np.nan, np.inf, 1, 2], [1.0, 0, np.inf, 1, 1, 1, np.nan, -1]),
+    "betainc": ([1.0, 2, 2, -1], [2.0, 3, 1, 1], [0.0, 1, 1.5, 0.5]),
+    "betaincc": ([1.0, 2, 2, -1], [2.0, 3, 1, 1], [0.0, 1, 1.5, 0.5]),
+    "expn": ([0.0, 1, 2, 3, 1, 1.5, -1], [0.0, 0, 0, np.inf, -1, 1, 1]),
+    "exp1": ([0.0, np.inf, -1, np.nan],),
+    "expi": ([0.0, -0.0, np.inf, -np.inf, np.nan],),
+    "erfcx": ([0.0, np.inf, -np.inf, np.nan, -30, 1e300],),
+    "kve": ([0.5, 0.5, 1, 0.5, np.nan], [0.0, np.inf, -1, np.nan, 1]),
+}
+"""Ends of domains, where an expansion has the kernel's value."""
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_expansions_have_the_values_of_kernels_at_the_ends_of_domains(name: str) -> None:
+    operands = [np.array(x) for x in ENDS[name]]
+    expansion = TABLE[name].expansion
+    expanded = tnf.compile(lambda *xs: expansion(*xs), *operands).run(*operands)
+    np.testing.assert_allclose(expanded, getattr(special, name)(*operands), rtol=1e-13)
+
+
+def test_derivatives_of_inverses_and_of_functions_without_a_definition_in_mpmath() -> None:
+    x = np.array([0.7, 1.9])
+    for function, operands in (
+        (special.gammaincinv, (SHAPE[:2], FRACTION[:2])),
+        (special.gammainccinv, (SHAPE[:2], FRACTION[:2])),
+        (special.betaincinv, (SHAPE[:2], OTHER[:2], FRACTION[:2])),
+        (lambda x: special.expn(np.array([0.0, 3.0]), x), (x,)),
+        (lambda x: special.sici(x), (x,)),
+        (lambda x: special.fresnel(x), (x,)),
+        (lambda x: special.jv(0.5, x) + special.yv(0.5, x), (x,)),
+        (lambda x: special.iv(0.5, x) + special.ive(1.5, x), (x,)),
+        (lambda x: special.bessel_jn(x, v=3), (x,)),
+        (lambda t, p: tnf.real(special.sph_harm_y([3, 2], [-1, 2], t, p)), (x, x)),
+    ):
+        report = tnf.check_grads(function, operands, order=2)
+        assert report.ok, report
+
+
+def test_tuples_and_harmonics_are_scipys() -> None:
+    x = np.array([-3.0, 0.2, 1.0, 40.0])
+    for name in ("sici", "fresnel"):
+        for actual, wanted in zip(
+            getattr(special, name)(x), getattr(scipy.special, name)(x), strict=True
+        ):
+            np.testing.assert_array_equal(actual, wanted)
+    n, m, theta = np.array([0, 3, 3, 12]), np.array([0, -2, 3, 7]), np.array([0.1, 1.0, 3.0, 0.0])
+    wanted = scipy.special.sph_harm_y(n, m, theta, 0.7)
+    np.testing.assert_allclose(special.sph_harm_y(n, m, theta, 0.7), wanted, rtol=1e-13, atol=1e-16)
+    assert np.isnan(special.sph_harm_y(1, 2, 0.1, 0.2))
+    np.testing.assert_allclose(special.bernoulli(20), scipy.special.bernoulli(20), rtol=1e-14)
+    np.testing.assert_array_equal(special.expn([1.0, 2.0], 1.5), scipy.special.expn([1, 2], 1.5))
+
+
+def test_tails_do_not_underflow() -> None:
+    np.testing.assert_allclose(special.log_ndtr(-1e6), -5.00000000014735e11, rtol=1e-14)
+    np.testing.assert_allclose(special.betainc(0.5, 2.0, 1e-300), 1.5e-150, rtol=1e-14)
+    slope = tnf.grad(lambda x: special.betainc(0.5, 2.0, x))(1e-300)
+    np.testing.assert_allclose(slope, 0.75e150, rtol=1e-12)
+    np.testing.assert_allclose(special.gammaincc(1.0, 700.0), math.exp(-700), rtol=1e-12)
+
+
+def test_a_program_with_functions_of_the_table_is_saved(tmp_path: Any) -> None:
+    x = np.array([0.5, 2.0])
+    tnf.save(tnf.compile(tnf.vmap(special.erfcx), x), tmp_path / "program")
+    np.testing.assert_array_equal(tnf.load(tmp_path / "program").run(x), special.erfcx(x))
+
+
+def test_what_has_no_derivative_or_no_expansion_says_so() -> None:
+    with pytest.raises(errors.ADRuleUnsupportedError, match=r"special\.jv: no derivative in v"):
+        tnf.grad(lambda v: special.jv(v, 1.0))(0.5)
+    program = tnf.compile(special.jv, 0.5, 1.0)
+    with pytest.raises(errors.ExtensionLoweringError, match=r"special\.jv: has a kernel of SciPy"):
+        xla_peer.XlaExecutor().run(program, 0.5, 1.0)
+    with pytest.raises(errors.InvalidConfigError, match="SpecialFunction: name is one of"):
+        SpecialFunction("nothing")
+    with pytest.raises(errors.UnsupportedError, match="diff_n"):
+        special.sph_harm_y(1, 0, 0.1, 0.2, diff_n=1)
+    with pytest.raises(errors.DTypeError, match=r"special\.gammainc: takes real numbers"):
+        special.gammainc(1j, 1.0)
+
+
+def test_examples_of_functions_of_the_table_are_right() -> None:
+    """pytest finds examples only in functions that a module defines by `def`."""
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    names = {name: getattr(special, name) for name in special.__all__} | {"np": np}
+    for name in TABLE.keys() & names.keys():
+        test = doctest.DocTestParser().get_doctest(names[name].__doc__, dict(names), name, None, 0)
+        runner.run(test)
+    assert runner.summarize().failed == 0
+    assert runner.summarize().attempted > 20

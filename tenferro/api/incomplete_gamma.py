@@ -1,0 +1,145 @@
+"""The incomplete gamma functions in standard ops, with derivatives in both arguments.
+
+They are prefactors times integrals without a change of sign:
+
+    P(a, x) = x^a e^-x / Gamma(a + 1)  int e^-w e^(x (1 - e^(-w/a))) dw      for x < max(a, 1)
+    Q(a, x) = x^(a-1) e^-x / Gamma(a)  int e^-w (1 + w/x)^(a-1) dw           elsewhere
+
+Source: NIST's DLMF, sections 5.11, 8.2 and 8.6, with t = x e^(-w/a) or t = x + w in the integrals there.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tenferro.api.creation import ones_like, zeros_like
+from tenferro.api.elementwise import (
+    add,
+    divide,
+    equal,
+    exp,
+    expm1,
+    greater,
+    greater_equal,
+    less,
+    lgamma,
+    log,
+    log1p,
+    logical_and,
+    logical_or,
+    maximum,
+    minimum,
+    multiply,
+    negative,
+    sqrt,
+    subtract,
+    where,
+)
+from tenferro.api.polynomials import polynomial
+from tenferro.api.quadrature import integral
+from tenferro.types import Tensor
+
+__all__ = [
+    "BINET",
+    "HALF_LOG_TWO_PI",
+    "falling_rate",
+    "gamma_density",
+    "gamma_power",
+    "incomplete_gamma",
+    "log_ratio",
+    "stirling_rest",
+]
+
+BINET = (1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
+"""x times (log Gamma(x) less its leading terms) in powers of 1 / x^2, highest first (DLMF 5.11.1)."""
+
+HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
+
+
+def stirling_rest(a: Tensor) -> Any:
+    """The difference of log Gamma(a) and (a - 1/2) log(a) - a + log(2 pi) / 2, for a > 0."""
+    large, small = maximum(a, 10.0), minimum(a, 10.0)
+    inverse = divide(1.0, large)
+    series = multiply(inverse, polynomial(multiply(inverse, inverse), BINET))
+    leading = add(subtract(multiply(subtract(small, 0.5), log(small)), small), HALF_LOG_TWO_PI)
+    return where(greater(a, 10.0), series, subtract(lgamma(small), leading))
+
+
+def log_ratio(x: Tensor, centre: Tensor) -> Any:
+    """log(x / centre), with all digits where both are close."""
+    is_far = less(x, multiply(centre, 0.5))
+    far, base = where(is_far, x, 1.0), where(is_far, centre, 1.0)
+    relative = divide(subtract(where(is_far, centre, x), centre), centre)
+    return where(is_far, log(divide(far, base)), log1p(relative))
+
+
+def gamma_power(a: Tensor, x: Tensor) -> Any:
+    """x^a e^-x / Gamma(a), for positive a and x."""
+    rest = subtract(multiply(0.5, subtract(log(a), 2 * HALF_LOG_TWO_PI)), stirling_rest(a))
+    return exp(add(subtract(multiply(a, log_ratio(x, a)), subtract(x, a)), rest))
+
+
+def falling_rate(falling: Any, bending: Any) -> Any:
+    """How fast e^-w times a factor falls, from the slope of its exponent at 0 and the curvature."""
+    return add(maximum(falling, 0.0), sqrt(maximum(minimum(bending, 1.0), 1e-8)))
+
+
+def _gamma_tail(a: Tensor, x: Tensor) -> tuple[Any, Any]:
+    """Whether x < max(a, 1), and P there, Q elsewhere; for positive a and x.
+
+    For a < 1 there is a step at w = a, and P(a, x) is x^a e^-x / Gamma(a + 1) + P(a + 1, x).
+    """
+    is_low = less(x, maximum(a, 1.0))
+    is_small = logical_and(is_low, less(a, 1.0))
+    p = where(is_low, where(is_small, add(a, 1.0), a), 1.0)
+    q = where(is_low, 1.0, a)
+    low, high = where(is_low, x, 0.5), where(is_low, 2.0, x)
+    falling = where(
+        is_low, subtract(1.0, divide(low, p)), divide(subtract(add(high, 1.0), q), high)
+    )
+    excess = divide(divide(maximum(subtract(q, 1.0), 0.0), high), high)
+    rate = falling_rate(falling, where(is_low, divide(low, multiply(p, p)), excess))
+
+    def integrand(w: Any, side: Any, p: Any, q: Any, low: Any, high: Any) -> Any:
+        below = multiply(low, negative(expm1(negative(divide(w, p)))))
+        above = multiply(subtract(q, 1.0), log1p(divide(w, high)))
+        return exp(subtract(where(less(side, 0.0), below, above), w))
+
+    side = where(is_low, negative(ones_like(x)), ones_like(x))
+    total = integral(integrand, rate, side, p, q, low, high)
+    total = where(is_small, add(1.0, multiply(divide(low, p), total)), total)
+    return is_low, divide(multiply(gamma_power(a, x), total), where(is_low, a, high))
+
+
+def incomplete_gamma(a: Tensor, x: Tensor, is_upper: bool) -> Any:
+    """Q(a, x) if `is_upper`, else P(a, x); at the ends of the domain the limit, and NaN outside."""
+    is_inside = logical_and(greater(a, 0.0), logical_and(greater(x, 0.0), less(x, math.inf)))
+    is_inside = logical_and(is_inside, less(a, math.inf))
+    is_low, tail = _gamma_tail(where(is_inside, a, 1.0), where(is_inside, x, 0.5))
+    inside = (
+        where(is_low, subtract(1.0, tail), tail)
+        if is_upper
+        else where(is_low, tail, subtract(1.0, tail))
+    )
+    at_zero, at_infinity = [add(zeros_like(x), y) for y in ((1.0, 0.0) if is_upper else (0.0, 1.0))]
+    is_zero = logical_and(equal(x, 0.0), greater(a, 0.0))
+    is_infinite = logical_and(
+        greater_equal(x, math.inf), logical_and(greater_equal(a, 0.0), less(a, math.inf))
+    )
+    is_infinite = logical_or(is_infinite, logical_and(equal(a, 0.0), greater(x, 0.0)))
+    is_zero = logical_or(
+        is_zero,
+        logical_and(logical_and(greater_equal(x, 0.0), less(x, math.inf)), equal(a, math.inf)),
+    )
+    ends = where(is_zero, at_zero, where(is_infinite, at_infinity, multiply(math.nan, x)))
+    return where(is_inside, inside, ends)
+
+
+def gamma_density(a: Tensor, x: Tensor) -> Any:
+    """x^(a-1) e^-x / Gamma(a); 0 for negative x, and the limit at 0 and infinity."""
+    is_inside = logical_and(greater(x, 0.0), less(x, math.inf))
+    inside = where(is_inside, x, 1.0)
+    at_zero = where(equal(a, 1.0), a, where(less(a, 1.0), math.inf, zeros_like(a)))
+    ends = where(equal(x, 0.0), at_zero, 0.0)
+    return where(is_inside, divide(gamma_power(a, inside), inside), ends)

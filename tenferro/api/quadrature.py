@@ -1,0 +1,48 @@
+"""Integrals over the positive numbers of tensors, by the double exponential formula.
+
+The substitution w = c e^(t - e^-t) makes any integrand that falls like e^-w one that falls doubly exponentially on
+both sides, for which the trapezoidal rule converges exponentially. An integrand without a change of sign loses no
+digit, and the derivative of the rule in a parameter is the rule of the derivative.
+
+Source: Takahasi and Mori, Publications of RIMS 9 (1974), 721-741.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tenferro.api.elementwise import divide, multiply
+from tenferro.api.manipulation import expand_dims
+from tenferro.api.reductions import sum as sum_over
+from tenferro.door import spec_of, stop_gradient
+from tenferro.types import Tensor
+
+__all__ = ["along_nodes", "integral"]
+
+COUNT = 96
+"""Nodes; with 64 the largest relative error of the incomplete gamma functions is 4e-11, with 96 it is 3e-15."""
+STEPS = np.linspace(-4.0, 5.0, COUNT)
+NODES = np.exp(STEPS - np.exp(-STEPS))
+WEIGHTS = (STEPS[1] - STEPS[0]) * NODES * (1 + np.exp(-STEPS))
+
+
+def along_nodes(*operands: Tensor) -> list[Any]:
+    """The operands with a last axis for the nodes."""
+    return [expand_dims(x, axis=-1) for x in operands]
+
+
+def integral(integrand: Callable[..., Any], rate: Tensor, *operands: Tensor) -> Any:
+    """The integral of `integrand(w, *operands)` over w > 0.
+
+    Args:
+        rate: the integrand falls about like e^(-rate w); positive, and treated as a constant.
+        operands: parameters of the integrand, which gets them with a last axis.
+    """
+    dtype = spec_of(rate).dtype.dtype
+    (scale,) = along_nodes(divide(1.0, stop_gradient(rate)))
+    nodes, weights = NODES.astype(dtype), WEIGHTS.astype(dtype)
+    values = integrand(multiply(scale, nodes), *along_nodes(*operands))
+    return sum_over(multiply(multiply(scale, weights), values), axis=-1)

@@ -1,0 +1,224 @@
+"""Bessel functions of real order, with derivatives in the order where an integral has them.
+
+    K_v(x) = int exp(-x cosh t) cosh(v t) dt    over t > 0 (DLMF 10.32.9)
+
+Derivatives in x are differences of neighbouring orders (DLMF 10.6.1, 10.29.1).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tenferro.api.creation import zeros_like
+from tenferro.api.elementwise import (
+    abs,
+    acosh,
+    add,
+    divide,
+    exp,
+    greater,
+    less,
+    logical_and,
+    multiply,
+    negative,
+    sign,
+    sinh,
+    square,
+    subtract,
+    where,
+)
+from tenferro.api.manipulation import stack
+from tenferro.api.quadrature import along_nodes
+from tenferro.api.reductions import sum as sum_over
+from tenferro.door import spec_of, stop_gradient
+from tenferro.special.functions import EXPANDED, TABLE, Row, function, value_of
+from tenferro.special.operands import as_order
+from tenferro.types import ArrayLike, Tensor
+
+__all__ = [
+    "bessel_jn", "iv", "ive", "j0", "j1", "jv", "k0", "k0e", "k1", "k1e", "kv", "kve", "y0", "y1", "yv",
+]  # fmt: skip
+
+ORDER = "its series have no bound on the error yet"
+
+
+def _neighbours(name: str, below: float, above: float) -> Any:
+    """The derivative in x: (below f_(v-1) + above f_(v+1)) / 2."""
+
+    def slope(y: Any, v: Any, x: Any) -> Any:
+        lower, upper = value_of(name, subtract(v, 1.0), x), value_of(name, add(v, 1.0), x)
+        return add(multiply(below / 2, lower), multiply(above / 2, upper))
+
+    return slope
+
+
+def _scaled(name: str, sign_of_scale: float) -> Any:
+    """The derivative in x of a function that is scaled by an exponential."""
+    steps = _neighbours(name, sign_of_scale, sign_of_scale)
+
+    def slope(y: Any, v: Any, x: Any) -> Any:
+        own = multiply(sign(x), y) if sign_of_scale > 0 else negative(y)
+        return subtract(steps(y, v, x), own)
+
+    return slope
+
+
+STEPS = np.linspace(0.0, 1.0, 128)
+
+
+def _kve(v: Tensor, x: Tensor) -> Any:
+    """e^x K_v(x) for x > 0, by the trapezoidal rule up to where the integrand is negligible."""
+    is_inside = logical_and(greater(x, 0.0), less(x, math.inf))
+    order, inner = stop_gradient(abs(v)), where(is_inside, x, 1.0)
+    end = acosh(add(1.0, divide(45.0, inner)))
+    for _ in range(3):
+        end = acosh(add(1.0, divide(add(45.0, multiply(order, end)), inner)))
+    dtype = spec_of(x).dtype.dtype
+    weights = np.where(STEPS == 0, 0.5, 1.0) * STEPS[1]
+    (scale,), (order_at, x_at) = along_nodes(stop_gradient(end)), along_nodes(v, inner)
+    t = multiply(scale, STEPS.astype(dtype))
+    half = sinh(multiply(0.5, t))
+    fall = multiply(-2.0, multiply(x_at, square(half)))
+    power = multiply(order_at, t)
+    values = multiply(0.5, add(exp(add(fall, power)), exp(subtract(fall, power))))
+    inside = sum_over(multiply(multiply(scale, weights.astype(dtype)), values), axis=-1)
+    ends = where(less(x, 0.0), math.nan, divide(1.0, x))
+    return where(is_inside, inside, ends)
+
+
+def _kv(v: Tensor, x: Tensor) -> Any:
+    return multiply(exp(negative(x)), _kve(v, x))
+
+
+jv = function(
+    Row("jv", ("v", "x"), "jv", (ORDER, _neighbours("jv", 1.0, -1.0))),
+    """The Bessel function of the first kind J_v(x); NaN for x < 0 unless v is whole.
+
+    It has derivatives in x. Natively it is within 64 ulps of the larger of 1 and the value for |x|, |v| < 50.
+    It has no expansion for other peers.
+
+    >>> jv(0.5, [0.0, 1.0])
+    array([0.        , 0.67139671])
+
+    Source: NIST's DLMF, section 10.2; scipy.special.jv.
+    """,
+)
+yv = function(
+    Row("yv", ("v", "x"), "yv", (ORDER, _neighbours("yv", 1.0, -1.0))),
+    """The Bessel function of the second kind Y_v(x); NaN for x < 0.
+
+    It has derivatives in x. Natively it is within 256 ulps of the larger of 1 and the value for |x|, |v| < 50.
+    It has no expansion for other peers.
+
+    >>> yv(0.5, 1.0)
+    array(-0.43109887)
+
+    Source: NIST's DLMF, section 10.2; scipy.special.yv.
+    """,
+)
+iv = function(
+    Row("iv", ("v", "x"), "iv", (ORDER, _neighbours("iv", 1.0, 1.0))),
+    """The modified Bessel function of the first kind I_v(x); NaN for x < 0 unless v is whole.
+
+    It has derivatives in x. Natively it is within 256 ulps for |v| < 50. It has no expansion for other peers.
+
+    >>> iv(0.5, [0.0, 1.0])
+    array([0.        , 0.93767489])
+
+    Source: NIST's DLMF, section 10.25; scipy.special.iv.
+    """,
+)
+ive = function(
+    Row("ive", ("v", "x"), "ive", (ORDER, _scaled("ive", 1.0))),
+    """e^-|x| I_v(x), which does not overflow; see `iv`.
+
+    >>> ive(0.5, [1.0, 1000.0])
+    array([0.34495131, 0.01261566])
+
+    Source: scipy.special.ive.
+    """,
+)
+kv = function(
+    Row("kv", ("v", "x"), "kv", (EXPANDED, _neighbours("kv", -1.0, -1.0)), _kv),
+    """The modified Bessel function of the second kind K_v(x); NaN for x < 0.
+
+    It has derivatives in v and x. Natively it is within 256 ulps for |v| < 50.
+
+    >>> kv(0.5, [1.0, 2.0])
+    array([0.4610685 , 0.11993777])
+
+    Source: NIST's DLMF, section 10.25; scipy.special.kv.
+    """,
+)
+
+
+def _kve_kernel(special: Any) -> Any:
+    """SciPy's function, which is NaN at infinity."""
+    return lambda v, x: np.where((x == np.inf) & np.isfinite(v), 0.0, special.kve(v, x))
+
+
+kve = function(
+    Row("kve", ("v", "x"), _kve_kernel, (EXPANDED, _scaled("kve", -1.0)), _kve),
+    """e^x K_v(x), which does not underflow; see `kv`.
+
+    >>> kve(0.5, [1.0, 1000.0])
+    array([1.25331414, 0.03963327])
+
+    Source: scipy.special.kve.
+    """,
+)
+
+
+def _of_order(name: str, of: str, order: float, shown: str) -> Any:
+    """A function of fixed order, which SciPy has by itself."""
+    general = TABLE[of]
+    slope, expansion = general.partials[1], general.expansion
+
+    def at_order(x: Any) -> Any:
+        return add(zeros_like(x), order)
+
+    def partial(y: Any, x: Any) -> Any:
+        return slope(y, at_order(x), x)  # pyright: ignore[reportCallIssue, reportOptionalCall]  # because it is a formula
+
+    def expanded(x: Any) -> Any:
+        return expansion(at_order(x), x)  # pyright: ignore[reportOptionalCall]  # because it is used where there is one
+
+    row = Row(name, ("x",), name, (partial,), None if expansion is None else expanded)
+    text = f"""{shown}(x): `{of}` of order {order:g}, within 64 ulps natively of the larger of 1 and the value.
+
+    Source: scipy.special.{name}.
+    """
+    return function(row, text)
+
+
+j0 = _of_order("j0", "jv", 0.0, "The Bessel function J_0")
+j1 = _of_order("j1", "jv", 1.0, "The Bessel function J_1")
+y0 = _of_order("y0", "yv", 0.0, "The Bessel function Y_0")
+y1 = _of_order("y1", "yv", 1.0, "The Bessel function Y_1")
+k0 = _of_order("k0", "kv", 0.0, "The modified Bessel function K_0")
+k1 = _of_order("k1", "kv", 1.0, "The modified Bessel function K_1")
+k0e = _of_order("k0e", "kve", 0.0, "The scaled Bessel function e^x K_0")
+k1e = _of_order("k1e", "kve", 1.0, "The scaled Bessel function e^x K_1")
+
+
+def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Any:
+    """The Bessel functions J_0(z), .. J_v(z), stacked along a new first axis.
+
+    Args:
+        v: the largest order, a Python int.
+        n_iter: has no effect; JAX starts its recurrence there.
+
+    Raises:
+        InvalidConfigError: v is no int of at least 0.
+        DTypeError: complex z.
+
+    >>> bessel_jn(1.0, v=1)
+    array([0.76519769, 0.44005059])
+
+    Source: jax.scipy.special.bessel_jn.
+    """
+    count = as_order("bessel_jn", "v", v, 0) + 1
+    return stack([jv(float(order), z) for order in range(count)])

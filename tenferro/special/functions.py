@@ -1,0 +1,187 @@
+"""Special functions that SciPy computes, as one extension family: a row per function.
+
+A row says what a function is: its kernel, its partial derivatives as formulas in functions of the table, and its
+expansion in standard ops. Peers without SciPy run the expansion. A partial derivative without a formula, in a
+parameter as a rule, is that of the expansion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tenferro.ad import derived
+from tenferro.api.elementwise import add, multiply
+from tenferro.errors import ADRuleUnsupportedError, DTypeError, InvalidConfigError, UnsupportedError
+from tenferro.extension import (
+    ExtensionAdRule,
+    ExtensionCaches,
+    ExtensionOp,
+    ExtensionRuntime,
+    Family,
+    apply,
+    extension_family,
+)
+from tenferro.extension.algebra import lead_all
+from tenferro.ops.extension import Extension
+from tenferro.special.operands import in_reals, with_signature
+from tenferro.types import ArrayLike, DType
+
+__all__ = [
+    "EXPANDED",
+    "FAMILIES",
+    "TABLE",
+    "Row",
+    "SpecialFunction",
+    "function",
+    "value_of",
+]
+
+EXPANDED = "the derivative of the expansion"
+"""A partial derivative without a formula."""
+
+Partial = Callable[..., Any] | str | None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One function.
+
+    Attributes:
+        name: the function's, in `tnf.special`.
+        parameters: the names of its operands.
+        kernel: the name in `scipy.special`, or a function of that module which returns the kernel.
+        partials: a function of (y, *operands) for each operand, `EXPANDED`, or a text, the reason why there is none;
+            None for an operand of which only integers have a meaning.
+        expansion: the function in standard ops; None where there is none.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    kernel: str | Callable[[Any], Callable[..., Any]]
+    partials: tuple[Partial, ...]
+    expansion: Callable[..., Any] | None = None
+
+
+TABLE: dict[str, Row] = {}
+"""All rows by name."""
+
+
+@extension_family("tenferro", "special", version=1)
+@dataclass(frozen=True)
+class SpecialFunction(ExtensionOp):
+    """A function of the table, elementwise on operands of one float dtype and shape."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if self.name not in TABLE:
+            raise InvalidConfigError(
+                f"SpecialFunction: name is one of {', '.join(sorted(TABLE))}, got {self.name!r}"
+            )
+
+    @property
+    def row(self) -> Row:
+        """The row of the function."""
+        return TABLE[self.name]
+
+    @property
+    def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because rows differ
+        """The number of operands."""
+        return len(self.row.parameters)
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        shown = ", ".join(f"{t}{list(s)}" for t, s in zip(input_dtypes, input_shapes, strict=True))
+        dtype, shape = input_dtypes[0], tuple(input_shapes[0])
+        if dtype not in (DType.F32, DType.F64):
+            raise DTypeError(f"special.{self.name}: takes float32 or float64, got {shown}")
+        if any(t is not dtype for t in input_dtypes) or any(
+            tuple(s) != shape for s in input_shapes
+        ):
+            raise DTypeError(f"special.{self.name}: takes operands of one type, got {shown}")
+        return [(dtype, shape)]
+
+    def lower_to_standard_ops(
+        self, builder: Any, inputs: Any, input_dtypes: Any, input_shapes: Any
+    ) -> Any:
+        if self.row.expansion is None:
+            raise UnsupportedError(
+                f"special.{self.name}: has a kernel of SciPy's, and no expansion in standard ops; run it natively"
+            )
+        return self.row.expansion(*map(builder.value, inputs))
+
+
+class SpecialRuntime(ExtensionRuntime):
+    """SciPy's functions, which compute float32 in float64 and round once."""
+
+    order = "K"
+
+    def __init__(self, family_id: str) -> None:
+        self.family_id = family_id
+        self._kernels: dict[str, Callable[..., Any]] = {}
+
+    def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
+        """The kernel's values, in the dtype of the operands."""
+        kernel = self._kernels.get(op.name)
+        if kernel is None:
+            from scipy import special  # because importing scipy takes long
+
+            named = op.row.kernel
+            kernel = getattr(special, named) if isinstance(named, str) else named(special)
+            self._kernels[op.name] = kernel
+        return np.asarray(kernel(*inputs), inputs[0].dtype)
+
+
+class SpecialRule(ExtensionAdRule):
+    """y_dot: the sum of the partial derivatives, each times the tangent of its operand."""
+
+    def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
+        partials, (y,) = op.row.partials, outputs
+        y_dot: Any = None
+        for name, partial, x_dot in zip(op.row.parameters, partials, tangents, strict=True):
+            if x_dot is None or partial is None or partial == EXPANDED:
+                continue
+            if isinstance(partial, str):
+                raise ADRuleUnsupportedError(
+                    f"special.{op.name}: no derivative in {name}: {partial}; use stop_gradient({name})"
+                )
+            term = multiply(partial(y, *primals), x_dot)
+            y_dot = term if y_dot is None else add(y_dot, term)
+        rest = [
+            x_dot if partial == EXPANDED else None
+            for partial, x_dot in zip(partials, tangents, strict=True)
+        ]
+        if any(x_dot is not None for x_dot in rest):
+            (term,) = derived.tangents(Extension(op), primals, rest)
+            y_dot = term if y_dot is None or term is None else add(y_dot, term)
+        return y_dot
+
+    def batch_rule(self, op: Any, builder: Any, inputs: Any, batched: Any) -> Any:
+        return builder.apply(op, *lead_all(inputs, batched))
+
+
+FAMILIES = (Family(SpecialFunction, SpecialRuntime, SpecialRule),)
+
+
+def value_of(name: str, *operands: Any) -> Any:
+    """A function of the table of operands of one type."""
+    return apply(SpecialFunction(name), *operands)
+
+
+def function(row: Row, text: str) -> Callable[..., Any]:
+    """The public function of a row, which promotes and broadcasts.
+
+    Args:
+        text: its docstring; what raises is appended.
+    """
+    TABLE[row.name] = row
+
+    def compute(*operands: ArrayLike) -> Any:
+        return in_reals(row.name, lambda *xs: value_of(row.name, *xs), *operands)
+
+    return with_signature(
+        row.name, "tenferro.special", dict.fromkeys(row.parameters), text, compute
+    )

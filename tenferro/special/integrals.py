@@ -1,0 +1,226 @@
+"""Relatives of the error function, trigonometric integrals, the dilogarithm, Owen's T function and Lambert's W."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tenferro.api.elementwise import (
+    abs,
+    add,
+    cos,
+    divide,
+    erf,
+    exp,
+    greater,
+    less,
+    log,
+    multiply,
+    negative,
+    sin,
+    square,
+    subtract,
+    where,
+)
+from tenferro.api.pointwise import sinc
+from tenferro.api.polynomials import polynomial
+from tenferro.api.quadrature import integral
+from tenferro.special.functions import EXPANDED, Row, function, value_of
+from tenferro.special.operands import in_reals
+from tenferro.types import ArrayLike, Tensor
+
+__all__ = ["dawsn", "erfcx", "erfi", "fresnel", "lambertw", "owens_t", "sici", "spence"]
+
+ROOT = 2 / math.sqrt(math.pi)
+
+
+def _erfcx(x: Tensor) -> Any:
+    """2 / sqrt(pi) times the integral of exp(-s^2 - 2 x s) over s > 0, and 2 e^(x^2) less that of -x for negative x."""
+    is_below = less(x, 0.0)
+    size = where(is_below, negative(x), x)
+
+    def integrand(s: Any, x: Any) -> Any:
+        return exp(negative(multiply(s, add(s, multiply(2.0, x)))))
+
+    is_finite = less(size, math.inf)
+    inner = where(is_finite, size, 1.0)
+    above = multiply(ROOT, integral(integrand, add(1.0, multiply(2.0, inner)), inner))
+    above = where(is_finite, above, where(greater(size, 0.0), 0.0, size))
+    return where(is_below, subtract(multiply(2.0, exp(square(size))), above), above)
+
+
+erfcx = function(
+    Row("erfcx", ("x",), "erfcx", (EXPANDED,), _erfcx),
+    """The scaled complementary error function e^(x^2) erfc(x), which does not underflow for large x.
+
+    Natively it is within 16 ulps.
+
+    >>> erfcx([0.0, 1000.0])
+    array([1.00000000e+00, 5.64189301e-04])
+
+    Source: scipy.special.erfcx; NIST's DLMF, 7.7.2, for the expansion.
+    """,
+)
+erfi = function(
+    Row("erfi", ("x",), "erfi", (lambda y, x: multiply(ROOT, exp(square(x))),)),
+    """The imaginary error function -i erf(i x), 2 / sqrt(pi) times the integral of e^(t^2) from 0 to x.
+
+    Natively it is within 32 ulps. It has no expansion for other peers.
+
+    >>> erfi([0.0, 1.0])
+    array([0.        , 1.65042576])
+
+    Source: scipy.special.erfi.
+    """,
+)
+dawsn = function(
+    Row("dawsn", ("x",), "dawsn", (lambda y, x: subtract(1.0, multiply(2.0, multiply(x, y))),)),
+    """Dawson's integral e^(-x^2) times the integral of e^(t^2) from 0 to x.
+
+    Natively it is within 16 ulps; its derivative 1 - 2 x y has an error of 16 ulps of 1. It has no expansion for other
+    peers.
+
+    >>> dawsn([0.0, 1.0])
+    array([0.        , 0.53807951])
+
+    Source: scipy.special.dawsn.
+    """,
+)
+
+
+def _part(name: str, position: int, derivative: Callable[..., Any]) -> Callable[..., Any]:
+    """One of the two results of a function of SciPy's."""
+
+    def kernel(special: Any) -> Callable[..., Any]:
+        return lambda x: getattr(special, name)(x)[position]
+
+    label = f"{name}_{'sc'[position]}"
+    return function(Row(label, ("x",), kernel, (derivative,)), f"Return a part of `{name}`.")
+
+
+def _sine_over(x: Any) -> Any:
+    return sinc(multiply(x, 1 / math.pi))
+
+
+_part("sici", 0, lambda y, x: _sine_over(x))
+_part("sici", 1, lambda y, x: divide(cos(x), x))
+_part("fresnel", 0, lambda y, x: sin(multiply(math.pi / 2, square(x))))
+_part("fresnel", 1, lambda y, x: cos(multiply(math.pi / 2, square(x))))
+
+
+def _both(name: str, x: ArrayLike) -> tuple[Any, Any]:
+    first, second = (
+        in_reals(name, lambda x, label=label: value_of(label, x), x)
+        for label in (f"{name}_s", f"{name}_c")
+    )
+    return first, second
+
+
+def sici(x: ArrayLike) -> tuple[Any, Any]:
+    """The sine and cosine integrals Si(x) and Ci(x): of sin(t) / t from 0, and of cos(t) / t from infinity, up to x.
+
+    Natively they are within 64 ulps of the larger of 1 and the value. They have no expansion for other peers.
+
+    Raises:
+        DTypeError: complex x.
+
+    >>> sici(1.0)
+    (array(0.94608307), array(0.33740392))
+
+    Source: NIST's DLMF, section 6.2; scipy.special.sici.
+    """
+    return _both("sici", x)
+
+
+def fresnel(x: ArrayLike) -> tuple[Any, Any]:
+    """Fresnel's integrals S(x) and C(x), of sin(pi t^2 / 2) and cos(pi t^2 / 2) from 0 to x.
+
+    Natively they are within 64 ulps of the larger of 1 and the value. They have no expansion for other peers.
+
+    Raises:
+        DTypeError: complex x.
+
+    >>> fresnel(1.0)
+    (array(0.43825915), array(0.7798934))
+
+    Source: NIST's DLMF, section 7.2; scipy.special.fresnel.
+    """
+    return _both("fresnel", x)
+
+
+LOGARITHM_SERIES = tuple((-1.0) ** (k + 1) / (k + 1) for k in range(12, -1, -1))
+"""-log(1 + u) / u in powers of u, highest first."""
+
+
+def _spence_slope(y: Any, x: Any) -> Any:
+    """log(x) / (1 - x), and its series near 1."""
+    u = subtract(x, 1.0)
+    is_near = less(abs(u), 0.05)
+    near, far = where(is_near, u, 0.0), where(is_near, 2.0, x)
+    return where(is_near, polynomial(near, LOGARITHM_SERIES), divide(log(far), subtract(1.0, far)))
+
+
+spence = function(
+    Row("spence", ("x",), "spence", (_spence_slope,)),
+    """Spence's function, the dilogarithm of 1 - x: the integral of log(t) / (1 - t) from 1 to x, for x >= 0.
+
+    Natively it is within 16 ulps of the larger of 1 and the value. It has no expansion for other peers.
+
+    >>> spence([0.0, 1.0])
+    array([1.64493407, 0.        ])
+
+    Source: scipy.special.spence.
+    """,
+)
+
+
+def _owens_by_h(y: Any, h: Any, a: Any) -> Any:
+    density = exp(multiply(-0.5, square(h)))
+    return multiply(
+        -0.5 / math.sqrt(2 * math.pi),
+        multiply(density, erf(multiply(multiply(a, h), math.sqrt(0.5)))),
+    )
+
+
+def _owens_by_a(y: Any, h: Any, a: Any) -> Any:
+    bend = add(1.0, square(a))
+    return divide(exp(multiply(-0.5, multiply(square(h), bend))), multiply(2 * math.pi, bend))
+
+
+owens_t = function(
+    Row("owens_t", ("h", "a"), "owens_t", (_owens_by_h, _owens_by_a)),
+    """Owen's T(h, a), the integral of exp(-h^2 (1 + t^2) / 2) / (2 pi (1 + t^2)) from 0 to a.
+
+    It has derivatives in h and a. Natively it is within 64 ulps. It has no expansion for other peers.
+
+    >>> owens_t([0.0, 1.0], 1.0)
+    array([0.125     , 0.06674188])
+
+    Source: scipy.special.owens_t.
+    """,
+)
+
+
+def _lambert_kernel(special: Any) -> Callable[..., Any]:
+    def kernel(x: Any) -> Any:
+        w = special.lambertw(x)
+        return np.where(w.imag == 0, w.real, np.nan)
+
+    return kernel
+
+
+lambertw = function(
+    Row("lambertw", ("x",), _lambert_kernel, (lambda y, x: divide(exp(negative(y)), add(1.0, y)),)),
+    """The principal branch of Lambert's W, the w >= -1 with w e^w = x, for x >= -1/e; NaN below.
+
+    Natively it is within 16 ulps, but where it is close to -1. It has no expansion for other peers.
+
+    >>> lambertw([0.0, np.e])
+    array([0., 1.])
+
+    Source: NIST's DLMF, section 4.13; scipy.special.lambertw.
+    """,
+)

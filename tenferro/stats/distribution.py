@@ -1,0 +1,310 @@
+"""What is derived from the formulas of a distribution: densities, distribution functions, and their inverses.
+
+A distribution is a record of formulas in the standard variable z = (x - loc) / scale, inside of the support. Location,
+scale, the ends of the support, and parameters without a meaning are handled here, once.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from tenferro.api.creation import zeros_like
+from tenferro.api.elementwise import (
+    abs,
+    add,
+    divide,
+    equal,
+    exp,
+    floor,
+    greater,
+    greater_equal,
+    isnan,
+    less,
+    less_equal,
+    log,
+    log1p,
+    logical_and,
+    logical_not,
+    logical_or,
+    multiply,
+    negative,
+    subtract,
+    where,
+)
+from tenferro.special.operands import in_reals, with_signature
+from tenferro.types import Tensor
+
+__all__ = ["Continuous", "Discrete", "Distribution"]
+
+Formula = Callable[..., Any]
+
+METHODS: Mapping[str, str] = {
+    "pdf": "Probability density",
+    "logpdf": "Logarithm of the probability density",
+    "pmf": "Probability",
+    "logpmf": "Logarithm of the probability",
+    "cdf": "Distribution function, the probability of values up to x,",
+    "logcdf": "Logarithm of the distribution function",
+    "sf": "Survival function, the probability of values above x,",
+    "logsf": "Logarithm of the survival function",
+    "ppf": "Quantile: the x of which `cdf` is q,",
+    "isf": "Upper quantile: the x of which `sf` is q,",
+    "entropy": "Entropy",
+}
+"""The functions of distributions, and what each computes."""
+
+
+def full(x: Tensor, value: float) -> Any:
+    """A number in the dtype and shape of x."""
+    return add(zeros_like(x), value)
+
+
+def positive(*parameters: Tensor) -> Any:
+    """Whether all parameters are above zero."""
+    return functools.reduce(logical_and, [greater(x, 0.0) for x in parameters])
+
+
+@dataclass(frozen=True)
+class Continuous:
+    """Formulas of a continuous distribution; each takes z, or a probability q of (0, 1), and the shape parameters.
+
+    Attributes:
+        parameters: names of the shape parameters.
+        text: what the distribution is, with its density.
+        logpdf, cdf, sf, logcdf, logsf, ppf, isf: a formula that is None follows from the others, where it can.
+        support: the ends of the support, numbers or functions of the shape parameters.
+        inner: a point of the support, or a function of the shape parameters.
+        is_valid: whether the shape parameters have a meaning.
+        is_symmetric: about 0, so that sf(z) is cdf(-z).
+    """
+
+    parameters: tuple[str, ...]
+    text: str
+    logpdf: Formula
+    cdf: Formula | None = None
+    sf: Formula | None = None
+    logcdf: Formula | None = None
+    logsf: Formula | None = None
+    ppf: Formula | None = None
+    isf: Formula | None = None
+    support: tuple[Any, Any] = (-math.inf, math.inf)
+    inner: Any = 0.5
+    is_valid: Formula | None = None
+    is_symmetric: bool = False
+
+    variable = "x"
+
+    def methods(self) -> dict[str, Formula]:
+        """The functions of (x or q, *shape parameters, loc, scale) by name."""
+        methods = {"logpdf": self._density, "pdf": lambda *xs: exp(self._density(*xs))}
+        cdf, sf = self.cdf, self.sf
+        logcdf, logsf, isf = self.logcdf, self.logsf, self.isf
+        if self.is_symmetric:
+            sf, logsf = _mirrored(cdf), _mirrored(logcdf)
+            isf = None if self.ppf is None else _negated(self.ppf)
+        if cdf is not None and sf is not None:
+            methods["cdf"] = self._between(cdf, 0.0, 1.0)
+            methods["sf"] = self._between(sf, 1.0, 0.0)
+            methods["logcdf"] = self._between(logcdf or _logarithm(cdf, sf), -math.inf, 0.0)
+            methods["logsf"] = self._between(logsf or _logarithm(sf, cdf), 0.0, -math.inf)
+        if self.ppf is not None:
+            methods["ppf"] = self._quantile(self.ppf, upper=False)
+        if isf is not None:
+            methods["isf"] = self._quantile(isf, upper=True)
+        return methods
+
+    def _standard(self, x: Tensor, operands: Sequence[Tensor]) -> _Standard:
+        *shapes, loc, scale = operands
+        low, high = [_at(end, x, shapes) for end in self.support]
+        is_valid = greater(scale, 0.0)
+        if self.is_valid is not None:
+            is_valid = logical_and(is_valid, self.is_valid(*shapes))
+        return _Standard(
+            divide(subtract(x, loc), scale), shapes, low, high, _at(self.inner, x, shapes), is_valid
+        )
+
+    def _density(self, x: Tensor, *operands: Tensor) -> Any:
+        z, shapes, low, high, inner, is_valid = self._standard(x, operands)
+        is_outside = logical_or(logical_or(less(z, low), greater(z, high)), equal(abs(z), math.inf))
+        y = subtract(self.logpdf(where(is_outside, inner, z), *shapes), log(operands[-1]))
+        return where(is_valid, where(is_outside, -math.inf, y), math.nan)
+
+    def _between(self, formula: Formula, at_low: float, at_high: float) -> Formula:
+        def values(x: Tensor, *operands: Tensor) -> Any:
+            z, shapes, low, high, inner, is_valid = self._standard(x, operands)
+            is_below, is_above = less_equal(z, low), greater_equal(z, high)
+            y = formula(where(logical_or(is_below, is_above), inner, z), *shapes)
+            y = where(is_below, at_low, where(is_above, at_high, y))
+            return where(is_valid, y, math.nan)
+
+        return values
+
+    def _quantile(self, formula: Formula, upper: bool) -> Formula:
+        def values(q: Tensor, *operands: Tensor) -> Any:
+            *shapes, loc, scale = operands
+            _, _, low, high, _, is_valid = self._standard(q, operands)
+            is_inside = logical_and(greater(q, 0.0), less(q, 1.0))
+            z = formula(where(is_inside, q, 0.5), *shapes)
+            first, last = (high, low) if upper else (low, high)
+            ends = where(equal(q, 0.0), first, where(equal(q, 1.0), last, math.nan))
+            x = add(loc, multiply(scale, where(is_inside, z, ends)))
+            return where(is_valid, x, math.nan)
+
+        return values
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Default values of the parameters behind the variable."""
+        return {**dict.fromkeys(self.parameters), "loc": 0, "scale": 1}
+
+
+class _Standard(NamedTuple):
+    """The standard variable, the shape parameters, the support, a point of it, and whether all have a meaning."""
+
+    z: Any
+    shapes: Sequence[Any]
+    low: Any
+    high: Any
+    inner: Any
+    is_valid: Any
+
+
+def _at(value: Any, x: Tensor, shapes: Sequence[Tensor]) -> Any:
+    return value(*shapes) if callable(value) else full(x, value)
+
+
+def _mirrored(formula: Formula | None) -> Formula | None:
+    """The formula at -z."""
+    return None if formula is None else lambda z, *shapes: formula(negative(z), *shapes)
+
+
+def _negated(formula: Formula) -> Formula:
+    return lambda q, *shapes: negative(formula(q, *shapes))
+
+
+def _logarithm(this: Formula, other: Formula) -> Formula:
+    """The logarithm of a probability of which the complement is known, too."""
+
+    def values(z: Tensor, *shapes: Tensor) -> Any:
+        p, rest = this(z, *shapes), other(z, *shapes)
+        is_small = less(p, 0.5)
+        small, large = log(where(is_small, p, 1.0)), log1p(negative(where(is_small, 0.0, rest)))
+        return where(is_small, small, large)
+
+    return values
+
+
+@dataclass(frozen=True)
+class Discrete:
+    """Formulas of a discrete distribution on whole numbers; each takes k = x - loc and the shape parameters.
+
+    Attributes:
+        parameters: names of the shape parameters.
+        text: what the distribution is, with its probabilities.
+        logpmf: for whole k of the support.
+        support: the ends of the support, numbers or functions of the shape parameters.
+        is_valid: whether the shape parameters have a meaning.
+        cdf, sf: for whole k of the support.
+        ppf: for q of [0, 1].
+        entropy: a function of the shape parameters alone.
+    """
+
+    parameters: tuple[str, ...]
+    text: str
+    logpmf: Formula
+    support: tuple[Any, Any]
+    is_valid: Formula
+    cdf: Formula | None = None
+    sf: Formula | None = None
+    ppf: Formula | None = None
+    entropy: Formula | None = None
+
+    variable = "k"
+
+    def methods(self) -> dict[str, Formula]:
+        """The functions of (k or q, *shape parameters, loc) by name."""
+        methods = {"logpmf": self._probability, "pmf": lambda *xs: exp(self._probability(*xs))}
+        cdf, sf, ppf = self.cdf, self.sf, self.ppf
+        if cdf is not None and sf is not None:
+            methods["cdf"] = self._between(cdf, 0.0, 1.0)
+            methods["sf"] = self._between(sf, 1.0, 0.0)
+            methods["logcdf"] = self._between(_logarithm(cdf, sf), -math.inf, 0.0)
+            methods["logsf"] = self._between(_logarithm(sf, cdf), 0.0, -math.inf)
+        if ppf is not None:
+            methods["ppf"] = lambda q, *p: where(
+                logical_and(
+                    self.is_valid(*p[:-1]), logical_and(greater_equal(q, 0.0), less_equal(q, 1.0))
+                ),
+                add(p[-1], ppf(q, *p[:-1])),
+                math.nan,
+            )
+        if self.entropy is not None:
+            entropy = self.entropy
+            methods["entropy"] = lambda *p: where(
+                self.is_valid(*p[:-1]), entropy(*p[:-1]), math.nan
+            )
+        return methods
+
+    def _probability(self, x: Tensor, *operands: Tensor) -> Any:
+        *shapes, loc = operands
+        k = subtract(x, loc)
+        low, high = [_at(end, x, shapes) for end in self.support]
+        is_whole = logical_or(equal(k, floor(k)), isnan(k))
+        is_outside = logical_or(logical_or(less(k, low), greater(k, high)), logical_not(is_whole))
+        is_outside = logical_or(is_outside, equal(abs(k), math.inf))
+        y = self.logpmf(where(is_outside, low, k), *shapes)
+        return where(self.is_valid(*shapes), where(is_outside, -math.inf, y), math.nan)
+
+    def _between(self, formula: Formula, at_low: float, at_high: float) -> Formula:
+        def values(x: Tensor, *operands: Tensor) -> Any:
+            *shapes, loc = operands
+            k = floor(subtract(x, loc))
+            low, high = [_at(end, x, shapes) for end in self.support]
+            is_below, is_above = less(k, low), greater_equal(k, high)
+            y = formula(where(logical_or(is_below, is_above), low, k), *shapes)
+            y = where(is_below, at_low, where(is_above, at_high, y))
+            is_number = logical_and(self.is_valid(*shapes), equal(k, k))
+            return where(is_number, y, math.nan)
+
+        return values
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Default values of the parameters behind the variable."""
+        return {**dict.fromkeys(self.parameters), "loc": 0}
+
+
+class Distribution:
+    """A distribution: its functions are attributes, as in `scipy.stats` and `jax.scipy.stats`."""
+
+    def __init__(self, name: str, record: Continuous | Discrete) -> None:
+        names: list[str] = []
+        for method, formula in record.methods().items():
+            first = {"ppf": {"q": None}, "isf": {"q": None}, "entropy": {}}.get(
+                method, {record.variable: None}
+            )
+            label = f"stats.{name}.{method}"
+
+            def compute(*xs: Any, formula: Formula = formula, label: str = label) -> Any:
+                return in_reals(label.removeprefix("stats."), formula, *xs)
+
+            text = f"""{METHODS[method]} of {record.text}
+
+            NaN where a parameter has no meaning.
+
+            Source: scipy.stats.{name}.
+            """
+            public = with_signature(
+                f"{name}.{method}", "tenferro.stats", {**first, **record.defaults}, text, compute
+            )
+            setattr(self, method, public)
+            names.append(method)
+        self.__doc__ = f"Functions of {record.text}"
+        self.__name__, self.__all__ = name, names
+
+    def __repr__(self) -> str:
+        return f"<tnf.stats.{self.__name__}: {', '.join(self.__all__)}>"

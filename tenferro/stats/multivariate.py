@@ -1,0 +1,189 @@
+"""Distributions of vectors: Dirichlet's, the multinomial and the multivariate normal one.
+
+Source: scipy.stats for shapes and values.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tenferro.api.elementwise import (
+    abs,
+    add,
+    divide,
+    equal,
+    exp,
+    floor,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    lgamma,
+    log,
+    logical_and,
+    multiply,
+    square,
+    subtract,
+    where,
+)
+from tenferro.api.linalg import cholesky, diagonal, solve_triangular
+from tenferro.api.manipulation import concat, expand_dims, moveaxis
+from tenferro.api.promotion import (
+    broadcast_shapes,
+    broadcast_to,
+    convert,
+    inexact_dtype,
+    result_type,
+)
+from tenferro.api.reductions import all as all_of
+from tenferro.api.reductions import sum as sum_over
+from tenferro.door import as_operand, spec_of
+from tenferro.errors import DTypeError, ShapeError, UnsupportedError
+from tenferro.special import xlogy
+from tenferro.types import ArrayLike
+
+__all__ = ["Dirichlet", "Multinomial", "MultivariateNormal"]
+
+
+def _floats(name: str, *operands: ArrayLike) -> list[Any]:
+    tensors = [as_operand(x) for x in operands]
+    dtype = inexact_dtype(result_type(*tensors))
+    if dtype.is_complex:
+        shown = ", ".join(str(spec_of(x)) for x in tensors)
+        raise DTypeError(f"stats.{name}: takes real numbers, got {shown}")
+    return [convert(x, dtype) for x in tensors]
+
+
+class Dirichlet:
+    """Functions of Dirichlet's distribution on vectors of positive numbers with sum 1: logpdf, pdf."""
+
+    __all__ = ("logpdf", "pdf")
+
+    def logpdf(self, x: ArrayLike, alpha: ArrayLike) -> Any:
+        """Return the logarithm of the density: the product of x_i^(alpha_i - 1) over the multivariate B(alpha).
+
+        Args:
+            x: vectors along the first axis, of the extent of alpha; or one less, for the last number is 1 less their sum.
+            alpha: a vector of positive numbers.
+
+        Raises:
+            ShapeError: alpha is no vector, or x has another extent.
+
+        >>> from tenferro import stats
+        >>> stats.dirichlet.logpdf([0.25, 0.75], [1.0, 1.0])
+        array(0.)
+        """
+        x, alpha = _floats("dirichlet.logpdf", x, alpha)
+        if (
+            len(alpha.shape) != 1
+            or not x.shape
+            or x.shape[0] not in (alpha.shape[0], alpha.shape[0] - 1)
+        ):
+            raise ShapeError(
+                f"stats.dirichlet: takes x [n, ..] or [n - 1, ..] and alpha [n], got {spec_of(x)} and {spec_of(alpha)}"
+            )  # fmt: skip
+        x = moveaxis(x, 0, -1)
+        total = sum_over(x, axis=-1)
+        if x.shape[-1] == alpha.shape[0] - 1:
+            x = concat([x, expand_dims(subtract(1.0, total), axis=-1)], axis=-1)
+            total = add(multiply(total, 0.0), 1.0)
+        is_inside = logical_and(
+            all_of(logical_and(greater_equal(x, 0.0), less_equal(x, 1.0)), axis=-1),
+            less(abs(subtract(total, 1.0)), 1e-6 if spec_of(x).dtype.itemsize == 8 else 1e-4),
+        )
+        powers = sum_over(xlogy(subtract(alpha, 1.0), x), axis=-1)
+        normal = subtract(sum_over(lgamma(alpha), axis=-1), lgamma(sum_over(alpha, axis=-1)))
+        values = where(is_inside, subtract(powers, normal), -math.inf)
+        return where(all_of(greater(alpha, 0.0)), values, math.nan)
+
+    def pdf(self, x: ArrayLike, alpha: ArrayLike) -> Any:
+        """Return the density; see `logpdf`."""
+        return exp(self.logpdf(x, alpha))
+
+
+class Multinomial:
+    """Functions of the multinomial distribution of counts of n draws: logpmf, pmf."""
+
+    __all__ = ("logpmf", "pmf")
+
+    def logpmf(self, x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Any:
+        """Return the logarithm of the probability n! / prod x_i! prod p_i^x_i.
+
+        Args:
+            x: counts along the last axis.
+            n: the number of draws; the probability is 0 where the counts have another sum.
+            p: probabilities along the last axis.
+
+        >>> from tenferro import stats
+        >>> stats.multinomial.pmf([1, 1], 2, [0.5, 0.5])
+        array(0.5)
+        """
+        x, n, p = _floats("multinomial.logpmf", x, n, p)
+        is_count = logical_and(greater_equal(x, 0.0), equal(x, floor(x)))
+        is_inside = logical_and(all_of(is_count, axis=-1), equal(sum_over(x, axis=-1), n))
+        counts = where(is_count, x, 0.0)
+        terms = subtract(xlogy(counts, p), lgamma(add(counts, 1.0)))
+        values = add(lgamma(add(n, 1.0)), sum_over(terms, axis=-1))
+        return where(is_inside, values, -math.inf)
+
+    def pmf(self, x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Any:
+        """Return the probability; see `logpmf`."""
+        return exp(self.logpmf(x, n, p))
+
+
+class MultivariateNormal:
+    """Functions of the multivariate normal distribution: logpdf, pdf."""
+
+    __all__ = ("logpdf", "pdf")
+
+    def logpdf(
+        self, x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None = None
+    ) -> Any:
+        """Return the logarithm of the density, -((x - mean)^T cov^-1 (x - mean) + log det(2 pi cov)) / 2.
+
+        Args:
+            x: vectors along the last axis [.., n].
+            mean: a number, or vectors [.., n].
+            cov: a number, the variance of each coordinate, or positive definite matrices [.., n, n].
+            allow_singular: must be None.
+
+        Raises:
+            UnsupportedError: allow_singular is given.
+            ShapeError: extents that differ.
+
+        >>> from tenferro import stats
+        >>> stats.multivariate_normal.logpdf([0.0, 0.0], [0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]])
+        array(-1.83787707)
+        """
+        if allow_singular is not None:
+            raise UnsupportedError(
+                f"stats.multivariate_normal: allow_singular is not supported, got {allow_singular!r}"
+            )
+        x, mean, cov = _floats("multivariate_normal.logpdf", x, mean, cov)
+        away = subtract(x, mean)
+        if not mean.shape and not cov.shape:
+            size = add(divide(square(away), cov), log(multiply(2 * math.pi, cov)))
+            return multiply(-0.5, size)
+        if not away.shape or (cov.shape and cov.shape[-2:] != (away.shape[-1], away.shape[-1])):
+            raise ShapeError(
+                f"stats.multivariate_normal: takes x [.., n], mean [.., n] and cov [.., n, n], "
+                f"got {spec_of(x)}, {spec_of(mean)} and {spec_of(cov)}"
+            )
+        count = away.shape[-1]
+        if not cov.shape:
+            form = divide(sum_over(square(away), axis=-1), cov)
+            determinant = multiply(log(cov), float(count))
+        else:
+            factor = cholesky(cov)
+            lead = broadcast_shapes(away.shape[:-1], factor.shape[:-2])
+            factor = broadcast_to(factor, (*lead, count, count))
+            away = broadcast_to(away, (*lead, count))
+            solved = solve_triangular(factor, expand_dims(away, axis=-1), lower=True)
+            form = sum_over(square(solved), axis=(-2, -1))
+            determinant = multiply(2.0, sum_over(log(diagonal(factor)), axis=-1))
+        return multiply(-0.5, add(add(form, determinant), count * math.log(2 * math.pi)))
+
+    def pdf(self, x: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Any:
+        """Return the density; see `logpdf`."""
+        return exp(self.logpdf(x, mean, cov))
