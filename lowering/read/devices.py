@@ -7,7 +7,7 @@ device does with them; all devices are then computed at once, along a leading ax
 A process is a replica and a partition, and its number is replica * partitions + partition.
 
 Source: StableHLO spec, "Parallel execution", #all_gather, #all_reduce, #all_to_all, #collective_broadcast,
-#collective_permute, #partition_id, #reduce_scatter, #replica_id; Shardy's documentation of `sdy.manual_computation`.
+#collective_permute, #partition_id, #recv, #reduce_scatter, #replica_id, #send; Shardy's documentation of `sdy.manual_computation`.
 """
 
 from __future__ import annotations
@@ -306,8 +306,13 @@ def permuted(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     if r.devices is None:
         _require_one(operation, int(pairs.max(initial=0)) + 1)
         return operands[0] if len(pairs) else r.full(0, r.spec(operands[0]))
-    replicas, partitions = r.devices
-    sources = np.full(r.devices.count, -1)
+    return _moved(r, operation, operands[0], pairs)
+
+
+def _moved(r: Reader, operation: Operation, x: int, pairs: Any) -> int:
+    """The value of each device's source; zeros where it has none."""
+    replicas, partitions = _among(r)
+    sources = np.full(replicas * partitions, -1)
     for source, target in pairs.tolist():
         if channel_of(operation) > 0:
             moves = [(n * partitions + source, n * partitions + target) for n in range(replicas)]
@@ -319,8 +324,42 @@ def permuted(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
                     f"{operation.name}: {source} to {target}, of {len(sources)} devices"
                 )
             sources[receiver] = sender
-    y = exchanged(r, operands[0], sources[:, None].tolist())
-    return r.reshape(y, r.spec(operands[0]).shape)
+    y = exchanged(r, x, sources[:, None].tolist())
+    return r.reshape(y, r.spec(x).shape)
+
+
+def send(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    """The token; what is sent is received by a `recv` of the same channel, after it.
+
+    Raises:
+        UnsupportedError: it is sent to the host, or in a program of one device.
+    """
+    *values, token = operands
+    if r.devices is None or operation.attributes.get("is_host_transfer", False):
+        raise UnsupportedError(f"{operation.name}: make what it writes a result")
+    pairs = operation.attributes.get("source_target_pairs")
+    r.sent[id(r.builder), channel_of(operation)] = values, pairs
+    return token
+
+
+def receive(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    """What the device that is this one's source in the channel's pairs has sent, and the token.
+
+    Raises:
+        UnsupportedError: it comes from the host, or no `send` of the channel is before it.
+    """
+    if r.devices is None or operation.attributes.get("is_host_transfer", False):
+        raise UnsupportedError(f"{operation.name}: make what it reads an argument")
+    channel = channel_of(operation)
+    values, pairs = r.sent.pop((id(r.builder), channel), (None, None))
+    pairs = operation.attributes.get("source_target_pairs", pairs)
+    if values is None or pairs is None or not np.size(pairs):
+        raise UnsupportedError(
+            f"{operation.name}: channel {channel} needs a send before it in the same function, and source_target_pairs "
+            "of one of the two; a collective_permute says both at once"
+        )
+    pairs = np.asarray(pairs, np.int64).reshape(-1, 2)
+    return [*[_moved(r, operation, x, pairs) for x in values], operands[-1]]
 
 
 def broadcast(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -441,6 +480,8 @@ ROWS: ReadRows = {
     "stablehlo.collective_permute": permuted,
     "stablehlo.collective_reduce": rooted,
     "stablehlo.partition_id": number,
+    "stablehlo.recv": receive,
     "stablehlo.reduce_scatter": reduce_scatter,
     "stablehlo.replica_id": number,
+    "stablehlo.send": send,
 }

@@ -61,6 +61,7 @@ class Reader:
         needed: the symbols in extents of shapes that operands decide.
         devices: the devices that run the program, where it is one of several.
         device: gives the number of the device that runs it, a scalar int64.
+        sent: by builder and channel, the values that were sent and not yet received, and the pairs of devices.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Reader:
         self.quotients: dict[Any, tuple[Any, Any]] = {}
         self.needed: set[Any] = set()
         self.devices: Any = None
+        self.sent: dict[tuple[int, int], tuple[Any, Any]] = {}
         self.device: Callable[[], int] = _no_device
         self._source: SourceLine | None = None
 

@@ -102,7 +102,9 @@ def test_scatters_out_of_bounds_and_their_adjoint() -> None:
     """#scatter: an update is left out "if result_index is in bounds for shape(results)" does not hold."""
     program = lowering.import_stablehlo(SCATTER)
     updates = np.array([3.0, 5.0, 7.0], "f4")
-    np.testing.assert_array_equal(program.run(X, INDICES, updates), X + [0, 5, 0, 0, 0])
+    np.testing.assert_array_equal(
+        program.run(X, INDICES, updates), X + np.array([0, 5, 0, 0, 0], "f4")
+    )
     weights = np.arange(1.0, 6.0, dtype="f4")
     slope = tnf.grad(lambda u: tnf.sum(program.run(X, INDICES, u) * weights))(updates)
     np.testing.assert_array_equal(slope, [0, 2, 0])

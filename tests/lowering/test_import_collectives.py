@@ -165,6 +165,35 @@ def test_collective_permute(read: Any, channel: str, source: list[int | None]) -
     np.testing.assert_array_equal(program_of(read, operation).run(X), wanted)
 
 
+def test_what_is_sent_is_received(read: Any) -> None:
+    """Device 3 has no source, and gets zeros."""
+    channel = (
+        "channel_handle = #stablehlo.channel_handle<handle = 5, type = 1>, is_host_transfer = false"
+    )
+    pairs = "source_target_pairs = dense<[[0, 2], [3, 1], [1, 0]]> : tensor<3x2xi64>"
+    operation = (
+        "%t = stablehlo.create_token : !stablehlo.token "
+        f'%s = "stablehlo.send"(%x, %t) <{{{channel}, {pairs}}}> '
+        ": (tensor<4x3xf32>, !stablehlo.token) -> !stablehlo.token "
+        f'%r:2 = "stablehlo.recv"(%s) <{{{channel}, {pairs}}}> '
+        ": (!stablehlo.token) -> (tensor<4x3xf32>, !stablehlo.token) "
+        "%u = stablehlo.after_all %s, %r#1 : !stablehlo.token "
+        "%y = stablehlo.add %r#0, %x : tensor<4x3xf32>"
+    )
+    program = program_of(read, operation, devices={"x": 4})
+    np.testing.assert_array_equal(
+        program.run(X), X + X[[1, 3, 0, 0]] * np.reshape([1, 1, 1, 0], (4, 1, 1)).astype("f4")
+    )
+    early = operation.replace("(%s) <", "(%t) <").split('%s = "stablehlo.send"')
+    send, rest = early[1].split("%r:2", 1)
+    recv, end = rest.split("%u =", 1)
+    turned = f'{early[0]}%r:2{recv}%s = "stablehlo.send"{send}%u ={end}'
+    with pytest.raises(errors.UnsupportedError, match="channel 5 needs a send before it"):
+        program_of(read, turned, devices={"x": 4})
+    with pytest.raises(errors.UnsupportedError, match="send: make what it writes a result"):
+        program_of(read, operation, devices=None)
+
+
 @pytest.mark.parametrize("across", BY_PARTITION)
 def test_collective_broadcast(read: Any, across: str) -> None:
     ids, channel, groups = BY_PARTITION[across]
@@ -363,6 +392,29 @@ def partitioned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
     subprocess.run([sys.executable, "-c", JAX, str(folder)], check=True, env=os.environ | flags)
     return folder
+
+
+def test_the_collective_that_is_wrong(partitioned: Path) -> None:
+    """A module with other groups, or with another reduction, than the function that it should compute."""
+    text = (partitioned / "layer.mlir").read_text()
+    with np.load(partitioned / "layer.npz") as saved:
+        w, x = saved["x0"], saved["x1"]
+
+    def single(w: Any, x: Any) -> Any:
+        return tnf.mean((tnf.tanh(x) @ w) ** 2)
+
+    right = "[[0, 1], [2, 3], [4, 5], [6, 7]]"
+    line = 1 + text[: text.index("all_reduce")].count("\n")
+    for wrong, change in (
+        (text.replace(right, "[[0, 3], [2, 1], [4, 5], [6, 7]]"), f"groups along y, {right},"),
+        (text.replace("stablehlo.add", "stablehlo.maximum", 1), "add"),
+    ):
+        assert wrong != text
+        program = lowering.import_stablehlo(wrong)
+        report = xla_peer.check_parity(program, w, x, against=single, interpreter=False)
+        assert not report.ok
+        words = f"all_reduce in line {line}: with {change} in its place the outputs agree"
+        assert words in report.notes
 
 
 @pytest.mark.parametrize("name", ["every", "partly", "ring", "layer", "gradient", "annotated"])
