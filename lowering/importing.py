@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,13 +12,16 @@ from lowering import mlir_bindings
 from lowering.guarded import perform
 from lowering.mlir_bindings import is_jaxlib_installed
 from lowering.module import StableHloModule
-from lowering.module_tree import ForeignType, Function, ModuleTree, Operation
+from lowering.module_tree import Block, ForeignType, Function, ModuleTree, Operation
 from lowering.read import READERS, Reader, note_extents
+from lowering.read.bounds import has_bounds, with_bounds
+from lowering.read.devices import Devices, on_devices
+from lowering.read.dynamic import UndecidedExtentError, extents_value
 from lowering.read.reader import MOST_OPS
 from lowering.read.tuples import without_tuples
 from lowering.syntax import read_module
 from lowering.types import tensor_type
-from tenferro.dims import UNKNOWN, SymDim
+from tenferro.dims import SymDim, is_static
 from tenferro.errors import (
     ArityError,
     DTypeError,
@@ -27,7 +30,7 @@ from tenferro.errors import (
     UnsupportedError,
 )
 from tenferro.files import content_of
-from tenferro.program import GraphProgram, note_bits
+from tenferro.program import GraphProgram, extents_spec, note_bits
 from tenferro.types import TensorSpec, flatten
 
 __all__ = ["NamedValue", "import_stablehlo", "import_values"]
@@ -44,6 +47,10 @@ deprecated ones.
 """
 
 
+MOST_EXTENTS = 16
+"""The most elements of an argument that may be extents."""
+OLDER_FORM = "failed to satisfy constraint: i64 dense array attribute"
+"""What MLIR says of text from before 2024, whose lists are tensors; `lowering.syntax` reads both."""
 LARGEST_ORIGIN = 1 << 24
 """Characters of the largest module whose text is kept with its program."""
 
@@ -55,6 +62,7 @@ def import_stablehlo(
     function: str = "main",
     trusted: bool = False,
     rules: Mapping[str, Any] | None = None,
+    devices: int | Mapping[str, int] | None = None,
 ) -> GraphProgram:
     """A StableHLO module as a program: it runs natively, is differentiated, compared and lowered again.
 
@@ -63,14 +71,19 @@ def import_stablehlo(
             a path to a file of these.
         specs: the type of each argument, where the module leaves extents open (`?`): numbers, or symbols
             that arguments share. Without them each open extent is a separate symbol, by the argument's name
-            and the axis; equality of two is checked when the program runs.
+            and the axis; equality of two is checked when the program runs. A symbol or a number in place of a
+            type is the value of a scalar integer that decides extents.
         function: the function to read; the program has its name, unless it is "main".
         trusted: read it in this process, which a malformed module may end. Modules that this process lowered
             are trusted; any other module is read by a separate process, within limits of time and memory.
-
         rules: for private functions by name, what marks the results of a call for differentiation, as a function of
             the numbers of operands and results, and of the positions of those that get new names. Without them,
             differentiation warns of floats that are made of the bits of floats.
+
+        devices: how many devices run a module that is one device's among several, whose collectives are computed
+            among them: a number, `{"replicas": r, "partitions": p}`, or the sizes of a mesh's axes, by name. Every
+            argument and result has a leading axis of devices then, in the order of replica * p + partition. The body
+            of an `sdy.manual_computation` is run by the devices of its mesh without being asked.
 
     Without jaxlib the readers of `lowering.syntax` take the place of MLIR's parser. They are Python alone, and so
     need no other process. What MLIR's passes rewrite (`chlo` operations without a reader, shapes as operands that
@@ -103,7 +116,12 @@ def import_stablehlo(
     contents = _contents(module, trusted, has_mlir)
     if isinstance(contents, str) and "!quant." in contents:
         raise UnsupportedError("quantised types (!quant.uniform) are not among tenferro's dtypes")
-    tree = _tree(contents, trusted, has_mlir)
+    try:
+        tree = _tree(contents, trusted, has_mlir)
+    except mlir_bindings.MlirDiagnosticError as error:
+        if not has_mlir or OLDER_FORM not in str(error):
+            raise
+        tree, has_mlir = read_module(contents), False
     names = tree.operation_names()
     is_reducible = names & CANONICALIZED or any(
         n.startswith("chlo.") and n not in READERS for n in names
@@ -111,24 +129,34 @@ def import_stablehlo(
     if has_mlir and is_reducible:
         contents = perform("canonical", contents, trusted=trusted)
         tree = perform("tree", contents, trusted=trusted)
-    tree = without_tuples(tree)
+    tree = with_bounds(without_tuples(tree))
     entry = _entry(tree, function)
     if not entry.body.operations:
         raise UnsupportedError(f"@{entry.name} is declared and has no body")
     inputs = _input_types(entry, specs)
     is_refined = entry.name == "main" and tree.has_unknown_extents()
-    if has_mlir and is_refined and all(s.is_static for s in inputs):
+    are_static = all([isinstance(s, TensorSpec) and s.is_static for s in inputs])
+    is_refined = is_refined and are_static and not any(map(_may_be_extents, inputs))
+    if has_mlir and is_refined and not has_bounds(entry.body.types):
         # What is called with numbers is known once they have been handed through.
         types = [tensor_type(spec) for spec in inputs]
         contents = perform("refined", contents, types, trusted=trusted)
-        tree = without_tuples(perform("tree", contents, trusted=trusted))
+        tree = with_bounds(without_tuples(perform("tree", contents, trusted=trusted)))
         entry = _entry(tree, function)
     largest = MOST_OPS if trusted else _largest(tree)
-    reader = Reader(tree, READERS, note_extents, largest, trusted, rules)
-    values = [reader.builder.input(spec) for spec in inputs]
-    outputs = reader.block(entry.body, values, {})
+
+    among = None if devices is None else Devices.of(devices, tree.attributes)
+
+    def read(inputs: Sequence[TensorSpec | ExtentArgument]) -> Reading:
+        reader = Reader(tree, READERS, note_extents, largest, trusted, rules)
+        if among is not None:
+            return Reading.on_devices(reader, entry, inputs, among)
+        return Reading.of_block(reader, entry.body, inputs)
+
+    reading = _with_extents(read, inputs, entry)
+    reader, outputs = reading.reader, reading.outputs
     name = tree.name if function == "main" and tree.name else entry.name
-    options: dict[str, Any] = {"name": name, "inputs": values}
+    options: dict[str, Any] = {"name": name, "inputs": reading.arguments}
     if all(entry.argument_names):
         options["input_names"] = entry.argument_names
     if all(entry.result_names):
@@ -140,6 +168,8 @@ def import_stablehlo(
         program = note_bits(program)
     if entry.name != "main" or len(contents) > LARGEST_ORIGIN or isinstance(contents, bytes):
         return program
+    if program.takes_extents or among is not None:
+        return program  # because the module has numbers in place of extents
     types = tuple(program.input_specs), tuple(program.output_specs)
     names = tuple(program.input_names), tuple(program.output_names)
     origin = StableHloModule(contents, contents, "cpu", *types, *names, trusted=trusted)
@@ -193,7 +223,7 @@ def import_values(
     contents = _without_locations(contents)
     tree = without_tuples(_tree(contents, trusted, has_mlir))
     entry = _entry(tree, "main")
-    inputs = _input_types(entry, specs)
+    inputs = [_known(entry, spec) for spec in _input_types(entry, specs)]
     rewritten = sorted(tree.operation_names() & CANONICALIZED)
     if rewritten or (tree.has_unknown_extents() and all(s.is_static for s in inputs)):
         words = ", ".join(rewritten) or "open extents"
@@ -314,11 +344,129 @@ def _entry(tree: ModuleTree, name: str) -> Function:
     raise InvalidConfigError(f"import_stablehlo: no function @{name}; the module has {names}")
 
 
-def _input_types(function: Function, specs: Sequence[Any] | None) -> list[TensorSpec]:
+@dataclass(frozen=True)
+class ExtentArgument:
+    """An argument whose elements are extents of the program.
+
+    Attributes:
+        spec: the type that the module declares, of rank 0 or 1.
+        extents: one for each element.
+    """
+
+    spec: TensorSpec
+    extents: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A reader that has read a function, with the values of its arguments and results."""
+
+    reader: Reader
+    arguments: list[int]
+    outputs: list[int]
+
+    @classmethod
+    def of_block(
+        cls, reader: Reader, block: Block, inputs: Sequence[TensorSpec | ExtentArgument]
+    ) -> Reading:
+        """The reading of a block on arguments of these types."""
+        arguments: list[int] = []
+        values: list[int] = []
+        for spec in inputs:
+            if isinstance(spec, TensorSpec):
+                values.append(reader.builder.input(spec))
+                arguments.append(values[-1])
+                continue
+            arguments.append(reader.builder.input(extents_spec(spec.extents)))
+            values.append(extents_value(reader, arguments[-1], spec.spec, spec.extents))
+        for value, declared in zip(values, block.types, strict=True):
+            reader.require_bounds(value, declared)
+        return cls(reader, arguments, reader.block(block, values, {}))
+
+    @classmethod
+    def on_devices(
+        cls,
+        reader: Reader,
+        entry: Function,
+        inputs: Sequence[TensorSpec | ExtentArgument],
+        devices: Devices,
+    ) -> Reading:
+        """The reading of a function that several devices run, with a leading axis of devices."""
+        specs = [_known(entry, spec) for spec in inputs]
+        arguments = [
+            reader.builder.input(TensorSpec.of((devices.count, *spec.shape), spec.dtype))
+            for spec in specs
+        ]
+        results = on_devices(
+            reader,
+            lambda values: reader.block(entry.body, values, {}),
+            specs,
+            arguments,
+            devices,
+        )
+        return cls(reader, arguments, results)
+
+
+def _with_extents(
+    read: Callable[[Sequence[TensorSpec | ExtentArgument]], Reading],
+    inputs: Sequence[TensorSpec | ExtentArgument],
+    entry: Function,
+) -> Reading:
+    """The reading in which integer arguments that decide extents are extents, and no others."""
+    try:
+        return read(inputs)
+    except UndecidedExtentError:
+        pairs = zip(inputs, _argument_names(entry), strict=True)
+        candidates = [_as_extents(spec, name) for spec, name in pairs]
+        if candidates == list(inputs):
+            raise
+    reading = read(candidates)
+    needed = reading.reader.needed
+    inputs = [
+        candidate
+        if isinstance(candidate, ExtentArgument)
+        and not needed.isdisjoint([leaf for x in candidate.extents for leaf in _leaves(x)])
+        else spec
+        for candidate, spec in zip(candidates, inputs, strict=True)
+    ]
+    try:
+        return reading if inputs == candidates else read(inputs)
+    except UndecidedExtentError:
+        return reading
+
+
+def _leaves(extent: Any) -> set[Any]:
+    return set() if isinstance(extent, int) else extent.leaves()
+
+
+def _may_be_extents(spec: TensorSpec | ExtentArgument) -> bool:
+    if isinstance(spec, ExtentArgument):
+        return True
+    is_small = spec.rank <= 1 and spec.is_static and spec.size <= MOST_EXTENTS
+    return is_small and spec.dtype.is_integer
+
+
+def _as_extents(spec: TensorSpec | ExtentArgument, name: str) -> TensorSpec | ExtentArgument:
+    """An integer argument of rank 0 or 1 with a symbol for each element; others as they are."""
+    if not isinstance(spec, TensorSpec) or not _may_be_extents(spec):
+        return spec
+    word = _word(name)
+    if not spec.rank:
+        return ExtentArgument(spec, (SymDim(word),))
+    return ExtentArgument(spec, tuple([SymDim(f"{word}_{n}") for n in range(spec.size)]))
+
+
+def _argument_names(function: Function) -> tuple[str, ...]:
+    names = function.argument_names if all(function.argument_names) else ()
+    return names or tuple([f"x{i}" for i in range(len(function.body.types))])
+
+
+def _input_types(
+    function: Function, specs: Sequence[Any] | None
+) -> list[TensorSpec | ExtentArgument]:
     """The types of the arguments, with the extents that the caller specifies."""
     declared = [_known(function, spec) for spec in function.body.types]
-    names = function.argument_names if all(function.argument_names) else ()
-    names = names or tuple([f"x{i}" for i in range(len(declared))])
+    names = _argument_names(function)
     if specs is None:
         return [_named(spec, name) for spec, name in zip(declared, names, strict=True)]
     if len(specs) != len(declared):
@@ -330,35 +478,44 @@ def _input_types(function: Function, specs: Sequence[Any] | None) -> list[Tensor
     ]
 
 
-def _known(function: Function, spec: TensorSpec | ForeignType) -> TensorSpec:
+def _known(function: Function, spec: TensorSpec | ForeignType | ExtentArgument) -> TensorSpec:
     if isinstance(spec, TensorSpec):
         return spec
-    raise UnsupportedError(f"@{function.name}: an argument of type {spec}")
+    what = f"an extent, {spec.extents}" if isinstance(spec, ExtentArgument) else f"type {spec}"
+    raise UnsupportedError(f"@{function.name}: an argument of {what}")
 
 
 def _named(spec: TensorSpec, name: str) -> TensorSpec:
     """The type with a symbol for each open extent."""
-    word = re.sub(r"\W+", "_", name).strip("_") or "x"
+    word = _word(name)
     return TensorSpec.of(
         tuple([
-            SymDim(f"{word}_{axis}") if extent is UNKNOWN else extent
+            extent if is_static(extent) else SymDim(f"{word}_{axis}")
             for axis, extent in enumerate(spec.shape)
         ]),
         spec.dtype,
     )  # fmt: skip
 
 
-def _given(declared: TensorSpec, said: Any, name: str) -> TensorSpec:
-    """The caller's type for an argument, where the module leaves extents open.
+def _word(name: str) -> str:
+    """A name as an identifier."""
+    word = re.sub(r"\W+", "_", name).strip("_")
+    return word if word.isidentifier() else f"x{word}"
+
+
+def _given(declared: TensorSpec, said: Any, name: str) -> TensorSpec | ExtentArgument:
+    """The caller's type for an argument, where the module leaves extents open; an extent for an integer.
 
     Raises:
         ShapeError, DTypeError: it differs from the module's type.
     """
+    if isinstance(said, str | int | SymDim) and declared.dtype.is_integer and not declared.rank:
+        return ExtentArgument(declared, (SymDim(said) if isinstance(said, str) else said,))
     spec = said if isinstance(said, TensorSpec) else TensorSpec(said.shape, said.dtype)
     if spec.dtype is not declared.dtype:
         raise DTypeError(f"import_stablehlo: {name} is {declared} in the module, got {spec}")
     fits = spec.rank == declared.rank and all(
-        wanted is UNKNOWN or wanted == extent
+        not is_static(wanted) or wanted == extent
         for extent, wanted in zip(spec.shape, declared.shape, strict=True)
     )
     if not fits or not spec.is_exact:

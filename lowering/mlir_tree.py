@@ -37,6 +37,9 @@ def module_tree(text: str) -> ModuleTree:
             if op.operation.name == "func.func":
                 function = _Numbering(ir, blobs).function(op)
                 tree.functions[function.name] = function
+            elif op.operation.name == "sdy.mesh":
+                name = ir.StringAttr(op.attributes["sym_name"]).value
+                tree.meshes[name] = str(op.attributes["mesh"]).removeprefix("#sdy.mesh")
     return tree
 
 

@@ -88,11 +88,12 @@ class Function:
 
 @dataclass(slots=True)
 class ModuleTree:
-    """The functions by name, and the module's own attributes."""
+    """The functions by name, the module's own attributes, and the text of Shardy's meshes by name."""
 
     name: str
     functions: dict[str, Function] = field(default_factory=dict)
     attributes: dict[str, Any] = field(default_factory=dict)
+    meshes: dict[str, str] = field(default_factory=dict)
 
     def operations(self) -> Iterator[Operation]:
         """Every operation, those in regions too."""

@@ -36,7 +36,7 @@ def encoded_tree(tree: ModuleTree) -> bytes:
     ]
     attributes = encoder.attribute(tree.attributes)
     encoder.encode_waiting()
-    document = json.dumps([tree.name, functions, attributes, encoder.blocks]).encode()
+    document = json.dumps([tree.name, functions, attributes, encoder.blocks, tree.meshes]).encode()
     return b"".join([len(document).to_bytes(8, "little"), document, *encoder.elements])
 
 
@@ -48,8 +48,10 @@ def decoded_tree(data: bytes) -> ModuleTree:
     """
     try:
         end = 8 + int.from_bytes(data[:8], "little")
-        name, functions, attributes, blocks = json.loads(data[8:end])
-        return _Decoder(memoryview(data)[end:]).tree(name, functions, attributes, blocks)
+        name, functions, attributes, blocks, meshes = json.loads(data[8:end])
+        tree = _Decoder(memoryview(data)[end:]).tree(name, functions, attributes, blocks)
+        tree.meshes = {str(mesh): str(text) for mesh, text in meshes.items()}
+        return tree
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise InvalidConfigError(f"the bytes are no module's tree: {error!r}") from None
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["element_type", "integers", "tensor_type"]
+__all__ = ["dtype_of_element", "element_type", "integers", "tensor_type"]
 
 _ELEMENT: Mapping[DType, str] = {
     DType.Bool: "i1",
@@ -37,6 +37,18 @@ def element_type(dtype: DType) -> str:
     ('complex<f64>', 'ui8')
     """
     return _ELEMENT[dtype]
+
+
+_DTYPES = {element: dtype for dtype, element in _ELEMENT.items()}
+
+
+def dtype_of_element(element: str) -> DType | None:
+    """The dtype of an element type's name; None for a type that is not among ours.
+
+    >>> dtype_of_element("complex<f64>"), dtype_of_element("tf32")
+    (complex128, None)
+    """
+    return _DTYPES.get(element)
 
 
 def tensor_type(spec: TensorSpec) -> str:

@@ -187,12 +187,8 @@ class XlaExecutor:
             return self._run_partitioned(program, arrays)
         if program.has_effects and (checked := self._checks.of(program)) is not None:
             return checked.verified(self.run(checked.program, *arrays))
-        plain = True
-        leaves: Sequence[Any] = arrays
-        for x in arrays:
-            if type(x) is not np.ndarray:
-                plain, leaves = False, program.check_arguments(arrays)
-                break
+        plain = not program.takes_extents and all([type(x) is np.ndarray for x in arrays])
+        leaves: Sequence[Any] = arrays if plain else program.check_arguments(arrays)
         seen = [plain, *[(x.shape, x.dtype, x.strides) for x in leaves]]
         if self._registrations != registration_count():
             self._compiled.at_hand.clear()

@@ -15,6 +15,7 @@ import numpy as np
 from lowering.module_tree import Block
 from lowering.read.comparators import SEES_ONLY_ORDER, constants_of, counts_along, standings
 from lowering.read.reader import Reader
+from tenferro.dims import is_static
 from tenferro.errors import UnsupportedError
 from tenferro.ops import reduction as re
 from tenferro.types import DType
@@ -35,7 +36,7 @@ def arg_reduction(
     x, places, *start = operands
     spec, kind = r.spec(x), r.spec(places).dtype
     (axis,) = axes
-    if spec.dtype.is_complex or not kind.is_integer or not spec.shape[axis]:
+    if spec.dtype.is_complex or not kind.is_integer or spec.shape[axis] == 0:
         return None
     initial = [r.evaluated(value) for value in start]
     if any(value is None for value in initial) or not counts_along(r, places, axis):
@@ -55,14 +56,16 @@ def _keeps_the_winner(
     block: Block,
     dtype: DType,
     kind: DType,
-    extent: int,
+    extent: Any,
     start: Sequence[Any],
     largest: bool,
 ) -> bool:
     """Whether the region keeps the better pair, for all standings of places below `extent`."""
     constants = constants_of(r, block)
     values, numbers = standings(dtype, constants), standings(kind, constants)
-    numbers = numbers[(numbers >= 0) & (numbers < extent)]
+    numbers = numbers[numbers >= 0]
+    if is_static(extent):
+        numbers = numbers[numbers < extent]
     a, b, i, j = (
         grid.ravel() for grid in np.meshgrid(values, values, numbers, numbers, indexing="ij")
     )

@@ -9,11 +9,11 @@ import numpy as np
 
 from lowering.module_tree import ModuleTree, Operation
 from lowering.read.comparators import sorted_by
-from lowering.read.dynamic import dynamic_reduce_window
+from lowering.read.dynamic import dynamic_reduce_window, dynamic_top_k
 from lowering.read.lapack import LAPACK
 from lowering.read.reader import Reader, ReadRows, located
 from lowering.read.reduction import top_k
-from tenferro.dims import Symbol
+from tenferro.dims import Symbol, is_static
 from tenferro.errors import ShapeError, UnsupportedError
 
 __all__ = ["CUSTOM_CALLS", "unknown_targets"]
@@ -48,7 +48,11 @@ def shape_assertion(r: Reader, operation: Operation, operands: Sequence[int]) ->
         return []
     extents = r.extents.get(operands[0])
     if extents is not None:
-        holds = extents.astype(bool)
+        elements = extents.ravel().tolist()
+        undecided = [extent for extent in elements if not is_static(extent)]
+        for extent in undecided:
+            r.builder.guards.require(extent, ">=", 1, _reason(message))
+        holds = [extent for extent in elements if is_static(extent)]
     if holds is None:
         raise UnsupportedError(
             f"shape_assertion: whether it holds depends on the arguments' elements: {message}"
@@ -94,6 +98,7 @@ CUSTOM_CALLS: ReadRows = {
     "check.expect_eq": checked,
     "mhlo.topk": top_k,
     "stablehlo.dynamic_reduce_window": dynamic_reduce_window,
+    "stablehlo.dynamic_top_k": dynamic_top_k,
     "shape_assertion": shape_assertion,
     "annotate_device_placement": same,
 }

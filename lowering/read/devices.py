@@ -1,59 +1,397 @@
-"""Readers of collective operations, for a program on one device.
+"""Readers of operations among devices.
 
-A group of one device returns its own operand; a permutation gives zeros to a device without a source.
+A program here is one device's, and a group of one device returns its own operand. Among several devices, which are
+those of a mesh or of `import_stablehlo(devices=..)`, a collective is an `Exchange` of values, followed by what each
+device does with them; all devices are then computed at once, along a leading axis.
 
-Source: StableHLO spec #all_gather, #all_reduce, #all_to_all, #collective_broadcast, #collective_permute,
-#collective_reduce, #partition_id, #reduce_scatter, #replica_id.
+A process is a replica and a partition, and its number is replica * partitions + partition.
+
+Source: StableHLO spec, "Parallel execution", #all_gather, #all_reduce, #all_to_all, #collective_broadcast,
+#collective_permute, #partition_id, #recv, #reduce_scatter, #replica_id, #send; Shardy's documentation of `sdy.manual_computation`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lowering.module_tree import Operation
-from lowering.read.reader import Reader, ReadRows
-from tenferro.errors import UnsupportedError
+from lowering.read.meshes import Cut, cuts_of, names_of
+from lowering.read.reader import Reader, ReadRows, Write
+from tenferro.errors import InvalidConfigError, UnsupportedError
+from tenferro.ext.collectives import Exchange, on_all_devices
+from tenferro.ops import elementwise as el
+from tenferro.ops import structural as st
+from tenferro.ops.extension import Extension
+from tenferro.ops.indexing import DynamicSlice, Gather
+from tenferro.program import ProgramBuilder
+from tenferro.types import DType, TensorSpec
 
-__all__ = ["ROWS"]
+__all__ = ["ROWS", "Devices", "on_devices"]
 
 
-def alone(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """The operands, of a group that is one device.
+class Devices(NamedTuple):
+    """The numbers of replicas and of partitions."""
+
+    replicas: int
+    partitions: int
+
+    @property
+    def count(self) -> int:
+        """The number of devices."""
+        return self.replicas * self.partitions
+
+    @classmethod
+    def of(cls, given: int | Mapping[str, int], attributes: Mapping[str, Any]) -> Devices:
+        """The devices that a caller gives, as the module has them.
+
+        Args:
+            given: their number, their replicas and partitions by these names, or the axes of a mesh, which are
+                partitions.
+
+        Raises:
+            InvalidConfigError: numbers below 1, or others than the module's.
+
+        >>> Devices.of({"x": 4, "y": 2}, {}), Devices.of({"replicas": 2}, {})
+        (Devices(replicas=1, partitions=8), Devices(replicas=2, partitions=1))
+        """
+        declared = [attributes.get(f"mhlo.num_{name}s") for name in ("replica", "partition")]
+        sizes = [given] if isinstance(given, int) else list(given.values())
+        if not sizes or not all([isinstance(n, int) and n >= 1 for n in sizes]):
+            raise InvalidConfigError(f"import_stablehlo: devices are at least 1, got {given!r}")
+        if isinstance(given, Mapping) and given.keys() <= {"replicas", "partitions"}:
+            devices = cls(given.get("replicas", 1), given.get("partitions", 1))
+        else:
+            replicas = declared[0] or 1
+            total = math.prod(sizes)
+            devices = cls(replicas, total // replicas) if total % replicas == 0 else cls(1, total)
+        mine = [devices.replicas, devices.partitions]
+        if any([said not in (None, n) for said, n in zip(declared, mine, strict=True)]):
+            raise InvalidConfigError(
+                f"import_stablehlo: the module has {declared[0] or 1} replicas and {declared[1] or 1} partitions, "
+                f"got devices={given!r}"
+            )
+        return devices
+
+
+def on_devices(
+    r: Reader, write: Write, specs: Sequence[TensorSpec], values: Sequence[int], devices: Devices
+) -> list[int]:
+    """What all devices compute, each result with a leading axis of devices.
+
+    Args:
+        write: writes the function of one device.
+        specs: the types of its arguments.
+        values: the arguments of all devices, with that axis.
+    """
+    outside, device, among = r.builder, r.device, r.devices
+    r.builder = ProgramBuilder(trusted=r.trusted)
+    number = r.builder.input(TensorSpec.of((), DType.I64))
+    arguments = [r.builder.input(spec) for spec in specs]
+    r.device, r.devices = (lambda: number), devices
+    extents, r.extents = r.extents, {}
+    claims, r.claims = r.claims, {}
+    try:
+        outputs = write(arguments)
+        program = r.builder.finish(outputs, inputs=[number, *arguments])
+    finally:
+        r.builder, r.device, r.devices = outside, device, among
+        r.extents, r.claims = extents, claims
+    together = on_all_devices(program, devices.count)
+    numbers = r.constant(np.arange(devices.count, dtype=np.int64))
+    places = dict(zip(together.input_slots, [numbers, *values], strict=True))
+    r.builder.copy(together.instructions, places)
+    return [places[slot] for slot in together.output_slots]
+
+
+# ---- groups ------------------------------------------------------------------------------------
+
+
+def channel_of(operation: Operation) -> int:
+    """The number of an operation's channel; 0 where it has none."""
+    channel = re.search(r"-?\d+", str(operation.attributes.get("channel_handle", "")))
+    return int(channel[0]) if channel else 0
+
+
+def groups_of(r: Reader, operation: Operation, by_channel: str) -> list[list[int]]:
+    """The groups of devices, each in the order that the operation gives its members.
+
+    Args:
+        by_channel: what groups are across if there is a channel.
 
     Raises:
-        UnsupportedError: a group of several.
+        UnsupportedError: groups of different sizes, or that leave a device out.
     """
+    replicas, partitions = _among(r)
+    groups = np.asarray(operation.attributes["replica_groups"], np.int64)
+    has_channel = channel_of(operation) > 0
+    is_flat = has_channel and "use_global_device_ids" in operation.attributes
+    across = "ids" if is_flat else by_channel if has_channel else "replicas"
+    if not groups.size:
+        counts = {"ids": replicas * partitions, "partitions": partitions}
+        groups = np.arange(counts.get(across, replicas))[None]
+    if (groups < 0).any():
+        raise UnsupportedError(
+            f"{operation.name}: groups of different sizes, {groups.tolist()}; give groups of one size"
+        )
+    rows: list[list[int]] = []
+    for group in groups.reshape(-1, groups.shape[-1]).tolist():
+        if across == "ids":
+            rows.append(group)
+        elif across == "partitions":
+            rows += [[r_ * partitions + p for p in group] for r_ in range(replicas)]
+        elif across == "both":
+            rows.append([r_ * partitions + p for p in range(partitions) for r_ in group])
+        else:
+            rows += [[r_ * partitions + p for r_ in group] for p in range(partitions)]
+    return rows
+
+
+def _among(r: Reader) -> Devices:
+    assert r.devices is not None
+    return r.devices
+
+
+def table_of(r: Reader, operation: Operation, groups: Sequence[Sequence[int]]) -> Any:
+    """For each device the members of its group.
+
+    Raises:
+        InvalidConfigError: a device that is in no group or in two, or does not exist.
+    """
+    count = _among(r).count
+    members = [device for group in groups for device in group]
+    if sorted(members) != list(range(count)):
+        raise InvalidConfigError(
+            f"{operation.name}: the groups must have each of {count} devices once, got {list(groups)}"
+        )
+    return {device: tuple(group) for group in groups for device in group}
+
+
+def exchanged(r: Reader, x: int, sources: Sequence[Sequence[int]]) -> int:
+    """The values of x on other devices, along a new leading axis; see `Exchange`."""
+    op = Exchange(tuple(map(tuple, sources)))
+    return r.apply_one(Extension(op), x, r.device())
+
+
+def gathered(r: Reader, operation: Operation, x: int, by_channel: str) -> tuple[int, int]:
+    """The values of x in this device's group, along a new leading axis, and this device's place there."""
+    table = table_of(r, operation, groups_of(r, operation, by_channel))
+    sources = [table[device] for device in range(len(table))]
+    places = r.constant(np.array([table[d].index(d) for d in range(len(table))], np.int64))
+    first = r.apply_one(
+        Gather(
+            offset_dims=(),
+            collapsed_slice_dims=(0,),
+            operand_batching_dims=(),
+            start_indices_batching_dims=(),
+            start_index_map=(0,),
+            index_vector_dim=0,
+            slice_sizes=(1,),
+        ),
+        places,
+        r.reshape(r.device(), (1,)),
+    )
+    return exchanged(r, x, sources), first
+
+
+def is_alone(r: Reader, operation: Operation) -> bool:
+    """Whether the program is one device's, and the groups are of one.
+
+    Raises:
+        UnsupportedError: a group of several, in a program of one.
+    """
+    if r.devices is not None:
+        return False
     groups = np.asarray(operation.attributes["replica_groups"])
     _require_one(operation, groups.shape[-1] if groups.size else 1)
-    return list(operands)
-
-
-def rooted(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """The operands, of a group that is one device, without the number of a root, which is that device."""
-    return alone(r, operation, operands)[: len(operation.results)]
-
-
-def permuted(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    pairs = np.asarray(operation.attributes["source_target_pairs"]).reshape(-1, 2)
-    _require_one(operation, int(pairs.max(initial=0)) + 1)
-    return operands[0] if len(pairs) else r.full(0, r.spec(operands[0]))
-
-
-def number(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """The first of one."""
-    name = operation.name.removeprefix("stablehlo.").removesuffix("_id")
-    _require_one(operation, r.tree.attributes.get(f"mhlo.num_{name}s", 1))
-    return r.constant(0, operation.spec.dtype)
+    return True
 
 
 def _require_one(operation: Operation, count: int) -> None:
     if count > 1:
         raise UnsupportedError(
-            f"{operation.name} among {count} devices: a program here is one device's; import what it was "
-            "before it was partitioned"
+            f"{operation.name} among {count} devices: give devices=, the number of devices, to import_stablehlo "
+            "for a program of all of them, or import what it was before it was partitioned"
         )
+
+
+# ---- collectives -------------------------------------------------------------------------------
+
+
+def combined(r: Reader, operation: Operation, x: int) -> int:
+    """The leading axis combined by the operation's region, neighbours first, in their order."""
+    while (count := r.spec(x).shape[0]) > 1:
+        even = count - count % 2
+        pair = [r.slice(r.slice(x, 0, 0, even), 0, start, even, 2) for start in (0, 1)]
+        (y,) = r.lifted(operation.regions[0], pair)
+        if count % 2:
+            y = r.apply_one(st.Concatenate(0, 2), y, r.slice(x, 0, even, count))
+        x = y
+    return r.reshape(x, r.spec(x).shape[1:])
+
+
+def all_reduce(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    if is_alone(r, operation):
+        return list(operands)
+    return [combined(r, operation, gathered(r, operation, x, "both")[0]) for x in operands]
+
+
+def all_gather(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    if is_alone(r, operation):
+        return list(operands)
+    axis = operation.attributes["all_gather_dim"]
+    return [merged(r, gathered(r, operation, x, "both")[0], axis) for x in operands]
+
+
+def merged(r: Reader, x: int, axis: int) -> int:
+    """The leading axis joined to another, of whose parts it is the number."""
+    shape = r.spec(x).shape
+    x = r.transpose(x, (*range(1, axis + 1), 0, *range(axis + 1, len(shape))))
+    count, *rest = shape
+    rest[axis] = rest[axis] * count
+    return r.reshape(x, rest)
+
+
+def part_of(r: Reader, x: int, axis: int, count: int, place: int) -> int:
+    """One of the equal parts of an axis.
+
+    Raises:
+        InvalidConfigError: the extent is no multiple of the count.
+    """
+    shape = r.spec(x).shape
+    if shape[axis] % count:
+        raise InvalidConfigError(f"axis {axis} of {r.spec(x)} has no {count} equal parts")
+    size = shape[axis] // count
+    start = r.apply_one(el.Multiply(), place, r.constant(size, DType.I64))
+    zero = r.constant(0, DType.I64)
+    starts = [start if i == axis else zero for i in range(len(shape))]
+    sizes = tuple([size if i == axis else extent for i, extent in enumerate(shape)])
+    return r.apply_one(DynamicSlice(sizes), x, *starts)
+
+
+def reduce_scatter(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    if is_alone(r, operation):
+        return list(operands)
+    (x,) = operands
+    values, place = gathered(r, operation, x, "both")
+    count = r.spec(values).shape[0]
+    axis = operation.attributes["scatter_dimension"]
+    return [part_of(r, combined(r, operation, values), axis, count, place)]
+
+
+def all_to_all(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    if is_alone(r, operation):
+        return list(operands)
+    a = operation.attributes
+    results: list[int] = []
+    for x in operands:
+        values, place = gathered(r, operation, x, "partitions")
+        count = r.spec(values).shape[0]
+        if a["split_count"] != count:
+            raise InvalidConfigError(
+                f"{operation.name}: split_count is {a['split_count']}, and a group has {count} devices"
+            )
+        part = part_of(r, values, a["split_dimension"] + 1, count, place)
+        results.append(merged(r, part, a["concat_dimension"]))
+    return results
+
+
+def permuted(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    """Zeros on a device without a source."""
+    pairs = np.asarray(operation.attributes["source_target_pairs"], np.int64).reshape(-1, 2)
+    if r.devices is None:
+        _require_one(operation, int(pairs.max(initial=0)) + 1)
+        return operands[0] if len(pairs) else r.full(0, r.spec(operands[0]))
+    return _moved(r, operation, operands[0], pairs)
+
+
+def _moved(r: Reader, operation: Operation, x: int, pairs: Any) -> int:
+    """The value of each device's source; zeros where it has none."""
+    replicas, partitions = _among(r)
+    sources = np.full(replicas * partitions, -1)
+    for source, target in pairs.tolist():
+        if channel_of(operation) > 0:
+            moves = [(n * partitions + source, n * partitions + target) for n in range(replicas)]
+        else:
+            moves = [(source * partitions + p, target * partitions + p) for p in range(partitions)]
+        for sender, receiver in moves:
+            if not 0 <= min(sender, receiver) <= max(sender, receiver) < len(sources):
+                raise InvalidConfigError(
+                    f"{operation.name}: {source} to {target}, of {len(sources)} devices"
+                )
+            sources[receiver] = sender
+    y = exchanged(r, x, sources[:, None].tolist())
+    return r.reshape(y, r.spec(x).shape)
+
+
+def send(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    """The token; what is sent is received by a `recv` of the same channel, after it.
+
+    Raises:
+        UnsupportedError: it is sent to the host, or in a program of one device.
+    """
+    *values, token = operands
+    if r.devices is None or operation.attributes.get("is_host_transfer", False):
+        raise UnsupportedError(f"{operation.name}: make what it writes a result")
+    pairs = operation.attributes.get("source_target_pairs")
+    r.sent[id(r.builder), channel_of(operation)] = values, pairs
+    return token
+
+
+def receive(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    """What the device that is this one's source in the channel's pairs has sent, and the token.
+
+    Raises:
+        UnsupportedError: it comes from the host, or no `send` of the channel is before it.
+    """
+    if r.devices is None or operation.attributes.get("is_host_transfer", False):
+        raise UnsupportedError(f"{operation.name}: make what it reads an argument")
+    channel = channel_of(operation)
+    values, pairs = r.sent.pop((id(r.builder), channel), (None, None))
+    pairs = operation.attributes.get("source_target_pairs", pairs)
+    if values is None or pairs is None or not np.size(pairs):
+        raise UnsupportedError(
+            f"{operation.name}: channel {channel} needs a send before it in the same function, and source_target_pairs "
+            "of one of the two; a collective_permute says both at once"
+        )
+    pairs = np.asarray(pairs, np.int64).reshape(-1, 2)
+    return [*[_moved(r, operation, x, pairs) for x in values], operands[-1]]
+
+
+def broadcast(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    """The value of the first device of each group; zeros on devices in no group."""
+    if is_alone(r, operation):
+        return operands[0]
+    sources = [(-1,)] * _among(r).count
+    for group in groups_of(r, operation, "partitions"):
+        for device in group:
+            sources[device] = (group[0],)
+    return r.reshape(exchanged(r, operands[0], sources), r.spec(operands[0]).shape)
+
+
+def rooted(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    """The operands, of a group that is one device, without the number of a root, which is that device."""
+    if is_alone(r, operation):
+        return operands[: len(operation.results)]
+    raise UnsupportedError(f"{operation.name}: its root has no meaning among simulated devices yet")
+
+
+def number(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    """This device's replica, or its partition."""
+    name = operation.name.removeprefix("stablehlo.").removesuffix("_id")
+    if r.devices is None:
+        _require_one(operation, r.tree.attributes.get(f"mhlo.num_{name}s", 1))
+        return r.constant(0, operation.spec.dtype)
+    op = el.Remainder() if name == "partition" else el.Divide()
+    value = r.apply_one(op, r.device(), r.constant(r.devices.partitions, DType.I64))
+    return r.convert(value, operation.spec.dtype)
+
+
+# ---- shardings ---------------------------------------------------------------------------------
 
 
 def unchanged(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -61,15 +399,89 @@ def unchanged(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     return operands[0]
 
 
+def manual_computation(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    """The body on every device of the mesh, on the parts of the operands; results are put together again.
+
+    A result that is the same on several devices is the first one's.
+    """
+    if r.devices is not None:
+        raise UnsupportedError(f"{operation.name} inside of a program of several devices")
+    a = operation.attributes
+    manual = names_of(a["manual_axes"])
+    into, out = [
+        cuts_of(str(a[name]), r.tree.meshes, manual) for name in ("in_shardings", "out_shardings")
+    ]
+    (body,) = operation.regions
+    meshes = {cut.mesh.devices: cut.mesh for cut in (*into, *out)}
+    if len(meshes) != 1 or len(into) != len(operands) or len(out) != len(operation.results):
+        raise UnsupportedError(f"{operation.name}: its operands and results must have one mesh")
+    (mesh,) = meshes.values()
+    specs = [spec for spec in body.types if isinstance(spec, TensorSpec)]
+    parts = [_cut(r, x, cut) for x, cut in zip(operands, into, strict=True)]
+    results = on_devices(
+        r,
+        lambda arguments: r.block(body, arguments, {}),
+        specs,
+        parts,
+        Devices(1, len(mesh.devices)),
+    )
+    return [_joined(r, y, cut) for y, cut in zip(results, out, strict=True)]
+
+
+def _cut(r: Reader, x: int, cut: Cut) -> int:
+    """The parts of x along a leading axis of devices."""
+    shape, counts = r.spec(x).shape, cut.counts
+    split: list[Any] = []
+    for extent, count in zip(shape, counts, strict=True):
+        if isinstance(extent, int) and extent % count:
+            raise InvalidConfigError(f"sdy: an axis of {r.spec(x)} has no {count} equal parts")
+        split += [count, extent // count]
+    rank = len(shape)
+    y = r.transpose(r.reshape(x, split), (*range(0, 2 * rank, 2), *range(1, 2 * rank, 2)))
+    return _rows(r, r.reshape(y, (math.prod(counts), *split[1::2])), cut.rows)
+
+
+def _joined(r: Reader, x: int, cut: Cut) -> int:
+    """The whole of the parts that lie along a leading axis of devices."""
+    counts, (_, *shape) = cut.counts, r.spec(x).shape
+    _, firsts = np.unique(cut.rows, return_index=True)
+    y = r.reshape(_rows(r, x, firsts), (*counts, *shape))
+    rank = len(counts)
+    y = r.transpose(
+        y, [axis for pair in zip(range(rank), range(rank, 2 * rank), strict=True) for axis in pair]
+    )
+    return r.reshape(y, [count * extent for count, extent in zip(counts, shape, strict=True)])
+
+
+def _rows(r: Reader, x: int, rows: np.ndarray) -> int:
+    """Slices of the leading axis, by number."""
+    shape = r.spec(x).shape
+    if rows.tolist() == list(range(shape[0])):
+        return x
+    gather = Gather(
+        offset_dims=tuple(range(1, len(shape))),
+        collapsed_slice_dims=(0,),
+        operand_batching_dims=(),
+        start_indices_batching_dims=(),
+        start_index_map=(0,),
+        index_vector_dim=1,
+        slice_sizes=(1, *shape[1:]),
+    )
+    return r.apply_one(gather, x, r.constant(np.asarray(rows, np.int64)))
+
+
 ROWS: ReadRows = {
+    "sdy.manual_computation": manual_computation,
     "sdy.sharding_constraint": unchanged,
-    "stablehlo.all_gather": alone,
-    "stablehlo.all_reduce": alone,
-    "stablehlo.all_to_all": alone,
-    "stablehlo.collective_broadcast": alone,
+    "stablehlo.all_gather": all_gather,
+    "stablehlo.all_reduce": all_reduce,
+    "stablehlo.all_to_all": all_to_all,
+    "stablehlo.collective_broadcast": broadcast,
     "stablehlo.collective_permute": permuted,
     "stablehlo.collective_reduce": rooted,
     "stablehlo.partition_id": number,
-    "stablehlo.reduce_scatter": alone,
+    "stablehlo.recv": receive,
+    "stablehlo.reduce_scatter": reduce_scatter,
     "stablehlo.replica_id": number,
+    "stablehlo.send": send,
 }

@@ -1,11 +1,14 @@
 """Readers of operations with shapes as operands, which are computed from extents.
 
-An integer that is computed from extents of the arguments is an extent itself: a number or a `SymDim`. The
-shape operand of an operation must be of such extents; one that depends on the elements of an argument is
-refused.
+An integer that is computed from extents of the arguments is an extent itself: a number or a `SymDim`. A truth
+value computed from them is one too: True, False, or an extent that is 0 or 1. The shape operand of an operation
+must be of such extents; an integer argument that decides one is an extent itself.
+What other elements decide is cut to that size when the program runs, where a bound on it is known, and is
+refused elsewhere.
 
-Source: StableHLO spec #dynamic_broadcast_in_dim, #dynamic_gather, #dynamic_iota, #dynamic_pad,
-#dynamic_reshape, #get_dimension_size, #real_dynamic_slice.
+Source: StableHLO spec #dynamic_broadcast_in_dim, #dynamic_conv, #dynamic_gather, #dynamic_iota, #dynamic_pad,
+#dynamic_reshape, #get_dimension_size, #real_dynamic_slice; StableHLO's document on dynamism, for
+#set_dimension_size.
 """
 
 from __future__ import annotations
@@ -18,15 +21,34 @@ from typing import Any
 import numpy as np
 
 from lowering.module_tree import Operation
+from lowering.read import total_order
+from lowering.read.contraction import convolution
 from lowering.read.indexing import gather
 from lowering.read.reader import Reader, ReadRows
 from lowering.read.reduction import reduce_window
-from tenferro.dims import SymDim, at_least, dim_max, dim_min
-from tenferro.errors import UnsupportedError
+from lowering.read.regions import known_combiner
+from tenferro.dims import SymDim, at_least, dim_max, dim_min, is_exact, is_static
+from tenferro.errors import InvalidConfigError, UnsupportedError
+from tenferro.ops import elementwise as el
 from tenferro.ops import structural as st
+from tenferro.ops.dynamic import DynamicTruncate
+from tenferro.ops.indexing import DynamicSlice
 from tenferro.ops.source import Iota, ShapeOf
+from tenferro.types import DType, TensorSpec
 
-__all__ = ["ROWS", "dynamic_reduce_window", "extents_of", "note_extents"]
+__all__ = [
+    "ROWS",
+    "UndecidedExtentError",
+    "dynamic_reduce_window",
+    "dynamic_top_k",
+    "extents_of",
+    "extents_value",
+    "note_extents",
+]
+
+
+class UndecidedExtentError(UnsupportedError):
+    """A shape operand that is not made of the arguments' extents."""
 
 
 def dimension_size(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -35,8 +57,20 @@ def dimension_size(r: Reader, operation: Operation, operands: Sequence[int]) -> 
     if isinstance(extent, int):
         return r.constant(extent, operation.spec.dtype)
     size = r.convert(r.apply_one(ShapeOf(axis), operands[0]), operation.spec.dtype)
-    r.extents[size] = _array([extent], ())
+    if is_exact(extent):
+        r.extents[size] = _array([extent], ())
     return size
+
+
+def set_dimension_size(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    """The first elements along an axis, as many as an operand says."""
+    x, size = operands
+    axis = operation.attributes["dimension"]
+    extents = extents_of(r, size)
+    if extents is None:
+        return r.apply_one(DynamicTruncate(axis), x, size)
+    _note_need(r, extents)
+    return r.slice(x, axis, 0, extents.item())
 
 
 def broadcast_in_dim(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -55,8 +89,42 @@ def dynamic_iota(r: Reader, operation: Operation, operands: Sequence[int]) -> in
 
 
 def dynamic_slice(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    starts, limits, strides = [_shape(r, operation, value) for value in operands[1:]]
-    return r.apply_one(st.Slice(starts, limits, strides), operands[0])
+    """A slice whose bounds are extents; with bounds that are data, the part of each axis that they leave.
+
+    Axes with data are moved to their start, and cut to ceil((limit - start) / stride) elements.
+    """
+    x, *edges = operands
+    known = [extents_of(r, value) for value in edges]
+    if all([extents is not None for extents in known]):
+        _note_need(r, *known)
+        return r.apply_one(st.Slice(*[tuple(extents.tolist()) for extents in known]), x)
+    if known[2] is None or not r.spec(x).is_exact:
+        raise undecided(operation)
+    for axis, stride in enumerate(known[2].tolist()):
+        start, limit = [
+            r.convert(r.reshape(r.slice(value, 0, axis, axis + 1), ()), DType.I64)
+            for value in edges[:2]
+        ]
+        extent = r.spec(x).shape[axis]
+        count = r.apply_one(el.Subtract(), limit, start)
+        if stride != 1:
+            rounded = r.apply_one(el.Add(), count, r.constant(stride - 1, DType.I64))
+            count = r.apply_one(el.Divide(), rounded, r.constant(stride, DType.I64))
+        x = _moved(r, x, axis, start)
+        x = r.slice(x, axis, 0, extent, stride)
+        x = r.apply_one(DynamicTruncate(axis), x, count)
+    return x
+
+
+def _moved(r: Reader, x: int, axis: int, start: int) -> int:
+    """x from an element of an axis on, with zeros after its end."""
+    shape = r.spec(x).shape
+    high = tuple([extent if i == axis else 0 for i, extent in enumerate(shape)])
+    none = (0,) * len(shape)
+    zero = r.constant(0, r.spec(x).dtype)
+    padded = r.apply_one(st.Pad(none, high, none), x, zero)
+    starts = [start if i == axis else r.constant(0, DType.I64) for i in range(len(shape))]
+    return r.apply_one(DynamicSlice(shape), padded, *starts)
 
 
 def dynamic_pad(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -68,6 +136,34 @@ def dynamic_gather(r: Reader, operation: Operation, operands: Sequence[int]) -> 
     sizes = _shape(r, operation, operands[2])
     attributes = operation.attributes | {"slice_sizes": sizes}
     return gather(r, replace(operation, attributes=attributes), operands[:2])
+
+
+def dynamic_convolution(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    """A convolution of an operand that is padded first, where the padding is no numbers."""
+    lhs, rhs, padding = operands
+    edges = _shape(r, operation, padding)
+    attributes = operation.attributes | {"padding": _array(edges, (len(edges) // 2, 2))}
+    if not all(map(is_static, edges)):
+        spatial = attributes["dimension_numbers"]["input_spatial_dimensions"]
+        dilation = attributes.pop("lhs_dilation", None) or (1,) * len(spatial)
+        del attributes["padding"]
+        places = {axis: place for place, axis in enumerate(spatial)}
+        rank = len(r.spec(lhs).shape)
+        low, high = [
+            tuple([edges[2 * places[a] + side] if a in places else 0 for a in range(rank)])
+            for side in (0, 1)
+        ]
+        interior = tuple([dilation[places[a]] - 1 if a in places else 0 for a in range(rank)])
+        zero = r.constant(0, r.spec(lhs).dtype)
+        lhs = r.apply_one(st.Pad(low, high, interior), lhs, zero)
+    return convolution(r, replace(operation, attributes=attributes), (lhs, rhs))
+
+
+def dynamic_top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    """jax's call for the k largest elements by the total order, and their indices, k being an operand."""
+    (k,) = _shape(r, operation, operands[1])
+    values, places = total_order.top_k(r, operands[0], k)
+    return [values, r.convert(places, DType.I32)]
 
 
 def dynamic_reduce_window(
@@ -95,12 +191,37 @@ def _shape(r: Reader, operation: Operation, value: int) -> tuple[Any, ...]:
     """
     extents = extents_of(r, value)
     if extents is None:
-        raise UnsupportedError(
-            f"{operation.name}: its shapes and bounds must be constants or made of the arguments' extents "
-            "by +, -, * and division without a rest, and an argument's elements, or another operation, "
-            "decide one of them"
-        )
+        raise undecided(operation)
+    _note_need(r, extents)
     return tuple(extents.ravel().tolist())
+
+
+def _note_need(r: Reader, *extents: Any) -> None:
+    for extent in [extent for array in extents for extent in array.ravel().tolist()]:
+        if not is_static(extent):
+            r.needed |= extent.leaves()
+
+
+def extents_value(r: Reader, argument: int, spec: TensorSpec, extents: Sequence[Any]) -> int:
+    """The integers of a type that are the first extents of an argument."""
+    sizes = [
+        r.convert(r.apply_one(ShapeOf(axis), argument), spec.dtype) for axis in range(len(extents))
+    ]
+    if spec.rank:
+        sizes = [r.reshape(size, (1,)) for size in sizes]
+        value = r.apply_one(st.Concatenate(0, len(sizes)), *sizes)
+    else:
+        (value,) = sizes
+    r.extents[value] = _array(extents, spec.shape)
+    return value
+
+
+def undecided(operation: Operation) -> UndecidedExtentError:
+    """The error of a shape that data decide."""
+    return UndecidedExtentError(
+        f"{operation.name}: its shapes and bounds must be constants or made of the arguments' extents, or of "
+        "integer arguments, by arithmetic, and other elements, or another operation, decide one of them"
+    )
 
 
 # ---- what is known of integers ---------------------------------------------------------------
@@ -131,11 +252,16 @@ def note_extents(
     spec = r.spec(results[0])
     if spec.dtype.is_inexact or spec.rank > 2 or not spec.is_static:
         return
-    extents = rule(r, operation, *[extents_of(r, value) for value in operands])
+    try:
+        extents = rule(r, operation, *[extents_of(r, value) for value in operands])
+    except InvalidConfigError:  # because the expression would be too large
+        return
     if extents is not None:
         r.extents[results[0]] = extents
-    elif operation.name == "stablehlo.compare" and not spec.rank:
-        _note_claim(r, operation, operands, results[0])
+    if operation.name == "stablehlo.compare" and not spec.rank:
+        is_decided = extents is not None and isinstance(extents.item(), bool)
+        if not is_decided:
+            _note_claim(r, operation, operands, results[0])
 
 
 def _note_claim(r: Reader, operation: Operation, operands: Sequence[int], result: int) -> None:
@@ -199,69 +325,129 @@ def _each(function: Callable[..., Any], partly: bool = False) -> Callable[..., A
     return rule
 
 
+def _magnitude(r: Reader, x: Any) -> Any:
+    if _at_least(r, x, 0):
+        return x
+    return -x if _at_least(r, 0, x) else dim_max(x, -x)
+
+
 def _quotient(r: Reader, lhs: Any, rhs: Any) -> Any:
-    """StableHLO's truncates and an extent's floors: the same above zero."""
-    if isinstance(rhs, SymDim) or rhs <= 0 or not _at_least(r, lhs, 0):
+    """The quotient rounded towards zero, as StableHLO has it; an extent's rounds down, the same above zero."""
+    if isinstance(rhs, int) and not rhs:
         return None
-    return lhs // rhs
+    if not _at_least(r, rhs, 0):
+        return _sign(r, rhs) * _quotient_by_magnitude(r, lhs, _magnitude(r, rhs))
+    return _quotient_by_magnitude(r, lhs, rhs)
+
+
+def _quotient_by_magnitude(r: Reader, lhs: Any, rhs: Any) -> Any:
+    if _at_least(r, lhs, 0):
+        return lhs // rhs
+    if _at_least(r, 0, lhs):
+        quotient = -(-lhs // rhs)
+    else:
+        quotient = dim_max(lhs, 0) // rhs - dim_max(-lhs, 0) // rhs
+    r.quotients[quotient] = lhs, rhs
+    return quotient
 
 
 def _remainder(r: Reader, lhs: Any, rhs: Any) -> Any:
-    if isinstance(rhs, SymDim) or rhs <= 0 or not _at_least(r, lhs, 0):
+    """The remainder with the sign of lhs."""
+    if isinstance(rhs, int) and not rhs:
         return None
-    return lhs % rhs
+    if _at_least(r, lhs, 0) and _at_least(r, rhs, 0):
+        return lhs % rhs
+    if _at_least(r, 0, lhs) and _at_least(r, rhs, 0):
+        return -(-lhs % rhs)
+    return lhs - rhs * _quotient(r, lhs, rhs)
 
 
 def _sign(r: Reader, x: Any) -> Any:
     if isinstance(x, int):
         return (x > 0) - (x < 0)
-    return 1 if _at_least(r, x, 1) else None
+    if _at_least(r, x, 0):
+        return 1 if _at_least(r, x, 1) else dim_min(x, 1)
+    if _at_least(r, 0, x):
+        return -_sign(r, -x)
+    return dim_max(dim_min(x, 1), -1)
 
 
 def _and(r: Reader, lhs: Any, rhs: Any) -> Any:
     if lhs is False or rhs is False:
         return False
-    return None if lhs is None or rhs is None or lhs is not True else rhs
+    if lhs is None or rhs is None:
+        return None
+    return rhs if lhs is True else lhs if rhs is True else lhs * rhs
 
 
 def _or(r: Reader, lhs: Any, rhs: Any) -> Any:
     if lhs is True or rhs is True:
         return True
-    return None if lhs is None or rhs is None or lhs is not False else rhs
+    if lhs is None or rhs is None:
+        return None
+    return rhs if lhs is False else lhs if rhs is False else lhs + rhs - lhs * rhs
 
 
 def _not(r: Reader, x: Any) -> Any:
-    return not x if isinstance(x, bool) else None
+    return not x if isinstance(x, bool) else 1 - x
 
 
 def _select(r: Reader, pred: Any, on_true: Any, on_false: Any) -> Any:
-    return None if pred is None else on_true if pred else on_false
+    if pred is None:
+        return None
+    if isinstance(pred, bool):
+        return on_true if pred else on_false
+    if on_true is None or on_false is None:
+        return None
+    sides = r.quotients.get(on_false)
+    if sides is not None and on_true == on_false - 1 and pred == _is_rounded_up(r, *sides):
+        return sides[0] // sides[1]
+    return on_false + pred * (on_true - on_false)
+
+
+def _is_rounded_up(r: Reader, lhs: Any, rhs: Any) -> Any:
+    """Whether a quotient rounded towards zero is above the exact one, as floor divisions of JAX ask."""
+    is_negative = _decided(r, "NE", _sign(r, lhs), _sign(r, rhs))
+    return _and(r, is_negative, _decided(r, "NE", _remainder(r, lhs, rhs), 0))
 
 
 def _compare(r: Reader, operation: Operation, lhs: Any, rhs: Any) -> Any:
-    """The comparison, where it has the same result for all extents."""
+    """The comparison: a truth value where it is the same for all extents, and else an extent that is 0 or 1."""
     if lhs is None or rhs is None:
         return None
     direction = operation.attributes["comparison_direction"]
     return _each(lambda r, a, b: _decided(r, direction, a, b))(r, operation, lhs, rhs)
 
 
-def _decided(r: Reader, direction: str, lhs: Any, rhs: Any) -> bool | None:
-    if isinstance(lhs, bool) or isinstance(rhs, bool):
-        return None
+def _decided(r: Reader, direction: str, lhs: Any, rhs: Any) -> Any:
+    lhs, rhs = [int(side) if isinstance(side, bool) else side for side in (lhs, rhs)]
     match direction:
         case "GE":
-            return _at_least(r, lhs, rhs)
+            decided = _at_least(r, lhs, rhs)
+            return dim_max(dim_min(lhs - rhs + 1, 1), 0) if decided is None else decided
         case "LE":
-            return _at_least(r, rhs, lhs)
+            return _decided(r, "GE", rhs, lhs)
         case "GT":
-            return _not(r, _at_least(r, rhs, lhs))
+            return _not(r, _decided(r, "GE", rhs, lhs))
         case "LT":
-            return _not(r, _at_least(r, lhs, rhs))
+            return _not(r, _decided(r, "GE", lhs, rhs))
+        case "NE":
+            if lhs == rhs:
+                return False
+            if _at_least(r, lhs, rhs + 1) or _at_least(r, rhs, lhs + 1):
+                return True
+            return dim_min(_magnitude(r, lhs - rhs), 1)
         case _:
-            apart = _at_least(r, lhs, rhs + 1) or _at_least(r, rhs, lhs + 1)
-            equal = True if lhs == rhs else False if apart else None
-            return equal if direction == "EQ" or equal is None else not equal
+            return _not(r, _decided(r, "NE", lhs, rhs))
+
+
+def _converted(r: Reader, operation: Operation, x: Any) -> Any:
+    """An integer as a truth value is whether it is not 0."""
+    if x is None or not operation.spec.dtype.is_bool:
+        return x
+    return _each(lambda r, a: a if isinstance(a, bool) else _decided(r, "NE", a, 0))(
+        r, operation, x
+    )
 
 
 def _repeated(r: Reader, operation: Operation, x: Any) -> Any:
@@ -280,27 +466,80 @@ def _sliced(r: Reader, operation: Operation, x: Any) -> Any:
     if x is None:
         return None
     a = operation.attributes
-    edges = zip(a["start_indices"], a["limit_indices"], a["strides"], strict=True)
-    return x[tuple([slice(*edge) for edge in edges])]
+    return _cut(x, a["start_indices"], a["limit_indices"], a["strides"])
+
+
+def _cut(x: Any, starts: Any, limits: Any, strides: Any) -> Any:
+    return x[tuple([slice(*map(int, edge)) for edge in zip(starts, limits, strides, strict=True)])]
+
+
+def _cut_by_operands(r: Reader, operation: Operation, x: Any, *edges: Any) -> Any:
+    """A slice with bounds that are constants."""
+    if x is None or any([edge is None or not all(map(is_static, edge)) for edge in edges]):
+        return None
+    return _cut(x, *edges)
+
+
+def _taken(r: Reader, operation: Operation, x: Any, *starts: Any) -> Any:
+    """A slice of a fixed size whose first element is a constant, or clamped to one."""
+    if x is None or any([start is None or not is_static(start.item()) for start in starts]):
+        return None
+    sizes = operation.attributes["slice_sizes"]
+    firsts = [
+        min(max(start.item(), 0), extent - size)
+        for start, extent, size in zip(starts, x.shape, sizes, strict=True)
+    ]
+    return x[tuple([slice(n, n + size) for n, size in zip(firsts, sizes, strict=True)])]
+
+
+def _reshaped(r: Reader, operation: Operation, x: Any, *shape: Any) -> Any:
+    return None if x is None else x.reshape(operation.spec.shape)
+
+
+def _total(r: Reader, operation: Operation, x: Any, initial: Any) -> Any:
+    """A sum, product, maximum or minimum of a shape's extents."""
+    combiners = {
+        "add": "stablehlo.add",
+        "multiply": "stablehlo.multiply",
+        "max": "stablehlo.maximum",
+    }
+    names = known_combiner(operation.regions[0])
+    rule = RULES.get(combiners.get(names[0], f"stablehlo.{names[0]}imum")) if names else None
+    if x is None or initial is None or rule is None or x.ndim != 1:
+        return None
+    total = initial
+    for element in x:
+        total = rule(r, operation, total, _array([element], ()))
+        if total is None:
+            return None
+    return total
 
 
 RULES: Mapping[str, Callable[..., Any]] = {
+    "stablehlo.abs": _each(_magnitude),
     "stablehlo.add": _each(lambda r, x, y: x + y),
     "stablehlo.and": _each(_and, partly=True),
     "stablehlo.broadcast_in_dim": _repeated,
+    "stablehlo.clamp": _each(lambda r, low, x, high: dim_min(dim_max(x, low), high)),
     "stablehlo.compare": _compare,
     "stablehlo.concatenate": _joined,
-    "stablehlo.convert": lambda r, operation, x: x,
+    "stablehlo.convert": _converted,
     "stablehlo.divide": _each(_quotient),
+    "stablehlo.dynamic_broadcast_in_dim": lambda r, operation, x, shape: _repeated(r, operation, x),
+    "stablehlo.dynamic_reshape": _reshaped,
+    "stablehlo.dynamic_slice": _taken,
     "stablehlo.maximum": _each(lambda r, x, y: dim_max(x, y)),
     "stablehlo.minimum": _each(lambda r, x, y: dim_min(x, y)),
     "stablehlo.multiply": _each(lambda r, x, y: x * y),
     "stablehlo.negate": _each(lambda r, x: -x),
     "stablehlo.not": _each(_not),
     "stablehlo.or": _each(_or, partly=True),
+    "stablehlo.real_dynamic_slice": _cut_by_operands,
+    "stablehlo.reduce": _total,
     "stablehlo.remainder": _each(_remainder),
-    "stablehlo.reshape": lambda r, operation, x: (
-        None if x is None else x.reshape(operation.spec.shape)
+    "stablehlo.reshape": _reshaped,
+    "stablehlo.reverse": lambda r, operation, x: (
+        None if x is None else np.flip(x, operation.attributes["dimensions"])
     ),
     "stablehlo.select": _each(_select, partly=True),
     "stablehlo.sign": _each(_sign),
@@ -311,10 +550,12 @@ RULES: Mapping[str, Callable[..., Any]] = {
 
 ROWS: ReadRows = {
     "stablehlo.dynamic_broadcast_in_dim": broadcast_in_dim,
+    "stablehlo.dynamic_conv": dynamic_convolution,
     "stablehlo.dynamic_gather": dynamic_gather,
     "stablehlo.dynamic_iota": dynamic_iota,
     "stablehlo.dynamic_pad": dynamic_pad,
     "stablehlo.dynamic_reshape": dynamic_reshape,
     "stablehlo.get_dimension_size": dimension_size,
     "stablehlo.real_dynamic_slice": dynamic_slice,
+    "stablehlo.set_dimension_size": set_dimension_size,
 }

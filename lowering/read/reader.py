@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from lowering.module_tree import Block, ForeignType, Function, ModuleTree, Operation
 from lowering.read.expansions import expanded_op
-from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
+from tenferro.dims import UpperBound, is_exact
+from tenferro.errors import InvalidConfigError, ShapeError, TenferroError, UnsupportedError
 from tenferro.ops import StdTensorOp
 from tenferro.ops.elementwise import Convert
 from tenferro.ops.structural import BroadcastInDim, Reshape, Slice, Transpose
@@ -55,6 +57,11 @@ class Reader:
             and `SymDim`s.
         claims: for a comparison of two of them that only a run decides, its sides and relation.
         lowest: the least that assertions of the module allow a symbol to be.
+        quotients: for an extent that is a quotient rounded towards zero, its sides.
+        needed: the symbols in extents of shapes that operands decide.
+        devices: the devices that run the program, where it is one of several.
+        device: gives the number of the device that runs it, a scalar int64.
+        sent: by builder and channel, the values that were sent and not yet received, and the pairs of devices.
     """
 
     def __init__(
@@ -80,6 +87,11 @@ class Reader:
         self.extents: dict[int, Any] = {}
         self.claims: dict[int, tuple[Any, str, Any]] = {}
         self.lowest: dict[Any, int] = {}
+        self.quotients: dict[Any, tuple[Any, Any]] = {}
+        self.needed: set[Any] = set()
+        self.devices: Any = None
+        self.sent: dict[tuple[int, int], tuple[Any, Any]] = {}
+        self.device: Callable[[], int] = _no_device
         self._source: SourceLine | None = None
 
     # ---- functions and blocks ----------------------------------------------------------------
@@ -192,7 +204,24 @@ class Reader:
                 if isinstance(mine, int):
                     return False
                 self.builder.guards.require(mine, "==", wanted, "the module declares an extent")
+        self.require_bounds(value, declared)
         return True
+
+    def require_bounds(self, value: int, declared: Any) -> None:
+        """Check the bounds that the module declares on extents, now or when it runs.
+
+        Raises:
+            ShapeError: an extent above its bound.
+        """
+        if not isinstance(declared, TensorSpec) or declared.is_static:
+            return
+        for mine, wanted in zip(self.spec(value).shape, declared.shape, strict=True):
+            if not isinstance(wanted, UpperBound) or not is_exact(mine):
+                continue
+            if isinstance(mine, int) and mine > wanted.dim:
+                raise ShapeError(f"{self.spec(value)} is declared as {declared}")
+            if not isinstance(mine, int):
+                self.builder.guards.require(wanted.dim, ">=", mine, "the module declares a bound")
 
     def parts(
         self, *regions: tuple[Block | Write, Sequence[TensorSpec]]
@@ -202,7 +231,7 @@ class Reader:
         Each takes the values that any of them uses, then its own arguments. Small constants are written inside.
         A region is a block of the module, or a function that writes one.
         """
-        outside, outer, source = self.builder, self._values, self._source
+        outside, outer, source, device = self.builder, self._values, self._source, self.device
         extents, claims = self.extents, self.claims
         inner: list[tuple[Captures, list[int], list[int]]] = []
         for block, specs in regions:
@@ -211,6 +240,7 @@ class Reader:
             self.extents, self.claims = {}, {}
             captures = Captures(outside, self.builder, outer, extents, self.extents)
             self._values = captures
+            self.device = partial(_captured, captures, device)
             try:
                 outputs = (
                     self.block(block, arguments, captures)
@@ -220,6 +250,7 @@ class Reader:
                 inner.append((captures, arguments, outputs))
             finally:
                 self.builder, self._values, self._source = outside, outer, source
+                self.device = device
                 self.extents, self.claims = extents, claims
         captured = list(
             dict.fromkeys(value for captures, _, _ in inner for value in captures.inputs)
@@ -278,9 +309,11 @@ class Reader:
         return self.spread(scalar, like.shape)
 
     def spread(self, value: int, shape: Sequence[int]) -> int:
-        """A scalar repeated to a shape."""
+        """A scalar repeated to a shape; a tensor of that rank as it is, because its symbols may be equal to others."""
         shape = tuple(shape)
-        if self.spec(value).shape == shape:
+        if self.spec(value).rank:
+            return value
+        if not shape:
             return value
         return self.apply_one(BroadcastInDim(shape, ()), value)
 
@@ -429,6 +462,15 @@ class Captures(Mapping[int, int]):
 
     def __len__(self) -> int:
         return len(self._outer)
+
+
+def _no_device() -> int:
+    raise UnsupportedError("the number of a device in a program of one")
+
+
+def _captured(captures: Captures, device: Callable[[], int]) -> int:
+    """The number of the device in a region, which takes it from its surroundings."""
+    return captures.input(device())
 
 
 def _is_flat(shape: Sequence[int]) -> bool:

@@ -23,12 +23,13 @@ from lowering.read.promotion import promoted
 from lowering.read.reader import Reader, ReadRows
 from lowering.read.regions import ON_BOOL, known_combiner, scatter_combiner
 from lowering.read.scatters import Numbers, scattered
-from tenferro.dims import dim_max
+from tenferro.dims import dim_max, product
 from tenferro.errors import UnsupportedError
 from tenferro.ops import StdTensorOp
 from tenferro.ops import elementwise as el
 from tenferro.ops import reduction as re
 from tenferro.ops import structural as st
+from tenferro.ops.source import Iota
 from tenferro.types import DType
 
 __all__ = ["ROWS", "top_k"]
@@ -255,8 +256,8 @@ def select_and_scatter(r: Reader, operation: Operation, operands: Sequence[int])
     windows = Windows(operation)
     select, scatter = operation.regions
     spec = r.spec(x)
-    size = int(np.prod(spec.shape, dtype=np.int64))
-    places = r.constant(np.arange(size, dtype=np.int64).reshape(spec.shape))
+    size = product(spec.shape)
+    places = r.reshape(r.apply_one(Iota((size,), 0, DType.I64)), spec.shape)
     nowhere = r.constant(np.int64(-1))
     filled = r.constant(np.zeros((), spec.dtype.dtype))
 
@@ -272,7 +273,7 @@ def select_and_scatter(r: Reader, operation: Operation, operands: Sequence[int])
     padded = [windows.padded(r, x, filled), windows.padded(r, places, nowhere)]
     _, chosen = _windowed(r, padded, windows, combine)
     flat = r.reshape(r.spread(start, spec.shape), (size,))
-    count = int(np.prod(r.spec(source).shape, dtype=np.int64))
+    count = product(r.spec(source).shape)
     numbers = Numbers((), (0,), (), (), (0,), 1)
     indices, update = r.reshape(chosen, (count, 1)), r.reshape(source, (count,))
     names = known_combiner(scatter)

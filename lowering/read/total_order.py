@@ -6,10 +6,14 @@ along with their keys, so that derivatives reach them.
 
 from __future__ import annotations
 
+from typing import Any
+
 from lowering.read.reader import Reader
+from tenferro.dims import is_static
 from tenferro.ops import elementwise as el
 from tenferro.ops import reduction as re
 from tenferro.ops.indexing import Gather
+from tenferro.ops.source import Iota
 from tenferro.types import DType
 
 __all__ = ["key", "taken_along_last", "top_k"]
@@ -29,9 +33,15 @@ def key(r: Reader, x: int, descending: bool = False) -> int:
     return r.apply_one(el.Not(), ordered) if descending else ordered
 
 
-def top_k(r: Reader, x: int, k: int, largest: bool = True) -> tuple[int, int]:
+def top_k(r: Reader, x: int, k: Any, largest: bool = True) -> tuple[int, int]:
     """The first k of the last axis from the largest down, or from the smallest up, and their places."""
     spec = r.spec(x)
+    if not is_static(k):
+        axis = spec.rank - 1
+        counted = r.apply_one(Iota(spec.shape, axis, DType.I64))
+        _, places = r.apply(re.Sort(axis, True, 2), key(r, x, descending=largest), counted)
+        places = r.slice(places, axis, 0, k)
+        return taken_along_last(r, x, places), places
     is_empty = 0 in (*spec.shape, k)
     if is_empty or (largest and not spec.dtype.is_float):
         values, places = r.apply(re.TopK(k), x)

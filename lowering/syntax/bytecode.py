@@ -517,6 +517,9 @@ def _tree(top: Block, value_types: list[Any]) -> ModuleTree:
     tree = ModuleTree(str(attributes.pop("sym_name", "main")), attributes=attributes)
     operations = modules[0].regions[0].operations if modules[0].regions else []
     for item in operations:
+        if item.name == "sdy.mesh":
+            mesh = str(item.attributes["mesh"]).removeprefix("mesh")
+            tree.meshes[str(item.attributes["sym_name"])] = mesh
         if item.name not in ("func.func", "vhlo.func_v1"):
             continue
         _unversion(item)

@@ -169,11 +169,14 @@ class _TextParser(FormParser):
             reading = self._generic_function()
         elif word == "sdy.mesh":
             self.at += 1
-            self._mesh()
+            self._mesh(tree)
             return
         elif word.startswith('"'):
             self.at += 1
-            self._driven(self._generic_operation(self.string_at(at), [], at))
+            other = self._driven(self._generic_operation(self.string_at(at), [], at))
+            if getattr(other, "name", "") == "sdy.mesh":
+                mesh = str(other.attributes["mesh"]).removeprefix("#sdy.mesh")
+                tree.meshes[str(other.attributes["sym_name"])] = mesh
             return
         else:
             raise self.error(f"expected an operation of a module, got {self.shown()}")
@@ -187,10 +190,10 @@ class _TextParser(FormParser):
         self.at = at
         return self.string()
 
-    def _mesh(self) -> None:
-        self.symbol()
+    def _mesh(self, tree: ModuleTree) -> None:
+        name = self.symbol()
         self.expect("=")
-        self.bracketed_text()
+        tree.meshes[name] = self.bracketed_text()
         if self.words[self.at] == "{":
             self.dictionary()
         self._skip_location()

@@ -367,9 +367,9 @@ def at_least(lhs: Any, rhs: Any) -> bool | None:
         return None  # because it depends on the data
     constant = dict(difference.terms).get((), 0)
     others = [value for monomial, value in difference.terms if monomial]
-    bounded = not any(op.kind == "%" for op in difference.operations) and all(
+    bounded = all([
         _not_negative(atom) for monomial, _ in difference.terms for atom, _ in monomial
-    )
+    ])  # fmt: skip
     if bounded and constant >= 0 and min(others) > 0:
         return True
     if bounded and constant < 0 and max(others) < 0:
@@ -413,6 +413,8 @@ def _not_negative(atom: Hashable) -> bool:
     if not isinstance(atom, Operation):
         return True
     sides = [at_least(side, 0) is True for side in (atom.lhs, atom.rhs)]
+    if atom.kind == "%":
+        return sides[1]  # because Python's remainder has the sign of rhs
     return any(sides) if atom.kind == "max" else all(sides)
 
 

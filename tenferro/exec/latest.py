@@ -58,11 +58,13 @@ class Latest(NamedTuple):
     def from_arguments(
         cls, program: GraphProgram, arrays: Sequence[Any], compiled: Compiled, has_layouts: bool
     ) -> Latest | None:
-        """Return the types of these arguments; None where one is neither.
+        """Return the types of these arguments; None where one is neither, or is a number in place of an extent.
 
         Args:
             has_layouts: whether the schedule depends on the layout of the arguments.
         """
+        if program.takes_extents:
+            return None
         has_scalars = not all([type(x) is np.ndarray for x in arrays])
         if has_scalars and not all(
             [type(x) is np.ndarray or isinstance(x, np.generic) for x in arrays]

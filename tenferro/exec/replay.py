@@ -7,7 +7,7 @@ from typing import Any
 from tenferro.door import as_operand, beside, is_traced, spec_of
 from tenferro.door.replay import applied
 from tenferro.errors import ArityError, DTypeError
-from tenferro.program import GraphProgram
+from tenferro.program import GraphProgram, as_extents
 from tenferro.types import agree, difference, flatten
 
 __all__ = ["replay"]
@@ -25,7 +25,8 @@ def replay(program: GraphProgram, arguments: tuple[Any, ...]) -> Any:
     if not agree(tree, program.in_tree):
         parting = difference(program.in_tree, tree, ("expected", "got"))
         raise ArityError(f"the arguments have another structure: {parting}")
-    operands = [as_operand(leaf) for leaf in leaves]
+    pairs = zip(leaves, program.input_specs, program.input_names, strict=True)
+    operands = [as_operand(as_extents(leaf, spec, name)) for leaf, spec, name in pairs]
     tensor: Any = next(x for x in operands if is_traced(x))
     operands = [beside(tensor, x) for x in operands]
     specs = [spec_of(operand) for operand in operands]

@@ -1,7 +1,13 @@
 """Programs: the frozen form between graphs and executors."""
 
 from tenferro.graph import Instruction, SourceLine
-from tenferro.program.arguments import bind_symbols, check_arguments
+from tenferro.program.arguments import (
+    as_extents,
+    bind_symbols,
+    check_arguments,
+    extents_spec,
+    is_extents,
+)
 from tenferro.program.bits import note_bits
 from tenferro.program.builder import ProgramBuilder
 from tenferro.program.cache import BoundedCache, CacheStats, ExtensionCacheKey, ExtensionCaches
@@ -60,6 +66,7 @@ __all__ = [
     "Routine",
     "SourceLine",
     "Subprogram",
+    "as_extents",
     "bind_symbols",
     "capabilities",
     "check_arguments",
@@ -67,12 +74,14 @@ __all__ = [
     "dependents",
     "expand_extensions",
     "expansion_of",
+    "extents_spec",
     "family_count",
     "family_of",
     "hoist_constants",
     "install_default_families",
     "install_native_executor",
     "install_platforms",
+    "is_extents",
     "last_uses",
     "lookup_extension_factory",
     "makers",

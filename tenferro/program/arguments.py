@@ -18,7 +18,14 @@ from tenferro.errors import (
 from tenferro.interruption import is_interruption
 from tenferro.types import DType, TensorSpec, TreeDef, agree, difference, flatten, host_array
 
-__all__ = ["bind_symbols", "check_arguments", "check_leaves"]
+__all__ = [
+    "as_extents",
+    "bind_symbols",
+    "check_arguments",
+    "check_leaves",
+    "extents_spec",
+    "is_extents",
+]
 
 _KEPT_KINDS = {"b": "biufc", "i": "iufc", "f": "fc", "c": "c"}
 """Kind of a Python number -> kinds of arrays that keep their dtype in arithmetic with it."""
@@ -63,6 +70,39 @@ def check_leaves(
         else _as_array(leaf, spec, name)
         for leaf, spec, name in zip(leaves, specs, names, strict=True)
     ]
+
+
+def extents_spec(extents: Sequence[Any]) -> TensorSpec:
+    """The type of an argument that has extents and no elements, in place of integers that decide shapes.
+
+    >>> extents_spec([SymDim("n"), 3])
+    bool[n,3,0]
+    """
+    return TensorSpec.of((*extents, 0), DType.Bool)
+
+
+def is_extents(spec: TensorSpec) -> bool:
+    """Whether a type is one of `extents_spec`."""
+    return spec.dtype is DType.Bool and spec.rank > 1 and spec.shape[-1] == 0
+
+
+def as_extents(leaf: Any, spec: TensorSpec, name: str) -> Any:
+    """Integers given for an argument of extents as that argument; anything else, and tensors of a trace, as they are.
+
+    Raises:
+        ShapeError: a negative integer.
+
+    >>> as_extents(5, extents_spec([SymDim("n")]), "n").shape
+    (5, 0)
+    """
+    if not is_extents(spec) or hasattr(type(leaf), "__tenferro_apply__"):
+        return leaf
+    numbers = host_array(leaf, name)
+    if numbers.dtype.kind not in "iu" or numbers.size != spec.rank - 1:
+        return leaf
+    if (numbers < 0).any():
+        raise ShapeError(f"{name}: an extent is at least 0, got {numbers.tolist()}")
+    return np.empty((*numbers.ravel().tolist(), 0), np.bool_)
 
 
 def bind_symbols(
@@ -143,6 +183,7 @@ def _solve(extent: SymDim, actual: Any, bindings: dict[Any, Any]) -> None:
 
 def _as_array(leaf: Any, spec: TensorSpec, name: str) -> Any:
     wanted = spec.dtype.dtype
+    leaf = as_extents(leaf, spec, name)
     if isinstance(leaf, bool | int | float | complex) and not isinstance(leaf, np.generic):
         array = _from_number(leaf, spec, name)
     else:

@@ -16,7 +16,13 @@ from tenferro.ops import StdTensorOp
 from tenferro.ops.control import ControlOp
 from tenferro.ops.extension import Extension
 from tenferro.ops.source import Constant
-from tenferro.program.arguments import bind_symbols, check_arguments, check_leaves
+from tenferro.program.arguments import (
+    as_extents,
+    bind_symbols,
+    check_arguments,
+    check_leaves,
+    is_extents,
+)
 from tenferro.program.effects import without_effects
 from tenferro.program.instructions import copy_into, instructions_of
 from tenferro.program.native import native_executor, native_run
@@ -111,6 +117,11 @@ class GraphProgram:
     def output_specs(self) -> tuple[TensorSpec, ...]:
         """Types of the outputs, in the order of the leaves of the result."""
         return tuple(self.types[slot] for slot in self.output_slots)
+
+    @cached_property
+    def takes_extents(self) -> bool:
+        """True when an argument is extents, for which integers may be given."""
+        return any(map(is_extents, self.input_specs))
 
     @cached_property
     def gives_a_leaf(self) -> bool:
@@ -244,6 +255,11 @@ class GraphProgram:
             raise ArityError(
                 f"{self.name}: takes {len(self.input_slots)} inputs, got {len(leaves)}"
             )
+        pairs = zip(leaves, self.input_specs, self.input_names, strict=True)
+        leaves = [
+            leaf if isinstance(leaf, TensorSpec) else as_extents(leaf, spec, name)
+            for leaf, spec, name in pairs
+        ]
         leaves = [leaf if hasattr(leaf, "shape") else np.asarray(leaf) for leaf in leaves]
         for name, wanted, leaf in zip(self.input_names, self.input_specs, leaves, strict=True):
             if DType.of(leaf.dtype) is not wanted.dtype:

@@ -15,6 +15,7 @@ from tenferro.program import GraphProgram
 from tenferro.types import flatten, unflatten
 from xla_peer.isolated import isolated_peer
 from xla_peer.notices import noticed
+from xla_peer.parity.collectives import wrong_collective
 from xla_peer.parity.comparison import Allowance, OutputParity, Tolerance, compare
 from xla_peer.parity.confidence import CONFIDENCE, required_confidence
 from xla_peer.parity.contenders import Contender, original_outputs
@@ -284,6 +285,7 @@ class Check:
         if wrong and locate:
             theirs = contender.as_program(arguments)
             parted = differing(program, theirs, leaves, wrong, sides)
+            notes += self._wrong_collective(other, allowed)
         return ParityReport(
             program=program.name,
             platform=contender.name,
@@ -294,6 +296,22 @@ class Check:
             notes=(*self.paths.known_faults, *notes, *self._open_steps(outputs)),
             bound=self.paths.bound_in_words,
         )
+
+    def _wrong_collective(
+        self, other: Sequence[Any], allowed: Sequence[Allowance]
+    ) -> tuple[str, ...]:
+        """The collective of a module of several devices after whose change the outputs are the other's."""
+        origin = self.program.origin
+        if origin is None or "sdy.manual_computation" not in origin.text:
+            return ()
+
+        def matches(changed: GraphProgram) -> bool:
+            outputs = native_outputs(changed, self.leaves)
+            parities = compared(self.program, outputs, other, allowed)
+            return not any(parity.outside for parity in parities)
+
+        words = wrong_collective(origin.text, matches, origin.trusted)
+        return () if words is None else (words,)
 
     def _attributed(
         self,

@@ -1,0 +1,118 @@
+"""Meshes and shardings of Shardy's text: how a tensor is cut into the parts of devices.
+
+Source: Shardy's documentation of `sdy.mesh`, `sdy.sharding` and `sdy.manual_computation`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from tenferro.errors import InvalidConfigError, UnsupportedError
+
+__all__ = ["Cut", "Mesh", "cuts_of", "names_of"]
+
+_AXIS = re.compile(r'"([^"]+)"\s*=\s*(\d+)')
+_DEVICES = re.compile(r"device_ids\s*=\s*\[([^\]]*)\]")
+_SHARDING = re.compile(
+    r'<(@[\w.$-]+|@"[^"]+"|mesh<[^>]*>), \[((?:\{[^{}]*\}(?:p\d+)?(?:, )?)*)\][^<>]*>'
+)
+_DIMENSION = re.compile(r"\{([^{}]*)\}")
+_NAME = re.compile(r'"([^"]+)"(:\(\d+\)\d+)?')
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """Devices in a grid with named axes.
+
+    Attributes:
+        sizes: the extent of each axis, by name.
+        devices: the number of the device at each place, in row-major order.
+    """
+
+    sizes: dict[str, int]
+    devices: tuple[int, ...]
+
+    @classmethod
+    def of_text(cls, text: str) -> Mesh:
+        """The mesh that an attribute describes.
+
+        >>> Mesh.of_text('#sdy.mesh<["x"=2, "y"=2], device_ids=[0, 2, 1, 3]>')
+        Mesh(sizes={'x': 2, 'y': 2}, devices=(0, 2, 1, 3))
+        """
+        sizes = {name: int(size) for name, size in _AXIS.findall(text)}
+        listed = _DEVICES.search(text)
+        count = math.prod(sizes.values())
+        devices = tuple(map(int, listed[1].split(","))) if listed else tuple(range(count))
+        if sorted(devices) != list(range(count)):
+            raise InvalidConfigError(f"sdy.mesh: {text} does not number {count} devices")
+        return cls(sizes, devices)
+
+    def parts(self, axes: tuple[str, ...]) -> np.ndarray:
+        """For each device, the number of its part along some axes, the first of which varies slowest."""
+        grid = np.indices(tuple(self.sizes.values())).reshape(len(self.sizes), -1)
+        place = dict(zip(self.sizes, grid, strict=True))
+        part = np.zeros(len(self.devices), np.int64)
+        for axis in axes:
+            part = part * self.sizes[axis] + place[axis]
+        of_device = np.empty_like(part)
+        of_device[list(self.devices)] = part
+        return of_device
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How a tensor is cut over the manual axes of a mesh.
+
+    Attributes:
+        axes: for each axis of the tensor, the mesh axes that cut it.
+    """
+
+    mesh: Mesh
+    axes: tuple[tuple[str, ...], ...]
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """The number of parts along each axis of the tensor."""
+        return tuple([math.prod(self.mesh.sizes[axis] for axis in axes) for axes in self.axes])
+
+    @property
+    def rows(self) -> np.ndarray:
+        """For each device, the number of its part, in row-major order."""
+        return self.mesh.parts(tuple([axis for axes in self.axes for axis in axes]))
+
+
+def names_of(text: str) -> tuple[str, ...]:
+    """The axes that an attribute lists."""
+    return tuple([name for name, _ in _NAME.findall(text)])
+
+
+def cuts_of(text: str, meshes: dict[str, str], manual: tuple[str, ...]) -> list[Cut]:
+    """The cuts that the shardings of several values describe, along manual axes.
+
+    Raises:
+        UnsupportedError: a part of an axis, or text that is no sharding.
+
+    >>> text = '#sdy.sharding_per_value<[<@m, [{"x", ?}, {}]>]>'
+    >>> cuts_of(text, {"m": '<["x"=2]>'}, ("x",))[0].counts
+    (2, 1)
+    """
+    cuts: list[Cut] = []
+    for mesh_name, dimensions in _SHARDING.findall(text):
+        name = mesh_name.removeprefix("@").strip('"')
+        described = mesh_name if mesh_name.startswith("mesh<") else meshes.get(name)
+        if described is None:
+            raise InvalidConfigError(f"sdy: the module has no mesh @{name}")
+        axes: list[tuple[str, ...]] = []
+        for dimension in _DIMENSION.findall(dimensions):
+            named = _NAME.findall(dimension)
+            if any([part for _, part in named]):
+                raise UnsupportedError(f"sdy: {dimension} cuts by a part of an axis")
+            axes.append(tuple([axis for axis, _ in named if axis in manual]))
+        cuts.append(Cut(Mesh.of_text(described), tuple(axes)))
+    if text.count("<@") + text.count("<mesh<") != len(cuts):
+        raise UnsupportedError(f"sdy: the shardings {text} are of a form without a reader")
+    return cuts

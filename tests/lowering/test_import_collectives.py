@@ -1,0 +1,431 @@
+"""Programs of several devices on one: each collective against its definition, and JAX's on eight devices."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lowering
+import tenferro as tnf
+import xla_peer
+from tenferro import errors
+
+REPLICAS, PARTITIONS = 2, 2
+X = np.arange(4 * 4 * 3, dtype="f4").reshape(4, 4, 3) ** 2  # devices, rows, columns
+
+# Processes as replica * 2 + partition, in the groups that "Parallel execution" of the specification makes of these.
+ACROSS: dict[str, tuple[str, str, list[list[int]]]] = {
+    "replicas": ("[[0, 1]]", "", [[0, 2], [1, 3]]),
+    "replicas in the other order": ("[[1, 0]]", "", [[2, 0], [3, 1]]),
+    "replicas and partitions": (
+        "[[0, 1]]",
+        "channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,",
+        [[0, 2, 1, 3]],
+    ),
+    "flattened ids": (
+        "[[0, 3], [2, 1]]",
+        "channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids,",
+        [[0, 3], [2, 1]],
+    ),
+}
+BY_PARTITION: dict[str, tuple[str, str, list[list[int]]]] = {
+    "replicas": ACROSS["replicas"],
+    "partitions": (
+        "[[1, 0]]",
+        "channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,",
+        [[1, 0], [3, 2]],
+    ),
+}
+
+
+@pytest.fixture(params=[True, False], ids=["MLIR", "our reader"])
+def read(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`import_stablehlo` by each of the two readers."""
+    monkeypatch.setattr("lowering.importing.is_jaxlib_installed", lambda: request.param)
+    return lowering.import_stablehlo
+
+
+def program_of(
+    read: Any, operation: str, result: str = "tensor<4x3xf32>", **options: Any
+) -> tnf.GraphProgram:
+    """A function of one device's part, for two replicas of two partitions."""
+    text = (
+        f"func.func @main(%x: tensor<4x3xf32>) -> {result} {{ {operation} return %y : {result} }}"
+    )
+    options = {"devices": {"replicas": REPLICAS, "partitions": PARTITIONS}} | options
+    return read(text, **options)
+
+
+def groups_attribute(groups: str) -> str:
+    rows = np.array(json.loads(groups))
+    return f"replica_groups = dense<{groups}> : tensor<{'x'.join(map(str, rows.shape))}xi64>"
+
+
+def region(name: str, element: str = "f32") -> str:
+    return (
+        f"({{ ^bb0(%a: tensor<{element}>, %b: tensor<{element}>): "
+        f"%r = stablehlo.{name} %a, %b : tensor<{element}> stablehlo.return %r : tensor<{element}> }})"
+    )
+
+
+def by_groups(function: Any, groups: list[list[int]]) -> Any:
+    """What each device gets: `function(values of its group, its place)`."""
+    results: dict[int, Any] = {}
+    for group in groups:
+        for place, device in enumerate(group):
+            results[device] = function([X[member] for member in group], place)
+    return np.stack([results[device] for device in range(4)])
+
+
+@pytest.mark.parametrize("across", ACROSS)
+@pytest.mark.parametrize(
+    ("name", "reduce"),
+    [("add", np.add.reduce), ("maximum", np.maximum.reduce), ("subtract", None)],
+)
+def test_all_reduce(read: Any, across: str, name: str, reduce: Any) -> None:
+    """A region that is not associative is applied to neighbours first, in the order of the group."""
+    ids, channel, groups = ACROSS[across]
+    operation = (
+        f'%y = "stablehlo.all_reduce"(%x) <{{{channel} {groups_attribute(ids)}}}> {region(name)} '
+        ": (tensor<4x3xf32>) -> tensor<4x3xf32>"
+    )
+
+    def combined(values: list[Any], place: int) -> Any:
+        if reduce is not None:
+            return reduce(values)
+        pairs = [values[i] - values[i + 1] for i in range(0, len(values), 2)]
+        return pairs[0] if len(pairs) == 1 else pairs[0] - pairs[1]
+
+    np.testing.assert_array_equal(program_of(read, operation).run(X), by_groups(combined, groups))
+
+
+@pytest.mark.parametrize("across", ACROSS)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_all_gather(read: Any, across: str, axis: int) -> None:
+    ids, channel, groups = ACROSS[across]
+    shape = [4, 3]
+    shape[axis] *= len(groups[0])
+    result = f"tensor<{shape[0]}x{shape[1]}xf32>"
+    operation = (
+        f'%y = "stablehlo.all_gather"(%x) <{{all_gather_dim = {axis} : i64, {channel} {groups_attribute(ids)}}}> '
+        f": (tensor<4x3xf32>) -> {result}"
+    )
+    wanted = by_groups(lambda values, place: np.concatenate(values, axis), groups)
+    np.testing.assert_array_equal(program_of(read, operation, result).run(X), wanted)
+
+
+@pytest.mark.parametrize("across", ACROSS)
+def test_reduce_scatter(read: Any, across: str) -> None:
+    ids, channel, groups = ACROSS[across]
+    count = len(groups[0])
+    result = f"tensor<{4 // count}x3xf32>"
+    operation = (
+        f'%y = "stablehlo.reduce_scatter"(%x) <{{scatter_dimension = 0 : i64, {channel} {groups_attribute(ids)}}}> '
+        f"{region('add')} : (tensor<4x3xf32>) -> {result}"
+    )
+    wanted = by_groups(lambda values, place: np.split(sum(values), count)[place], groups)
+    np.testing.assert_array_equal(program_of(read, operation, result).run(X), wanted)
+
+
+@pytest.mark.parametrize("across", BY_PARTITION)
+def test_all_to_all(read: Any, across: str) -> None:
+    ids, channel, groups = BY_PARTITION[across]
+    operation = (
+        f'%y = "stablehlo.all_to_all"(%x) <{{split_dimension = 0 : i64, concat_dimension = 1 : i64, '
+        f"split_count = 2 : i64, {channel} {groups_attribute(ids)}}}> : (tensor<4x3xf32>) -> tensor<2x6xf32>"
+    )
+    wanted = by_groups(
+        lambda values, place: np.concatenate([np.split(v, 2)[place] for v in values], 1), groups
+    )
+    np.testing.assert_array_equal(program_of(read, operation, "tensor<2x6xf32>").run(X), wanted)
+
+
+@pytest.mark.parametrize(
+    ("channel", "source"),
+    [
+        # Replica 1 gets from replica 0; partition 1 from partition 0. Nobody sends to the others, who get zeros.
+        ("", [None, None, 0, 1]),
+        ("channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,", [None, 0, None, 2]),
+    ],
+    ids=["replicas", "partitions"],
+)
+def test_collective_permute(read: Any, channel: str, source: list[int | None]) -> None:
+    operation = (
+        f'%y = "stablehlo.collective_permute"(%x) <{{{channel} source_target_pairs = dense<[[0, 1]]> : '
+        "tensor<1x2xi64>}> : (tensor<4x3xf32>) -> tensor<4x3xf32>"
+    )
+    wanted = [np.zeros_like(X[0]) if s is None else X[s] for s in source]
+    np.testing.assert_array_equal(program_of(read, operation).run(X), wanted)
+
+
+def test_what_is_sent_is_received(read: Any) -> None:
+    """Device 3 has no source, and gets zeros."""
+    channel = (
+        "channel_handle = #stablehlo.channel_handle<handle = 5, type = 1>, is_host_transfer = false"
+    )
+    pairs = "source_target_pairs = dense<[[0, 2], [3, 1], [1, 0]]> : tensor<3x2xi64>"
+    operation = (
+        "%t = stablehlo.create_token : !stablehlo.token "
+        f'%s = "stablehlo.send"(%x, %t) <{{{channel}, {pairs}}}> '
+        ": (tensor<4x3xf32>, !stablehlo.token) -> !stablehlo.token "
+        f'%r:2 = "stablehlo.recv"(%s) <{{{channel}, {pairs}}}> '
+        ": (!stablehlo.token) -> (tensor<4x3xf32>, !stablehlo.token) "
+        "%u = stablehlo.after_all %s, %r#1 : !stablehlo.token "
+        "%y = stablehlo.add %r#0, %x : tensor<4x3xf32>"
+    )
+    program = program_of(read, operation, devices={"x": 4})
+    np.testing.assert_array_equal(
+        program.run(X), X + X[[1, 3, 0, 0]] * np.reshape([1, 1, 1, 0], (4, 1, 1)).astype("f4")
+    )
+    early = operation.replace("(%s) <", "(%t) <").split('%s = "stablehlo.send"')
+    send, rest = early[1].split("%r:2", 1)
+    recv, end = rest.split("%u =", 1)
+    turned = f'{early[0]}%r:2{recv}%s = "stablehlo.send"{send}%u ={end}'
+    with pytest.raises(errors.UnsupportedError, match="channel 5 needs a send before it"):
+        program_of(read, turned, devices={"x": 4})
+    with pytest.raises(errors.UnsupportedError, match="send: make what it writes a result"):
+        program_of(read, operation, devices=None)
+
+
+@pytest.mark.parametrize("across", BY_PARTITION)
+def test_collective_broadcast(read: Any, across: str) -> None:
+    ids, channel, groups = BY_PARTITION[across]
+    operation = (
+        f'%y = "stablehlo.collective_broadcast"(%x) <{{{channel} {groups_attribute(ids)}}}> '
+        ": (tensor<4x3xf32>) -> tensor<4x3xf32>"
+    )
+    wanted = by_groups(lambda values, place: values[0], groups)
+    np.testing.assert_array_equal(program_of(read, operation).run(X), wanted)
+
+
+def test_a_broadcast_leaves_zeros_outside_of_its_groups(read: Any) -> None:
+    operation = (
+        f'%y = "stablehlo.collective_broadcast"(%x) <{{{groups_attribute("[[1]]")}}}> '
+        ": (tensor<4x3xf32>) -> tensor<4x3xf32>"
+    )
+    wanted = [0 * X[0], 0 * X[1], X[2], X[3]]
+    np.testing.assert_array_equal(program_of(read, operation).run(X), wanted)
+
+
+def test_numbers_of_processes(read: Any) -> None:
+    operation = (
+        "%r = stablehlo.replica_id : tensor<ui32> %p = stablehlo.partition_id : tensor<ui32> "
+        "%ten = stablehlo.constant dense<10> : tensor<ui32> %t = stablehlo.multiply %r, %ten : tensor<ui32> "
+        "%y = stablehlo.add %t, %p : tensor<ui32>"
+    )
+    y = program_of(read, operation, "tensor<ui32>").run(X)
+    assert y.dtype == np.uint32
+    assert y.tolist() == [0, 1, 10, 11]
+    flat = program_of(read, operation, "tensor<ui32>", devices={"x": 2, "y": 2})
+    assert flat.run(X).tolist() == [0, 1, 2, 3]
+
+
+def test_a_collective_of_what_all_devices_share(read: Any) -> None:
+    operation = (
+        "%c = stablehlo.constant dense<3.0> : tensor<4x3xf32> "
+        f'%y = "stablehlo.all_reduce"(%c) <{{{groups_attribute("[[0, 1]]")}}}> {region("add")} '
+        ": (tensor<4x3xf32>) -> tensor<4x3xf32>"
+    )
+    np.testing.assert_array_equal(program_of(read, operation).run(X), np.full_like(X, 6))
+
+
+def test_a_collective_in_a_loop_and_in_a_branch(read: Any) -> None:
+    """The number of the device reaches regions in regions."""
+    permute = (
+        '"stablehlo.collective_permute"({}) <{{source_target_pairs = dense<[[0, 1], [1, 2], [2, 3], [3, 0]]> : '
+        "tensor<4x2xi64>}}> : (tensor<4x3xf32>) -> tensor<4x3xf32>"
+    )
+    operation = (
+        "%zero = stablehlo.constant dense<0> : tensor<i32> %one = stablehlo.constant dense<1> : tensor<i32> "
+        "%three = stablehlo.constant dense<3> : tensor<i32> %i:2 = stablehlo.while(%n = %zero, %v = %x) "
+        ": tensor<i32>, tensor<4x3xf32> cond { %c = stablehlo.compare LT, %n, %three, SIGNED : "
+        "(tensor<i32>, tensor<i32>) -> tensor<i1> stablehlo.return %c : tensor<i1> } do { "
+        "%odd = stablehlo.compare EQ, %n, %one, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1> "
+        '%w = "stablehlo.if"(%odd) ({ stablehlo.return %v : tensor<4x3xf32> }, { '
+        f"%p = {permute.format('%v')} stablehlo.return %p : tensor<4x3xf32> }}) : (tensor<i1>) -> tensor<4x3xf32> "
+        "%m = stablehlo.add %n, %one : tensor<i32> stablehlo.return %m, %w : tensor<i32>, tensor<4x3xf32> } "
+        "%y = stablehlo.add %i#1, %x : tensor<4x3xf32>"
+    )
+    program = program_of(read, operation, devices={"replicas": 4})
+    np.testing.assert_array_equal(program.run(X), np.roll(X, 2, 0) + X)
+
+
+def test_derivatives_reach_the_devices_that_were_asked(read: Any) -> None:
+    """With y_d = sum over d's group, the cotangent of x_d is the sum of the group's cotangents."""
+    ids, channel, groups = ACROSS["flattened ids"]
+    operation = (
+        f'%y = "stablehlo.all_reduce"(%x) <{{{channel} {groups_attribute(ids)}}}> {region("add")} '
+        ": (tensor<4x3xf32>) -> tensor<4x3xf32>"
+    )
+    program = program_of(read, operation)
+    y_bar = np.random.default_rng(1).standard_normal(X.shape).astype("f4")
+    _, pull = tnf.vjp(program, X)
+    wanted = np.empty_like(X)
+    for group in groups:
+        wanted[group] = y_bar[group].sum(0)
+    np.testing.assert_allclose(pull(y_bar)[0], wanted, rtol=1e-6)
+
+
+def test_the_peer_runs_what_is_read(read: Any) -> None:
+    operation = (
+        f'%y = "stablehlo.all_gather"(%x) <{{all_gather_dim = 0 : i64, {groups_attribute("[[0, 1]]")}}}> '
+        ": (tensor<4x3xf32>) -> tensor<8x3xf32>"
+    )
+    assert xla_peer.check_parity(program_of(read, operation, "tensor<8x3xf32>"), X).ok
+
+
+@pytest.mark.parametrize(
+    ("groups", "devices", "error", "words"),
+    [
+        ("[[0, 1]]", None, errors.UnsupportedError, "among 2 devices: give devices="),
+        ("[[0]]", {"replicas": 2}, errors.InvalidConfigError, "each of 2 devices once"),
+        ("[[0, 1], [2, -1]]", {"replicas": 3}, errors.UnsupportedError, "groups of different sizes"),
+        ("[[0, 1]]", 0, errors.InvalidConfigError, "devices are at least 1"),
+        ("[[0, 1]]", {}, errors.InvalidConfigError, "devices are at least 1"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(groups: str, devices: Any, error: Any, words: str) -> None:
+    operation = (
+        f'%y = "stablehlo.all_reduce"(%x) <{{{groups_attribute(groups)}}}> {region("add")} '
+        ": (tensor<4x3xf32>) -> tensor<4x3xf32>"
+    )
+    with pytest.raises(error, match=words):
+        program_of(lowering.import_stablehlo, operation, devices=devices)
+
+
+def test_devices_that_the_module_does_not_have() -> None:
+    text = """module attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 2 : i32} {
+      func.func @main(%x: tensor<f32>) -> tensor<ui32> { %y = stablehlo.partition_id : tensor<ui32>
+      return %y : tensor<ui32> } }"""
+    x = np.zeros(8, "f4")
+    program = lowering.import_stablehlo(text, devices=8)
+    assert program.run(x).tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
+    with pytest.raises(
+        errors.InvalidConfigError, match="2 replicas and 4 partitions, got devices=4"
+    ):
+        lowering.import_stablehlo(text, devices=4)
+
+
+def test_parts_of_a_mesh_with_its_own_order(read: Any) -> None:
+    """Device 2 is at place 1 of the mesh, and has the second part."""
+    text = """module {
+  sdy.mesh @m = <["x"=2, "y"=2], device_ids=[0, 2, 1, 3]>
+  func.func @main(%x: tensor<4xui32>) -> tensor<4xui32> {
+    %0 = sdy.manual_computation(%x) in_shardings=[<@m, [{"x", "y"}]>] out_shardings=[<@m, [{"x", "y"}]>] manual_axes={"x", "y"} (%v: tensor<1xui32>) {
+      %1 = stablehlo.partition_id : tensor<ui32>
+      %2 = stablehlo.reshape %1 : (tensor<ui32>) -> tensor<1xui32>
+      %ten = stablehlo.constant dense<10> : tensor<1xui32>
+      %3 = stablehlo.multiply %v, %ten : tensor<1xui32>
+      %4 = stablehlo.add %3, %2 : tensor<1xui32>
+      sdy.return %4 : tensor<1xui32>
+    } : (tensor<4xui32>) -> tensor<4xui32>
+    return %0 : tensor<4xui32>
+  }
+}"""
+    assert read(text).run(np.arange(4, dtype="u4")).tolist() == [0, 12, 21, 33]
+
+
+JAX = """
+import json, sys
+import numpy as np
+import jax, jax.numpy as jnp
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+mesh = Mesh(np.array(jax.devices()).reshape(4, 2), ("x", "y"))
+rng = np.random.default_rng(0)
+some = lambda *shape: rng.standard_normal(shape).astype("f4")
+
+def shard(f, in_specs, out_specs, **options):
+    return jax.shard_map(f, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False, **options)
+
+def every(a, b):
+    return (
+        jax.lax.psum(a, "x") + jax.lax.axis_index("x"), jax.lax.all_gather(b, "y", tiled=True),
+        jax.lax.psum_scatter(a, "y", scatter_dimension=1, tiled=True),
+        jax.lax.all_to_all(a, "y", split_axis=1, concat_axis=0, tiled=True),
+        jax.lax.ppermute(b, "x", [(0, 1), (1, 2), (2, 3)]), jax.lax.pmax(a, ("x", "y")),
+    )
+
+def ring(a):
+    step = lambda i, c: jax.lax.ppermute(c, "x", [(k, (k + 1) % 4) for k in range(4)]) + a * jax.lax.axis_index("x")
+    return jax.lax.fori_loop(0, 3, step, a)
+
+def layer(w, x):
+    h = shard(lambda w, x: jax.lax.psum(jnp.tanh(x) @ w, "y"), (P("y", None), P("x", "y")), P("x", None))
+    return jnp.mean(h(w, x) ** 2)
+
+partly = shard(lambda a: jax.lax.psum(a, "x"), (P("x"),), P(), axis_names={"x"})
+cases = {
+    "every": (shard(every, (P("x", "y"), P("x", "y")),
+                    (P(None, "y"), P("x"), P("x", "y"), P(("x", "y")), P("x", "y"), P())), [some(8, 8), some(8, 4)]),
+    "partly": (lambda a: partly(a) * 2, [some(8, 4)]),
+    "ring": (shard(ring, P("x"), P("x")), [some(8, 3)]),
+    "layer": (layer, [some(6, 5), some(8, 6)]),
+    "gradient": (jax.grad(layer), [some(6, 5), some(8, 6)]),
+    "annotated": (
+        jax.jit(lambda w, x: jnp.tanh(x @ w).sum(0), out_shardings=NamedSharding(mesh, P("y")),
+                in_shardings=(NamedSharding(mesh, P(None, "y")), NamedSharding(mesh, P("x", None)))),
+        [some(6, 4), some(8, 6)],
+    ),
+}
+for name, (f, arrays) in cases.items():
+    lowered = jax.jit(f).lower(*arrays)
+    with open(f"{sys.argv[1]}/{name}.mlir", "w") as file:
+        file.write(lowered.as_text())
+    results = jax.tree.leaves(lowered.compile()(*arrays))
+    named = {f"x{i}": a for i, a in enumerate(arrays)} | {f"y{i}": np.asarray(y) for i, y in enumerate(results)}
+    np.savez(f"{sys.argv[1]}/{name}.npz", **named)
+"""
+
+
+@pytest.fixture(scope="module")
+def partitioned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Modules that JAX lowers for eight devices, and what these compute."""
+    folder = tmp_path_factory.mktemp("partitioned")
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
+    subprocess.run([sys.executable, "-c", JAX, str(folder)], check=True, env=os.environ | flags)
+    return folder
+
+
+def test_the_collective_that_is_wrong(partitioned: Path) -> None:
+    """A module with other groups, or with another reduction, than the function that it should compute."""
+    text = (partitioned / "layer.mlir").read_text()
+    with np.load(partitioned / "layer.npz") as saved:
+        w, x = saved["x0"], saved["x1"]
+
+    def single(w: Any, x: Any) -> Any:
+        return tnf.mean((tnf.tanh(x) @ w) ** 2)
+
+    right = "[[0, 1], [2, 3], [4, 5], [6, 7]]"
+    line = 1 + text[: text.index("all_reduce")].count("\n")
+    for wrong, change in (
+        (text.replace(right, "[[0, 3], [2, 1], [4, 5], [6, 7]]"), f"groups along y, {right},"),
+        (text.replace("stablehlo.add", "stablehlo.maximum", 1), "add"),
+    ):
+        assert wrong != text
+        program = lowering.import_stablehlo(wrong)
+        report = xla_peer.check_parity(program, w, x, against=single, interpreter=False)
+        assert not report.ok
+        words = f"all_reduce in line {line}: with {change} in its place the outputs agree"
+        assert words in report.notes
+
+
+@pytest.mark.parametrize("name", ["every", "partly", "ring", "layer", "gradient", "annotated"])
+def test_jax_on_eight_devices(read: Any, partitioned: Path, name: str) -> None:
+    program = read(partitioned / f"{name}.mlir")
+    with np.load(partitioned / f"{name}.npz") as saved:
+        arrays = [saved[key] for key in saved if key.startswith("x")]
+        wanted = [saved[key] for key in saved if key.startswith("y")]
+    for mine, other in zip(tnf.tree.leaves(program.run(*arrays)), wanted, strict=True):
+        np.testing.assert_allclose(mine, other, rtol=2e-5, atol=1e-5)
+    if name == "layer":
+        with np.load(partitioned / "gradient.npz") as saved:
+            slope, (w, x) = saved["y0"], (saved["x0"], saved["x1"])
+        np.testing.assert_allclose(tnf.grad(program)(w, x), slope, rtol=1e-4, atol=1e-6)

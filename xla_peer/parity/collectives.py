@@ -1,0 +1,110 @@
+"""The collective of a module of several devices that is wrong, found by trying what it may have meant.
+
+The module's text is changed at one collective at a time: the groups of another set of mesh axes, pairs the other way
+round, another reduction. The change after which the program computes what it should names the collective.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from lowering import import_stablehlo
+from tenferro.errors import TenferroError
+
+__all__ = ["wrong_collective"]
+
+MOST_TRIED = 64
+"""The most changes of a module that are tried."""
+MOST_CHARACTERS = 1 << 18
+"""The longest text that is changed."""
+
+_COLLECTIVE = re.compile(
+    r'"?stablehlo\.(all_reduce|all_gather|all_to_all|reduce_scatter|collective_broadcast|collective_permute)"?\('
+)
+_GROUPS = re.compile(r"replica_groups = dense<[^>]*> : tensor<\d+x\d+xi64>")
+_PAIRS = re.compile(r"source_target_pairs = dense<([^>]*)> : tensor<\d+x2xi64>")
+_MESH = re.compile(r"sdy\.mesh @\S+ = <(\[[^\]]*\])")
+_SIZE = re.compile(r'"([^"]+)"=(\d+)')
+_REDUCTION = re.compile(r"stablehlo\.(add|maximum|minimum|multiply)\b")
+
+
+def wrong_collective(
+    text: str, matches: Callable[[Any], bool], trusted: bool = False
+) -> str | None:
+    """A sentence about the collective that a change makes right; None where no change does.
+
+    Args:
+        text: a module of several devices.
+        matches: whether an imported program computes what it should.
+    """
+    if len(text) > MOST_CHARACTERS:
+        return None
+    for collective, change, changed in itertools.islice(_changes(text), MOST_TRIED):
+        try:
+            if matches(import_stablehlo(changed, trusted=trusted)):
+                return f"{collective}: with {change} in its place the outputs agree"
+        except TenferroError:  # because the change does not fit the types
+            continue
+    return None
+
+
+def _changes(text: str) -> Iterator[tuple[str, str, str]]:
+    """For each change the collective with its line, the change, and the text with it."""
+    sizes = {name: int(size) for name, size in _SIZE.findall("".join(_MESH.findall(text)))}
+    places = [*_COLLECTIVE.finditer(text)]
+    for place, after in zip(places, [*places[1:], None], strict=True):
+        end = len(text) if after is None else after.start()
+        line = text.count("\n", 0, place.start()) + 1
+        collective = f"{place[1]} in line {line}"
+        for what, start, stop, new in _variants(text, place.start(), end, place[1], sizes):
+            yield collective, what, text[:start] + new + text[stop:]
+
+
+def _variants(
+    text: str, start: int, end: int, name: str, sizes: dict[str, int]
+) -> Iterator[tuple[str, int, int, str]]:
+    """Other groups, pairs and reductions: in words, the place in the text, and what stands there instead."""
+    groups = _GROUPS.search(text, start, end)
+    for axes in _subsets(sizes) if groups else ():
+        rows = _along(sizes, axes)
+        new = f"replica_groups = dense<{rows}> : tensor<{len(rows)}x{len(rows[0])}xi64>"
+        assert groups is not None
+        if new != groups[0]:
+            yield f"groups along {' and '.join(axes)}, {rows},", *groups.span(), new
+    pairs = _PAIRS.search(text, start, end)
+    if pairs:
+        turned = [pair[::-1] for pair in np.array(_numbers(pairs[1])).reshape(-1, 2).tolist()]
+        new = f"source_target_pairs = dense<{turned}> : tensor<{len(turned)}x2xi64>"
+        yield "the pairs the other way round", *pairs.span(), new
+    reduction = (
+        _REDUCTION.search(text, start, end) if name in ("all_reduce", "reduce_scatter") else None
+    )
+    if reduction:
+        for other in ("add", "maximum", "minimum", "multiply"):
+            if other != reduction[1]:
+                yield other, *reduction.span(), f"stablehlo.{other}"
+
+
+def _numbers(text: str) -> list[int]:
+    return list(map(int, re.findall(r"\d+", text)))
+
+
+def _subsets(sizes: dict[str, int]) -> Iterator[tuple[str, ...]]:
+    for count in range(1, min(len(sizes), 4) + 1):
+        yield from itertools.combinations(sizes, count)
+
+
+def _along(sizes: dict[str, int], axes: Sequence[str]) -> list[list[int]]:
+    """The groups of devices that differ along these axes of a mesh alone."""
+    grid = np.arange(math.prod(sizes.values())).reshape(tuple(sizes.values()))
+    names = list(sizes)
+    chosen = [names.index(axis) for axis in axes]
+    others = [axis for axis in range(len(names)) if axis not in chosen]
+    count = math.prod(sizes[axis] for axis in axes)
+    return grid.transpose(*others, *chosen).reshape(-1, count).tolist()
