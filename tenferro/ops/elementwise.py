@@ -675,10 +675,11 @@ class Complex(StdTensorOp):
 class ReducePrecision(SameType):
     """Round x to a float format with fewer bits, and store it as before.
 
-    Round to nearest, halves to even; values that are too large become infinite, too small a zero of their sign.
+    Round to nearest, halves to even; values that are too large become infinite, too small a zero of their sign. Without
+    mantissa bits the last bit is that of the exponent. Subnormal numbers are rounded at the place of theirs.
 
     Shapes:  x S -> S
-    Dtypes:  every float dtype
+    Dtypes:  every float dtype; narrow ones by way of float64, where their subnormal numbers are none
     AD:      linear: the tangent is rounded alike
     Errors:  InvalidConfigError unless exponent_bits >= 1 and mantissa_bits >= 0
     """

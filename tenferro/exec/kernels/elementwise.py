@@ -136,13 +136,19 @@ def round_away(x: Array) -> Array:
     return np.where(np.abs(x - truncated) >= 0.5, outwards, truncated)
 
 
+MANTISSA_AND_EXPONENT = {
+    DType.F16: (10, 5), DType.BF16: (7, 8), DType.F32: (23, 8), DType.F64: (52, 11),
+}  # fmt: skip
+"""Numbers of bits."""
+
+
 def reduce_precision(op: ops.ReducePrecision, x: Array) -> Array:
-    """Round the mantissa by its bits; exponents out of range give infinity or zero."""
-    dtype = x.dtype
-    if dtype.itemsize == 2:
-        x = x.astype(np.float32)
+    """Round the mantissa by its bits, in the dtype itself; exponents out of range give infinity or zero.
+
+    By way of a wider dtype, which has subnormal numbers as normal ones, these would keep more bits.
+    """
+    mantissa, exponent = MANTISSA_AND_EXPONENT[DType.of(x.dtype)]
     width = 8 * x.dtype.itemsize
-    mantissa, exponent = {32: (23, 8), 64: (52, 11)}[width]
     integer = np.dtype(f"u{x.dtype.itemsize}").type
     bits = np.asarray(x, order="C").view(integer)  # which keeps rank 0, unlike ascontiguousarray
     if op.mantissa_bits < mantissa:
@@ -158,8 +164,7 @@ def reduce_precision(op: ops.ReducePrecision, x: Array) -> Array:
         infinity = integer(((1 << exponent) - 1) << mantissa)
         bits = np.where(field > bias + reach, sign_bit | infinity, bits)
         bits = np.where(field <= bias - reach, sign_bit, bits)
-    result = np.where(np.isnan(x), x, bits.view(x.dtype))
-    return result.astype(dtype)
+    return np.where(np.isnan(x), x, np.asarray(bits, integer).view(x.dtype))
 
 
 # ---- conversion ----------------------------------------------------------------------------------
