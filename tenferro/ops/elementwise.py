@@ -573,7 +573,8 @@ class BitcastConvert(StdTensorOp):
              wider [S.., r] -> S
     Dtypes:  integers and floats among themselves; complex among themselves
     AD:      inactive
-    Errors:  DTypeError on bool, or complex beside real; ShapeError unless the last extent is r
+    Errors:  DTypeError on bool, complex beside real, or widths of which none divides the other; ShapeError unless
+             the last extent is r
 
     >>> BitcastConvert("uint16").infer(TensorSpec.parse("f32[3]"))
     (u16[3,2],)
@@ -594,9 +595,13 @@ class BitcastConvert(StdTensorOp):
         require_dtype("BitcastConvert", "to", self.to, self.accepts)
         if x.dtype.is_complex != self.to.is_complex:
             raise DTypeError(f"BitcastConvert: {x.dtype} and {self.to} are not both complex")
-        old, new = x.dtype.itemsize, self.to.itemsize
+        old, new = x.dtype.bits, self.to.bits
         if old == new:
             return (TensorSpec.of(x.shape, self.to),)
+        if old % new and new % old:
+            raise DTypeError(
+                f"BitcastConvert: {x.dtype} has {old} bits and {self.to} {new}; one number must divide the other"
+            )
         if old > new:
             return (TensorSpec.of((*x.shape, old // new), self.to),)
         ratio = new // old
