@@ -14,6 +14,7 @@ from lowering.mlir_bindings import is_jaxlib_installed
 from lowering.module import StableHloModule
 from lowering.module_tree import ForeignType, Function, ModuleTree, Operation
 from lowering.read import READERS, Reader, note_extents
+from lowering.read.quantized import without_quantized_types
 from lowering.read.reader import MOST_OPS
 from lowering.read.tuples import without_tuples
 from lowering.syntax import read_module
@@ -74,7 +75,8 @@ def import_stablehlo(
 
     Without jaxlib the readers of `lowering.syntax` take the place of MLIR's parser. They are Python alone, and so
     need no other process. What MLIR's passes rewrite (`chlo` operations without a reader, shapes as operands that
-    are no constants) is refused there by name.
+    are no constants) is refused there by name. Modules with quantised types are read by them in any case, and values
+    of these types are their stored integers.
 
     The program's `origin` is the module as it was written, for comparison in `xla_peer.check_parity`; it is None
     for bytecode that was read without jaxlib.
@@ -101,8 +103,9 @@ def import_stablehlo(
     trusted = trusted or getattr(module, "trusted", False) is True
     has_mlir = is_jaxlib_installed()
     contents = _contents(module, trusted, has_mlir)
-    if isinstance(contents, str) and "!quant." in contents:
-        raise UnsupportedError("quantised types (!quant.uniform) are not among tenferro's dtypes")
+    if has_mlir and isinstance(contents, str) and "!quant." in contents:
+        # MLIR prints scales with seven digits.
+        contents, has_mlir = _contents(module, trusted, False), False
     tree = _tree(contents, trusted, has_mlir)
     names = tree.operation_names()
     is_reducible = names & CANONICALIZED or any(
@@ -111,7 +114,7 @@ def import_stablehlo(
     if has_mlir and is_reducible:
         contents = perform("canonical", contents, trusted=trusted)
         tree = perform("tree", contents, trusted=trusted)
-    tree = without_tuples(tree)
+    tree = without_tuples(without_quantized_types(tree))
     entry = _entry(tree, function)
     if not entry.body.operations:
         raise UnsupportedError(f"@{entry.name} is declared and has no body")
@@ -191,8 +194,10 @@ def import_values(
     if isinstance(contents, bytes):
         raise UnsupportedError("values of bytecode have names only in MLIR's text: install jaxlib")
     contents = _without_locations(contents)
-    tree = without_tuples(_tree(contents, trusted, has_mlir))
-    entry = _entry(tree, "main")
+    read = _tree(contents, trusted, has_mlir and "!quant." not in contents)
+    tree = without_tuples(without_quantized_types(read))
+    entry, written = _entry(tree, "main"), _entry(read, "main").body.operations
+    own = {number for operation in written for number in operation.results}
     inputs = _input_types(entry, specs)
     rewritten = sorted(tree.operation_names() & CANONICALIZED)
     if rewritten or (tree.has_unknown_extents() and all(s.is_static for s in inputs)):
@@ -207,7 +212,7 @@ def import_values(
     for operation in entry.body.operations[:-1]:
         names = _written_names(operation, lines)
         for name, number, spec in zip(names, operation.results, operation.types, strict=True):
-            if isinstance(spec, TensorSpec):
+            if isinstance(spec, TensorSpec) and number in own:
                 line = _place(operation)[0]
                 named.append(NamedValue(name, line, lines[line - 1].strip()))
                 numbers.append(number)

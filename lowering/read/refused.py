@@ -19,8 +19,6 @@ INSTEAD = {
     "rng": "its state is nobody's argument; use rng_bit_generator, whose state is",
     "send": "make what it writes a result",
     "set_dimension_size": "an extent that data decide; export with numbers for extents",
-    "uniform_dequantize": "dequantise before exporting: quantised types are not among ours",
-    "uniform_quantize": "export without quantisation: quantised types are not among ours",
 }
 
 
