@@ -103,8 +103,7 @@ def import_stablehlo(
     trusted = trusted or getattr(module, "trusted", False) is True
     has_mlir = is_jaxlib_installed()
     contents = _contents(module, trusted, has_mlir)
-    if has_mlir and isinstance(contents, str) and "!quant." in contents:
-        # MLIR prints scales with seven digits.
+    if has_mlir and isinstance(contents, str) and _OWN_READER.search(contents):
         contents, has_mlir = _contents(module, trusted, False), False
     tree = _tree(contents, trusted, has_mlir)
     names = tree.operation_names()
@@ -147,6 +146,13 @@ def import_stablehlo(
     names = tuple(program.input_names), tuple(program.output_names)
     origin = StableHloModule(contents, contents, "cpu", *types, *names, trusted=trusted)
     return replace(program, origin=origin)
+
+
+_OWN_READER = re.compile(
+    r'!quant\.|(?<![@"\w.])(?:check\.expect_|interpreter\.probe)|"(?:check\.expect_\w+|interpreter\.probe)"\s*\('
+)
+"""What is read without MLIR: it prints scales of quantised types with seven digits, and jaxlib lacks the dialects of the
+reference interpreter."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +200,7 @@ def import_values(
     if isinstance(contents, bytes):
         raise UnsupportedError("values of bytecode have names only in MLIR's text: install jaxlib")
     contents = _without_locations(contents)
-    read = _tree(contents, trusted, has_mlir and "!quant." not in contents)
+    read = _tree(contents, trusted, has_mlir and not _OWN_READER.search(contents))
     tree = without_tuples(without_quantized_types(read))
     entry, written = _entry(tree, "main"), _entry(read, "main").body.operations
     own = {number for operation in written for number in operation.results}

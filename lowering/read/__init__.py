@@ -1,6 +1,7 @@
 """The reader column: by name of operation, its ops; cut into files as the emitters are."""
 
 from lowering.read import (
+    checks,
     contraction,
     control,
     devices,
@@ -29,6 +30,7 @@ READERS: ReadRows = {
     **random.ROWS,
     **devices.ROWS,
     **dynamic.ROWS,
+    **checks.ROWS,
     **refused.ROWS,
 }
 """Every operation that is read."""

@@ -61,7 +61,24 @@ def unchanged(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     return operands[0]
 
 
+def manual(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    """The body, which sees whole operands on one device.
+
+    Raises:
+        UnsupportedError: the body sees parts of them.
+    """
+    (body,) = operation.regions
+    types = tuple([r.spec(value) for value in operands])
+    if body.types != types:
+        raise UnsupportedError(
+            f"{operation.name}: its body sees {', '.join(map(str, body.types))} of operands "
+            f"{', '.join(map(str, types))}: a program here is one device's; import what it was before it was partitioned"
+        )
+    return r.block(body, operands, r.surroundings)
+
+
 ROWS: ReadRows = {
+    "sdy.manual_computation": manual,
     "sdy.sharding_constraint": unchanged,
     "stablehlo.all_gather": alone,
     "stablehlo.all_reduce": alone,
