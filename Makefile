@@ -87,6 +87,7 @@ lint: $(STAMP) ## style, spelling and import contracts
 	$(BIN)/python tools/cells.py
 	$(BIN)/python tools/coverage.py --check
 	$(BIN)/python tools/floors.py --check
+	$(BIN)/python tools/stablehlo_page.py --check
 
 types: $(STAMP) ## strict types
 	$(BIN)/basedpyright

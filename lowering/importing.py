@@ -14,6 +14,7 @@ from lowering.mlir_bindings import is_jaxlib_installed
 from lowering.module import StableHloModule
 from lowering.module_tree import ForeignType, Function, ModuleTree, Operation
 from lowering.read import READERS, Reader, note_extents
+from lowering.read.broadcasting import PREFIX
 from lowering.read.quantized import without_quantized_types
 from lowering.read.reader import MOST_OPS
 from lowering.read.tuples import without_tuples
@@ -108,7 +109,9 @@ def import_stablehlo(
     tree = _tree(contents, trusted, has_mlir)
     names = tree.operation_names()
     is_reducible = names & CANONICALIZED or any(
-        n.startswith("chlo.") and n not in READERS for n in names
+        n.startswith("chlo.")
+        and (n not in READERS or (n.startswith(PREFIX) and tree.has_unknown_extents()))
+        for n in names
     )
     if has_mlir and is_reducible:
         contents = perform("canonical", contents, trusted=trusted)

@@ -14,12 +14,13 @@ from lowering.read import (
     refused,
     structural,
 )
+from lowering.read.broadcasting import broadcasting_rows
 from lowering.read.dynamic import note_extents
 from lowering.read.reader import Read, Reader, ReadRows
 
 __all__ = ["READERS", "Read", "Reader", "note_extents"]
 
-READERS: ReadRows = {
+_PLAIN: ReadRows = {
     **elementwise.ROWS,
     **structural.ROWS,
     **reduction.ROWS,
@@ -33,4 +34,5 @@ READERS: ReadRows = {
     **checks.ROWS,
     **refused.ROWS,
 }
+READERS: ReadRows = {**_PLAIN, **broadcasting_rows(_PLAIN)}
 """Every operation that is read."""

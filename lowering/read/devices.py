@@ -86,6 +86,7 @@ ROWS: ReadRows = {
     "stablehlo.collective_broadcast": alone,
     "stablehlo.collective_permute": permuted,
     "stablehlo.collective_reduce": rooted,
+    "stablehlo.cross-replica-sum": alone,
     "stablehlo.partition_id": number,
     "stablehlo.reduce_scatter": alone,
     "stablehlo.replica_id": number,

@@ -44,6 +44,7 @@ STORED = frozenset([
 ])  # fmt: skip
 """Operations that move elements, or give them to their regions: on quantised types they are themselves on storage types."""
 
+UNIFORM_ONLY = "of quantised types, uniform ones per tensor and per axis are read"
 _TENSOR = re.compile(r"tensor<((?:(?:\d+|\?)x)*)(!quant\.uniform<.*>)>", re.DOTALL)
 _UNIFORM = re.compile(
     r"!quant\.uniform<(?P<storage>[a-z]+\d+)(?:<(?P<low>-?\d+):(?P<high>-?\d+)>)?:(?P<expressed>[a-z]+\d+)"
@@ -84,9 +85,7 @@ def quantized_type(text: str) -> QuantizedType:
     """
     match = _UNIFORM.fullmatch("".join(text.split()))
     if match is None:
-        raise UnsupportedError(
-            f"{text[:120]}: of quantised types, uniform ones per tensor and per axis are read"
-        )
+        raise UnsupportedError(f"{text[:120]}: {UNIFORM_ONLY}")
     name = match["storage"].removeprefix("s")
     storage = ELEMENTS.get(
         f"u{name.replace('u', 'i')}" if name.startswith("u") and not name.startswith("ui") else name
@@ -143,6 +142,8 @@ def _quantized(kind: Type) -> _Tensor | None:
     """
     match = _TENSOR.fullmatch(kind.text) if isinstance(kind, ForeignType) else None
     if match is None:
+        if isinstance(kind, ForeignType) and "!quant." in kind.text:
+            raise UnsupportedError(f"{kind.text[:120]}: {UNIFORM_ONLY}")
         return None
     element = quantized_type(match[2])
     shape = tuple([UNKNOWN if part == "?" else int(part) for part in match[1].split("x")[:-1]])

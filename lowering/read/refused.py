@@ -1,25 +1,50 @@
-"""Operations without a counterpart here, and the alternative to each."""
+"""Operations without a counterpart here, and the alternative to each; what is rewritten before it is read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lowering.module_tree import Operation
 from lowering.read.reader import Read, Reader, ReadRows
 from tenferro.errors import UnsupportedError
 
-__all__ = ["ROWS"]
+__all__ = ["MLIR_REWRITES", "REFUSED", "REWRITTEN", "ROWS"]
 
-INSTEAD = {
-    "async_done": "compile without asynchronous calls",
-    "async_start": "compile without asynchronous calls",
-    "infeed": "make what it reads an argument",
-    "outfeed": "make what it writes a result",
-    "recv": "make what it reads an argument",
-    "rng": "its state is nobody's argument; use rng_bit_generator, whose state is",
-    "send": "make what it writes a result",
-    "set_dimension_size": "an extent that data decide; export with numbers for extents",
+SYNCHRONOUS = "compile without asynchronous calls"
+ARGUMENT, RESULT = "make what it reads an argument", "make what it writes a result"
+REFUSED: Mapping[str, str] = {
+    "check.expect_serialized_eq": "it compares with a file that the interpreter wrote",
+    "stablehlo.async_done": SYNCHRONOUS,
+    "stablehlo.async_start": SYNCHRONOUS,
+    "stablehlo.infeed": ARGUMENT,
+    "stablehlo.outfeed": RESULT,
+    "stablehlo.recv": ARGUMENT,
+    "stablehlo.rng": "its state is nobody's argument; use rng_bit_generator, whose state is",
+    "stablehlo.send": RESULT,
+    "stablehlo.set_dimension_size": "an extent that data decide; export with numbers for extents",
+    "tensor.from_elements": "its operands are no tensors; make shapes of stablehlo.concatenate",
 }
+"""Operations that no reader can read, with the reason or the alternative."""
+
+MLIR_REWRITES: Mapping[str, str] = {
+    **dict.fromkeys(
+        ["chlo._asin_acos_kernel", "chlo.bessel_i1e", "chlo.broadcast_zeta", "chlo.ragged_dot", "chlo.zeta",
+         "stablehlo.dynamic_conv"],
+        "a pass of MLIR's writes it in other operations: install jaxlib",
+    ),
+}  # fmt: skip
+"""Operations that are read with jaxlib alone."""
+
+REWRITTEN: Mapping[str, str] = {
+    **dict.fromkeys(["builtin.module", "func.func", "sdy.mesh"], "holds the functions"),
+    **dict.fromkeys(["func.return", "stablehlo.return", "sdy.return"], "ends a block"),
+    **dict.fromkeys(["stablehlo.tuple", "stablehlo.get_tuple_element"], "replaced by the elements"),
+    **dict.fromkeys(
+        ["stablehlo.uniform_quantize", "stablehlo.uniform_dequantize"],
+        "replaced by the specification's arithmetic on stored integers",
+    ),
+}
+"""Operations that no reader meets, because they hold the others, or are replaced before these are read."""
 
 
 def refused(instead: str) -> Read:
@@ -29,4 +54,4 @@ def refused(instead: str) -> Read:
     return read
 
 
-ROWS: ReadRows = {f"stablehlo.{name}": refused(instead) for name, instead in INSTEAD.items()}
+ROWS: ReadRows = {name: refused(instead) for name, instead in REFUSED.items()}

@@ -103,3 +103,39 @@ def test_a_total_order_of_narrow_floats() -> None:
         kind = f"tensor<4x{name}>"
         text = f"func.func @main() {{\n%x = stablehlo.constant dense<[0.0, -0.0, 2.0, -2.0]> : {kind}\n%y = stablehlo.negate %x : {kind}\n%0 = stablehlo.compare LT, %y, %x, TOTALORDER : ({kind}, {kind}) -> tensor<4xi1>\ncheck.expect_eq_const %0, dense<[true, false, true, false]> : tensor<4xi1>\nfunc.return\n}}"
         lowering.import_stablehlo(text)
+
+
+@pytest.mark.parametrize(
+    ("lhs", "rhs", "dimensions"),
+    [
+        ((3, 1), (2,), None),
+        ((2, 3), (), None),
+        ((2, 3), (2,), (0,)),
+        ((1, 1), (3, 4), None),
+        ((2,), (2, 3), (0,)),
+        ((2,), (2,), None),
+    ],
+)
+def test_operations_that_broadcast(
+    lhs: tuple[int, ...], rhs: tuple[int, ...], dimensions: tuple[int, ...] | None
+) -> None:
+    """As in NumPy, or with the axes of the operand of lower rank, by definition in NumPy."""
+    x, y = (np.random.default_rng(i).normal(size=s).astype("f4") for i, s in enumerate((lhs, rhs)))
+    a, b = x, y
+    if dimensions is not None:
+        a = x[:, None] if x.ndim < y.ndim else x
+        b = y[:, None] if y.ndim < x.ndim else y
+    expected = np.subtract(a, b)
+    types = ["tensor<" + "".join(f"{n}x" for n in s) for s in (lhs, rhs, expected.shape)]
+    attribute = (
+        "" if dimensions is None else f" {{broadcast_dimensions = array<i64: {dimensions[0]}>}}"
+    )
+    text = f"""
+    func.func @main(%x: {types[0]}f32>, %y: {types[1]}f32>) -> ({types[2]}f32>, {types[2]}i1>) {{
+      %0 = chlo.broadcast_subtract %x, %y{attribute} : ({types[0]}f32>, {types[1]}f32>) -> {types[2]}f32>
+      %1 = "chlo.broadcast_compare"(%x, %y) <{{comparison_direction = #chlo<comparison_direction LT>}}>{attribute} : ({types[0]}f32>, {types[1]}f32>) -> {types[2]}i1>
+      return %0, %1 : {types[2]}f32>, {types[2]}i1>
+    }}"""
+    difference, less = lowering.import_stablehlo(text).run(x, y)
+    np.testing.assert_array_equal(difference, expected)
+    np.testing.assert_array_equal(less, a < b)
