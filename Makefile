@@ -87,6 +87,7 @@ lint: $(STAMP) ## style, spelling and import contracts
 	$(BIN)/python tools/cells.py
 	$(BIN)/python tools/coverage.py --check
 	$(BIN)/python tools/floors.py --check
+	$(BIN)/python tools/stablehlo_page.py --check
 	$(BIN)/python tools/english.py
 	$(BIN)/python tools/release_notes.py --check
 	$(BIN)/python tools/support.py --check

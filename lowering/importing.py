@@ -15,8 +15,10 @@ from lowering.module import StableHloModule
 from lowering.module_tree import Block, ForeignType, Function, ModuleTree, Operation
 from lowering.read import READERS, Reader, note_extents
 from lowering.read.bounds import has_bounds, with_bounds
+from lowering.read.broadcasting import PREFIX
 from lowering.read.devices import Devices, on_devices
 from lowering.read.dynamic import UndecidedExtentError, extents_value
+from lowering.read.quantized import without_quantized_types
 from lowering.read.reader import MOST_OPS
 from lowering.read.tuples import without_tuples
 from lowering.syntax import read_module
@@ -87,7 +89,8 @@ def import_stablehlo(
 
     Without jaxlib the readers of `lowering.syntax` take the place of MLIR's parser. They are Python alone, and so
     need no other process. What MLIR's passes rewrite (`chlo` operations without a reader, shapes as operands that
-    are no constants) is refused there by name.
+    are no constants) is refused there by name. Modules with quantised types are read by them in any case, and values
+    of these types are their stored integers.
 
     The program's `origin` is the module as it was written, for comparison in `xla_peer.check_parity`; it is None
     for bytecode that was read without jaxlib.
@@ -114,8 +117,8 @@ def import_stablehlo(
     trusted = trusted or getattr(module, "trusted", False) is True
     has_mlir = is_jaxlib_installed()
     contents = _contents(module, trusted, has_mlir)
-    if isinstance(contents, str) and "!quant." in contents:
-        raise UnsupportedError("quantised types (!quant.uniform) are not among tenferro's dtypes")
+    if has_mlir and isinstance(contents, str) and _OWN_READER.search(contents):
+        contents, has_mlir = _contents(module, trusted, False), False
     try:
         tree = _tree(contents, trusted, has_mlir)
     except mlir_bindings.MlirDiagnosticError as error:
@@ -124,12 +127,14 @@ def import_stablehlo(
         tree, has_mlir = read_module(contents), False
     names = tree.operation_names()
     is_reducible = names & CANONICALIZED or any(
-        n.startswith("chlo.") and n not in READERS for n in names
+        n.startswith("chlo.")
+        and (n not in READERS or (n.startswith(PREFIX) and tree.has_unknown_extents()))
+        for n in names
     )
     if has_mlir and is_reducible:
         contents = perform("canonical", contents, trusted=trusted)
         tree = perform("tree", contents, trusted=trusted)
-    tree = with_bounds(without_tuples(tree))
+    tree = with_bounds(without_tuples(without_quantized_types(tree)))
     entry = _entry(tree, function)
     if not entry.body.operations:
         raise UnsupportedError(f"@{entry.name} is declared and has no body")
@@ -174,6 +179,13 @@ def import_stablehlo(
     names = tuple(program.input_names), tuple(program.output_names)
     origin = StableHloModule(contents, contents, "cpu", *types, *names, trusted=trusted)
     return replace(program, origin=origin)
+
+
+_OWN_READER = re.compile(
+    r'!quant\.|(?<![@"\w.])(?:check\.expect_|interpreter\.probe)|"(?:check\.expect_\w+|interpreter\.probe)"\s*\('
+)
+"""What is read without MLIR: it prints scales of quantised types with seven digits, and jaxlib lacks the dialects of the
+reference interpreter."""
 
 
 @dataclass(frozen=True)
@@ -221,8 +233,10 @@ def import_values(
     if isinstance(contents, bytes):
         raise UnsupportedError("values of bytecode have names only in MLIR's text: install jaxlib")
     contents = _without_locations(contents)
-    tree = without_tuples(_tree(contents, trusted, has_mlir))
-    entry = _entry(tree, "main")
+    read = _tree(contents, trusted, has_mlir and not _OWN_READER.search(contents))
+    tree = without_tuples(without_quantized_types(read))
+    entry, written = _entry(tree, "main"), _entry(read, "main").body.operations
+    own = {number for operation in written for number in operation.results}
     inputs = [_known(entry, spec) for spec in _input_types(entry, specs)]
     rewritten = sorted(tree.operation_names() & CANONICALIZED)
     if rewritten or (tree.has_unknown_extents() and all(s.is_static for s in inputs)):
@@ -237,7 +251,7 @@ def import_values(
     for operation in entry.body.operations[:-1]:
         names = _written_names(operation, lines)
         for name, number, spec in zip(names, operation.results, operation.types, strict=True):
-            if isinstance(spec, TensorSpec):
+            if isinstance(spec, TensorSpec) and number in own:
                 line = _place(operation)[0]
                 named.append(NamedValue(name, line, lines[line - 1].strip()))
                 numbers.append(number)

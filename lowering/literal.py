@@ -37,9 +37,16 @@ def dense(array: Any) -> str:
     if array.size == 1 or array.tobytes() == first.tobytes() * array.size:
         return f"dense<{_element(first[0], DType.of(array.dtype))}>"
     if array.size > LONGEST_LIST:
-        little = array if sys.byteorder == "little" else array.byteswap()
-        return f'dense<"0x{little.tobytes().hex().upper()}">'
+        return f'dense<"0x{_little_endian(array).hex().upper()}">'
     return f"dense<{_nested(array, DType.of(array.dtype))}>"
+
+
+def _little_endian(array: Any) -> bytes:
+    """The elements of an array; integers of less than a byte are in its low bits, and the others are 0."""
+    dtype = DType.of(array.dtype)
+    if dtype.is_integer and dtype.is_narrow:
+        return (array.view(np.uint8) & np.uint8((1 << dtype.bits) - 1)).tobytes()
+    return (array if sys.byteorder == "little" else array.byteswap()).tobytes()
 
 
 def quoted(text: str) -> str:
@@ -84,7 +91,7 @@ def _element(value: Any, dtype: DType) -> str:
 def _float(value: Any, dtype: DType) -> str:
     if not np.isfinite(value):
         bits = int.from_bytes(np.asarray(value).tobytes(), sys.byteorder)
-        return f"0x{bits:0{dtype.bits // 4}X}"
+        return f"0x{bits:0{dtype.itemsize * 2}X}"
     text = (
         repr(float(value))
         if dtype is DType.F64

@@ -10,12 +10,14 @@ import numpy as np
 
 from lowering.mlir_bindings import context, jaxlib_modules, parsed
 from lowering.module_tree import Block, ForeignType, Function, ModuleTree, Operation
+from lowering.syntax.elements import dense_elements, resource_elements
+from lowering.syntax.nesting import require_shallow
 from lowering.types import element_type
 from tenferro.dims import UNKNOWN
-from tenferro.errors import InvalidConfigError, UnsupportedError
+from tenferro.errors import UnsupportedError
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["DEEPEST", "module_tree", "require_shallow", "resource_elements"]
+__all__ = ["module_tree"]
 
 
 def module_tree(text: str) -> ModuleTree:
@@ -41,30 +43,6 @@ def module_tree(text: str) -> ModuleTree:
                 name = ir.StringAttr(op.attributes["sym_name"]).value
                 tree.meshes[name] = str(op.attributes["mesh"]).removeprefix("#sdy.mesh")
     return tree
-
-
-DEEPEST = 256
-"""How deep brackets may stand in brackets: the parser calls itself for each."""
-
-
-STRING_OR_COMMENT = re.compile(r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"|//[^\n]*')
-"""A string may hold comment marks, and a comment quotes. Possessive, so that matching a string of many megabytes
-needs no memory."""
-
-
-def require_shallow(text: str) -> None:
-    """Raises InvalidConfigError for brackets nested deeper than `DEEPEST`, those in strings and comments aside."""
-    letters = np.frombuffer(STRING_OR_COMMENT.sub("", text).encode(), np.uint8)
-    for opening, closing in ("()", "[]", "{}", "<>"):
-        steps = (letters == ord(opening)).astype(np.int8)
-        ends = letters == ord(closing)
-        if closing == ">":
-            ends[1:] &= letters[:-1] != ord("-")
-        steps -= ends
-        if letters.size and np.cumsum(steps, dtype=np.int64).max() > DEEPEST:
-            raise InvalidConfigError(
-                f"the module nests {opening}{closing} more than {DEEPEST} deep, which no program needs"
-            )
 
 
 class _Numbering:
@@ -155,30 +133,6 @@ def _resources(text: str) -> dict[str, str]:
     return {match[1].strip('"'): match[2] for match in _BLOB.finditer(text, start)}
 
 
-def resource_elements(blobs: Mapping[str, str], name: str, spec: TensorSpec) -> Any:
-    """The elements of a constant in a resource: four bytes of alignment, then the elements.
-
-    Raises:
-        UnsupportedError: data that was left out when the module was printed.
-        InvalidConfigError: data of another length.
-    """
-    if name not in blobs:
-        raise UnsupportedError(
-            f"a constant of type {spec} without its elements, dense_resource<{name}>: they were left out when "
-            "the module was printed; export it with them"
-        )
-    data = bytes.fromhex(blobs[name])[4:]
-    if len(data) != spec.size * spec.dtype.itemsize:
-        raise InvalidConfigError(
-            f"dense_resource<{name}>: {len(data)} bytes for a constant of type {spec}"
-        )
-    return (
-        np.frombuffer(data, spec.dtype.dtype.newbyteorder("<"))
-        .reshape(spec.shape)
-        .astype(spec.dtype.dtype)
-    )
-
-
 def _names(attributes: Any, keys: Sequence[str], count: int) -> tuple[str, ...]:
     names = [
         next((str(entry[name]) for name in keys if name in entry), "") for entry in attributes or ()
@@ -240,7 +194,7 @@ def _elements(ir: Any, attribute: Any) -> Any:
         if "index" in spec.text:
             return np.array(attribute)
         return str(attribute)
-    if spec.dtype is DType.BF16:
+    if spec.dtype is DType.BF16 or spec.dtype.is_narrow:
         return _printed_elements(str(attribute), spec)
     elements = np.asarray(attribute)
     if attribute.is_splat and spec.size > 1:
@@ -256,6 +210,8 @@ def _printed_elements(text: str, spec: TensorSpec) -> Any:
     """Elements of dtypes without access in MLIR's Python bindings, parsed from their print."""
     dtype = spec.dtype.dtype
     inside = text[text.index("dense<") + 6 : text.index("> : tensor<")]
+    if spec.dtype.is_narrow:
+        return dense_elements(inside, spec)
     if inside.startswith('"'):
         data = np.frombuffer(bytes.fromhex(inside.strip('"')[2:]), dtype)
     else:

@@ -9,17 +9,20 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from lowering.extensions import GPUS, has_lowering
+from lowering.types import element_type
 from tenferro.errors import UnsupportedError
 from tenferro.ops import StdTensorOp
 from tenferro.ops import analytic as an
 from tenferro.ops import elementwise as el
-from tenferro.ops.contraction import Convolution
+from tenferro.ops.contraction import Convolution, DotGeneral
 from tenferro.ops.dynamic import DynamicTruncate
 from tenferro.ops.indexing import Scatter
+from tenferro.ops.reduction import Sort, TopK
 from tenferro.ops.source import Iota
+from tenferro.ops.structural import Concatenate
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["refusal", "refuse"]
+__all__ = ["refusal", "refuse", "refuse_types"]
 
 
 MOST_BYTES = (1 << 63) - 1
@@ -79,8 +82,41 @@ REFUSED = (
         GPUS,
         "its library convolves floats only; convert to float64, which is exact up to 2**53",
     ),
+    Refused(
+        (Concatenate, Sort, TopK),
+        lambda dtype: dtype.is_integer and dtype.bits == 2,
+        ("cpu",),
+        "XLA ends the process over 2-bit integers there, or moves wrong ones; convert to int8",
+    ),
+    Refused(
+        (DotGeneral, Convolution),
+        lambda dtype: dtype is DType.F4E2M1FN,
+        ("cpu", *GPUS),
+        "XLA has no products of 4-bit floats; convert to float8_e4m3fn, which has all of their values",
+    ),
 )
 """Ops that an emitter can write and a platform cannot run."""
+
+
+NOT_IN_XLA = (DType.F6E2M3FN, DType.F6E3M2FN)
+"""Dtypes of StableHLO that XLA lacks; over some modules with them it ends the process."""
+
+
+def refuse_types(text: str, platform: str) -> None:
+    """Raise for a module in text with an element type that XLA lacks.
+
+    Raises:
+        UnsupportedError: dtype and platform.
+    """
+    for dtype in NOT_IN_XLA:
+        if f"{element_type(dtype)}>" in text:
+            raise UnsupportedError(f"{dtype} on {platform}: {_without(dtype)}")
+
+
+def _without(dtype: DType) -> str:
+    return (
+        f"XLA has no {element_type(dtype)}; run it natively, or convert to float8_e4m3fn or float16"
+    )
 
 
 def refusal(op: type[StdTensorOp] | str, dtype: DType, platform: str) -> str | None:
@@ -91,6 +127,8 @@ def refusal(op: type[StdTensorOp] | str, dtype: DType, platform: str) -> str | N
                 f"extension: {op}: has no lowering of its own for {platform}; its expansion decides"
             )
         return None
+    if dtype in NOT_IN_XLA:
+        return f"{op.__name__}: {dtype.value} on {platform}: {_without(dtype)}"
     for row in REFUSED:
         if op in row.ops and platform in row.platforms and row.dtypes(dtype):
             return f"{op.__name__}: {dtype.value} on {platform}: {row.reason}"

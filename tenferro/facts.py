@@ -28,6 +28,7 @@ class Fact(Flag):
     Attributes:
         MOVES: elements of the result are elements of the operand, chosen by the payload.
         CARRIES: so they are, and all of them are there; of one operand.
+        COPIES: elements of the result are elements of the operands, or zeros, which the kernel does not compute with.
         CHOOSES: each element of the result is that of an operand in its place.
         KEEPS_SIGN: where no element of any operand is negative, no finite one of the result is; nor positive.
         KEEPS_NONNEGATIVE: where no element of any operand is negative, no finite one of the result is.
@@ -48,6 +49,7 @@ class Fact(Flag):
     NONE = 0
     MOVES = auto()
     CARRIES = auto()
+    COPIES = auto()
     CHOOSES = auto()
     KEEPS_SIGN = auto()
     KEEPS_NONNEGATIVE = auto()
@@ -66,6 +68,7 @@ class Fact(Flag):
 
 
 NONE, MOVES, CARRIES, CHOOSES = Fact.NONE, Fact.MOVES, Fact.CARRIES, Fact.CHOOSES
+COPIES = Fact.COPIES
 KEEPS_SIGN, KEEPS_NONNEGATIVE, NONNEGATIVE = (
     Fact.KEEPS_SIGN,
     Fact.KEEPS_NONNEGATIVE,
@@ -80,7 +83,7 @@ FACTS: Column[Fact] = Column(
     "tenferro/facts.py",
     ALL_OPS,
     {
-        so.Constant: HOLOMORPHIC,
+        so.Constant: COPIES | HOLOMORPHIC,
         so.Iota: HOLOMORPHIC,
         so.ShapeOf: HOLOMORPHIC,
         el.Add: KEEPS_SIGN | COMMUTES | EITHER_ZERO | HOLOMORPHIC | CHEAP,
@@ -96,7 +99,7 @@ FACTS: Column[Fact] = Column(
         el.Sign: WHOLE | JUMPS | EITHER_ZERO | CHEAP,
         el.Clamp: CHOOSES | KEEPS_SIGN | CHEAP,
         el.Compare: JUMPS | CHEAP,
-        el.Select: CHOOSES | KEEPS_SIGN | HOLOMORPHIC | CHEAP,
+        el.Select: COPIES | CHOOSES | KEEPS_SIGN | HOLOMORPHIC | CHEAP,
         el.And: COMMUTES | CHEAP,
         el.Or: COMMUTES | CHEAP,
         el.Xor: COMMUTES | CHEAP,
@@ -145,18 +148,18 @@ FACTS: Column[Fact] = Column(
         an.Lgamma: DISTINGUISHES_ZEROS,
         an.Digamma: DISTINGUISHES_ZEROS,
         an.Polygamma: DISTINGUISHES_ZEROS,
-        st.Transpose: CARRIES | KEEPS_SIGN | HOLOMORPHIC | CHEAP,
-        st.Reshape: CARRIES | KEEPS_SIGN | HOLOMORPHIC | CHEAP,
-        st.BroadcastInDim: CARRIES | KEEPS_SIGN | HOLOMORPHIC | CHEAP,
-        st.Slice: MOVES | KEEPS_SIGN | HOLOMORPHIC | CHEAP,
-        st.Pad: KEEPS_SIGN | HOLOMORPHIC | CHEAP,
-        st.Concatenate: KEEPS_SIGN | HOLOMORPHIC | CHEAP,
-        st.Reverse: CARRIES | KEEPS_SIGN | HOLOMORPHIC | CHEAP,
-        st.ExtractDiag: MOVES | KEEPS_SIGN | HOLOMORPHIC | CHEAP,
-        st.EmbedDiag: KEEPS_SIGN | HOLOMORPHIC | CHEAP,
-        st.Tril: KEEPS_SIGN | HOLOMORPHIC | CHEAP,
-        st.Triu: KEEPS_SIGN | HOLOMORPHIC | CHEAP,
-        st.OptimizationBarrier: MOVES | KEEPS_SIGN | HOLOMORPHIC,
+        st.Transpose: CARRIES | COPIES | KEEPS_SIGN | HOLOMORPHIC | CHEAP,
+        st.Reshape: CARRIES | COPIES | KEEPS_SIGN | HOLOMORPHIC | CHEAP,
+        st.BroadcastInDim: CARRIES | COPIES | KEEPS_SIGN | HOLOMORPHIC | CHEAP,
+        st.Slice: MOVES | COPIES | KEEPS_SIGN | HOLOMORPHIC | CHEAP,
+        st.Pad: COPIES | KEEPS_SIGN | HOLOMORPHIC | CHEAP,
+        st.Concatenate: COPIES | KEEPS_SIGN | HOLOMORPHIC | CHEAP,
+        st.Reverse: CARRIES | COPIES | KEEPS_SIGN | HOLOMORPHIC | CHEAP,
+        st.ExtractDiag: MOVES | COPIES | KEEPS_SIGN | HOLOMORPHIC | CHEAP,
+        st.EmbedDiag: COPIES | KEEPS_SIGN | HOLOMORPHIC | CHEAP,
+        st.Tril: COPIES | KEEPS_SIGN | HOLOMORPHIC | CHEAP,
+        st.Triu: COPIES | KEEPS_SIGN | HOLOMORPHIC | CHEAP,
+        st.OptimizationBarrier: MOVES | COPIES | KEEPS_SIGN | HOLOMORPHIC,
         re.ReduceSum: REDUCES | KEEPS_SIGN | EITHER_ZERO | HOLOMORPHIC,
         re.ReduceProd: REDUCES | KEEPS_NONNEGATIVE | HOLOMORPHIC,
         re.ReduceMax: REDUCES | KEEPS_SIGN,
@@ -173,13 +176,13 @@ FACTS: Column[Fact] = Column(
         re.TopK: JUMPS,
         co.DotGeneral: EITHER_ZERO | HOLOMORPHIC,
         co.Convolution: EITHER_ZERO | HOLOMORPHIC,
-        ix.Gather: KEEPS_SIGN | HOLOMORPHIC | CHEAP,
-        ix.GatherDynamicSliceSizes: HOLOMORPHIC,
+        ix.Gather: COPIES | KEEPS_SIGN | HOLOMORPHIC | CHEAP,
+        ix.GatherDynamicSliceSizes: COPIES | HOLOMORPHIC,
         ix.Scatter: EITHER_ZERO | HOLOMORPHIC,
-        ix.DynamicSlice: KEEPS_SIGN | HOLOMORPHIC | CHEAP,
-        ix.DynamicUpdateSlice: KEEPS_SIGN | HOLOMORPHIC,
-        dy.DynamicTruncate: HOLOMORPHIC,
-        dy.PadToMatch: HOLOMORPHIC,
+        ix.DynamicSlice: COPIES | KEEPS_SIGN | HOLOMORPHIC | CHEAP,
+        ix.DynamicUpdateSlice: COPIES | KEEPS_SIGN | HOLOMORPHIC,
+        dy.DynamicTruncate: COPIES | HOLOMORPHIC,
+        dy.PadToMatch: COPIES | HOLOMORPHIC,
         cf.Cond: HIDES_JUMPS,
         cf.While: HIDES_JUMPS | Fact.ITERATES,
         cf.Scan: HIDES_JUMPS | Fact.ITERATES,

@@ -15,6 +15,7 @@ from lowering import StableHloModule
 from lowering.extensions import lowerings_in, registration_count
 from lowering.guarded import Limits, perform
 from lowering.mlir_bindings import MlirDiagnosticError
+from lowering.refusals import refuse_types
 from tenferro.compile_cache import CompileCacheStats, cache_in
 from tenferro.door import as_operand
 from tenferro.errors import BackendFailureError, InvalidConfigError, NonStaticShapeError
@@ -406,6 +407,7 @@ class XlaExecutor:
         self, module: StableHloModule, devices: Sequence[Any], options: Any, name: str
     ) -> Any:
         what = f"{name} for {self.platform}"
+        refuse_types(module.text, self.platform)
         with noticed(f"compiling {what}", f"compiled {what}", self.notices):
             if not module.trusted:
                 self._try_compilation(module.text, devices, options)

@@ -57,14 +57,14 @@ def constants_path(path: Any) -> str:
 
 
 def stored(array: Any) -> Any:
-    """The array as NumPy's files can hold it: bfloat16 by its bits."""
-    return array.view(np.uint16) if DType.of(array.dtype) is DType.BF16 else array
+    """The array as NumPy's files can hold it: dtypes of `ml_dtypes` by their bits."""
+    bits = DType.of(array.dtype).stored
+    return array if bits is None else array.view(bits)
 
 
 def restored(array: Any, dtype: DType) -> Any:
-    """The array before `stored`: bits of bfloat16 as bfloat16."""
-    is_bits = dtype is DType.BF16 and array.dtype == np.uint16
-    return array.view(dtype.dtype) if is_bits else array
+    """The array before `stored`: bits of dtypes of `ml_dtypes` as these."""
+    return array.view(dtype.dtype) if array.dtype == dtype.stored else array
 
 
 @contextmanager

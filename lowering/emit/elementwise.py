@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from lowering.emit.emitter import Emitter, EmitterRows
 from lowering.writer import Value, Writer
 from tenferro.ops import elementwise as ops
@@ -51,7 +49,7 @@ def guarded_division(name: str, emit_zero: Emitter) -> Emitter:
         divisor = w.select(zero_divisor, one, y)
         overflow = None
         if x.dtype.kind == "i":
-            least = w.full(np.iinfo(x.dtype.dtype).min, x.spec)
+            least = w.full(x.dtype.extremes[0], x.spec)
             minus_one = w.compare("EQ", y, w.full(-1, y.spec))
             overflow = w.op("and", w.compare("EQ", x, least), minus_one)
             divisor = w.select(overflow, one, divisor)
@@ -63,7 +61,7 @@ def guarded_division(name: str, emit_zero: Emitter) -> Emitter:
 
 def all_ones(op: Any, w: Writer, x: Value, y: Value) -> Value:
     """The integer with every bit set: -1 for signed dtypes."""
-    return w.full(np.bitwise_not(np.zeros((), x.dtype.dtype)), x.spec)
+    return w.full(-1 if x.dtype.kind == "i" else x.dtype.extremes[1], x.spec)
 
 
 def count_leading_zeros(op: ops.CountLeadingZeros, w: Writer, x: Value) -> Value:
@@ -72,6 +70,14 @@ def count_leading_zeros(op: ops.CountLeadingZeros, w: Writer, x: Value) -> Value
         return w.op("count_leading_zeros", x)
     unsigned = w.bitcast(x, DType.of(f"uint{x.dtype.bits}"))
     return w.bitcast(w.op("count_leading_zeros", unsigned), x.dtype)
+
+
+def population_count(op: ops.PopulationCount, w: Writer, x: Value) -> Value:
+    """Count the bits of narrow integers in a byte without their sign, because XLA counts those of the byte."""
+    if not x.dtype.is_narrow:
+        return w.op("popcnt", x)
+    unsigned = w.bitcast(x, DType.of(f"uint{x.dtype.bits}"))
+    return w.convert(w.op("popcnt", w.convert(unsigned, DType.U8)), x.dtype)
 
 
 def power(op: ops.Power, w: Writer, x: Value, y: Value) -> Value:
@@ -113,6 +119,8 @@ def convert(op: ops.Convert, w: Writer, x: Value) -> Value:
         x = w.op("real", x)
     if DType.BF16 in (x.dtype, to):
         x = w.convert(x, DType.F32) if not x.dtype.is_bool and not x.dtype.is_complex else x
+    if x.dtype.is_narrow and x.dtype.is_float and to.is_integer:
+        x = w.convert(x, DType.F32)  # because XLA converts 4-bit floats to integers wrongly
     if to.is_complex and not x.dtype.is_complex:
         part = w.convert(x, to.real)
         return w.op("complex", part, w.full(0, part.spec))
@@ -162,7 +170,7 @@ ROWS: EmitterRows = {
     ops.ShiftLeft: direct("shift_left"),
     ops.ShiftRightArithmetic: direct("shift_right_arithmetic"),
     ops.ShiftRightLogical: direct("shift_right_logical"),
-    ops.PopulationCount: direct("popcnt"),
+    ops.PopulationCount: population_count,
     ops.CountLeadingZeros: count_leading_zeros,
     ops.Floor: direct("floor"),
     ops.Ceil: direct("ceil"),

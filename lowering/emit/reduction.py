@@ -36,16 +36,8 @@ def identity(name: str, dtype: DType) -> Any:
     if name == "multiply":
         return 1
     if name == "and":
-        return ~np.zeros((), dtype.dtype)
-    if name in ("maximum", "minimum"):
-        largest = name == "minimum"
-        if dtype.is_bool:
-            return largest
-        if dtype.is_integer:
-            info = np.iinfo(dtype.dtype)
-            return info.max if largest else info.min
-        return np.inf if largest else -np.inf
-    return 0
+        return -1 if dtype.kind == "i" else dtype.extremes[1]
+    return dtype.extremes[name == "minimum"] if name in ("maximum", "minimum") else 0
 
 
 def combiner(name: str, dtype: DType) -> str:

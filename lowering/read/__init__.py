@@ -1,6 +1,7 @@
 """The reader column: by name of operation, its ops; cut into files as the emitters are."""
 
 from lowering.read import (
+    checks,
     contraction,
     control,
     devices,
@@ -13,12 +14,13 @@ from lowering.read import (
     refused,
     structural,
 )
+from lowering.read.broadcasting import broadcasting_rows
 from lowering.read.dynamic import note_extents
 from lowering.read.reader import Read, Reader, ReadRows
 
 __all__ = ["READERS", "Read", "Reader", "note_extents"]
 
-READERS: ReadRows = {
+_PLAIN: ReadRows = {
     **elementwise.ROWS,
     **structural.ROWS,
     **reduction.ROWS,
@@ -29,6 +31,8 @@ READERS: ReadRows = {
     **random.ROWS,
     **devices.ROWS,
     **dynamic.ROWS,
+    **checks.ROWS,
     **refused.ROWS,
 }
+READERS: ReadRows = {**_PLAIN, **broadcasting_rows(_PLAIN)}
 """Every operation that is read."""

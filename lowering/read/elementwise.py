@@ -173,7 +173,12 @@ def next_after(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     """Bits counted from zero in either direction; see `tenferro.nextafter`."""
     x, y = operands
     spec = r.spec(x)
-    word = {2: DType.I16, 4: DType.I32, 8: DType.I64}[spec.dtype.itemsize]
+    words = {2: DType.I16, 4: DType.I32, 8: DType.I64}
+    if spec.dtype.itemsize not in words:
+        raise UnsupportedError(
+            f"chlo.next_after: of {spec.dtype}; convert to a float of 16 bits or more"
+        )
+    word = words[spec.dtype.itemsize]
     start, end = (r.apply_one(el.BitcastConvert(word), v) for v in (x, y))
     like = r.spec(start)
     lowest, zero = r.full(-(1 << (8 * word.itemsize - 1)), like), r.full(0, like)

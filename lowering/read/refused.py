@@ -1,24 +1,47 @@
-"""Operations without a counterpart here, and the alternative to each."""
+"""Operations without a counterpart here, and the alternative to each; what is rewritten before it is read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lowering.module_tree import Operation
 from lowering.read.reader import Read, Reader, ReadRows
 from tenferro.errors import UnsupportedError
 
-__all__ = ["ROWS"]
+__all__ = ["MLIR_REWRITES", "REFUSED", "REWRITTEN", "ROWS"]
 
-INSTEAD = {
-    "async_done": "compile without asynchronous calls",
-    "async_start": "compile without asynchronous calls",
-    "infeed": "make what it reads an argument",
-    "outfeed": "make what it writes a result",
-    "rng": "its state is nobody's argument; use rng_bit_generator, whose state is",
-    "uniform_dequantize": "dequantise before exporting: quantised types are not among ours",
-    "uniform_quantize": "export without quantisation: quantised types are not among ours",
+SYNCHRONOUS = "compile without asynchronous calls"
+ARGUMENT, RESULT = "make what it reads an argument", "make what it writes a result"
+REFUSED: Mapping[str, str] = {
+    "check.expect_serialized_eq": "it compares with a file that the interpreter wrote",
+    "stablehlo.async_done": SYNCHRONOUS,
+    "stablehlo.async_start": SYNCHRONOUS,
+    "stablehlo.infeed": ARGUMENT,
+    "stablehlo.outfeed": RESULT,
+    "stablehlo.rng": "its state is nobody's argument; use rng_bit_generator, whose state is",
+    "tensor.from_elements": "its operands are no tensors; make shapes of stablehlo.concatenate",
 }
+"""Operations that no reader can read, with the reason or the alternative."""
+
+MLIR_REWRITES: Mapping[str, str] = {
+    **dict.fromkeys(
+        ["chlo._asin_acos_kernel", "chlo.bessel_i1e", "chlo.broadcast_zeta", "chlo.ragged_dot", "chlo.zeta",
+         "stablehlo.cross-replica-sum"],
+        "a pass of MLIR's writes it in other operations: install jaxlib",
+    ),
+}  # fmt: skip
+"""Operations that are read with jaxlib alone."""
+
+REWRITTEN: Mapping[str, str] = {
+    **dict.fromkeys(["builtin.module", "func.func", "sdy.mesh"], "holds the functions"),
+    **dict.fromkeys(["func.return", "stablehlo.return", "sdy.return"], "ends a block"),
+    **dict.fromkeys(["stablehlo.tuple", "stablehlo.get_tuple_element"], "replaced by the elements"),
+    **dict.fromkeys(
+        ["stablehlo.uniform_quantize", "stablehlo.uniform_dequantize"],
+        "replaced by the specification's arithmetic on stored integers",
+    ),
+}
+"""Operations that no reader meets, because they hold the others, or are replaced before these are read."""
 
 
 def refused(instead: str) -> Read:
@@ -28,4 +51,4 @@ def refused(instead: str) -> Read:
     return read
 
 
-ROWS: ReadRows = {f"stablehlo.{name}": refused(instead) for name, instead in INSTEAD.items()}
+ROWS: ReadRows = {name: refused(instead) for name, instead in REFUSED.items()}

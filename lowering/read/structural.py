@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from lowering.module_tree import Operation
 from lowering.read import total_order
 from lowering.read.reader import Reader, ReadRows
-from tenferro.errors import UnsupportedError
+from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.ops import structural as st
 from tenferro.ops.elementwise import Convert
 from tenferro.ops.reduction import TopK
 from tenferro.ops.source import Iota
+from tenferro.types import TensorSpec
 
 __all__ = ["ROWS"]
 
@@ -98,7 +101,18 @@ def barrier(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequenc
     return r.apply(st.OptimizationBarrier(len(operands)), *operands) if operands else ()
 
 
+def constant_like(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    """One number in the shape of the operand."""
+    value = np.asarray(operation.attributes["value"])
+    if value.size != 1:
+        raise InvalidConfigError(f"chlo.constant_like: its value is one number, got {value.shape}")
+    spec = r.spec(operands[0])
+    dtype = operation.spec.dtype
+    return r.full(value.reshape(()).astype(dtype.dtype), TensorSpec.of(spec.shape, dtype))
+
+
 ROWS: ReadRows = {
+    "chlo.constant_like": constant_like,
     "stablehlo.broadcast": broadcast,
     "stablehlo.broadcast_in_dim": broadcast_in_dim,
     "stablehlo.concatenate": concatenate,

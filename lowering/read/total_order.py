@@ -24,11 +24,15 @@ def key(r: Reader, x: int, descending: bool = False) -> int:
     spec = r.spec(x)
     if not spec.dtype.is_float:
         return r.apply_one(el.Not(), x) if descending else x
-    word = {2: DType.I16, 4: DType.I32, 8: DType.I64}[spec.dtype.itemsize]
+    if spec.dtype.bits == 6:
+        x = r.convert(x, DType.F8E4M3FN)  # which has all of their values, in their order
+    word = {4: DType.I4, 8: DType.I8, 16: DType.I16, 32: DType.I32, 64: DType.I64}[
+        r.spec(x).dtype.bits
+    ]
     bits = r.apply_one(el.BitcastConvert(word), x)
     like = r.spec(bits)
-    sign = r.apply_one(el.ShiftRightArithmetic(), bits, r.full(8 * word.itemsize - 1, like))
-    magnitude = r.full((1 << (8 * word.itemsize - 1)) - 1, like)
+    sign = r.apply_one(el.ShiftRightArithmetic(), bits, r.full(word.bits - 1, like))
+    magnitude = r.full((1 << (word.bits - 1)) - 1, like)
     ordered = r.apply_one(el.Xor(), bits, r.apply_one(el.And(), sign, magnitude))
     return r.apply_one(el.Not(), ordered) if descending else ordered
 

@@ -22,11 +22,7 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["NAMED_NUMBERS", "AttributeParser", "FunctionType", "conv_numbers", "unquoted"]
 
 ELEMENTS = {element_type(dtype): dtype for dtype in DType}
-_FLOATS = {
-    name: dtype.dtype
-    for name, dtype in ELEMENTS.items()
-    if dtype.dtype.kind not in "biu" and "<" not in name
-}
+_FLOATS = {name: dtype.dtype for name, dtype in ELEMENTS.items() if dtype.is_float}
 _EXTENTS = re.compile(r"((?:(?:[0-9]+|\?)\s*x\s*)*)(.*)", re.DOTALL)
 _INTEGER_TYPE = re.compile(r"(s|u)?i([1-9][0-9]*)")
 _SIMPLE_TYPE = re.compile(

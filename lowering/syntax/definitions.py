@@ -123,6 +123,13 @@ func *:0:0 return
 builtin 0:0:1 module ; sym_name? sym_visibility?
 arith 0:1:0 constant ; value
 tensor *:1:0 from_elements
+check 1:0:0 expect_eq_const ; value
+check 1:0:0 expect_almost_eq_const ; tolerance? value
+check 2:0:0 expect_eq
+check 2:0:0 expect_almost_eq ; tolerance?
+check 2:0:0 expect_close ; max_ulp_difference? min_ulp_difference?
+check 1:0:0 expect_serialized_eq ; iter? probe_id
+interpreter 1:1:0 probe ; probe_id
 sdy 0:0:0 mesh ; mesh sym_name
 sdy 1:1:0 sharding_constraint ; sharding
 sdy *:*:1 manual_computation ; in_shardings manual_axes out_shardings

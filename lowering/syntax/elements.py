@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["dense_elements", "float_value", "integer_value", "raw_elements"]
+__all__ = ["dense_elements", "float_value", "integer_value", "raw_elements", "resource_elements"]
 
 _ELEMENT = re.compile(r"[-+\w][-+\w.;]*")
 _PAIR = re.compile(r"\(\s*([-+\w.]+)\s*,\s*([-+\w.]+)\s*\)")
@@ -126,12 +128,13 @@ def _scalars(words: list[str], dtype: DType) -> Any:
     if any(type(word) is not str for word in words):
         raise ValueError("malformed elements")
     joined = "".join([f"{word} " for word in words])
-    if kind.kind in "iu":
-        width = 8 * kind.itemsize
-        if width == 64 and kind.kind == "i" and _SIMPLE_INTEGERS.fullmatch(joined):
+    if dtype.is_integer:
+        width = dtype.bits
+        if width == 64 and dtype.kind == "i" and _SIMPLE_INTEGERS.fullmatch(joined):
             return np.array(words, np.int64)
-        is_signed = None if kind.kind == "i" else False
-        return np.array([integer_value(word, width, is_signed) for word in words], kind)
+        is_signed = None if dtype.kind == "i" else False
+        numbers = [integer_value(word, width, is_signed) for word in words]
+        return np.array(numbers, dtype.wide.dtype).astype(kind, copy=False)
     if _SIMPLE_FLOATS.fullmatch(joined) and max(map(len, words), default=0) < LONGEST_NUMBER:
         with np.errstate(over="ignore"):
             return np.array(list(map(float, words)), np.float64).astype(kind)
@@ -154,14 +157,17 @@ def raw_elements(data: bytes | memoryview, spec: TensorSpec) -> Any:
     if spec.dtype is DType.Bool:
         return _raw_bits(data, spec)
     if len(data) == kind.itemsize and count != 1:
-        return np.broadcast_to(_native(data, kind).reshape(()), spec.shape)
+        return np.broadcast_to(_native(data, spec.dtype).reshape(()), spec.shape)
     if len(data) != count * kind.itemsize:
         raise ValueError(f"{len(data)} bytes of elements for {spec}")
-    return _native(data, kind).reshape(spec.shape)
+    return _native(data, spec.dtype).reshape(spec.shape)
 
 
-def _native(data: bytes | memoryview, kind: Any) -> Any:
-    return np.frombuffer(data, kind.newbyteorder("<")).astype(kind)
+def _native(data: bytes | memoryview, dtype: DType) -> Any:
+    """Elements in little-endian order; integers of less than a byte are its low bits."""
+    if dtype.is_narrow and dtype.is_integer:
+        return np.frombuffer(data, dtype.wide.dtype).astype(dtype.dtype)
+    return np.frombuffer(data, dtype.dtype.newbyteorder("<")).astype(dtype.dtype)
 
 
 def _raw_bits(data: bytes | memoryview, spec: TensorSpec) -> Any:
@@ -172,3 +178,23 @@ def _raw_bits(data: bytes | memoryview, spec: TensorSpec) -> Any:
     if len(data) != count:
         raise ValueError(f"{len(data)} bytes of elements for {spec}")
     return np.frombuffer(data, np.uint8).astype(bool).reshape(spec.shape)
+
+
+def resource_elements(blobs: Mapping[str, str], name: str, spec: TensorSpec) -> Any:
+    """The elements of a constant in a resource: four bytes of alignment, then the elements.
+
+    Raises:
+        UnsupportedError: data that was left out when the module was printed.
+        InvalidConfigError: data of another length.
+    """
+    if name not in blobs:
+        raise UnsupportedError(
+            f"a constant of type {spec} without its elements, dense_resource<{name}>: they were left out when "
+            "the module was printed; export it with them"
+        )
+    data = bytes.fromhex(blobs[name])[4:]
+    if len(data) != spec.size * spec.dtype.itemsize:
+        raise InvalidConfigError(
+            f"dense_resource<{name}>: {len(data)} bytes for a constant of type {spec}"
+        )
+    return raw_elements(data, spec)

@@ -136,16 +136,13 @@ def _float(r: References, c: Cursor) -> Any:
     kind = r.needed_type(c)
     text = getattr(kind, "text", "")
     dtype = ELEMENTS.get(text)
-    if dtype is None or dtype.dtype.kind in "biuc":
-        width = (
-            8 if text.startswith("f8") else 80 if text == "f80" else 128 if text == "f128" else 0
-        )
+    if dtype is None or not dtype.is_float:
+        width = 80 if text == "f80" else 128 if text == "f128" else 0
         if not width:
             raise ValueError(f"a float of type {text}")
         return hex(_integer_bits(c, width))
-    size = dtype.itemsize
-    bits = _integer_bits(c, 8 * size) & ((1 << (8 * size)) - 1)
-    return float(np.array(bits, f"u{size}").view(dtype.dtype)[()])
+    bits = _integer_bits(c, dtype.bits) & ((1 << dtype.bits) - 1)
+    return float(np.array(bits, f"u{dtype.itemsize}").view(dtype.dtype)[()])
 
 
 def _call_site(r: References, c: Cursor) -> Any:
@@ -554,21 +551,28 @@ def _real(c: Cursor) -> float:
     return float(np.array(_integer_bits(c, 64), np.uint64).view(np.float64))
 
 
+def _scale(c: Cursor) -> str:
+    """A scale as MLIR prints it, with more digits where those are another number."""
+    scale = _real(c)
+    short = f"{scale:.6e}"
+    return short if float(short) == scale else repr(scale)
+
+
 def _quantized(r: References, c: Cursor) -> Any:
     c.number()
     storage, expressed = type_text(r.needed_type(c)), type_text(r.needed_type(c))
-    scale, zero, low, high = _real(c), c.signed(), c.signed(), c.signed()
+    scale, zero, low, high = _scale(c), c.signed(), c.signed(), c.signed()
     shown = f":{zero}" if zero else ""
-    return ForeignType(f"!quant.uniform<{storage}<{low}:{high}>:{expressed}, {scale:.6e}{shown}>")
+    return ForeignType(f"!quant.uniform<{storage}<{low}:{high}>:{expressed}, {scale}{shown}>")
 
 
 def _quantized_per_axis(r: References, c: Cursor) -> Any:
     c.number()
     storage, expressed, axis = type_text(r.needed_type(c)), type_text(r.needed_type(c)), c.signed()
-    scales = [_real(c) for _ in range(c.count())]
+    scales = [_scale(c) for _ in range(c.count())]
     zeros = c.signed_list()
     low, high = c.signed(), c.signed()
-    parts = [f"{scale:.6e}:{zero}" for scale, zero in zip(scales, zeros, strict=True)]
+    parts = [f"{scale}:{zero}" for scale, zero in zip(scales, zeros, strict=True)]
     return ForeignType(
         f"!quant.uniform<{storage}<{low}:{high}>:{expressed}:{axis}, {{{', '.join(parts)}}}>"
     )

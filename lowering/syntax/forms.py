@@ -108,6 +108,16 @@ FORMS: Mapping[str, str] = {
     "func.return": "{} %* types:operands",
     "arith.constant": "{} value:attribute types:value",
     "tensor.from_elements": "%* {} : types:elements",
+    "check.expect_almost_eq": "% , % ?( , tolerance = tolerance:number ) {} : types:checked",
+    "check.expect_almost_eq_const": "% , value:elements {} types:constant",
+    "check.expect_close": (
+        "% , % ?( , max_ulp_difference = max_ulp_difference:i64 ) ?( , min_ulp_difference = min_ulp_difference:i64 ) "
+        "{} : types:checked"
+    ),
+    "check.expect_eq": "% , % {} : types:checked",
+    "check.expect_eq_const": "% , value:elements {} types:constant",
+    "check.expect_serialized_eq": "% , probe_id = probe_id:string ?( , iter = iter:i64 ) {} : types:checked",
+    "interpreter.probe": "% , probe_id = probe_id:string {} : types:function",
     "sdy.sharding_constraint": "% sharding:sharding {} : types:function",
     "sdy.return": "%* {} types:operands",
     "stablehlo.after_all": "%* {} : types:function",

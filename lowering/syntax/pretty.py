@@ -10,6 +10,7 @@ import numpy as np
 
 from lowering.module_tree import ForeignType
 from lowering.syntax.attributes import WORDS, AttributeParser, type_text
+from lowering.syntax.elements import float_value
 from lowering.syntax.forms import FORMS
 from lowering.syntax.tokens import Tokens
 from tenferro.types import DType, TensorSpec
@@ -112,6 +113,14 @@ class FormParser(AttributeParser):
 
     def read_integer(self, name: str, attributes: dict[str, Any]) -> None:
         attributes[name] = self.integer()
+
+    def read_number(self, name: str, attributes: dict[str, Any]) -> None:
+        word = self.words[self.at]
+        self.at += 1
+        try:
+            attributes[name] = float(float_value(word, np.dtype(np.float64)))
+        except ValueError as error:
+            raise self.error(str(error), self.at - 1) from None
 
     def read_bool(self, name: str, attributes: dict[str, Any]) -> None:
         word = self.keyword()
@@ -340,6 +349,18 @@ class FormParser(AttributeParser):
             self.check_operands(operands, self.type_list(), at)
         return ()
 
+    def types_checked(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
+        """One type for every operand, or one for each; no result."""
+        at = self.at
+        types = self.type_list()
+        self.check_operands(operands, types * len(operands) if len(types) == 1 else types, at)
+        return ()
+
+    def types_constant(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
+        """The type of the operation's constant, which is its operand's; no result."""
+        self.check_operands(operands, [attributes.pop(":")], self.at)
+        return ()
+
     def types_pairwise(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
         """The operands' types, which are the results'."""
         if not operands:
@@ -399,6 +420,7 @@ _ATTRIBUTES: dict[str, Callable[..., None]] = {
     "integers": FormParser.read_integers,
     "i64": FormParser.read_integer,
     "integer": FormParser.read_integer,
+    "number": FormParser.read_number,
     "bool": FormParser.read_bool,
     "string": FormParser.read_string,
     "symbol": FormParser.read_symbol,

@@ -13,9 +13,9 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from lowering.mlir_bindings import MlirDiagnosticError
-from lowering.mlir_tree import resource_elements
 from lowering.module_tree import Block, Function, ModuleTree, Operation
 from lowering.syntax.attributes import FunctionType
+from lowering.syntax.elements import resource_elements
 from lowering.syntax.forms import REGION_FORMS
 from lowering.syntax.function import function_of
 from lowering.syntax.pretty import STEPS, FormParser
@@ -828,9 +828,10 @@ class _TextParser(FormParser):
         """The region of one operation on two elements."""
         if name not in _APPLIED:
             raise self.error(f"invalid operation for a reduction: '{name[:40]}'", name_at)
-        if len(kind.inputs) != 2 or not isinstance(kind.inputs[1], TensorSpec):
+        if len(kind.inputs) != 2:
             raise self.error("expected one input and one initial value", at)
-        element = TensorSpec.of((), kind.inputs[1].dtype)
+        element = kind.inputs[1]  # of a quantised type, if it is foreign
+        element = TensorSpec.of((), element.dtype) if isinstance(element, TensorSpec) else element
         left, right, result = self.reserved((element, element, element))
         first = Operation(name, (left, right), (result,), (element,), {}, (), "")
         last = Operation("stablehlo.return", (result,), (), (), {}, (), "")

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from functools import cached_property
 
 from lowering.mlir_bindings import MlirDiagnosticError
-from lowering.mlir_tree import require_shallow
+from lowering.syntax.nesting import require_shallow
 
 __all__ = ["END", "Tokens"]
 

@@ -74,6 +74,12 @@ int8, int16, int32, int64 = DType.I8, DType.I16, DType.I32, DType.I64
 uint8, uint16, uint32, uint64 = DType.U8, DType.U16, DType.U32, DType.U64
 float16, bfloat16, float32, float64 = DType.F16, DType.BF16, DType.F32, DType.F64
 complex64, complex128 = DType.C32, DType.C64
+int2, int4, uint2, uint4 = DType.I2, DType.I4, DType.U2, DType.U4
+float4_e2m1fn, float6_e2m3fn, float6_e3m2fn = DType.F4E2M1FN, DType.F6E2M3FN, DType.F6E3M2FN
+float8_e3m4, float8_e4m3, float8_e4m3b11fnuz, float8_e4m3fn, float8_e4m3fnuz = (
+    DType.F8E3M4, DType.F8E4M3, DType.F8E4M3B11FNUZ, DType.F8E4M3FN, DType.F8E4M3FNUZ,
+)  # fmt: skip
+float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu = DType.F8E5M2, DType.F8E5M2FNUZ, DType.F8E8M0FNU
 e, inf, nan, newaxis, pi = math.e, math.inf, math.nan, None, math.pi
 euler_gamma = np.euler_gamma
 bool_, byte, short, intc, int_, intp, long, longlong = (
@@ -94,6 +100,7 @@ __all__ = [
     "intc", "integer", "intp", "long", "longlong", "number", "short", "signedinteger", "single", "ubyte", "uint", "uintc", "uintp",
     "ulong", "ulonglong", "unsignedinteger", "ushort",
 ]  # fmt: skip
+__all__ += [dtype.value for dtype in DType if dtype.is_narrow]
 __all__ += [
     "__array_api_version__",
     "__array_namespace_info__",

@@ -489,7 +489,7 @@ def _clipped(x: Any, min: ArrayLike | None, max: ArrayLike | None) -> Any:
         if bound is not None and result_type(x, bound) is not dtype:
             raise DTypeError(f"clip: a bound of {result_type(bound)} does not fit x of {dtype}")
     # Each bound is first clamped by x, so that an infinite x is at no bound.
-    least, most = _extremes(dtype)
+    least, most = dtype.extremes
     operands: tuple[Any, ...]
     if max is None:
         operands = (min, x, most)
@@ -498,16 +498,6 @@ def _clipped(x: Any, min: ArrayLike | None, max: ArrayLike | None) -> Any:
     else:
         operands = (x, min, max)
     return apply_one(ops.Clamp(), *promote(*operands, dtype=dtype))
-
-
-def _extremes(dtype: DType) -> tuple[Any, Any]:
-    """The least and the largest number of a real dtype, infinities included."""
-    if dtype.is_inexact:
-        return -float("inf"), float("inf")
-    if dtype.is_bool:
-        return False, True
-    limits = np.iinfo(dtype.dtype)
-    return int(limits.min), int(limits.max)
 
 
 @_in_inexact_dtype

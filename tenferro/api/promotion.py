@@ -1,7 +1,8 @@
 """Broadcasting and promotion, written into graphs as `BroadcastInDim` and `Convert`.
 
 Dtypes promote as in NumPy 2: arrays by the smallest dtype that holds both, Python numbers weakly,
-by kind. bfloat16, which NumPy lacks, has the rank of float16.
+by kind. bfloat16, which NumPy lacks, has the rank of float16. Narrow dtypes promote with bool and
+Python numbers alone, as in JAX.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from tenferro.dims import DimExpr, Extent, SymDim, UpperBound, is_exact, is_static
@@ -46,9 +48,18 @@ def promote_dtypes(first: DType, second: DType) -> DType:
 
     >>> promote_dtypes(DType.I32, DType.F32), promote_dtypes(DType.BF16, DType.F16)
     (DType.F64, DType.F32)
+
+    Raises:
+        DTypeError: a narrow dtype and another one.
     """
     if first is second:
         return first
+    if first.is_narrow or second.is_narrow:
+        if DType.Bool in (first, second):
+            return first if first.is_narrow else second
+        raise DTypeError(
+            f"{first} and {second} have no common dtype; convert one of them by astype"
+        )
     if DType.BF16 in (first, second):
         partner = second if first is DType.BF16 else first
         if partner.is_bool or (partner.is_integer and partner.itemsize == 1):
@@ -107,11 +118,19 @@ def convert(x: ArrayLike, dtype: DType) -> Tensor:
     """
     if type(x) in PYTHON_SCALARS:
         try:
+            if dtype.is_narrow and dtype.is_integer and not _holds(dtype, x):
+                raise OverflowError
             return np.array(x, dtype.dtype)
         except (OverflowError, TypeError, ValueError):
             raise DTypeError(f"the Python number {x!r} does not fit {dtype}") from None
     x = as_operand(x)
     return x if spec_of(x).dtype is dtype else apply_one(Convert(dtype), x)
+
+
+def _holds(dtype: DType, number: Any) -> bool:
+    """Whether a narrow integer dtype has a number; NumPy would wrap it."""
+    limits = ml_dtypes.iinfo(dtype.dtype)
+    return type(number) is not complex and limits.min <= number <= limits.max
 
 
 def promote(*operands: ArrayLike, dtype: DType | None = None) -> list[Any]:

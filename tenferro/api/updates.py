@@ -243,8 +243,7 @@ def _default_fill(dtype: DType) -> Any:
     if dtype.is_bool:
         return True
     if dtype.is_integer:
-        limits = np.iinfo(dtype.dtype)
-        return np.array(limits.min if dtype.kind == "i" else limits.max, dtype.dtype)
+        return np.array(dtype.extremes[dtype.kind == "u"], dtype.dtype)
     return np.nan
 
 

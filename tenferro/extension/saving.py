@@ -138,8 +138,8 @@ def _saved_steps(program: GraphProgram, constants: list[Any]) -> dict[str, Any]:
 def _saved_op(op: StdTensorOp, constants: list[Any]) -> dict[str, Any]:
     if isinstance(op, Constant):
         array = op.array
-        stored = array.view(np.uint16) if op.dtype is DType.BF16 else array
-        constants.append(stored)
+        bits = op.dtype.stored
+        constants.append(array if bits is None else array.view(bits))
         return {"constant": len(constants) - 1, "dtype": op.dtype.value}
     if isinstance(op, Extension):
         inner = op.op
@@ -297,7 +297,7 @@ def _loaded_op(
 def _loaded_constant(entry: Mapping[str, Any], archive: Archive) -> Constant:
     number, dtype = int(entry["constant"]), DType.of(entry["dtype"])
     stored = archive.array(f"constants/{number}")
-    if stored.dtype != (np.dtype(np.uint16) if dtype is DType.BF16 else dtype.dtype):
+    if stored.dtype != (dtype.dtype if dtype.stored is None else dtype.stored):
         raise InvalidConfigError(f"load: constant {number} is {stored.dtype}, expected {dtype}")
     if dtype is DType.Bool and stored.view(np.uint8).max(initial=0) > 1:
         raise InvalidConfigError(f"load: constant {number} has booleans that are neither 0 nor 1")

@@ -402,7 +402,7 @@ def _bounds(indices: Tensor, last: Sequence[Any]) -> Any:
     """The last starts as a vector of the indices' dtype, clamped to its largest number."""
     dtype = spec_of(indices).dtype
     if all(map(is_static, last)):
-        most = int(np.iinfo(dtype.dtype).max)
+        _, most = dtype.extremes
         return np.array([min(int(bound), most) for bound in last], dtype.dtype)
     return convert(stack([convert(bound, DType.I64) for bound in last]), dtype)
 
@@ -486,8 +486,7 @@ def _fill_value(dtype: DType) -> Any:
         return math.nan
     if dtype.is_bool:
         return True
-    limits = np.iinfo(dtype.dtype)
-    return int(limits.max if dtype.kind == "u" else limits.min)
+    return dtype.extremes[dtype.kind == "u"]
 
 
 def _scattered(

@@ -573,7 +573,8 @@ class BitcastConvert(StdTensorOp):
              wider [S.., r] -> S
     Dtypes:  integers and floats among themselves; complex among themselves
     AD:      inactive
-    Errors:  DTypeError on bool, or complex beside real; ShapeError unless the last extent is r
+    Errors:  DTypeError on bool, complex beside real, or widths of which none divides the other; ShapeError unless
+             the last extent is r
 
     >>> BitcastConvert("uint16").infer(TensorSpec.parse("f32[3]"))
     (u16[3,2],)
@@ -594,9 +595,13 @@ class BitcastConvert(StdTensorOp):
         require_dtype("BitcastConvert", "to", self.to, self.accepts)
         if x.dtype.is_complex != self.to.is_complex:
             raise DTypeError(f"BitcastConvert: {x.dtype} and {self.to} are not both complex")
-        old, new = x.dtype.itemsize, self.to.itemsize
+        old, new = x.dtype.bits, self.to.bits
         if old == new:
             return (TensorSpec.of(x.shape, self.to),)
+        if old % new and new % old:
+            raise DTypeError(
+                f"BitcastConvert: {x.dtype} has {old} bits and {self.to} {new}; one number must divide the other"
+            )
         if old > new:
             return (TensorSpec.of((*x.shape, old // new), self.to),)
         ratio = new // old
@@ -675,10 +680,11 @@ class Complex(StdTensorOp):
 class ReducePrecision(SameType):
     """Round x to a float format with fewer bits, and store it as before.
 
-    Round to nearest, halves to even; values that are too large become infinite, too small a zero of their sign.
+    Round to nearest, halves to even; values that are too large become infinite, too small a zero of their sign. Without
+    mantissa bits the last bit is that of the exponent. Subnormal numbers are rounded at the place of theirs.
 
     Shapes:  x S -> S
-    Dtypes:  every float dtype
+    Dtypes:  every float dtype; narrow ones by way of float64, where their subnormal numbers are none
     AD:      linear: the tangent is rounded alike
     Errors:  InvalidConfigError unless exponent_bits >= 1 and mantissa_bits >= 0
     """

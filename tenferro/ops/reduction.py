@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -37,17 +36,13 @@ __all__ = [
 
 
 def least(dtype: DType) -> Any:
-    """The least number of a real dtype: -inf for floats."""
-    if dtype.is_bool:
-        return False
-    return -math.inf if dtype.is_float else int(np.iinfo(dtype.dtype).min)
+    """The least value of a real dtype: -inf for floats that have it."""
+    return dtype.extremes[0]
 
 
 def largest(dtype: DType) -> Any:
-    """The largest number of a real dtype: inf for floats."""
-    if dtype.is_bool:
-        return True
-    return math.inf if dtype.is_float else int(np.iinfo(dtype.dtype).max)
+    """The largest value of a real dtype: inf for floats that have it."""
+    return dtype.extremes[1]
 
 
 def _all_bits(dtype: DType) -> Any:

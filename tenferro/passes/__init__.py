@@ -19,6 +19,7 @@ from tenferro.passes.share_loops import share_loops
 from tenferro.passes.shrink_dots import shrink_dots
 from tenferro.passes.sort_dot_dimensions import sort_dot_dimensions
 from tenferro.passes.stop_early import stop_early
+from tenferro.passes.widen_narrow import is_widened, widen_narrow
 from tenferro.program import GraphProgram, prune_outputs
 
 __all__ = [
@@ -31,12 +32,14 @@ __all__ = [
     "fold_transposes",
     "fuse_scans",
     "hoist_invariants",
+    "is_widened",
     "join_pieces",
     "prune_outputs",
     "share_loops",
     "shrink_dots",
     "sort_dot_dimensions",
     "stop_early",
+    "widen_narrow",
 ]
 
 NATIVE_PASSES: tuple[Callable[[GraphProgram], GraphProgram], ...] = (

@@ -231,6 +231,10 @@ def holds(wide: DType, narrow: DType) -> bool:
     """
     if wide.kind != narrow.kind or wide.is_bool:
         return False
+    if wide.is_narrow:
+        return wide is narrow or (wide.is_integer and narrow.is_narrow and wide.bits >= narrow.bits)
+    if narrow.is_narrow:
+        return wide.is_integer or wide in (DType.F32, DType.F64)
     if DType.BF16 in (wide, narrow):
         return narrow is DType.BF16 and wide in (DType.F32, DType.F64)
     return wide.itemsize >= narrow.itemsize

@@ -62,7 +62,7 @@ def capabilities(op: Any, dtype: DTypeLike, platform: str = "native") -> Capabil
             "once xla_peer or lowering is imported"
         )
     if not isinstance(kind, str) and element_type not in kind.accepts:
-        accepted = ", ".join(sorted([each.value for each in kind.accepts]))
+        accepted = ", ".join(sorted([each.value for each in kind.accepts if not each.is_narrow]))
         return Capability(False, f"{kind.__name__}: takes {accepted}; got {element_type.value}")
     reason = _REFUSALS[platform](kind, element_type, platform)
     return Capability(reason is None, reason or "")

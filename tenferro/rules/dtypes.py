@@ -23,10 +23,10 @@ __all__ = [
 ]
 
 BOOL = frozenset({DType.Bool})
-SIGNED = frozenset({DType.I8, DType.I16, DType.I32, DType.I64})
-UNSIGNED = frozenset({DType.U8, DType.U16, DType.U32, DType.U64})
+SIGNED = frozenset([dtype for dtype in DType if dtype.kind == "i"])
+UNSIGNED = frozenset([dtype for dtype in DType if dtype.kind == "u"])
 INTEGERS = SIGNED | UNSIGNED
-FLOATS = frozenset({DType.F16, DType.BF16, DType.F32, DType.F64})
+FLOATS = frozenset([dtype for dtype in DType if dtype.kind == "f"])
 COMPLEX = frozenset({DType.C32, DType.C64})
 INEXACT = FLOATS | COMPLEX
 REAL = INTEGERS | FLOATS
@@ -36,7 +36,7 @@ ANY = NUMERIC | BOOL
 
 
 def require_dtype(op: str, role: str, dtype: DType, accepted: Iterable[DType]) -> None:
-    """Refuse a dtype for which the op has no meaning.
+    """Refuse a dtype for which the op has no meaning; the message leaves narrow dtypes out.
 
     >>> require_dtype("Floor", "x", DType.I32, FLOATS)
     Traceback (most recent call last):
@@ -45,5 +45,7 @@ def require_dtype(op: str, role: str, dtype: DType, accepted: Iterable[DType]) -
     """
     accepted = frozenset(accepted)
     if dtype not in accepted:
-        names = ", ".join(member.value for member in DType if member in accepted)
+        names = ", ".join(
+            member.value for member in DType if member in accepted and not member.is_narrow
+        )
         raise DTypeError(f"{op}: {role} is {dtype}; accepted: {names}")

@@ -1,7 +1,8 @@
-"""The element types: one enum, NumPy's dtypes plus bfloat16."""
+"""The element types: one enum, NumPy's dtypes and those of `ml_dtypes`."""
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -43,21 +44,48 @@ class DType(Enum):
     F64 = "float64"
     C32 = "complex64"
     C64 = "complex128"
+    I2 = "int2"
+    I4 = "int4"
+    U2 = "uint2"
+    U4 = "uint4"
+    F4E2M1FN = "float4_e2m1fn"
+    F6E2M3FN = "float6_e2m3fn"
+    F6E3M2FN = "float6_e3m2fn"
+    F8E3M4 = "float8_e3m4"
+    F8E4M3 = "float8_e4m3"
+    F8E4M3B11FNUZ = "float8_e4m3b11fnuz"
+    F8E4M3FN = "float8_e4m3fn"
+    F8E4M3FNUZ = "float8_e4m3fnuz"
+    F8E5M2 = "float8_e5m2"
+    F8E5M2FNUZ = "float8_e5m2fnuz"
+    F8E8M0FNU = "float8_e8m0fnu"
 
     dtype: np.dtype[Any]
     """The NumPy dtype of this name."""
     kind: str
-    """NumPy's kind letter: b, i, u, f (bfloat16 too) or c."""
+    """NumPy's kind letter: b, i, u, f (also of `ml_dtypes`) or c."""
+    bits: int
+    """The number of significant bits of an element; 1 for Bool, as in StableHLO's i1."""
     short: str
-    """The printed form in types: `f64[2,3]`, `c128[4]`, `bool[]`."""
+    """The printed form in types: `f64[2,3]`, `c128[4]`, `bool[]`, `f8e4m3fn[2]`."""
+    is_narrow: bool
+    """Whether it is a float of at most 8 bits or an integer of at most 4: a byte each, computed in `wide`."""
 
     def __init__(self, name: str) -> None:
-        self.dtype = np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
-        self.kind = "f" if name == "bfloat16" else self.dtype.kind
-        bits = str(8 * self.dtype.itemsize)
-        self.short = {"b": "bool", "i": "i" + bits, "u": "u" + bits, "c": "c" + bits}.get(
-            self.kind, "bf16" if name == "bfloat16" else "f" + bits
-        )
+        scalar: Any = getattr(ml_dtypes, name, None)
+        self.dtype = np.dtype(name if scalar is None else scalar)
+        # NumPy itself calls the dtypes of ml_dtypes void.
+        self.kind = self.dtype.kind if scalar is None else {"i": "i", "u": "u"}.get(name[0], "f")
+        self.bits = 1 if self.kind == "b" else 8 * self.dtype.itemsize
+        self.is_narrow = scalar is not None and self.dtype.itemsize == 1
+        if self.is_narrow:
+            self.bits = int(re.sub(r"_.*|\D", "", name))
+        if self.kind == "b":
+            self.short = "bool"
+        elif name == "bfloat16":
+            self.short = "bf16"
+        else:
+            self.short = f"{self.kind}{self.bits}{name.partition('_')[2]}"
 
     @classmethod
     def of(cls, dtype: DTypeLike | DType | None) -> DType:
@@ -74,8 +102,8 @@ class DType(Enum):
         try:
             if dtype is None:  # because NumPy reads None as float64
                 raise TypeError
-            is_bfloat16 = isinstance(dtype, str) and dtype == "bfloat16"
-            return _BY_NUMPY[BFLOAT16 if is_bfloat16 else np.dtype(dtype)]
+            named = _BY_NAME.get(dtype) if isinstance(dtype, str) else None
+            return _BY_NUMPY[np.dtype(dtype)] if named is None else named
         except (TypeError, KeyError, ValueError, SyntaxError):
             names = ", ".join(member.value for member in cls)
             foreign = type(dtype).__module__ == "torch"
@@ -86,11 +114,6 @@ class DType(Enum):
     def itemsize(self) -> int:
         """Bytes per element."""
         return self.dtype.itemsize
-
-    @property
-    def bits(self) -> int:
-        """Bits of storage per element; 1 for Bool, as in StableHLO's i1."""
-        return 1 if self.kind == "b" else 8 * self.dtype.itemsize
 
     @property
     def is_bool(self) -> bool:
@@ -137,8 +160,42 @@ class DType(Enum):
 
     @property
     def accumulator(self) -> DType:
-        """The dtype of sums of this one: float32 for float16 and bfloat16."""
-        return DType.F32 if self in (DType.F16, DType.BF16) else self
+        """The dtype of sums of this one: float32 for float16 and bfloat16, `wide` for narrow dtypes."""
+        return DType.F32 if self in (DType.F16, DType.BF16) else self.wide
+
+    @property
+    def wide(self) -> DType:
+        """The dtype that a narrow one is computed in; the dtype itself if it is not narrow.
+
+        Sums and products of two narrow floats are exact in float64, so that a result is rounded once.
+        """
+        if not self.is_narrow:
+            return self
+        return {"i": DType.I8, "u": DType.U8, "f": DType.F64}[self.kind]
+
+    @property
+    def extremes(self) -> tuple[Any, Any]:
+        """The least and the largest value of a real dtype: infinities where it has some.
+
+        >>> DType.I4.extremes, DType.F8E4M3FN.extremes, DType.F8E5M2.extremes
+        ((-8, 7), (-448.0, 448.0), (-inf, inf))
+        """
+        if self.is_bool:
+            return False, True
+        if self.is_integer:
+            info = ml_dtypes.iinfo(self.dtype)
+            return int(info.min), int(info.max)
+        has_infinities = bool(np.isinf(np.array(np.inf).astype(self.dtype).astype(np.float64)))
+        if has_infinities:
+            return -np.inf, np.inf
+        limits = ml_dtypes.finfo(self.dtype)
+        return float(limits.min), float(limits.max)
+
+    @property
+    def stored(self) -> np.dtype[Any] | None:
+        """The dtype whose bits files of NumPy hold in place of one of `ml_dtypes`; None if they hold it itself."""
+        is_native = not self.is_narrow and self is not DType.BF16
+        return None if is_native else np.dtype(f"u{self.dtype.itemsize}")
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -166,3 +223,4 @@ class DType(Enum):
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _BY_NUMPY = {member.dtype: member for member in DType}
+_BY_NAME = {member.value: member for member in DType}

@@ -17,7 +17,7 @@ from tests.exec.compiled_loops import run_as_written_and_optimised
 
 pytestmark = pytest.mark.skipif(not link.is_installed(), reason="llvmlite is not installed")
 RNG = np.random.default_rng(5)
-DTYPES = [dtype for dtype in DType if dtype.kind in "biufc" and not dtype.value.startswith("f8")]
+DTYPES = [dtype for dtype in DType if not dtype.is_narrow]
 REAL = [dtype for dtype in DTYPES if not dtype.is_complex]
 each = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 

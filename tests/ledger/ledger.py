@@ -166,6 +166,8 @@ def shortened(dtypes: Iterable[str]) -> str:
     given = set(dtypes)
     kinds: dict[str, list[str]] = {}
     for dtype in DType:
+        if dtype.is_narrow and dtype.short not in given:
+            continue
         kinds.setdefault(dtype.kind, []).append(dtype.short)
     words: list[str] = []
     for members in kinds.values():

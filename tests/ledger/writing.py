@@ -16,7 +16,7 @@ from tests.ad.cases import SKIPPED
 from tests.ledger.ledger import COLUMNS
 from tests.samples import SAMPLES
 from tests.samples.families import FAMILIES, FAMILY_SAMPLES, FamilySample
-from tests.samples.sample import OpSample
+from tests.samples.sample import COMMON, OpSample
 
 Sample = OpSample | FamilySample
 
@@ -38,7 +38,7 @@ OPS = [
     Entry(
         card.__name__,
         card.__module__.rpartition(".")[2],
-        tuple(dtype for dtype in DType if dtype in card.accepts),
+        tuple(dtype for dtype in COMMON if dtype in card.accepts),
         SAMPLES[card],
     )
     for card in STD_OPS

@@ -18,8 +18,8 @@ import tenferro as tnf
 import xla_peer
 from lowering import import_stablehlo, importing, lower_to_stablehlo
 from lowering.mlir_bindings import MlirDiagnosticError
-from lowering.mlir_tree import DEEPEST
 from lowering.read import READERS
+from lowering.syntax.nesting import DEEPEST
 from tenferro import errors
 from tenferro.ops.control import Scan
 from tests.ops.test_parity import program_of

@@ -112,7 +112,7 @@ from tests.samples import SAMPLES
 x = np.array([0.0, 1.0, 2.0])
 print(tnf.exp2(x), tnf.grad(lambda x: tnf.sum(tnf.exp2(x)))(x) / np.log(2))
 print([step.op.name for step in tnf.compile(tnf.exp2, x).instructions], COMPILED[Exp2].reason)
-for dtype in filter(Exp2.accepts.__contains__, tnf.DType):
+for dtype in [dtype for dtype in tnf.DType if dtype in Exp2.accepts and not dtype.is_narrow]:
     module = lowering.lower_to_stablehlo(tnf.compile(tnf.exp2, x.astype(dtype.dtype)))
     module.verify()
     print(dtype, "stablehlo.power" in module.text)

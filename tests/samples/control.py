@@ -16,7 +16,7 @@ from tenferro.ops.elementwise import Add, And, Compare, Multiply, Not, Or, Xor
 from tenferro.ops.structural import Reshape, Slice
 from tenferro.program import Subprogram
 from tenferro.types import DType
-from tests.samples.sample import Array, OpSample, SampleRows
+from tests.samples.sample import COMMON, Array, OpSample, SampleRows
 
 Write = Callable[..., Sequence[int]]
 
@@ -107,7 +107,7 @@ def mapped(dtype: DType) -> OpSample:
 
 def scans() -> list[OpSample]:
     found: list[OpSample] = []
-    for dtype in DType:
+    for dtype in COMMON:
         found += [scanned(dtype, 4, reverse, (2,)) for reverse in (False, True)]
         found += [scanned(dtype, length, False, ()) for length in (0, 1, 3)]
         found += [scanned(dtype, 2, False, (3, 2)), powers(dtype), mapped(dtype)]
@@ -137,7 +137,7 @@ def counted(dtype: DType, turns: int) -> OpSample:
 
 
 def whiles() -> list[OpSample]:
-    return [counted(dtype, turns) for dtype in DType for turns in (0, 1, 5)]
+    return [counted(dtype, turns) for dtype in COMMON for turns in (0, 1, 5)]
 
 
 # ---- cond --------------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ def negated(flag: bool) -> OpSample:
 def conds() -> list[OpSample]:
     flags = [np.asarray(flag) for flag in (False, True)]
     numbers = [np.asarray(number, np.int32) for number in (0, 1, 2, 7, -3)]
-    found = [chosen(dtype, index) for dtype in DType for index in (*flags, *numbers)]
+    found = [chosen(dtype, index) for dtype in COMMON for index in (*flags, *numbers)]
     return found + [negated(flag) for flag in (False, True)]
 
 
@@ -229,7 +229,7 @@ def added_up(dtype: DType) -> OpSample:
 
 
 ROWS: SampleRows = {
-    ops.Alternatives: [added_up(dtype) for dtype in DType],
+    ops.Alternatives: [added_up(dtype) for dtype in COMMON],
     ops.Cond: conds(),
     ops.While: whiles(),
     ops.Scan: scans(),

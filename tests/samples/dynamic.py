@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from tenferro.ops import dynamic as ops
-from tenferro.types import DType
-from tests.samples.sample import OpSample, SampleRows, ordinary_values
+from tests.samples.sample import COMMON, OpSample, SampleRows, ordinary_values
 
 SIZES = [(3, 3), (2.5, 3), (2.4, 2), (-1, 0), (99, 5), (np.nan, 0), (np.inf, 0)]
 
 
 def truncations() -> list[OpSample]:
     samples = []
-    for dtype in DType:
+    for dtype in COMMON:
         for size, kept in SIZES:
             x = ordinary_values((2, 5), dtype, 1)
             y = np.zeros((2, kept), dtype.dtype)
@@ -34,7 +33,7 @@ def truncations() -> list[OpSample]:
 
 def pads() -> list[OpSample]:
     samples = []
-    for dtype in DType:
+    for dtype in COMMON:
         for axis, rows, columns in ((0, 4, 3), (1, 2, 5), (1, 2, 3)):
             x = ordinary_values((2, 3), dtype, 1)
             reference = np.zeros((rows, columns), np.int32)

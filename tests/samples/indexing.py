@@ -10,6 +10,7 @@ from tenferro.ops import indexing as ops
 from tenferro.types import DType, TensorSpec
 from tests.samples.elementwise import ieee_maximum, ieee_minimum
 from tests.samples.sample import (
+    COMMON,
     Array,
     OpSample,
     SampleRows,
@@ -169,7 +170,7 @@ GATHERS: list[tuple[str, tuple[int, ...], Any, dict[str, Any]]] = [
 
 def gathers(card: Any) -> list[OpSample]:
     samples = []
-    for dtype in DType:
+    for dtype in COMMON:
         for label, shape, index, fields in GATHERS:
             numbers = {"operand_batching_dims": (), "start_indices_batching_dims": ()} | fields
             x = ordinary_values(shape, dtype, 1)
@@ -310,7 +311,7 @@ SCATTERS: list[tuple[str, tuple[int, ...], Any, tuple[int, ...], dict[str, Any]]
 
 def scatters() -> list[OpSample]:
     samples = []
-    for dtype in DType:
+    for dtype in COMMON:
         for combiner in ops.COMBINERS:
             if dtype.is_complex and combiner in ("min", "max"):
                 continue
@@ -342,7 +343,7 @@ def scatters() -> list[OpSample]:
 
 def slices() -> list[OpSample]:
     samples = []
-    for dtype in DType:
+    for dtype in COMMON:
         for start in ((1, 2), (9, -4), (0, 0)):
             x = ordinary_values((4, 5), dtype, 1)
             first = [min(max(s, 0), n - w) for s, n, w in zip(start, (4, 5), (2, 3), strict=True)]
@@ -362,7 +363,7 @@ def slices() -> list[OpSample]:
 
 def updates() -> list[OpSample]:
     samples = []
-    for dtype in DType:
+    for dtype in COMMON:
         for start in ((1, 2), (9, -4)):
             x, update = ordinary_values((4, 5), dtype, 1), ordinary_values((2, 3), dtype, 2)
             first = [min(max(s, 0), n - w) for s, n, w in zip(start, (4, 5), (2, 3), strict=True)]
@@ -375,7 +376,7 @@ def updates() -> list[OpSample]:
     return samples
 
 
-assert dtypes_of(ops.Gather) == list(DType)
+assert dtypes_of(ops.Gather) == list(COMMON)
 
 ROWS: SampleRows = {
     ops.Gather: gathers(ops.Gather),

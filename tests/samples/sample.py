@@ -20,6 +20,9 @@ from tenferro.types import DType
 
 Array = np.ndarray[Any, Any]
 
+COMMON = tuple([dtype for dtype in DType if not dtype.is_narrow])
+"""Dtypes that each op is sampled in; `tests/ops/test_narrow.py` is exhaustive about the others."""
+
 
 @dataclass(frozen=True)
 class OpSample:
@@ -150,7 +153,7 @@ def pairs(values: Array) -> tuple[Array, Array]:
 
 def dtypes_of(card: type[StdTensorOp]) -> list[DType]:
     """The dtypes a card accepts, in the order of the enum."""
-    return [dtype for dtype in DType if dtype in card.accepts]
+    return [dtype for dtype in COMMON if dtype in card.accepts]
 
 
 def merge(*families: SampleRows) -> dict[type[StdTensorOp], Sequence[OpSample]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tenferro.ops import source as ops
-from tenferro.types import DType
 from tests.samples.sample import (
+    COMMON,
     OpSample,
     SampleRows,
     by_index,
@@ -19,7 +19,7 @@ from tests.samples.sample import (
 def constants() -> list[OpSample]:
     """Short lists, hexadecimal blobs, splats, empty and rank-0 constants of every dtype."""
     samples: list[OpSample] = []
-    for dtype in DType:
+    for dtype in COMMON:
         arrays = [
             special_values(dtype),
             ordinary_values((9, 7), dtype, 3),
@@ -57,7 +57,7 @@ def shapes() -> list[OpSample]:
             (np.array((2, 0, 5)[axis], np.int64),),
             label=f"{dtype.short}-axis{axis}",
         )
-        for dtype in DType
+        for dtype in COMMON
         for axis in range(3)
     ]
 

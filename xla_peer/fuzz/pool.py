@@ -107,9 +107,9 @@ class Pool:
 
 
 def in_order(dtypes: Iterable[DType]) -> list[DType]:
-    """Dtypes in the order of the enum, because a set's differs from process to process."""
+    """Dtypes in the order of the enum, because a set's differs from process to process; narrow ones left out."""
     wanted = set(dtypes)
-    return [dtype for dtype in DType if dtype in wanted]
+    return [dtype for dtype in DType if dtype in wanted and not dtype.is_narrow]
 
 
 def random_elements(spec: TensorSpec, rng: np.random.Generator) -> Any:

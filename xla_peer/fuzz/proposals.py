@@ -41,7 +41,7 @@ class NotProposed:
 
 
 Row = Propose | NotProposed
-INTEGERS = tuple([dtype for dtype in DType if dtype.is_integer])
+INTEGERS = tuple(in_order([dtype for dtype in DType if dtype.is_integer]))
 
 
 def _ranked(least: int, largest_extent: int = 1) -> Callable[[TensorSpec], bool]:
@@ -90,7 +90,7 @@ def _convert(card: Any, pool: Pool) -> Proposal:
 def _bitcast(card: Any, pool: Pool) -> Proposal:
     x = pool.operand(card.accepts)
     size = pool.spec(x).dtype.itemsize
-    same = [d for d in DType if d in card.accepts and d.itemsize == size and not d.is_complex]
+    same = [d for d in in_order(card.accepts) if d.itemsize == size and not d.is_complex]
     if pool.spec(x).dtype.is_complex or not same:
         return el.Negate(), [x]
     return card(pool.choice(same)), [x]

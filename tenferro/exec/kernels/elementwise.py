@@ -6,6 +6,7 @@ from functools import partial
 from operator import methodcaller
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from tenferro.exec.kernels.buffered import (
@@ -136,13 +137,19 @@ def round_away(x: Array) -> Array:
     return np.where(np.abs(x - truncated) >= 0.5, outwards, truncated)
 
 
+MANTISSA_AND_EXPONENT = {
+    DType.F16: (10, 5), DType.BF16: (7, 8), DType.F32: (23, 8), DType.F64: (52, 11),
+}  # fmt: skip
+"""Numbers of bits."""
+
+
 def reduce_precision(op: ops.ReducePrecision, x: Array) -> Array:
-    """Round the mantissa by its bits; exponents out of range give infinity or zero."""
-    dtype = x.dtype
-    if dtype.itemsize == 2:
-        x = x.astype(np.float32)
+    """Round the mantissa by its bits, in the dtype itself; exponents out of range give infinity or zero.
+
+    By way of a wider dtype, which has subnormal numbers as normal ones, these would keep more bits.
+    """
+    mantissa, exponent = MANTISSA_AND_EXPONENT[DType.of(x.dtype)]
     width = 8 * x.dtype.itemsize
-    mantissa, exponent = {32: (23, 8), 64: (52, 11)}[width]
     integer = np.dtype(f"u{x.dtype.itemsize}").type
     bits = np.asarray(x, order="C").view(integer)  # which keeps rank 0, unlike ascontiguousarray
     if op.mantissa_bits < mantissa:
@@ -158,8 +165,7 @@ def reduce_precision(op: ops.ReducePrecision, x: Array) -> Array:
         infinity = integer(((1 << exponent) - 1) << mantissa)
         bits = np.where(field > bias + reach, sign_bit | infinity, bits)
         bits = np.where(field <= bias - reach, sign_bit, bits)
-    result = np.where(np.isnan(x), x, bits.view(x.dtype))
-    return result.astype(dtype)
+    return np.where(np.isnan(x), x, np.asarray(bits, integer).view(x.dtype))
 
 
 # ---- conversion ----------------------------------------------------------------------------------
@@ -179,9 +185,63 @@ def convert(op: ops.Convert, source: np.dtype[Any]) -> Function:
         return lambda x: of_real(x.real)
     if dtype.is_float and to.is_integer:
         return partial(saturate, to=to)
+    if to.is_narrow or dtype.is_narrow:
+        return partial(_through_wide, wide=_common(dtype, to), to=to)
     if to is DType.BF16 or dtype is DType.BF16:
         return partial(_through_float32, to=to)
     return CASTS[to]
+
+
+def _common(dtype: DType, to: DType) -> DType:
+    """Return a dtype of NumPy's own that a conversion from or to a narrow dtype passes through."""
+    return DType.F64 if dtype.is_float or to.is_inexact else DType.I64
+
+
+def _through_wide(x: Array, wide: DType, to: DType) -> Array:
+    """Convert from or to a narrow dtype, rounding once; NumPy's casts to bool look at bits."""
+    if to is DType.F8E8M0FNU:
+        return _powers_of_two(_in_float64_to_odd(x))
+    if to.is_narrow and to.is_float:
+        return _in_float32_to_odd(_in_float64_to_odd(x)).astype(to.dtype)
+    x = x.astype(wide.dtype)
+    return x != 0 if to.is_bool else x.astype(to.dtype)
+
+
+def _powers_of_two(x: Array) -> Array:
+    """Round to the nearest power of two, ties up; what is small to the least one, zero and negative numbers to NaN.
+
+    `ml_dtypes` rounds subnormal numbers of float32 up.
+    """
+    mantissa, exponent = np.frexp(x)
+    code = np.maximum(exponent - 1 + (mantissa >= 0.75) + 127, 0)
+    is_number = (x > 0) & (x < np.inf) & (code < 255)
+    return np.where(is_number, code, 255).astype(np.uint8).view(DType.F8E8M0FNU.dtype)
+
+
+def _in_float64_to_odd(x: Array) -> Array:
+    """Round to float64, integers beyond 2^53 to the neighbour with an odd mantissa."""
+    if x.dtype.kind in "iu" and x.dtype.itemsize == 8:
+        dropped = x & x.dtype.type((1 << 11) - 1)
+        odd = (x ^ dropped) | (dropped != 0).astype(x.dtype) << x.dtype.type(11)
+        is_exact = (x >= 0) & (x < 1 << 53) if x.dtype.kind == "u" else np.abs(x) < 1 << 53
+        return np.where(is_exact | (dropped == 0), x, odd).astype(np.float64)
+    return x.astype(np.float64)
+
+
+def _in_float32_to_odd(x: Array) -> Array:
+    """Round float64 to the neighbour in float32 with an odd mantissa, unless exact; NaN is positive.
+
+    A second rounding, to at most 22 bits, then gives what one rounding gives. `ml_dtypes` passes through float32,
+    rounded to even.
+
+    Source: S. Boldo, G. Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding
+    to odd", IEEE Transactions on Computers 57 (2008).
+    """
+    y = np.asarray(x.astype(np.float32))
+    back = y.astype(np.float64)
+    bits = y.view(np.uint32)
+    bits = (bits - (np.abs(back) > np.abs(x))) | (back != x)
+    return np.where(np.isnan(x), np.float32(np.nan), bits.astype(np.uint32).view(np.float32))
 
 
 def saturate(x: Array, to: DType) -> Array:
@@ -189,11 +249,11 @@ def saturate(x: Array, to: DType) -> Array:
 
     Limits that are not exact in float64 round up to a power of two, hence >=.
     """
-    info = np.iinfo(to.dtype)
+    info = ml_dtypes.iinfo(to.dtype)
     wide = x.astype(np.float64)
     above, below = wide >= float(info.max), wide <= float(info.min)
     in_range = np.where(above | below | np.isnan(wide), 0, wide).astype(to.dtype)
-    high, low = to.dtype.type(info.max), to.dtype.type(info.min)
+    high, low = np.array(info.max, to.dtype), np.array(info.min, to.dtype)
     return np.where(above, high, np.where(below, low, in_range))
 
 
@@ -204,11 +264,25 @@ def _through_float32(x: Array, to: DType) -> Array:
 
 def bitcast_convert(op: ops.BitcastConvert, x: Array) -> Array:
     """Reinterpret bits: a narrower dtype appends an axis, and a wider one consumes the last."""
-    old, new = x.dtype.itemsize, op.to.itemsize
-    if old == new:
-        return x.view(op.to.dtype)
-    shape = (*x.shape, old // new) if old > new else x.shape[:-1]
-    return np.frombuffer(x.tobytes(), op.to.dtype).reshape(shape)
+    old, new = DType.of(x.dtype).bits, op.to.bits
+    shape = x.shape if old == new else (*x.shape, old // new) if old > new else x.shape[:-1]
+    if old % 8 or new % 8:
+        return _regrouped(x, old, op.to).reshape(shape)
+    return (
+        x.view(op.to.dtype)
+        if old == new
+        else np.frombuffer(x.tobytes(), op.to.dtype).reshape(shape)
+    )
+
+
+def _regrouped(x: Array, old: int, to: DType) -> Array:
+    """Reinterpret bits where an element of either dtype is part of a byte: its low bits, which have the element."""
+    octets = np.frombuffer(x.tobytes(), np.uint8)
+    bits = np.unpackbits(octets.reshape(-1, x.dtype.itemsize), axis=1, count=old, bitorder="little")
+    octets = np.packbits(bits.reshape(-1, to.bits), axis=1, bitorder="little")
+    if to.is_integer and to.is_narrow:
+        return octets.astype(to.wide.dtype).astype(to.dtype)
+    return np.frombuffer(octets.tobytes(), to.dtype)
 
 
 def compose(x: Array, y: Array) -> Array:

@@ -66,7 +66,8 @@ def plan_broadcast(op: ops.BroadcastInDim, x: TensorSpec) -> Function | None:
     if only_adds_axes and 0 < len(op.shape) <= MAX_RANK:
         axes = range(len(op.shape))
         return itemgetter(tuple([slice(None) if axis in op.dims else None for axis in axes]))
-    return BroadcastView(op, x) if x.dtype is not DType.BF16 else None
+    has_buffer = x.dtype is not DType.BF16 and not x.dtype.is_narrow
+    return BroadcastView(op, x) if has_buffer else None
 
 
 def reshape(op: ops.Reshape, _: np.dtype[Any]) -> Function:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any, TypeAlias
 
+from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm.ir import (
     Declaration,
     Function,
@@ -73,7 +74,13 @@ HALF_DTYPES = (DType.F16, DType.BF16)
 
 
 def llvm_type(dtype: DType) -> str:
-    """Return the LLVM type of an element in a register; for complex numbers that of each part."""
+    """Return the LLVM type of an element in a register; for complex numbers that of each part.
+
+    Raises:
+        NotCompiledError: a narrow dtype.
+    """
+    if dtype.is_narrow:
+        raise NotCompiledError(f"{dtype} is not compiled")
     return _TYPES[dtype]
 
 

@@ -31,8 +31,8 @@ from tenferro.facts import FACTS, Fact, facts_of
 from tenferro.graph import Instruction
 from tenferro.ops import StdTensorOp
 from tenferro.ops.control import Alternatives
-from tenferro.passes import choose_alternatives
-from tenferro.program import GraphProgram, expansion_of
+from tenferro.passes import choose_alternatives, is_widened, widen_narrow
+from tenferro.program import GraphProgram, ProgramBuilder, expansion_of
 from tenferro.types import TensorSpec
 
 __all__ = ["Binder", "Pass", "PlanStep"]
@@ -209,7 +209,7 @@ class Binder:
 
     def prepared(self, program: GraphProgram) -> GraphProgram:
         """Return a program or a body after the passes."""
-        program = choose_alternatives(program, self.alternative)
+        program = widen_narrow(choose_alternatives(program, self.alternative))
         with user_code():  # because passes are an argument of the executor
             for rewrite in self.passes:
                 program = rewrite(program)
@@ -229,12 +229,30 @@ class Binder:
         Raises:
             UnsupportedError: an op without a kernel, an extension without a runtime.
         """
+        if is_widened(op, [*operands, *results]):
+            return _kernel_of(self.runner(self.schedule(_program_of(op, operands))))
         kernel = self.cell(op, operands, results)
         if isinstance(op, Alternatives):
             return kernel.bind_programs([self.runner(self.schedule(self.alternative(op).program))])
         if not op.parts:
             return kernel
         return kernel.bind_programs([self.runner(self.schedule(part.program)) for part in op.parts])
+
+
+def _program_of(op: StdTensorOp, operands: Sequence[TensorSpec]) -> GraphProgram:
+    """Return the program of one op."""
+    builder = ProgramBuilder()
+    return builder.finish(builder.apply(op, *[builder.input(spec) for spec in operands]))
+
+
+def _kernel_of(run: Runner) -> Callable[..., Any]:
+    """Return a program of one op as its kernel."""
+
+    def kernel(_: StdTensorOp, *arrays: Any) -> Any:
+        outputs = run(arrays)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    return kernel
 
 
 def _applied(step: PlanStep, schedule: ExecProgram) -> ExecProgram:

@@ -1,0 +1,101 @@
+"""Readers of the checks and probes of StableHLO's reference interpreter.
+
+A check is made when the module is read, of values that depend on no argument; a program has none.
+
+Source: StableHLO's reference documentation, dialects `check` and `interpreter`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lowering.module_tree import Operation
+from lowering.read.reader import Read, Reader, ReadRows
+from tenferro.errors import InvalidConfigError, UnsupportedError
+from tenferro.types import DType
+
+__all__ = ["ROWS"]
+
+TOLERANCE = 1e-3
+"""Largest difference of `expect_almost_eq` without a number of its own."""
+ULPS = 3
+"""Largest difference of `expect_close`, in units in the last place, without a number of its own."""
+
+
+def equal(operation: Operation, x: Any, y: Any) -> Any:
+    """Whether elements are equal, NaN to NaN."""
+    return (x == y) | ((x != x) & (y != y))
+
+
+def almost_equal(operation: Operation, x: Any, y: Any) -> Any:
+    """Whether elements differ by at most a tolerance; equal infinities do not differ."""
+    tolerance = float(operation.attributes.get("tolerance", TOLERANCE))
+    wide = np.complex128 if x.dtype.kind == "c" else np.float64
+    return equal(operation, x, y) | (np.abs(x.astype(wide) - y.astype(wide)) <= tolerance)
+
+
+def close(operation: Operation, x: Any, y: Any) -> Any:
+    """Whether elements differ by a number of units in the last place within bounds."""
+    least = int(operation.attributes.get("min_ulp_difference", 0))
+    most = int(operation.attributes.get("max_ulp_difference", ULPS))
+    if x.dtype.kind == "c":
+        return close(operation, x.real, y.real) & close(operation, x.imag, y.imag)
+    if not DType.of(x.dtype).is_float:
+        return equal(operation, x, y)
+    apart = np.abs(_place(x) - _place(y))
+    numbers = np.isfinite(x.astype(np.float64)) & np.isfinite(y.astype(np.float64))
+    return np.where(numbers, (least <= apart) & (apart <= most), equal(operation, x, y))
+
+
+def _place(x: Any) -> Any:
+    """The numbers of floats, counted from zero in either direction."""
+    bits = x.view(f"i{x.dtype.itemsize}")
+    magnitude = (bits & bits.dtype.type(np.iinfo(bits.dtype).max)).astype(object)
+    return np.where(bits < 0, -magnitude, magnitude)
+
+
+def expected(holds: Callable[[Operation, Any, Any], Any]) -> Read:
+    """Return the reader of a check of two values, or of one and a constant of the operation."""
+
+    def read(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+        arrays = [r.evaluated(value) for value in operands]
+        if "value" in operation.attributes:
+            arrays.append(operation.attributes["value"])
+        if any([array is None for array in arrays]):
+            raise UnsupportedError(
+                f"{operation.name}: its operands depend on arguments; a program has no check to make of it"
+            )
+        x, y = map(np.asarray, arrays)
+        if x.shape != y.shape or x.dtype != y.dtype:
+            raise InvalidConfigError(
+                f"{operation.name}: {x.dtype}{list(x.shape)} and {y.dtype}{list(y.shape)}"
+            )
+        with np.errstate(all="ignore"):
+            agree = np.asarray(holds(operation, x, y), bool)
+        if not agree.all():
+            at = np.argwhere(~agree)[0].tolist()
+            raise InvalidConfigError(
+                f"{operation.name} does not hold at {at}: {x[tuple(at)]} and {y[tuple(at)]}, "
+                f"and at {(~agree).sum() - 1} other places"
+            )
+        return []
+
+    return read
+
+
+def probe(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    """The operand, which the interpreter would write to a file."""
+    return operands[0]
+
+
+ROWS: ReadRows = {
+    "check.expect_almost_eq": expected(almost_equal),
+    "check.expect_almost_eq_const": expected(almost_equal),
+    "check.expect_close": expected(close),
+    "check.expect_eq": expected(equal),
+    "check.expect_eq_const": expected(equal),
+    "interpreter.probe": probe,
+}

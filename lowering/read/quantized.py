@@ -1,0 +1,387 @@
+"""Quantised types, replaced by their storage types and the arithmetic of the specification before anything is read.
+
+A value of `!quant.uniform<storage:expressed, scale:zero_point>` is a tensor of its storage type here. An operation on such
+values computes on expressed ones: dequantise, compute, quantise. Operations that move elements move those that are stored.
+
+    dequantize(q) = (q - zero_point) scale
+    quantize(x)   = round_nearest_even(clamp(storage_min, x / scale + zero_point, storage_max))
+
+The difference q - zero_point is taken in 64 bits: in storage types that hold no such differences the specification's
+formula would wrap.
+
+Source: StableHLO spec, sections "Quantized types" and "Quantization computations"; #uniform_quantize, #uniform_dequantize.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from lowering.module_tree import Block, ForeignType, Function, ModuleTree, Operation, Type
+from lowering.syntax.attributes import ELEMENTS
+from lowering.syntax.elements import dense_elements
+from tenferro.dims import UNKNOWN
+from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["QuantizedType", "quantized_type", "without_quantized_types"]
+
+STORED = frozenset([
+    *("func.call", "func.return", "stablehlo.return", "stablehlo.composite"),
+    *[f"stablehlo.{name}" for name in (
+        "after_all", "all_gather", "all_reduce", "all_to_all", "bitcast_convert", "broadcast", "broadcast_in_dim",
+        "case", "collective_broadcast", "collective_permute", "concatenate", "constant", "custom_call",
+        "dynamic_broadcast_in_dim", "dynamic_gather", "dynamic_pad", "dynamic_reshape", "dynamic_slice",
+        "dynamic_update_slice", "gather", "get_dimension_size", "get_tuple_element", "if", "map", "optimization_barrier",
+        "pad", "real_dynamic_slice", "reduce", "reduce_scatter", "reduce_window", "reshape", "reverse", "scatter",
+        "select", "select_and_scatter", "slice", "sort", "transpose", "tuple", "while",
+    )],
+])  # fmt: skip
+"""Operations that move elements, or give them to their regions: on quantised types they are themselves on storage types."""
+
+UNIFORM_ONLY = "of quantised types, uniform ones per tensor and per axis are read"
+_TENSOR = re.compile(r"tensor<((?:(?:\d+|\?)x)*)(!quant\.uniform<.*>)>", re.DOTALL)
+_UNIFORM = re.compile(
+    r"!quant\.uniform<(?P<storage>[a-z]+\d+)(?:<(?P<low>-?\d+):(?P<high>-?\d+)>)?:(?P<expressed>[a-z]+\d+)"
+    r"(?::(?P<axis>\d+))?,(?P<parameters>.+)>"
+)
+_PARAMETER = re.compile(r"(?P<scale>[-+0-9.eE]+)(?::(?P<zero>-?\d+))?")
+
+
+@dataclass(frozen=True)
+class QuantizedType:
+    """A uniform quantised element type.
+
+    Attributes:
+        storage, expressed: dtypes of what is stored, an integer, and of what it stands for, a float.
+        low, high: the least and the largest number that is stored.
+        scales, zero_points: one, or one for each index along `axis`.
+        axis: None where all elements have one scale.
+
+    >>> quantized_type("!quant.uniform<i8<-127:127>:f32:1, {0.5, 0.25:3}>").zero_points
+    (0, 3)
+    """
+
+    storage: DType
+    expressed: DType
+    low: int
+    high: int
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+    axis: int | None
+
+
+def quantized_type(text: str) -> QuantizedType:
+    """Return a type from its text in MLIR.
+
+    Raises:
+        UnsupportedError: a quantised type of another kind, such as one with scales for blocks.
+        InvalidConfigError: scales that are not positive and finite, or bounds that the storage type lacks.
+    """
+    match = _UNIFORM.fullmatch("".join(text.split()))
+    if match is None:
+        raise UnsupportedError(f"{text[:120]}: {UNIFORM_ONLY}")
+    name = match["storage"].removeprefix("s")
+    storage = ELEMENTS.get(
+        f"u{name.replace('u', 'i')}" if name.startswith("u") and not name.startswith("ui") else name
+    )
+    expressed = ELEMENTS.get(match["expressed"])
+    if storage is None or expressed is None or not (storage.is_integer and expressed.is_float):
+        raise UnsupportedError(
+            f"{text[:120]}: stores an integer and expresses a float that are among our dtypes"
+        )
+    least, largest = storage.extremes
+    low = least if match["low"] is None else int(match["low"])
+    high = largest if match["high"] is None else int(match["high"])
+    axis = None if match["axis"] is None else int(match["axis"])
+    listed = match["parameters"]
+    if (axis is not None) != listed.startswith("{"):
+        raise UnsupportedError(
+            f"{text[:120]}: an axis has a list of scales in braces, and only an axis has one"
+        )
+    parameters = [_PARAMETER.fullmatch(part) for part in listed.strip("{}").split(",")]
+    if not all(parameters):
+        raise UnsupportedError(f"{text[:120]}: scales are numbers, with a zero point or without")
+    scales = tuple([float(one["scale"]) for one in parameters if one is not None])
+    zeros = tuple([int(one["zero"] or 0) for one in parameters if one is not None])
+    if not all([math.isfinite(scale) and scale > 0 for scale in scales]):
+        raise InvalidConfigError(f"{text[:120]}: scales are positive and finite")
+    if not least <= low < high <= largest or not all([low <= zero <= high for zero in zeros]):
+        raise InvalidConfigError(
+            f"{text[:120]}: bounds and zero points are within {storage}, and in order"
+        )
+    return QuantizedType(storage, expressed, low, high, scales, zeros, axis)
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    """A tensor of a quantised type."""
+
+    shape: tuple[Any, ...]
+    element: QuantizedType
+
+    @property
+    def stored(self) -> TensorSpec:
+        return TensorSpec.of(self.shape, self.element.storage)
+
+    @property
+    def expressed(self) -> TensorSpec:
+        return TensorSpec.of(self.shape, self.element.expressed)
+
+
+def _quantized(kind: Type) -> _Tensor | None:
+    """Return a type as a quantised tensor; None for others.
+
+    Raises:
+        InvalidConfigError: an axis that the tensor lacks, or with another extent than there are scales.
+    """
+    match = _TENSOR.fullmatch(kind.text) if isinstance(kind, ForeignType) else None
+    if match is None:
+        if isinstance(kind, ForeignType) and "!quant." in kind.text:
+            raise UnsupportedError(f"{kind.text[:120]}: {UNIFORM_ONLY}")
+        return None
+    element = quantized_type(match[2])
+    shape = tuple([UNKNOWN if part == "?" else int(part) for part in match[1].split("x")[:-1]])
+    if element.axis is not None:
+        extent = shape[element.axis] if element.axis < len(shape) else None
+        if extent not in (len(element.scales), UNKNOWN):
+            raise InvalidConfigError(
+                f"{kind}: {len(element.scales)} scales for axis {element.axis}"
+            )
+    return _Tensor(shape, element)
+
+
+def without_quantized_types(tree: ModuleTree) -> ModuleTree:
+    """Return the module with storage types in place of quantised ones, or the module itself if it has none."""
+    if not any([_has_quantized_types(function) for function in tree.functions.values()]):
+        return tree
+    functions = {name: _Rewriter(function).function() for name, function in tree.functions.items()}
+    return replace(tree, functions=functions)
+
+
+def _has_quantized_types(function: Function) -> bool:
+    waiting = [function.body]
+    while waiting:
+        block = waiting.pop()
+        types = [
+            *block.types,
+            *[kind for operation in block.operations for kind in operation.types],
+        ]
+        if any([isinstance(kind, ForeignType) and "!quant." in kind.text for kind in types]):
+            return True
+        waiting += [region for operation in block.operations for region in operation.regions]
+    return False
+
+
+def _stored(types: Sequence[Type]) -> tuple[Type, ...]:
+    quantized = map(_quantized, types)
+    return tuple(
+        [kind if q is None else q.stored for kind, q in zip(types, quantized, strict=True)]
+    )
+
+
+class _Rewriter:
+    """The operations of one function, with numbers for the values that are added."""
+
+    def __init__(self, source: Function) -> None:
+        self.source = source
+        self.types: dict[int, Type] = {}
+        self.next = 1 + max(_numbers(source.body), default=0)
+        self.operations: list[Operation] = []
+        self.location = ""
+
+    def function(self) -> Function:
+        return replace(
+            self.source,
+            body=self.block(self.source.body),
+            result_types=_stored(self.source.result_types),
+        )
+
+    def block(self, block: Block) -> Block:
+        self.types.update(zip(block.arguments, block.types, strict=True))
+        surrounding, self.operations = self.operations, []
+        for operation in block.operations:
+            self.location = operation.location
+            try:
+                self.rewrite(operation)
+            except TenferroError as error:
+                error.at(operation.location)
+                raise
+        operations, self.operations = self.operations, surrounding
+        return Block(block.arguments, _stored(block.types), operations)
+
+    def rewrite(self, operation: Operation) -> None:
+        """Append the operation as it is, on storage types, or on expressed ones between conversions."""
+        self.types.update(zip(operation.results, operation.types, strict=True))
+        operands = [_quantized(self.types[number]) for number in operation.operands]
+        results = [_quantized(kind) for kind in operation.types]
+        regions = tuple([self.block(region) for region in operation.regions])
+        if not any(operands) and not any(results):
+            self.operations.append(replace(operation, regions=regions))
+        elif operation.name in STORED:
+            self.operations.append(
+                replace(
+                    operation,
+                    types=_stored(operation.types),
+                    regions=regions,
+                    attributes=_constant(operation, results),
+                )
+            )
+        elif regions:
+            raise UnsupportedError(f"{operation.name}: has no meaning on quantised types")
+        else:
+            self.on_expressed(operation, operands, results)
+
+    def on_expressed(
+        self,
+        operation: Operation,
+        operands: Sequence[_Tensor | None],
+        results: Sequence[_Tensor | None],
+    ) -> None:
+        """Dequantise, compute, quantise; `uniform_quantize` and `uniform_dequantize` compute nothing between."""
+        values = [
+            number if tensor is None else self.dequantized(number, tensor)
+            for number, tensor in zip(operation.operands, operands, strict=True)
+        ]
+        if operation.name == "stablehlo.uniform_dequantize":
+            self.append("convert", values, _type_of(operation, results), results=operation.results)
+            return
+        if operation.name == "stablehlo.uniform_quantize":
+            (tensor,) = results
+            if tensor is None:
+                raise InvalidConfigError(
+                    "stablehlo.uniform_quantize: its result is of no quantised type"
+                )
+            self.quantized(values[0], tensor, operation.results[0])
+            return
+        numbers = tuple([
+            number if tensor is None else self.number()
+            for number, tensor in zip(operation.results, results, strict=True)
+        ])  # fmt: skip
+        types = tuple([
+            kind if tensor is None else tensor.expressed
+            for kind, tensor in zip(operation.types, results, strict=True)
+        ])  # fmt: skip
+        self.operations.append(
+            replace(operation, operands=tuple(values), results=numbers, types=types)
+        )
+        for number, tensor, result in zip(numbers, results, operation.results, strict=True):
+            if tensor is not None:
+                self.quantized(number, tensor, result)
+
+    # ---- the two conversions ---------------------------------------------------------------------
+
+    def dequantized(self, number: int, tensor: _Tensor) -> int:
+        """(q - zero_point) scale."""
+        element, expressed = tensor.element, tensor.expressed
+        wide = TensorSpec.of(tensor.shape, DType.I64)
+        x = self.append("convert", [number], wide)
+        if any(element.zero_points):
+            x = self.append(
+                "subtract", [x, self.parameter(element.zero_points, tensor, wide)], wide
+            )
+        x = self.append("convert", [x], expressed)
+        return self.append(
+            "multiply", [x, self.parameter(element.scales, tensor, expressed)], expressed
+        )
+
+    def quantized(self, number: int, tensor: _Tensor, result: int) -> None:
+        """round_nearest_even(clamp(low, x / scale + zero_point, high)), with this number."""
+        element, expressed = tensor.element, tensor.expressed
+        x = self.append(
+            "divide", [number, self.parameter(element.scales, tensor, expressed)], expressed
+        )
+        if any(element.zero_points):
+            x = self.append(
+                "add", [x, self.parameter(element.zero_points, tensor, expressed)], expressed
+            )
+        scalar = TensorSpec.of((), expressed.dtype)
+        bounds = [self.constant(np.array(bound), scalar) for bound in (element.low, element.high)]
+        x = self.append("clamp", [bounds[0], x, bounds[1]], expressed)
+        x = self.append("round_nearest_even", [x], expressed)
+        self.append("convert", [x], tensor.stored, results=(result,))
+
+    def parameter(self, values: Sequence[float], tensor: _Tensor, spec: TensorSpec) -> int:
+        """Scales or zero points in the shape of a tensor."""
+        axis = tensor.element.axis
+        if not spec.is_static:
+            raise UnsupportedError(
+                f"a quantised type in a tensor of open extents, {spec}: give numbers for them"
+            )
+        if axis is None:
+            return self.constant(
+                np.broadcast_to(np.array(values[0], spec.dtype.dtype), spec.shape), spec
+            )
+        vector = self.constant(
+            np.array(values, spec.dtype.dtype), TensorSpec.of((len(values),), spec.dtype)
+        )
+        return self.append("broadcast_in_dim", [vector], spec, broadcast_dimensions=(axis,))
+
+    # ---- writing -----------------------------------------------------------------------------------
+
+    def number(self) -> int:
+        self.next += 1
+        return self.next - 1
+
+    def constant(self, array: Any, spec: TensorSpec) -> int:
+        value = array if array.dtype == spec.dtype.dtype else array.astype(spec.dtype.dtype)
+        return self.append("constant", [], spec, value=value)
+
+    def append(
+        self,
+        name: str,
+        operands: Sequence[int],
+        kind: Type,
+        results: tuple[int, ...] = (),
+        **attributes: Any,
+    ) -> int:
+        results = results or (self.number(),)
+        self.operations.append(
+            Operation(
+                f"stablehlo.{name}",
+                tuple(operands),
+                results,
+                (kind,),
+                attributes,
+                (),
+                self.location,
+            )
+        )
+        return results[0]
+
+
+def _type_of(operation: Operation, results: Sequence[_Tensor | None]) -> Type:
+    if any(results):
+        raise InvalidConfigError(f"{operation.name}: its result is of a quantised type")
+    return operation.types[0]
+
+
+def _constant(operation: Operation, results: Sequence[_Tensor | None]) -> dict[str, Any]:
+    """Return attributes, with the elements of a quantised constant, which are those that are stored."""
+    value = operation.attributes.get("value")
+    (tensor,) = results if len(results) == 1 else (None,)
+    if operation.name != "stablehlo.constant" or tensor is None or not isinstance(value, str):
+        return operation.attributes
+    inside = value[value.index("dense<") + 6 : value.rindex("> : ")]
+    try:
+        return {**operation.attributes, "value": dense_elements(inside, tensor.stored)}
+    except ValueError as error:
+        raise InvalidConfigError(f"stablehlo.constant: {error}") from None
+
+
+def _numbers(block: Block) -> list[int]:
+    """Return the numbers of all values in a block and its regions."""
+    numbers: list[int] = []
+    waiting = [block]
+    while waiting:
+        one = waiting.pop()
+        numbers += one.arguments
+        for operation in one.operations:
+            numbers += operation.results
+            waiting += operation.regions
+    return numbers

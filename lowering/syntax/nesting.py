@@ -1,0 +1,34 @@
+"""A limit for brackets in brackets."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from tenferro.errors import InvalidConfigError
+
+__all__ = ["DEEPEST", "require_shallow"]
+
+DEEPEST = 256
+"""How deep brackets may stand in brackets: the parser calls itself for each."""
+
+
+STRING_OR_COMMENT = re.compile(r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"|//[^\n]*')
+"""A string may hold comment marks, and a comment quotes. Possessive, so that matching a string of many megabytes
+needs no memory."""
+
+
+def require_shallow(text: str) -> None:
+    """Raises InvalidConfigError for brackets nested deeper than `DEEPEST`, those in strings and comments aside."""
+    letters = np.frombuffer(STRING_OR_COMMENT.sub("", text).encode(), np.uint8)
+    for opening, closing in ("()", "[]", "{}", "<>"):
+        steps = (letters == ord(opening)).astype(np.int8)
+        ends = letters == ord(closing)
+        if closing == ">":
+            ends[1:] &= letters[:-1] != ord("-")
+        steps -= ends
+        if letters.size and np.cumsum(steps, dtype=np.int64).max() > DEEPEST:
+            raise InvalidConfigError(
+                f"the module nests {opening}{closing} more than {DEEPEST} deep, which no program needs"
+            )

@@ -1,0 +1,164 @@
+"""Narrow dtypes in StableHLO: constants in text, bytecode and artifacts, by both readers; and on XLA's CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lowering
+import tenferro as tnf
+import xla_peer
+from lowering.mlir_bindings import MlirDiagnosticError
+from lowering.syntax import read_module
+from tenferro.errors import UnsupportedError
+from tenferro.types import DType, TensorSpec
+
+NARROW = [dtype for dtype in DType if dtype.is_narrow]
+
+
+def every_value(dtype: DType) -> Any:
+    numbers = np.arange(1 << dtype.bits, dtype=np.uint8)
+    return numbers.view(dtype.dtype) if dtype.is_float else numbers.astype(dtype.dtype)
+
+
+def constants() -> list[Any]:
+    """A list, a splat, a scalar, and all values, which are written as bytes."""
+    arrays: list[Any] = []
+    for dtype in NARROW:
+        values = every_value(dtype)
+        some = [
+            values[:4],
+            values[-3:],
+            values[1],
+            np.full((2, 3), values[-1]),
+            np.resize(values, 64),
+        ]
+        arrays += [np.array(v) for v in some]
+    return arrays
+
+
+def bits(x: Any) -> Any:
+    x = np.asarray(x)
+    return x.view(np.uint8) & ((1 << DType.of(x.dtype).bits) - 1)
+
+
+def test_constants_come_back_with_their_bits() -> None:
+    arrays = constants()
+    program = tnf.compile(lambda p: [tnf.where(p, x, x) for x in arrays], TensorSpec((), "bool"))
+    module = lowering.lower_to_stablehlo(program)
+    module.verify()
+    for form in (module.text, module.bytecode(), module.portable_artifact()):
+        tree = read_module(form)
+        read = [
+            np.asarray(op.attributes["value"])
+            for op in tree.operations()
+            if op.name == "stablehlo.constant"
+        ]
+        wanted = {(x.dtype.name, x.shape, bits(x).tobytes()) for x in arrays}
+        assert wanted <= {
+            (x.dtype.name, x.shape, bits(x).tobytes())
+            for x in read
+            if x.dtype.itemsize == 1 and x.dtype != bool
+        }
+        imported = lowering.import_stablehlo(form, trusted=True)
+        for x, y in zip(arrays, imported.run(np.array(True)), strict=True):
+            assert DType.of(np.asarray(y).dtype) is DType.of(x.dtype)
+            np.testing.assert_array_equal(bits(y), bits(x))
+
+
+def test_literals_are_checked_against_the_width() -> None:
+    text = "func.func @main() -> tensor<2xi4> {{ %0 = stablehlo.constant dense<[1, {}]> : tensor<2xi4> return %0 : tensor<2xi4> }}"
+    tree = read_module(
+        text.format("-8").replace("> return", ">\n return").replace("xi4> }", "xi4>\n}")
+    )
+    (constant,) = [op for op in tree.operations() if op.name == "stablehlo.constant"]
+    np.testing.assert_array_equal(np.asarray(constant.attributes["value"]).astype(int), [1, -8])
+    with pytest.raises(MlirDiagnosticError, match="out of range"):
+        read_module(
+            text.format("16").replace("> return", ">\n return").replace("xi4> }", "xi4>\n}")
+        )
+
+
+OPERATIONS = """
+func.func @main(%x: tensor<3x2x{0}>, %y: tensor<3x2x{0}>) -> (tensor<3x2x{0}>, tensor<2x3xi1>, tensor<2x{0}>, tensor<3x3xf32>) {{
+  %0 = stablehlo.multiply %x, %y : tensor<3x2x{0}>
+  %1 = stablehlo.transpose %x, dims = [1, 0] : (tensor<3x2x{0}>) -> tensor<2x3x{0}>
+  %2 = stablehlo.transpose %y, dims = [1, 0] : (tensor<3x2x{0}>) -> tensor<2x3x{0}>
+  %3 = stablehlo.compare LT, %1, %2 : (tensor<2x3x{0}>, tensor<2x3x{0}>) -> tensor<2x3xi1>
+  %c = stablehlo.constant dense<{1}> : tensor<{0}>
+  %4 = stablehlo.reduce(%x init: %c) applies stablehlo.maximum across dimensions = [0]
+    : (tensor<3x2x{0}>, tensor<{0}>) -> tensor<2x{0}>
+  %5 = stablehlo.convert %x : (tensor<3x2x{0}>) -> tensor<3x2xf32>
+  %6 = stablehlo.convert %2 : (tensor<2x3x{0}>) -> tensor<2x3xf32>
+  %7 = stablehlo.dot_general %5, %6, contracting_dims = [1] x [0] : (tensor<3x2xf32>, tensor<2x3xf32>) -> tensor<3x3xf32>
+  return %0, %3, %4, %7 : tensor<3x2x{0}>, tensor<2x3xi1>, tensor<2x{0}>, tensor<3x3xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize("dtype", NARROW, ids=str)
+def test_operations_are_read_and_run(dtype: DType) -> None:
+    from lowering.types import element_type
+
+    text = OPERATIONS.format(element_type(dtype), "1.0" if dtype.is_float else "1")
+    read_module(text)
+    program = lowering.import_stablehlo(text, trusted=True)
+    finite = every_value(dtype).astype(float)
+    finite = finite[np.isfinite(finite) & (np.abs(finite) < 100) & (np.abs(finite) > 1e-3)]
+    rng = np.random.default_rng(3)
+    a, b = rng.choice(finite, (3, 2)), rng.choice(finite, (3, 2))
+    x, y = a.astype(dtype.dtype), b.astype(dtype.dtype)
+    product, less, largest, dot = program.run(x, y)
+    np.testing.assert_array_equal(
+        product.view(np.uint8),
+        np.asarray(tnf.astype(a * b if dtype.is_float else (a * b).astype(int), dtype)).view(
+            np.uint8
+        ),
+    )
+    np.testing.assert_array_equal(less, (a < b).T)
+    np.testing.assert_array_equal(np.asarray(largest).astype(float), np.maximum(a.max(axis=0), 1))
+    np.testing.assert_allclose(dot, a @ b.T, rtol=1e-5)
+    assert lowering.lower_to_stablehlo(program).text.count(f"x{element_type(dtype)}>") > 4
+
+
+@pytest.mark.parametrize("name", ["int4", "uint4", "float8_e4m3fn", "float8_e5m2"])
+def test_xla_agrees_on_every_pair(name: str) -> None:
+    values = every_value(DType.of(name))
+    x, y = (np.ascontiguousarray(v) for v in np.broadcast_arrays(values[:, None], values[None, :]))
+
+    def f(x: Any, y: Any) -> Any:
+        return (
+            x + y,
+            x - y,
+            x * y,
+            tnf.maximum(x, y),
+            x < y,
+            tnf.astype(x, "float32"),
+            tnf.astype(x, "int32"),
+        )
+
+    program = tnf.compile(f, x, y)
+    for native, xla in zip(
+        program.run(x, y), xla_peer.XlaExecutor("cpu").run(program, x, y), strict=True
+    ):
+        np.testing.assert_array_equal(
+            np.asarray(native).astype(float), np.asarray(xla).astype(float)
+        )
+
+
+def test_what_xla_cannot_run_is_refused_by_name() -> None:
+    specs = [TensorSpec((2, 2), "int2")] * 2
+    program = tnf.compile(lambda x, y: tnf.concatenate([x, y]), *specs)
+    with pytest.raises(UnsupportedError, match=r"Concatenate: i2\[2,2\] on cpu"):
+        lowering.lower_to_stablehlo(program, platform="cpu")
+    specs = [TensorSpec((2, 2), "float4_e2m1fn")] * 2
+    with pytest.raises(UnsupportedError, match=r"DotGeneral: f4e2m1fn\[2,2\] on cpu"):
+        lowering.lower_to_stablehlo(tnf.compile(tnf.matmul, *specs), platform="cpu")
+    program = tnf.compile(lambda x: x + x, TensorSpec((2,), "float6_e2m3fn"))
+    with pytest.raises(UnsupportedError, match="float6_e2m3fn on cpu: XLA has no f6E2M3FN"):
+        xla_peer.XlaExecutor("cpu").compile(program)
+    assert "f6E2M3FN" in lowering.lower_to_stablehlo(program).text
+    assert not tnf.capabilities("Add", "float6_e3m2fn", "cpu")
+    assert not tnf.capabilities("Sort", "int2", "cpu")

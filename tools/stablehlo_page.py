@@ -1,0 +1,109 @@
+"""Write docs/stablehlo.md: which operations and types of StableHLO are read, from the readers' own tables.
+
+python tools/stablehlo_page.py [--check]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from lowering.read import READERS
+from lowering.read.refused import MLIR_REWRITES, REFUSED, REWRITTEN
+from lowering.syntax.definitions import DEFINITIONS
+from lowering.types import element_type
+from tenferro.types import DType
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "stablehlo.md"
+FOREIGN = {
+    "!quant.uniform per tensor, per axis": "read as stored integers",
+    "!stablehlo.token": "read, and dropped: programs run in order",
+    "tuple": "read where it is taken apart, or returned, in the function that makes it",
+    "!quant.uniform with scales for blocks": "refused: export with scales per tensor or per axis",
+    "index, f80, f128, tf32, integers of other widths": "refused: NumPy has no such dtype",
+    "unranked tensors, bounded dimensions": "refused: give ranks, and numbers or symbols for extents",
+}
+
+
+def statuses() -> dict[str, str]:
+    """Return what becomes of each operation: "read", "read: how" or "refused: why".
+
+    Raises:
+        LookupError: an operation that no table has.
+    """
+    status: dict[str, str] = {}
+    for name in DEFINITIONS:
+        if name in REFUSED:
+            status[name] = f"refused: {REFUSED[name]}"
+        elif name in READERS:
+            status[name] = "read"
+        elif name in REWRITTEN:
+            status[name] = f"read: {REWRITTEN[name]}"
+        elif name in MLIR_REWRITES:
+            status[name] = f"refused without jaxlib: without jaxlib: {MLIR_REWRITES[name]}"
+        else:
+            raise LookupError(f"{name} is neither read nor refused")
+    return status
+
+
+def rows(status: Mapping[str, str], word: str) -> list[str]:
+    """Return table rows for the statuses that begin with a word, one for each reason."""
+    reasons: dict[str, list[str]] = {}
+    for name, text in status.items():
+        if text.startswith(f"{word}: "):
+            reasons.setdefault(text.removeprefix(f"{word}: "), []).append(f"`{name}`")
+    return [
+        f"| {', '.join(sorted(names))} | {reason} |" for reason, names in sorted(reasons.items())
+    ]
+
+
+def page() -> str:
+    """Return the page's text."""
+    status = statuses()
+    plain = [name for name, text in status.items() if text == "read"]
+    lines = [
+        "# StableHLO, operation by operation",
+        "",
+        "[StableHLO in](import.md) describes how modules are read. This page is written by `tools/stablehlo_page.py` from the "
+        "tables of the readers.",
+        "",
+        "## Operations",
+        "",
+        "| dialect | read | operations |",
+        "| --- | --- | --- |",
+    ]
+    for dialect in sorted({name.partition(".")[0] for name in plain}):
+        names = sorted(name.partition(".")[2] for name in plain if name.startswith(f"{dialect}."))
+        lines.append(f"| `{dialect}` | {len(names)} | {', '.join(f'`{name}`' for name in names)} |")
+    lines += [
+        "",
+        "These hold other operations, or are replaced before anything is read:",
+        "", "| operations | |", "| --- | --- |", *rows(status, "read"), "",
+        "These are refused, each by a named error:",
+        "", "| operations | why, or what instead |", "| --- | --- |", *rows(status, "refused"),
+        *rows(status, "refused without jaxlib"), "",
+        "## Types",
+        "",
+        f"Element types are {', '.join(f'`{element_type(dtype)}`' for dtype in DType)}.",
+        "", "| other types | |", "| --- | --- |", *[f"| {name} | {text} |" for name, text in FOREIGN.items()], "",
+    ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="only compare")
+    if parser.parse_args().check:
+        is_current = PAGE.read_text() == page()
+        print(
+            f"{PAGE.name} is {'as the tables are' if is_current else 'out of date: run tools/stablehlo_page.py'}"
+        )
+        return not is_current
+    PAGE.write_text(page())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
