@@ -20,6 +20,7 @@ COLUMNS = {
     "derivative rule": "tenferro/ad/rules",
     "emitter": "lowering/emit",
     "numpy source": "lowering/numpy_source",
+    "ONNX node": "xla_peer/onnx/emit",
     "sample": "tests/samples",
     "row of facts": "tenferro/facts.py",
     "cost": "tenferro/costs.py",

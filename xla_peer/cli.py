@@ -239,13 +239,13 @@ def export(
         typer.Option(
             "-o",
             "--output",
-            help="Path: .mlir is text, .mlirbc a portable artifact, .py NumPy alone.",
+            help="Path: .mlir is text, .mlirbc a portable artifact, .py NumPy alone, .onnx ONNX.",
         ),
     ] = "",
     to: Annotated[
         str,
         typer.Option(
-            help="stablehlo, numpy; by default by the suffix. The path may come last, without -o."
+            help="stablehlo, numpy, onnx; by default by the suffix. The path may come last, without -o."
         ),
     ] = "",
     platform: Annotated[str, typer.Option(help="Platforms, with commas between.")] = "cpu",
@@ -280,6 +280,13 @@ def export(
                 out.say(f"wrote {path}, {Path(path).stat().st_size} bytes")
             out.document({"name": source.name, "files": files, "statements": source.statements})
             return
+        if form == "onnx":
+            model = xla_peer.export(opened.callable(types), *types, format="onnx", path=output)
+            out.say(
+                f"wrote {output}, {Path(output).stat().st_size} bytes, {len(model.graph.node)} nodes"
+            )
+            out.document({"name": model.graph.name, "files": [output]})
+            return
         artifact = xla_peer.export(
             opened.callable(types),
             *types,
@@ -312,7 +319,7 @@ def export(
         )
 
 
-FORMS = {".py": "numpy", ".mlir": "stablehlo", ".mlirbc": "stablehlo"}
+FORMS = {".py": "numpy", ".onnx": "onnx", ".mlir": "stablehlo", ".mlirbc": "stablehlo"}
 """Formats of `export`, by the suffix of the file."""
 
 
@@ -326,7 +333,7 @@ def _destination(output: str, words: list[str], form: str) -> tuple[str, list[st
         raise InvalidConfigError(f"--to {form}: one of {', '.join(sorted(set(FORMS.values())))}")
     if not output and form and words and Path(words[-1]).suffix in FORMS:
         output, words = words[-1], words[:-1]
-    output = output or ("program.py" if form == "numpy" else "program.mlir")
+    output = output or {"numpy": "program.py", "onnx": "program.onnx"}.get(form, "program.mlir")
     known = FORMS.get(Path(output).suffix, "stablehlo")
     if form and form != known:
         raise InvalidConfigError(f"--to {form} {output}: the suffix is that of {known}")

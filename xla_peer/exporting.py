@@ -24,6 +24,7 @@ from tenferro.types import DType, TensorSpec, flatten, unflatten
 from xla_peer.artifact import Artifact
 from xla_peer.manifest import ATTRIBUTE, Constant, Manifest
 from xla_peer.numpy_export import export_numpy
+from xla_peer.onnx import export_onnx
 from xla_peer.pullback import active, float_vjp
 from xla_peer.sampling import random_array, random_arrays
 from xla_peer.storage import (
@@ -73,6 +74,15 @@ def export(
 ) -> NumpySource: ...
 
 
+@overload
+def export(
+    fn_or_program: GraphProgram | Callable[..., Any],
+    *specs: Any,
+    format: Literal["onnx"],
+    path: Any = None,
+) -> Any: ...
+
+
 def export(
     fn_or_program: GraphProgram | Callable[..., Any],
     *specs: Any,
@@ -87,19 +97,20 @@ def export(
     gradient: bool = False,
     seed: int = 0,
     context: AdContext | None = None,
-) -> Artifact | NumpySource:
+) -> Any:
     """A program as a portable StableHLO artifact, with its names, structure and versions inside.
 
     Args:
         fn_or_program: a program, or a function to trace on `specs`.
         specs: of a function, one tree of specs per argument; of a program with symbols, concrete
             specs, one per input, or none: symbolic extents are exported as such, with assertions.
-        format: "stablehlo" for an artifact; "numpy" for the source of a Python file that needs NumPy alone, of
-            which the options of artifacts do not hold: see docs/travel.md.
+        format: "stablehlo" for an artifact; "numpy" for the source of a Python file that needs NumPy alone, and
+            "onnx" for a model, which the options of artifacts do not hold of: see docs/travel.md.
         platforms: any of "cpu", "cuda", "rocm", "tpu".
         target: the StableHLO version that readers have: "week4", "week12", "minimum", "current", or
             a version such as "1.8.0". A `.mlir` file is text of the current one.
-        path: where to write it: `.mlir` for text, `.mlirbc` for a portable artifact, `.py` for NumPy.
+        path: where to write it: `.mlir` for text, `.mlirbc` for a portable artifact, `.py` for NumPy,
+            `.onnx` for a model.
         precision: of dots; see `lowering.lower_to_stablehlo`.
         linalg: "library" calls the platform's routines; "inline" writes plain StableHLO; "auto" is
             "library" wherever one text serves all the platforms, else "inline".
@@ -122,12 +133,20 @@ def export(
 
     Source: StableHLO spec, "Portable artifacts"; docs/specification/files.md.
     """
-    if format == "numpy":
-        _require_defaults(platforms, target, precision, linalg, largest_constant, gradient)
+    if format in ("numpy", "onnx"):
+        _require_defaults(format, platforms, target, precision, linalg, largest_constant, gradient)
         program = as_program(fn_or_program, specs)
+        if format == "onnx":
+            if vectors:
+                raise InvalidConfigError(
+                    "export: an ONNX model carries no vectors; compare by xla_peer.onnx.run"
+                )
+            return export_onnx(program, path)
         return export_numpy(program, _cases(program, vectors, np.random.default_rng(seed)), path)
     if format != "stablehlo":
-        raise InvalidConfigError(f'export: format is "stablehlo" or "numpy", got {format!r}')
+        raise InvalidConfigError(
+            f'export: format is "stablehlo", "numpy" or "onnx", got {format!r}'
+        )
     if path is not None:
         suffix_of(path)
     program = as_program(fn_or_program, specs)
@@ -184,7 +203,13 @@ def export(
 
 
 def _require_defaults(
-    platforms: Any, target: Any, precision: Any, linalg: Any, largest_constant: Any, gradient: Any
+    format: str,
+    platforms: Any,
+    target: Any,
+    precision: Any,
+    linalg: Any,
+    largest_constant: Any,
+    gradient: Any,
 ) -> None:
     options = {
         "platforms": tuple(platforms) == ("cpu",),
@@ -198,7 +223,7 @@ def _require_defaults(
         if not is_default:
             advice = "; export tenferro.grad of the function" if name == "gradient" else ""
             raise InvalidConfigError(
-                f'export: {name} is an option of artifacts, and not of format="numpy"{advice}'
+                f'export: {name} is an option of artifacts, and not of format="{format}"{advice}'
             )
 
 

@@ -354,6 +354,8 @@ def test_refusals_name_what_is_refused(tmp_path: Path) -> None:
         InvalidConfigError, match=r"gradient is an option of artifacts.*export tenferro\.grad"
     ):
         xla_peer.export(lambda x: x, 1.0, format="numpy", gradient=True)  # pyright: ignore[reportCallIssue]
-    with pytest.raises(InvalidConfigError, match='format is "stablehlo" or "numpy", got \'torch\''):
+    with pytest.raises(
+        InvalidConfigError, match='format is "stablehlo", "numpy" or "onnx", got \'torch\''
+    ):
         xla_peer.export(lambda x: x, 1.0, format="torch")  # pyright: ignore[reportCallIssue, reportArgumentType]
     assert not list(tmp_path.iterdir())
