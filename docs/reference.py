@@ -29,6 +29,7 @@ MODULES = (
     "xla_peer",
     "xla_peer.parity",
     "xla_peer.fuzz",
+    "xla_peer.onnx",
     "tenferro.pytest_plugin",
 )
 ROOT = Path(__file__).parent.parent

@@ -1,4 +1,4 @@
-"""StableHLO: programs as text and as artifacts.
+"""StableHLO: programs as text and as artifacts; and programs as Python that needs NumPy alone.
 
 Sees programs, never graphs, derivative rules or kernels. Text needs no jaxlib.
 """
@@ -11,11 +11,13 @@ from lowering.module import StableHloModule
 from lowering.read.composites import register_composite_reader
 from lowering.refusals import refusal
 from lowering.sharding import Partitioning, PartitionSpec
+from lowering.to_numpy import NumpySource, to_numpy
 from tenferro.counterparts import open_namespace
 from tenferro.program import install_platforms
 
 __all__ = [
     "PLATFORMS",
+    "NumpySource",
     "PartitionSpec",
     "Partitioning",
     "StableHloModule",
@@ -24,6 +26,7 @@ __all__ = [
     "lower_to_stablehlo",
     "register_composite_reader",
     "register_extension_lowering",
+    "to_numpy",
 ]
 
 install_platforms(PLATFORMS, refusal)

@@ -19,6 +19,8 @@ COLUMNS = {
     "compiled form": "tenferro/exec/llvm",
     "derivative rule": "tenferro/ad/rules",
     "emitter": "lowering/emit",
+    "numpy source": "lowering/numpy_source",
+    "ONNX node": "xla_peer/onnx/emit",
     "sample": "tests/samples",
     "row of facts": "tenferro/facts.py",
     "cost": "tenferro/costs.py",
@@ -28,8 +30,10 @@ COLUMNS = {
     "ball rule": "xla_peer/parity/balls",
     "proposal of the fuzzer": "xla_peer/fuzz/proposals.py",
 }
-WITHOUT_DEFAULTS = {"kernel", "definition"}
+WITHOUT_DEFAULTS = {"kernel", "definition", "numpy source"}
 """Columns that name CARDS as their vocabulary, and not to fill it."""
+WITH_UFUNCS = {"kernel", "numpy source"}
+"""Columns that take NumPy's function where a card names one."""
 OF_FAMILIES = {
     "definition": {"analytic"},
     "sparsity": {
@@ -82,7 +86,7 @@ def gaps(root: Path) -> Iterator[str]:
                 known = names[place].get(file.stem, set())
                 if column in WITHOUT_DEFAULTS:
                     known = known - {f"{path.stem}.CARDS"}
-                if column == "kernel":
+                if column in WITH_UFUNCS:
                     known = known | ufuncs
                 if known.isdisjoint({card, f"{path.stem}.CARDS"}):
                     missing.append(f"no {column}: {file}")

@@ -236,8 +236,18 @@ def export(
     inputs: Inputs = None,
     output: Annotated[
         str,
-        typer.Option("-o", "--output", help="Path: .mlir is text, .mlirbc a portable artifact."),
-    ] = "program.mlir",
+        typer.Option(
+            "-o",
+            "--output",
+            help="Path: .mlir is text, .mlirbc a portable artifact, .py NumPy alone, .onnx ONNX.",
+        ),
+    ] = "",
+    to: Annotated[
+        str,
+        typer.Option(
+            help="stablehlo, numpy, onnx; by default by the suffix. The path may come last, without -o."
+        ),
+    ] = "",
     platform: Annotated[str, typer.Option(help="Platforms, with commas between.")] = "cpu",
     stablehlo: Annotated[
         str, typer.Option(help="Version that readers have: week4, week12, minimum, current, 1.8.0.")
@@ -251,10 +261,32 @@ def export(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Export to StableHLO. Types such as nx3xf64 keep n symbolic."""
+    """Export to StableHLO, or to Python that needs NumPy alone. Types such as nx3xf64 keep n symbolic."""
     with reporting(json) as out:
+        output, words, form = _destination(output, inputs or [], to)
         opened = find_target(target)
-        types = opened.arguments(inputs or (), seed, keep_types=True)
+        types = opened.arguments(words, seed, keep_types=True)
+        if form == "numpy":
+            source = xla_peer.export(
+                opened.callable(types),
+                *types,
+                format="numpy",
+                path=output,
+                vectors=vectors,
+                seed=seed,
+            )
+            files = [output, *([str(Path(output).with_suffix(".npz"))] if source.constants else [])]
+            for path in files:
+                out.say(f"wrote {path}, {Path(path).stat().st_size} bytes")
+            out.document({"name": source.name, "files": files, "statements": source.statements})
+            return
+        if form == "onnx":
+            model = xla_peer.export(opened.callable(types), *types, format="onnx", path=output)
+            out.say(
+                f"wrote {output}, {Path(output).stat().st_size} bytes, {len(model.graph.node)} nodes"
+            )
+            out.document({"name": model.graph.name, "files": [output]})
+            return
         artifact = xla_peer.export(
             opened.callable(types),
             *types,
@@ -285,6 +317,27 @@ def export(
                 "files": files,
             }
         )
+
+
+FORMS = {".py": "numpy", ".onnx": "onnx", ".mlir": "stablehlo", ".mlirbc": "stablehlo"}
+"""Formats of `export`, by the suffix of the file."""
+
+
+def _destination(output: str, words: list[str], form: str) -> tuple[str, list[str], str]:
+    """The path that is written, the inputs, and the format: what the suffix says unless it is given.
+
+    Raises:
+        InvalidConfigError: an unknown format, or a path whose suffix is that of another.
+    """
+    if form and form not in FORMS.values():
+        raise InvalidConfigError(f"--to {form}: one of {', '.join(sorted(set(FORMS.values())))}")
+    if not output and form and words and Path(words[-1]).suffix in FORMS:
+        output, words = words[-1], words[:-1]
+    output = output or {"numpy": "program.py", "onnx": "program.onnx"}.get(form, "program.mlir")
+    known = FORMS.get(Path(output).suffix, "stablehlo")
+    if form and form != known:
+        raise InvalidConfigError(f"--to {form} {output}: the suffix is that of {known}")
+    return output, words, known
 
 
 @app.command()

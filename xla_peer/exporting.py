@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -14,6 +14,7 @@ import tenferro
 from lowering import PLATFORMS, StableHloModule, lower_to_stablehlo, mlir_bindings
 from lowering.extensions import GPUS
 from lowering.guarded import perform
+from lowering.to_numpy import NumpySource
 from tenferro.ad import AdContext
 from tenferro.errors import DTypeError, InvalidConfigError, TenferroError
 from tenferro.files import content_of
@@ -22,6 +23,8 @@ from tenferro.program import GraphProgram, hoist_constants
 from tenferro.types import DType, TensorSpec, flatten, unflatten
 from xla_peer.artifact import Artifact
 from xla_peer.manifest import ATTRIBUTE, Constant, Manifest
+from xla_peer.numpy_export import export_numpy
+from xla_peer.onnx import export_onnx
 from xla_peer.pullback import active, float_vjp
 from xla_peer.sampling import random_array, random_arrays
 from xla_peer.storage import (
@@ -42,9 +45,11 @@ LARGEST_CONSTANT = 1 << 16
 """Bytes; larger constants are not written in the text."""
 
 
+@overload
 def export(
     fn_or_program: GraphProgram | Callable[..., Any],
     *specs: Any,
+    format: Literal["stablehlo"] = "stablehlo",
     platforms: Sequence[str] = ("cpu",),
     target: str = "week12",
     path: Any = None,
@@ -55,17 +60,57 @@ def export(
     gradient: bool = False,
     seed: int = 0,
     context: AdContext | None = None,
-) -> Artifact:
+) -> Artifact: ...
+
+
+@overload
+def export(
+    fn_or_program: GraphProgram | Callable[..., Any],
+    *specs: Any,
+    format: Literal["numpy"],
+    path: Any = None,
+    vectors: int | Sequence[Sequence[Any]] = 0,
+    seed: int = 0,
+) -> NumpySource: ...
+
+
+@overload
+def export(
+    fn_or_program: GraphProgram | Callable[..., Any],
+    *specs: Any,
+    format: Literal["onnx"],
+    path: Any = None,
+) -> Any: ...
+
+
+def export(
+    fn_or_program: GraphProgram | Callable[..., Any],
+    *specs: Any,
+    format: str = "stablehlo",
+    platforms: Sequence[str] = ("cpu",),
+    target: str = "week12",
+    path: Any = None,
+    precision: str = "highest",
+    linalg: str = "auto",
+    largest_constant: int = LARGEST_CONSTANT,
+    vectors: int | Sequence[Sequence[Any]] = 0,
+    gradient: bool = False,
+    seed: int = 0,
+    context: AdContext | None = None,
+) -> Any:
     """A program as a portable StableHLO artifact, with its names, structure and versions inside.
 
     Args:
         fn_or_program: a program, or a function to trace on `specs`.
         specs: of a function, one tree of specs per argument; of a program with symbols, concrete
             specs, one per input, or none: symbolic extents are exported as such, with assertions.
+        format: "stablehlo" for an artifact; "numpy" for the source of a Python file that needs NumPy alone, and
+            "onnx" for a model, which the options of artifacts do not hold of: see docs/travel.md.
         platforms: any of "cpu", "cuda", "rocm", "tpu".
         target: the StableHLO version that readers have: "week4", "week12", "minimum", "current", or
             a version such as "1.8.0". A `.mlir` file is text of the current one.
-        path: where to write it: `.mlir` for text, `.mlirbc` for a portable artifact.
+        path: where to write it: `.mlir` for text, `.mlirbc` for a portable artifact, `.py` for NumPy,
+            `.onnx` for a model.
         precision: of dots; see `lowering.lower_to_stablehlo`.
         linalg: "library" calls the platform's routines; "inline" writes plain StableHLO; "auto" is
             "library" wherever one text serves all the platforms, else "inline".
@@ -88,6 +133,20 @@ def export(
 
     Source: StableHLO spec, "Portable artifacts"; docs/specification/files.md.
     """
+    if format in ("numpy", "onnx"):
+        _require_defaults(format, platforms, target, precision, linalg, largest_constant, gradient)
+        program = as_program(fn_or_program, specs)
+        if format == "onnx":
+            if vectors:
+                raise InvalidConfigError(
+                    "export: an ONNX model carries no vectors; compare by xla_peer.onnx.run"
+                )
+            return export_onnx(program, path)
+        return export_numpy(program, _cases(program, vectors, np.random.default_rng(seed)), path)
+    if format != "stablehlo":
+        raise InvalidConfigError(
+            f'export: format is "stablehlo", "numpy" or "onnx", got {format!r}'
+        )
     if path is not None:
         suffix_of(path)
     program = as_program(fn_or_program, specs)
@@ -141,6 +200,31 @@ def export(
     if path is not None:
         artifact.save(path)
     return artifact
+
+
+def _require_defaults(
+    format: str,
+    platforms: Any,
+    target: Any,
+    precision: Any,
+    linalg: Any,
+    largest_constant: Any,
+    gradient: Any,
+) -> None:
+    options = {
+        "platforms": tuple(platforms) == ("cpu",),
+        "target": target == "week12",
+        "precision": precision == "highest",
+        "linalg": linalg == "auto",
+        "largest_constant": largest_constant == LARGEST_CONSTANT,
+        "gradient": not gradient,
+    }
+    for name, is_default in options.items():
+        if not is_default:
+            advice = "; export tenferro.grad of the function" if name == "gradient" else ""
+            raise InvalidConfigError(
+                f'export: {name} is an option of artifacts, and not of format="{format}"{advice}'
+            )
 
 
 def _cases(

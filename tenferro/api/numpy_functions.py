@@ -163,8 +163,11 @@ REDUCTIONS: Mapping[np.ufunc, Callable[..., Any]] = MappingProxyType(
 """Counterparts of `ufunc.reduce`."""
 
 SCANS: Mapping[np.ufunc, Callable[..., Any]] = MappingProxyType(
-    {np.add: reductions.cumsum, np.multiply: reductions.cumprod}
-)
+    {
+        np.add: reductions.cumsum, np.multiply: reductions.cumprod, np.maximum: reductions.running_max,
+        np.minimum: reductions.running_min,
+    }
+)  # fmt: skip
 """Counterparts of `ufunc.accumulate`."""
 
 

@@ -468,6 +468,28 @@ def cumprod(
     return _scan(ops.CumProd, "cumprod", x, axis, dtype, 1, False)
 
 
+def running_max(a: ArrayLike, axis: int = 0, dtype: DTypeLike | None = None) -> Any:
+    """The largest element up to each one along `axis`: NumPy's `np.maximum.accumulate`.
+
+    >>> running_max([3, 1, 4])
+    array([3, 3, 4])
+    """
+    x, chosen = flattened(a, axis)
+    x = x if dtype is None else convert(x, DType.of(dtype))
+    return apply_one(ops.CumMax(normalize_axis("running_max", chosen, len(x.shape))), x)
+
+
+def running_min(a: ArrayLike, axis: int = 0, dtype: DTypeLike | None = None) -> Any:
+    """The smallest element up to each one along `axis`: NumPy's `np.minimum.accumulate`.
+
+    >>> running_min([3, 1, 4])
+    array([3, 1, 1])
+    """
+    x, chosen = flattened(a, axis)
+    x = x if dtype is None else convert(x, DType.of(dtype))
+    return apply_one(ops.CumMin(normalize_axis("running_min", chosen, len(x.shape))), x)
+
+
 def diff(
     a: ArrayLike,
     n: int = 1,

@@ -583,7 +583,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "np.matmul(axes=)": (lambda x: np.matmul(x, x, axes=[(0, 1), (1, 0), (0, 1)]), r"np\.matmul: the argument axes= "),
     "np.add.reduceat": (lambda x: np.add.reduceat(x, [0, 1]), r"np\.add\.reduceat has no counterpart"),
     "np.hypot.reduce": (lambda x: np.hypot.reduce(x), r"np\.hypot\.reduce has no counterpart"),
-    "np.maximum.accumulate": (lambda x: np.maximum.accumulate(x), r"np\.maximum\.accumulate has no counterpart"),
+    "np.fmax.accumulate": (lambda x: np.fmax.accumulate(x), r"np\.fmax\.accumulate has no counterpart"),
     "np.add.reduce(out=)": (lambda x: np.add.reduce(x, out=np.zeros(4)), r"np\.add\.reduce: the argument out= "),
     "np.roots": (lambda x: np.roots(x[0]), r"np\.roots has no counterpart"),
     "np.median(out=)": (lambda x: np.median(x, 1, np.zeros(3)), r"np\.median: the argument out= "),

@@ -25,6 +25,7 @@ COLUMNS = {
     "kernel": "tenferro/exec/kernels/analytic.py",
     "derivative rule": "tenferro/ad/rules/analytic.py",
     "emitter": "lowering/emit/analytic.py",
+    "numpy source": "lowering/numpy_source/analytic.py",
     "sample": "tests/samples/analytic.py",
     "row of facts": "tenferro/facts.py",
     "definition": "tenferro/definitions.py",

@@ -1,0 +1,35 @@
+"""Programs as Python source that needs NumPy alone: a column of cells, and the plain functions that NumPy lacks."""
+
+from lowering.numpy_source import (
+    analytic,
+    contraction,
+    control,
+    dynamic,
+    elementwise,
+    extension,
+    indexing,
+    reduction,
+    source,
+    structural,
+)
+from lowering.numpy_source.expression import Cell
+from tenferro.ops import ALL_OPS, Column
+
+__all__ = ["CELLS"]
+
+CELLS: Column[Cell] = Column(
+    "numpy source",
+    "lowering/numpy_source",
+    ALL_OPS,
+    source.ROWS,
+    elementwise.ROWS,
+    analytic.ROWS,
+    structural.ROWS,
+    reduction.ROWS,
+    contraction.ROWS,
+    indexing.ROWS,
+    dynamic.ROWS,
+    control.ROWS,
+    extension.ROWS,
+)
+"""The Python of each op."""

@@ -1,0 +1,54 @@
+"""NumPy's functions of the analytic family, and plain functions for those that NumPy lacks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lowering.numpy_source.elementwise import function, upcast
+from lowering.numpy_source.expression import Code, Expression, Level, Rows, call
+from tenferro.ops import analytic as ops
+from tenferro.types import DType
+
+if TYPE_CHECKING:
+    from lowering.numpy_source.writer import Writer
+
+__all__ = ["ROWS"]
+
+
+def of_complex(name: str, complex_name: str) -> Any:
+    """Return the cell of a function of NumPy that is a plain function on complex numbers."""
+    of_real, of_others = function(name), upcast(complex_name)
+    return lambda op, w, x: (of_others if x.spec.dtype.is_complex else of_real)(op, w, x)
+
+
+def rsqrt(op: Any, w: Writer, x: Expression) -> Code:
+    """One over the square root, in which float16 is rounded once."""
+    if x.spec.dtype.is_complex or x.spec.dtype is DType.F16:
+        return upcast("rsqrt")(op, w, x)
+    return Code(f"1 / {call('np.sqrt', x).text}", Level.PRODUCT)
+
+
+def polygamma(op: ops.Polygamma, w: Writer, x: Expression) -> Code:
+    """A plain function of the order."""
+    if x.spec.dtype is DType.F16:
+        wide = call(w.function("polygamma"), op.order, f"{x.at(Level.ATOM)}.astype(np.float32)")
+        return Code(f"{wide.text}.astype(np.float16)")
+    return call(w.function("polygamma"), op.order, x)
+
+
+UFUNCS: Rows = {card: function(card.ufunc) for card in ops.CARDS if card.ufunc}
+"""Cells of the ops that name a ufunc of NumPy."""
+ROWS: Rows = {
+    **UFUNCS,
+    ops.Expm1: of_complex("expm1", "complex_expm1"),
+    ops.Log1p: of_complex("log1p", "complex_log1p"),
+    ops.Rsqrt: rsqrt,
+    ops.Tanh: function("tanh"),
+    ops.Logistic: upcast("logistic"),
+    ops.Erf: upcast("erf"),
+    ops.Erfc: upcast("erfc"),
+    ops.ErfInv: upcast("erfinv"),
+    ops.Lgamma: upcast("lgamma"),
+    ops.Digamma: upcast("digamma"),
+    ops.Polygamma: polygamma,
+}

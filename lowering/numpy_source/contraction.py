@@ -1,0 +1,144 @@
+"""Products of matrices and convolutions."""
+
+from __future__ import annotations
+
+from string import ascii_letters
+from typing import TYPE_CHECKING
+
+from lowering.numpy_source.expression import Code, Expression, Level, Rows, call, tuple_of
+from tenferro.errors import UnsupportedError
+from tenferro.ops.contraction import Convolution, DotGeneral
+from tenferro.types import DType
+
+if TYPE_CHECKING:
+    from lowering.numpy_source.writer import Writer
+
+__all__ = ["ROWS"]
+
+
+def _converted(w: Writer, x: Expression, dtype: DType) -> Code:
+    """Return an operand in the dtype of products and sums."""
+    if x.spec.dtype is dtype:
+        return x.code
+    return Code(f"{x.at(Level.ATOM)}.astype({w.dtype(dtype)})")
+
+
+def dot_general(op: DotGeneral, w: Writer, lhs: Expression, rhs: Expression) -> Code:
+    """The operator @ where the axes are those of matrices or vectors, else `np.einsum`."""
+    dtype = op.accumulate_dtype or lhs.spec.dtype
+    result = dtype
+    if dtype is DType.F16:
+        dtype = DType.F32
+    w.dtype(dtype)
+    codes = [_converted(w, x, dtype) for x in (lhs, rhs)]
+    code = _as_matrices(op, w, lhs, rhs, codes) or _as_einsum(op, lhs, rhs, codes)
+    if result is dtype:
+        return code
+    text = code.text if code.level >= Level.ATOM else f"({code.text})"
+    return Code(f"{text}.astype({w.dtype(result)})")
+
+
+def _as_matrices(
+    op: DotGeneral, w: Writer, lhs: Expression, rhs: Expression, codes: list[Code]
+) -> Code | None:
+    """Return the product by @; None where it is none of matrices or vectors, or of batches of matrices."""
+    if len(op.lhs_contracting) != 1:
+        return None
+    batch = len(op.lhs_batch)
+    lead = tuple(range(batch))
+    (a,), (b,) = op.lhs_contracting, op.rhs_contracting
+    rank = lhs.spec.rank, rhs.spec.rank
+    if op.lhs_batch != lead or op.rhs_batch != lead:
+        return None
+    if batch and not rank[0] == rank[1] == batch + 2:
+        return None
+    if not batch and (rank[1] > 2 or (rank[0] > 2 and a != rank[0] - 1)):
+        return None
+    left, right = codes
+    if a != rank[0] - 1:
+        left = _swapped(left, lhs, batch)
+    if b != max(rank[1] - 2, 0):
+        right = _swapped(right, rhs, batch)
+    left_text = left.text if left.level >= Level.PRODUCT else f"({left.text})"
+    right_text = right.text if right.level > Level.PRODUCT else f"({right.text})"
+    return Code(f"{left_text} @ {right_text}", Level.PRODUCT)
+
+
+def _swapped(code: Code, x: Expression, batch: int) -> Code:
+    if not batch:
+        inner = code.text.removesuffix(".T") if code.text.endswith(".T") else ""
+        if inner.isidentifier():
+            return Code(inner)
+        return Code(f"{code.text}.T" if code.level >= Level.ATOM else f"({code.text}).T")
+    return call("np.swapaxes", code.text, -1, -2)
+
+
+def _as_einsum(op: DotGeneral, lhs: Expression, rhs: Expression, codes: list[Code]) -> Code:
+    """Return the product by labels: batch axes, free axes of lhs, free axes of rhs.
+
+    Raises:
+        UnsupportedError: more axes than there are letters.
+    """
+    count = lhs.spec.rank + rhs.spec.rank
+    if lhs.spec.rank == rhs.spec.rank == 1 and not (op.lhs_contracting or op.lhs_batch):
+        return call("np.outer", codes[0].text, codes[1].text)
+    if count > len(ascii_letters):
+        raise UnsupportedError(
+            f"to_numpy: DotGeneral of {count} axes; np.einsum has {len(ascii_letters)} labels"
+        )
+    labels = iter(ascii_letters)
+    left = {axis: next(labels) for axis in range(lhs.spec.rank)}
+    right = {
+        **{b: left[a] for a, b in zip(op.lhs_batch, op.rhs_batch, strict=True)},
+        **{b: left[a] for a, b in zip(op.lhs_contracting, op.rhs_contracting, strict=True)},
+    }
+    for axis in range(rhs.spec.rank):
+        if axis not in right:
+            right[axis] = next(labels)
+    free = [left[axis] for axis in op.lhs_free(lhs.spec.rank)]
+    free += [right[axis] for axis in op.rhs_free(rhs.spec.rank)]
+    output = "".join([*[left[axis] for axis in op.lhs_batch], *free])
+    inputs = ["".join(own[axis] for axis in range(len(own))) for own in (left, right)]
+    notation = f'"{inputs[0]},{inputs[1]}->{output}"'
+    return call("np.einsum", notation, codes[0].text, codes[1].text)
+
+
+def convolution(op: Convolution, w: Writer, x: Expression, kernel: Expression) -> Code:
+    """A plain function, on operands with the axes batch, features, space and the kernel's output, input, space."""
+    dtype = x.spec.dtype
+    wide = DType.F32 if dtype is DType.F16 else dtype
+    w.dtype(wide)
+    texts: list[str] = []
+    orders = (
+        (op.input_batch, op.input_feature, *op.input_spatial),
+        (op.kernel_output_feature, op.kernel_input_feature, *op.kernel_spatial),
+    )
+    for operand, order in zip((x, kernel), orders, strict=True):
+        code = _converted(w, operand, wide)
+        is_ordered = list(order) == sorted(order)
+        texts.append(
+            code.text if is_ordered else call("np.transpose", code.text, tuple_of(order)).text
+        )
+    ones = (1,) * len(op.window_strides)
+    reverse = any(op.window_reversal)
+    code = call(
+        w.function("convolution"),
+        *texts,
+        strides=None if op.window_strides == ones else tuple_of(op.window_strides),
+        padding=tuple_of([tuple_of(pair) for pair in op.padding])
+        if any(map(any, op.padding))
+        else None,
+        x_dilation=None if op.lhs_dilation == ones else tuple_of(op.lhs_dilation),
+        kernel_dilation=None if op.rhs_dilation == ones else tuple_of(op.rhs_dilation),
+        reverse=tuple_of(op.window_reversal) if reverse else None,
+        feature_groups=None if op.feature_group_count == 1 else op.feature_group_count,
+        batch_groups=None if op.batch_group_count == 1 else op.batch_group_count,
+    )
+    output = (op.output_batch, op.output_feature, *op.output_spatial)
+    if list(output) != sorted(output):
+        inverse = sorted(range(len(output)), key=output.__getitem__)
+        code = call("np.transpose", code.text, tuple_of(inverse))
+    return code if wide is dtype else Code(f"{code.text}.astype({w.dtype(dtype)})")
+
+
+ROWS: Rows = {DotGeneral: dot_general, Convolution: convolution}

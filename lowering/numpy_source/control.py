@@ -1,0 +1,126 @@
+"""Loops and conditionals as Python's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lowering.numpy_source.expression import Code, Expression, Level, Rows, call
+from tenferro.ops import control as ops
+from tenferro.types import TensorSpec
+
+if TYPE_CHECKING:
+    from lowering.numpy_source.writer import Writer
+
+__all__ = ["ROWS"]
+
+
+def _invariant(w: Writer, values: Sequence[Expression]) -> list[Expression]:
+    """Return operands that may be read several times: each has a name, or costs nothing."""
+    for value in values:
+        w.named(value)
+    return list(values)
+
+
+def _assigned(w: Writer, names: Sequence[str], values: Sequence[Expression]) -> None:
+    """Assign values to names at once, without those that stay as they are."""
+    changed = [(name, str(x)) for name, x in zip(names, values, strict=True) if name != str(x)]
+    if changed:
+        w.say(
+            f"{', '.join(name for name, _ in changed)} = {', '.join(text for _, text in changed)}"
+        )
+
+
+def _names(w: Writer, specs: Sequence[TensorSpec], hint: str) -> tuple[list[str], list[Expression]]:
+    """Return new names, and the values that they stand for."""
+    names = [w.fresh(hint) for _ in specs]
+    return names, [Expression(Code(name), spec) for name, spec in zip(names, specs, strict=True)]
+
+
+def cond(op: ops.Cond, w: Writer, index: Expression, *operands: Expression) -> list[Code]:
+    """`if`, with `elif` for more than two branches."""
+    inner = _invariant(w, operands)
+    names, _ = _names(w, op.branches[0].output_specs, "chosen")
+    is_bool = index.spec.dtype.is_bool
+    if not is_bool:
+        w.named(index)
+    order = list(op.branches)[::-1] if is_bool else list(op.branches)
+    for number, branch in enumerate(order):
+        is_last = number == len(order) - 1
+        head = "else:" if is_last else f"if {index}:" if is_bool else f"if {index} == {number}:"
+        if is_last and number == 0:
+            results = w.program(branch.program, inner)
+            _assigned(w, names, results)
+            break
+        with w.block(f"el{head}" if number and not is_last else head):
+            _assigned(w, names, w.program(branch.program, inner))
+    return [Code(name) for name in names]
+
+
+def alternatives(op: ops.Alternatives, w: Writer, *operands: Expression) -> list[Code]:
+    """The statements of the parallel program, which needs no loop."""
+    results = w.program(op.parallel.program, _invariant(w, operands))
+    return [Code(w.named(result)) for result in results]
+
+
+def while_(op: ops.While, w: Writer, *operands: Expression) -> list[Code]:
+    """`while`; its condition stands in the head where it is an expression."""
+    n = op.num_consts
+    consts = _invariant(w, operands[:n])
+    names, carry = _names(w, op.body.input_specs[n:], "state")
+    _assigned(w, names, operands[n:])
+    before = len(w.lines)
+    (condition,) = w.program(op.cond.program, [*consts, *carry])
+    head = w.lines[before:]
+    if not head:
+        with w.block(f"while {condition}:"):
+            _assigned(w, names, w.program(op.body.program, [*consts, *carry]))
+        return [Code(name) for name in names]
+    del w.lines[before:]
+    with w.block("while True:"):
+        w.lines += [f"    {line}" for line in head]
+        with w.block(f"if not {condition.at(Level.COMPARISON)}:"):
+            w.say("break")
+        _assigned(w, names, w.program(op.body.program, [*consts, *carry]))
+    return [Code(name) for name in names]
+
+
+def scan(op: ops.Scan, w: Writer, *operands: Expression) -> list[Code]:
+    """`for`, with lists of the outputs of each iteration, which are stacked."""
+    n, first, m = op.num_consts, op.first_xs, op.num_carry
+    consts, xs = _invariant(w, operands[:n]), _invariant(w, operands[first:])
+    names, carry = _names(w, op.body.input_specs[n:first], "carry")
+    rows = op.body.output_specs[m:]
+    lists, _ = _names(w, rows, "rows")
+    _assigned(w, names, operands[n:first])
+    for each in lists:
+        w.say(f"{each} = []")
+    length = w.extent(op.length)
+    index = w.fresh("t" if xs else "_")
+    steps = f"reversed(range({length}))" if op.reverse else f"range({length})"
+    with w.block(f"for {index} in {steps}:"):
+        slices = [
+            Expression(Code(f"{x}[{index}]", free=True), spec)
+            for x, spec in zip(xs, op.body.input_specs[first:], strict=True)
+        ]
+        results = w.program(op.body.program, [*consts, *carry, *slices])
+        for each, result in zip(lists, results[m:], strict=True):
+            w.say(f"{each}.append({result})")
+        _assigned(w, names, results[:m])
+    order = "[::-1]" if op.reverse else ""
+    return [
+        *map(Code, names),
+        *[_stacked(w, op, f"{each}{order}", row) for each, row in zip(lists, rows, strict=True)],
+    ]
+
+
+def _stacked(w: Writer, op: ops.Scan, rows: str, row: TensorSpec) -> Code:
+    """Return the rows as one array; with the shape of one where there may be none."""
+    stacked = call("np.stack", rows)
+    if isinstance(op.length, int) and op.length > 0:
+        return stacked
+    shape = w.shape((0, *row.shape))
+    return call(w.function("stacked"), rows, shape, w.dtype(row.dtype))
+
+
+ROWS: Rows = {ops.Cond: cond, ops.While: while_, ops.Scan: scan, ops.Alternatives: alternatives}

@@ -1,0 +1,26 @@
+"""Extents that the data decide, which NumPy's arrays have anyway."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lowering.numpy_source.expression import Code, Expression, Rows, call
+from tenferro.ops.dynamic import DynamicTruncate, PadToMatch
+
+if TYPE_CHECKING:
+    from lowering.numpy_source.writer import Writer
+
+__all__ = ["ROWS"]
+
+
+def dynamic_truncate(op: DynamicTruncate, w: Writer, x: Expression, size: Expression) -> Code:
+    """A plain function."""
+    return call(w.function("truncated"), x, size, op.axis)
+
+
+def pad_to_match(op: PadToMatch, w: Writer, x: Expression, reference: Expression) -> Code:
+    """A plain function of the reference's extent."""
+    return call(w.function("padded_to"), x, f"{w.named(reference)}.shape[{op.axis}]", op.axis)
+
+
+ROWS: Rows = {DynamicTruncate: dynamic_truncate, PadToMatch: pad_to_match}

@@ -1,0 +1,206 @@
+"""NumPy's operators and functions of the elementwise family."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lowering.numpy_source.broadcasting import beside, binary, operands_of
+from lowering.numpy_source.expression import Code, Expression, Level, Rows, call, in_parentheses
+from tenferro.ops import elementwise as ops
+from tenferro.types import DType
+
+if TYPE_CHECKING:
+    from lowering.numpy_source.writer import Writer
+
+__all__ = ["ROWS", "function", "own"]
+
+SIGNS = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
+INTEGERS = "iu"
+
+
+def function(name: str) -> Any:
+    """Return the cell of a function of NumPy."""
+
+    def cell(op: Any, w: Writer, *operands: Expression) -> Code:
+        return call(f"np.{name}", *[code.text for code in operands_of(w, operands)])
+
+    return cell
+
+
+def own(name: str) -> Any:
+    """Return the cell of a function of `functions.py`."""
+
+    def cell(op: Any, w: Writer, *operands: Expression) -> Code:
+        return call(w.function(name), *[code.text for code in operands_of(w, operands, [])])
+
+    return cell
+
+
+def logical(symbol: str, level: Level, on_bool: str, bool_level: Level) -> Any:
+    """Return the cell of an operator that is another one on bools."""
+    arithmetic, logic = binary(symbol, level), binary(on_bool, bool_level)
+    return lambda op, w, lhs, rhs: (logic if lhs.spec.dtype.is_bool else arithmetic)(
+        op, w, lhs, rhs
+    )
+
+
+def by_kind(of_integers: Any, of_others: Any) -> Any:
+    """Return the cell that is another one on integers."""
+    return lambda op, w, *operands: (
+        of_integers if operands[0].spec.dtype.is_integer else of_others
+    )(op, w, *operands)
+
+
+def remainder(op: Any, w: Writer, x: Expression, y: Expression) -> Code:
+    """NumPy's fmod, but for integers over what may be zero."""
+    number = y.code.number
+    is_safe = not x.spec.dtype.is_integer or (number is not None and number.text != "0")
+    return (function("fmod") if is_safe else own("integer_remainder"))(op, w, x, y)
+
+
+def power(op: Any, w: Writer, x: Expression, y: Expression) -> Code:
+    """The operator where the exponent is a number of which NumPy makes no square root, and no negative integer."""
+    number, dtype = y.code.number, x.spec.dtype
+    if dtype.is_integer:
+        is_simple = number is not None and number.level is not Level.UNARY
+        return (binary("**", Level.POWER) if is_simple else own("integer_power"))(op, w, x, y)
+    if dtype.is_complex:
+        return function("power")(op, w, x, y)
+    if number is not None and number.text != "0.5":
+        return binary("**", Level.POWER)(op, w, x, y)
+    return own("power")(op, w, x, y)
+
+
+def negate(op: Any, w: Writer, x: Expression) -> Code:
+    """The minus sign."""
+    return Code(f"-{x.at(Level.UNARY)}", Level.UNARY)
+
+
+def invert(op: Any, w: Writer, x: Expression) -> Code:
+    """The tilde."""
+    return Code(f"~{x.at(Level.UNARY)}", Level.UNARY)
+
+
+def compare(op: ops.Compare, w: Writer, lhs: Expression, rhs: Expression) -> Code:
+    """An operator of comparison."""
+    return beside(SIGNS[op.direction], Level.COMPARISON, *operands_of(w, (lhs, rhs)))
+
+
+def select(op: Any, w: Writer, pred: Expression, on_true: Expression, on_false: Expression) -> Code:
+    """NumPy's where."""
+    codes = operands_of(w, (pred, on_true, on_false), [1, 2])
+    return call("np.where", *[code.text for code in codes])
+
+
+def shift(symbol: str, name: str) -> Any:
+    """Return the cell of a shift: an operator where the amount is a number below the width."""
+
+    def cell(op: Any, w: Writer, x: Expression, y: Expression) -> Code:
+        number, dtype = y.code.number, x.spec.dtype
+        is_simple = number is not None and number.text.isdigit() and int(number.text) < dtype.bits
+        if name == "shift_right_logical":
+            is_simple = is_simple and dtype.kind == "u"
+        if name == "shift_right_arithmetic":
+            is_simple = is_simple and dtype.kind == "i"
+        if is_simple and x.code.number is None:
+            return beside(symbol, Level.SHIFT, *operands_of(w, (x, y)))
+        return call(w.function(name), *[code.text for code in operands_of(w, (x, y), [])])
+
+    return cell
+
+
+def convert(op: ops.Convert, w: Writer, x: Expression) -> Code:
+    """A cast; from float to integer it saturates, and of a complex number it takes the real part."""
+    dtype, to = x.spec.dtype, op.to
+    w.dtype(dtype)
+    if dtype.is_complex and to.is_bool:
+        return Code(f"{x.at(Level.OR)} != 0", Level.COMPARISON)
+    base = x.at(Level.ATOM)
+    if dtype.is_complex and not to.is_complex:
+        base, dtype = f"{base}.real", dtype.real
+    if dtype.is_float and to.is_integer:
+        return call(w.function("to_integer"), base, w.dtype(to))
+    return Code(f"{base}.astype({w.dtype(to)})")
+
+
+def bitcast_convert(op: ops.BitcastConvert, w: Writer, x: Expression) -> Code:
+    """The bits as another dtype: a narrower one appends an axis, and a wider one consumes the last."""
+    old, new = x.spec.dtype.itemsize, op.to.itemsize
+    w.dtype(x.spec.dtype)
+    if old == new:
+        return Code(f"{x.at(Level.ATOM)}.view({w.dtype(op.to)})")
+    return call(w.function("reinterpreted"), x, w.dtype(op.to))
+
+
+def conj(op: Any, w: Writer, x: Expression) -> Code:
+    """NumPy's conj; a real number is its own."""
+    return call("np.conj", x) if x.spec.dtype.is_complex else x.code
+
+
+def real(op: Any, w: Writer, x: Expression) -> Code:
+    """The real part."""
+    return Code(f"{x.at(Level.ATOM)}.real", free=x.is_name) if x.spec.dtype.is_complex else x.code
+
+
+def imag(op: Any, w: Writer, x: Expression) -> Code:
+    """The imaginary part."""
+    if x.spec.dtype.is_complex:
+        return Code(f"{x.at(Level.ATOM)}.imag", free=x.is_name)
+    return call("np.zeros_like", x)
+
+
+def reduce_precision(op: ops.ReducePrecision, w: Writer, x: Expression) -> Code:
+    """Rounding to fewer bits."""
+    return call(w.function("reduce_precision"), x, op.exponent_bits, op.mantissa_bits)
+
+
+def upcast(name: str) -> Any:
+    """Return the cell of a function of `functions.py` that takes float16 as float32."""
+
+    def cell(op: Any, w: Writer, *operands: Expression) -> Code:
+        codes = operands_of(w, operands, [])
+        if operands[0].spec.dtype is not DType.F16:
+            return call(w.function(name), *[code.text for code in codes])
+        wide = [f"{in_parentheses(code, Level.ATOM)}.astype(np.float32)" for code in codes]
+        return Code(f"{call(w.function(name), *wide).text}.astype(np.float16)")
+
+    return cell
+
+
+ROWS: Rows = {
+    ops.Add: logical("+", Level.SUM, "|", Level.OR),
+    ops.Subtract: binary("-", Level.SUM),
+    ops.Multiply: logical("*", Level.PRODUCT, "&", Level.AND),
+    ops.Divide: by_kind(own("integer_quotient"), binary("/", Level.PRODUCT)),
+    ops.Remainder: remainder,
+    ops.Power: power,
+    ops.Maximum: function("maximum"),
+    ops.Minimum: function("minimum"),
+    ops.Negate: negate,
+    ops.Abs: function("abs"),
+    ops.Sign: function("sign"),
+    ops.Clamp: function("clip"),
+    ops.Compare: compare,
+    ops.Select: select,
+    ops.And: binary("&", Level.AND),
+    ops.Or: binary("|", Level.OR),
+    ops.Xor: binary("^", Level.XOR),
+    ops.Not: invert,
+    ops.ShiftLeft: shift("<<", "shift_left"),
+    ops.ShiftRightArithmetic: shift(">>", "shift_right_arithmetic"),
+    ops.ShiftRightLogical: shift(">>", "shift_right_logical"),
+    ops.PopulationCount: own("population_count"),
+    ops.CountLeadingZeros: own("count_leading_zeros"),
+    ops.Floor: function("floor"),
+    ops.Ceil: function("ceil"),
+    ops.RoundNearestEven: function("rint"),
+    ops.RoundNearestAfz: own("round_half_away"),
+    ops.IsFinite: function("isfinite"),
+    ops.Convert: convert,
+    ops.BitcastConvert: bitcast_convert,
+    ops.Conj: conj,
+    ops.Real: real,
+    ops.Imag: imag,
+    ops.Complex: own("complex_of"),
+    ops.ReducePrecision: reduce_precision,
+}

@@ -1,0 +1,165 @@
+"""Extension families that NumPy has functions for; all others are expanded into standard ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from lowering.numpy_source.expression import Code, Expression, Level, Rows, call, tuple_of
+from tenferro.ops.extension import Extension
+from tenferro.types import DType
+
+if TYPE_CHECKING:
+    from lowering.numpy_source.writer import Writer
+
+__all__ = ["FAMILIES", "ROWS", "is_written"]
+
+
+def cholesky(op: Any, w: Writer, a: Expression) -> Code:
+    """NaN where a matrix is not positive definite, in place of an exception."""
+    return call(w.function("cholesky"), a)
+
+
+def qr(op: Any, w: Writer, a: Expression) -> Any:
+    """`np.linalg.qr`."""
+    if op.vectors:
+        return call("np.linalg.qr", a, *(['"complete"'] if op.full else [])).text
+    if op.full:
+        return Code(f'np.linalg.qr({a}, "complete")[1]')
+    return call("np.linalg.qr", a, '"r"')
+
+
+def svd(op: Any, w: Writer, a: Expression) -> Any:
+    """`np.linalg.svd`."""
+    if not op.vectors:
+        return call("np.linalg.svd", a, compute_uv=False)
+    return call("np.linalg.svd", a, full_matrices=None if op.full else False).text
+
+
+def eigh(op: Any, w: Writer, a: Expression) -> Any:
+    """`np.linalg.eigh` of the Hermitian part."""
+    part = call(w.function("hermitian_part"), a).text
+    return call("np.linalg.eigh", part).text if op.vectors else call("np.linalg.eigvalsh", part)
+
+
+def eig(op: Any, w: Writer, a: Expression) -> Any:
+    """`np.linalg.eig` of a complex matrix."""
+    kind = w.dtype(a.spec.dtype.complex)
+    w.functions.add("eig")
+    if op.vectors:
+        return f"eig({a}, {kind})"
+    return Code(f"np.linalg.eigvals({a}).astype({kind})")
+
+
+def lu(op: Any, w: Writer, a: Expression) -> str:
+    """A plain function."""
+    return call(w.function("lu"), a).text
+
+
+def _applied(op: Any, a: Expression) -> str:
+    """Return the matrix that is solved with: transposed, and conjugated."""
+    if op.transpose == "N":
+        return str(a)
+    turned = call("np.swapaxes", a, -1, -2)
+    return call("np.conj", turned.text).text if op.transpose == "C" else turned.text
+
+
+def triangular_solve(op: Any, w: Writer, a: Expression, b: Expression) -> Code:
+    """A plain function: substitution."""
+    lower = op.lower == (op.transpose == "N")
+    return call(
+        w.function("triangular_solve"),
+        _applied(op, a),
+        b,
+        lower=lower,
+        unit_diagonal=True if op.unit_diagonal else None,
+    )
+
+
+def solve(op: Any, w: Writer, a: Expression, b: Expression) -> Code:
+    """NaN where a matrix is singular, in place of an exception."""
+    return call(w.function("solve"), _applied(op, a), b)
+
+
+def lu_solve(
+    op: Any, w: Writer, a: Expression, packed: Expression, perm: Expression, b: Expression
+) -> Code:
+    """The matrix itself is solved with, whose factors NumPy does not take."""
+    return call(w.function("solve"), _applied(op, a), b)
+
+
+def distinct(op: Any, w: Writer, values: Expression) -> Code:
+    """An exception where two values coincide."""
+    return call(w.function("distinct"), values)
+
+
+def fft(op: Any, w: Writer, x: Expression) -> Code:
+    """NumPy's transform along the last axes."""
+    axes = tuple_of(range(-len(op.lengths), 0))
+    shape = x.spec.shape
+    lengths = None
+    if any(length is not None for length in op.lengths):
+        lengths = tuple_of([w.extent(n) for n in op.lengths_of(shape)])
+    if len(op.lengths) == 1:
+        length = None if lengths is None else w.extent(op.lengths_of(shape)[0])
+        return call(f"np.fft.{op.kind}", x, n=length)
+    return call(f"np.fft.{op.kind}n", x, s=lengths, axes=axes)
+
+
+def einsum(op: Any, w: Writer, *operands: Expression) -> Code:
+    """`np.einsum`; of bools a count, and of float16 in float32."""
+    dtype = operands[0].spec.dtype
+    through = {DType.Bool: "np.int64", DType.F16: "np.float32"}.get(dtype)
+    texts = [str(x) for x in operands]
+    if through is not None:
+        texts = [f"{x.at(Level.ATOM)}.astype({through})" for x in operands]
+    code = call("np.einsum", f'"{",".join(op.inputs)}->{op.output}"', *texts, optimize=True)
+    if through is None:
+        return code
+    return Code(f"{code.text}.astype({w.dtype(dtype)})")
+
+
+def threefry(op: Any, w: Writer, key: Expression, x0: Expression, x1: Expression) -> str:
+    """A plain function."""
+    return call(w.function("threefry"), key, x0, x1).text
+
+
+def plain_einsum(op: Any) -> bool:
+    """Return whether NumPy writes the sum: no repeated label in the output, and letters as labels."""
+    labels = "".join([*op.inputs, op.output])
+    return len(set(op.output)) == len(op.output) and labels.isascii() and labels.isalpha()
+
+
+FAMILIES: Mapping[str, tuple[Callable[..., Any], Callable[..., bool]]] = {
+    "tenferro.cholesky.v1": (cholesky, lambda op: True),
+    "tenferro.qr.v1": (qr, lambda op: True),
+    "tenferro.svd.v1": (svd, lambda op: True),
+    "tenferro.eigh.v1": (eigh, lambda op: True),
+    "tenferro.eig.v1": (eig, lambda op: True),
+    "tenferro.lu.v1": (lu, lambda op: True),
+    "tenferro.triangular_solve.v1": (triangular_solve, lambda op: True),
+    "tenferro.solve.v1": (solve, lambda op: True),
+    "tenferro.lu_solve.v1": (lu_solve, lambda op: True),
+    "tenferro.distinct.v1": (distinct, lambda op: True),
+    "tenferro.fft.v1": (fft, lambda op: True),
+    "tenferro.einsum.v1": (einsum, plain_einsum),
+    "tenferro.threefry2x32.v1": (threefry, lambda op: True),
+}
+"""The cell of each family, and the ops of it that it writes."""
+
+
+def is_written(op: Extension) -> bool:
+    """Return whether an extension op has a cell; others are expanded."""
+    cell = FAMILIES.get(op.family_id)
+    return cell is not None and cell[1](op.op)
+
+
+def extension(op: Extension, w: Writer, *operands: Expression) -> Any:
+    """The cell of the family."""
+    for x in operands:
+        w.dtype(x.spec.dtype)
+    cell, _ = FAMILIES[op.family_id]
+    return cell(op.op, w, *operands)
+
+
+ROWS: Rows = {Extension: extension}

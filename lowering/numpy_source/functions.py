@@ -1,0 +1,794 @@
+"""Plain functions of NumPy for what it lacks: a file contains those that it calls, as they stand here.
+
+Each calls nothing but NumPy and other functions of this module. Where a program may be traced again, they keep to
+functions that tensors of a trace take too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+# ---- elements --------------------------------------------------------------------------------------
+
+
+def integer_quotient(x: Any, y: Any) -> Any:
+    """Return x / y of integers, truncated; x / 0 is -1, all bits set."""
+    divisor = np.where(y == 0, np.ones_like(y), y)
+    quotient = x // divisor
+    rest = x - quotient * divisor
+    truncated = np.where((rest != 0) & ((x < 0) != (y < 0)), quotient + 1, quotient)
+    return np.where(y == 0, ~np.zeros_like(truncated), truncated)
+
+
+def integer_remainder(x: Any, y: Any) -> Any:
+    """Return the remainder of integers with the sign of x; that over 0 is x."""
+    return np.where(y == 0, x, np.fmod(x, np.where(y == 0, np.ones_like(y), y)))
+
+
+def integer_power(x: Any, y: Any) -> Any:
+    """Return x to the power y of integers by repeated squaring, which wraps; 0 for negative powers, but of 1 and -1."""
+    if hasattr(x, "at"):  # a tensor of a trace
+        return np.power(x, y)
+    x, y = np.broadcast_arrays(x, y)
+    result, base = np.ones_like(x), x
+    exponent = np.where(y < 0, np.zeros_like(y), y)
+    while exponent.any():
+        result = np.where(exponent & 1, result * base, result)
+        base, exponent = base * base, exponent >> 1
+    if x.dtype.kind == "u":
+        return result
+    odd = np.where(y & 1, x, np.ones_like(x))
+    inverse = np.where(x == 1, x, np.where(x == -1, odd, np.zeros_like(x)))
+    return np.where(y < 0, inverse, result)
+
+
+def power(x: Any, y: Any) -> Any:
+    """Return x to the power y; at zeros and -inf to the power 1/2, |x|^y, where NumPy takes the square root."""
+    is_special = (y == 0.5) & ((x == 0) | (x == -np.inf))
+    return np.where(is_special, np.abs(x), np.power(x, y))
+
+
+def unsigned(x: Any) -> Any:
+    """Return integers with the same bits that have no sign."""
+    return x.view(f"u{x.dtype.itemsize}")
+
+
+def shift_left(x: Any, y: Any) -> Any:
+    """Return x shifted left by y bits; 0 where y is not below the width."""
+    width, amount = 8 * x.dtype.itemsize, unsigned(y)
+    shifted = unsigned(x) << np.minimum(amount, width - 1)
+    return np.where(amount < width, shifted, np.zeros_like(shifted)).view(x.dtype)
+
+
+def shift_right_logical(x: Any, y: Any) -> Any:
+    """Return x shifted right by y bits, filled with zeros; 0 where y is not below the width."""
+    width, amount = 8 * x.dtype.itemsize, unsigned(y)
+    shifted = unsigned(x) >> np.minimum(amount, width - 1)
+    return np.where(amount < width, shifted, np.zeros_like(shifted)).view(x.dtype)
+
+
+def shift_right_arithmetic(x: Any, y: Any) -> Any:
+    """Return x shifted right by y bits, filled with its first bit."""
+    signed = x.view(f"i{x.dtype.itemsize}")
+    amount = np.minimum(unsigned(y), 8 * x.dtype.itemsize - 1)
+    return (signed >> amount.astype(signed.dtype)).view(x.dtype)
+
+
+def population_count(x: Any) -> Any:
+    """Return the number of set bits."""
+    return np.bitwise_count(unsigned(x)).astype(x.dtype)
+
+
+def count_leading_zeros(x: Any) -> Any:
+    """Return the number of zeros before the first set bit."""
+    bits, width = unsigned(x), 8 * x.dtype.itemsize
+    step = 1
+    while step < width:
+        bits = bits | (bits >> step)
+        step *= 2
+    return (width - np.bitwise_count(bits)).astype(x.dtype)
+
+
+def round_half_away(x: Any) -> Any:
+    """Return the nearest integer; a half is rounded away from zero."""
+    whole = np.trunc(x)
+    return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(np.ones_like(x), x), whole)
+
+
+def to_integer(x: Any, dtype: Any) -> Any:
+    """Return floats as integers: truncated, limited to the dtype's range, and 0 for NaN."""
+    info = np.iinfo(dtype)
+    wide = x.astype(np.float64)
+    above, below = wide >= float(info.max), wide <= float(info.min)
+    inside = np.where(above | below | np.isnan(wide), 0.0, wide).astype(dtype)
+    limited = np.where(below, np.full_like(inside, info.min), inside)
+    return np.where(above, np.full_like(inside, info.max), limited)
+
+
+def reinterpreted(x: Any, dtype: Any) -> Any:
+    """Return the bits as another dtype: a narrower one appends an axis, a wider one consumes the last."""
+    old, new = x.dtype.itemsize, np.dtype(dtype).itemsize
+    shape = (*x.shape, old // new) if old > new else x.shape[:-1]
+    return np.frombuffer(x.tobytes(), dtype).reshape(shape)
+
+
+def complex_of(real: Any, imag: Any) -> Any:
+    """Return complex numbers from their parts, infinities and signs of zeros included."""
+    if hasattr(real, "at"):  # a tensor of a trace
+        return real + imag * 1j
+    result = np.empty(
+        np.broadcast_shapes(real.shape, imag.shape), np.result_type(real, np.complex64)
+    )
+    result.real, result.imag = real, imag
+    return result
+
+
+def reduce_precision(x: Any, exponent_bits: int, mantissa_bits: int) -> Any:
+    """Return floats rounded to fewer bits; beyond the exponents of these bits infinity or zero."""
+    dtype = x.dtype
+    x = x.astype(np.float32) if dtype.itemsize == 2 else x
+    integer = np.dtype(f"u{x.dtype.itemsize}").type
+    mantissa, exponent = (23, 8) if x.dtype.itemsize == 4 else (52, 11)
+    bits = x.view(integer)
+    if mantissa_bits < mantissa:
+        cut = mantissa - mantissa_bits
+        last = (bits >> integer(cut)) & integer(1)
+        bits = (bits + last + integer((1 << (cut - 1)) - 1)) & ~integer((1 << cut) - 1)
+    if exponent_bits < exponent:
+        bias, reach = (1 << (exponent - 1)) - 1, (1 << (exponent_bits - 1)) - 1
+        sign = bits & integer(1 << (exponent + mantissa))
+        field = (bits >> integer(mantissa)) & integer((1 << exponent) - 1)
+        infinity = integer(((1 << exponent) - 1) << mantissa)
+        bits = np.where(field > bias + reach, sign | infinity, bits)
+        bits = np.where(field <= bias - reach, sign, bits)
+    return np.where(np.isnan(x), x, bits.view(x.dtype)).astype(dtype)
+
+
+# ---- special functions -------------------------------------------------------------------------------
+
+
+def polynomial(x: Any, coefficients: Any) -> Any:
+    """Return c[0] + c[1] x + c[2] x^2 + .."""
+    y = coefficients[-1] + 0 * x
+    for coefficient in coefficients[-2::-1]:
+        y = y * x + coefficient
+    return y
+
+
+def complex_log1p(z: Any) -> Any:
+    """Return log(1 + z), accurate near 0 by |1 + z|^2 - 1 = a (2 + a) + b^2."""
+    a, b = z.real, z.imag
+    is_near = np.maximum(np.abs(a), np.abs(b)) < 0.5
+    near = 0.5 * np.log1p(np.where(is_near, a * (2 + a) + b * b, 0))
+    real = np.where(is_near, near, np.log(np.hypot(1 + a, b)))
+    return complex_of(real, np.arctan2(b, 1 + a))
+
+
+def complex_expm1(z: Any) -> Any:
+    """Return e^z - 1, accurate near 0: its real part is (e^a - 1) cos b - 2 sin^2(b / 2)."""
+    a, b = z.real, z.imag
+    half = np.sin(b / 2)
+    real, imag = np.expm1(a) * np.cos(b) - 2 * half * half + 0.0, np.exp(a) * np.sin(b)
+    has_no_angle = np.isinf(a) & ~np.isfinite(b)
+    real = np.where((a == -np.inf) | has_no_angle, np.expm1(a), real)
+    imag = np.where(b == 0, b, np.where((a == -np.inf) & has_no_angle, 0, imag))
+    return complex_of(real, imag)
+
+
+def rsqrt(x: Any) -> Any:
+    """Return 1 / sqrt(x); 0 for a complex number with an infinite part."""
+    y = 1 / np.sqrt(x)
+    return np.where(np.isinf(x), np.zeros_like(y), y) if x.dtype.kind == "c" else y
+
+
+def logistic(x: Any) -> Any:
+    """Return 1 / (1 + e^-x); e^x where e^-x overflows."""
+    y = 1 / (1 + np.exp(-x))
+    if np.iscomplexobj(x):
+        return y
+    return np.where(x < (-87.0 if x.dtype == np.float32 else -708.0), np.exp(x), y)
+
+
+ERF = (
+    0.1283791670955126, -0.3761263890318375, 0.11283791670954879, -0.026866170645076792,
+    0.0052239776248180145, -0.000854832698083379, 0.0001205533111164271, -1.4925595266831182e-05,
+    1.6461000484121368e-06, -1.6350312701054695e-07, 1.4659775274047436e-08,
+    -1.1372848856791674e-09, 5.957176147748911e-11,
+)  # fmt: skip
+"""Approximation of erf(x) / x - 1 in x^2, for |x| <= 1."""
+ERFC = (
+    1.2375126308378275, -0.1402405985855467, 0.003585415485463779, 0.08227673849011204,
+    -0.10880393014171236, 0.09230432116153116, -0.05869339859030941, 0.028362277400457724,
+    -0.009746579553431873, 0.001755626017152004, 0.00029371366631088616, -0.00029015496529570924,
+    5.1648913469599865e-05, 2.2387259638230133e-05, -1.1442990926805438e-05, -9.801666755858578e-07,
+    1.7481190468391965e-06, -4.815839621672849e-08, -2.5261465267715506e-07, 1.5996335215573707e-08,
+    3.285083556233316e-08, -8.782125734803513e-10, -2.410821536542233e-09,
+)  # fmt: skip
+"""Approximation of (1 + 2 x) exp(x^2) erfc(x) in (x - k) / (x + k) with k = 3.75, for 0 <= x <= 28."""
+ERFINV = (
+    0.8862261978545369, 0.23203255984471685, 0.011468011650000085, -0.002199594496708503,
+    -0.000241129983900583, 9.887347802447058e-05, -1.1387677026111827e-05, 5.802103343812262e-07,
+    -1.0232947239685764e-08,
+)  # fmt: skip
+"""Approximation of y / erf(y) in w = -log(1 - erf(y)^2), for w <= 6.25, to seven digits."""
+ERFINV_FAR = (
+    3.839783754417199, 1.009493223610987, 0.0012609942147370709, -0.000870616830000943,
+    0.00031754906812867396, -0.0001111073049611938, 5.6965203357876566e-05, -4.033009582788626e-05,
+    2.1541665636942442e-05, -6.295565810583698e-06, 7.458155501324895e-07,
+)  # fmt: skip
+"""Approximation of y / erf(y) in sqrt(w) - 4, for 2.5 <= sqrt(w) <= 6.2, to seven digits."""
+
+
+def erfc_of_positive(x: Any) -> Any:
+    """Return erfc(x) for x >= 0 in float64: e^(-x^2) times a polynomial, x^2 being taken in two parts."""
+    x = np.minimum(x, 28.0)
+    short = np.round(x * 1024) / 1024  # whose square is exact
+    gauss = np.exp(-short * short) * np.exp((short - x) * (short + x))
+    return gauss * polynomial((x - 3.75) / (x + 3.75), ERFC) / (1 + 2 * x)
+
+
+def erf(x: Any) -> Any:
+    """Return the error function: an odd polynomial near 0, else 1 - erfc|x| with the sign of x."""
+    wide = x.astype(np.float64)
+    near = np.clip(wide, -1.0, 1.0)
+    far = np.copysign(1 - erfc_of_positive(np.abs(wide)), wide)
+    y = np.where(np.abs(wide) < 1, near + near * polynomial(near * near, ERF), far)
+    return y.astype(x.dtype)
+
+
+def erfc(x: Any) -> Any:
+    """Return 1 - erf(x), accurate where that is small."""
+    wide = x.astype(np.float64)
+    near = np.clip(wide, -1.0, 1.0)
+    far = erfc_of_positive(np.abs(wide))
+    far = np.where(wide < 0, 2 - far, far)
+    y = np.where(np.abs(wide) < 0.5, 1 - (near + near * polynomial(near * near, ERF)), far)
+    return y.astype(x.dtype)
+
+
+def erfinv(x: Any) -> Any:
+    """Return the inverse of the error function: seven digits, and a step of Halley's iteration."""
+    a = np.abs(x.astype(np.float64))
+    w = -np.log1p(-a) - np.log1p(a)
+    near = polynomial(np.minimum(w, 6.25), ERFINV)
+    far = polynomial(np.clip(np.sqrt(w), 2.5, 6.2) - 4, ERFINV_FAR)
+    y = a * np.where(w < 6.25, near, far)
+    small = np.minimum(y, 1.0)
+    below = small + small * polynomial(small * small, ERF) - a
+    residual = np.where(y < 0.8, below, (1 - a) - erfc_of_positive(y))
+    step = 0.5 * np.sqrt(np.pi) * residual * np.exp(y * y)
+    y = np.where(a == 1, np.inf, y - step / (1 + y * step))
+    return np.copysign(y, x).astype(x.dtype)
+
+
+LGAMMA = (
+    0.42278433509846713, 0.3224670334241132, -0.06735230105319814, 0.02058080842778457, -0.0073855510286681535,
+    0.002890510330738737, -0.0011927539120010226, 0.0005096695248853096, -0.00022315475074520367, 9.945750909889392e-05,
+    -4.4926351103833334e-05, 2.050726741605779e-05, -9.438458716242811e-06, 4.374374916915131e-06, -2.0449201467015115e-06,
+    9.578663334114758e-07, -4.303558760359961e-07, 2.0304806751615227e-07, -1.3412819758517287e-07, 6.379047507619774e-08,
+)  # fmt: skip
+"""Coefficients of log Gamma(2 + s) / s for |s| <= 1/2."""
+BERNOULLI = (
+    1 / 6,
+    -1 / 30,
+    1 / 42,
+    -1 / 30,
+    5 / 66,
+    -691 / 2730,
+    7 / 6,
+    -3617 / 510,
+    43867 / 798,
+    -174611 / 330,
+)
+"""Bernoulli numbers B_2, B_4, .."""
+
+
+def lgamma(x: Any) -> Any:
+    """Return log |Gamma(x)|: a polynomial around 1 and 2, from which steps lead up to 12, then Stirling's series.
+
+    Below 1/2 it is reflected.
+
+    Source: Abramowitz and Stegun 6.1.17, 6.1.40.
+    """
+    wide = x.astype(np.float64)
+    a = np.where(wide < 0.5, 1 - wide, wide)
+    steps = np.clip(np.ceil(a - 2.5), 0.0, 10.0)
+    s = a - steps - np.where(a < 1.5, 1.0, 2.0)
+    s = np.where(np.abs(s) <= 0.5, s, 0.0)
+    product = np.ones_like(a)
+    for i in range(1, 11):
+        product = np.where(i <= steps, product * (a - i), product)
+    near = s * polynomial(s, LGAMMA) - np.where(a < 1.5, np.log1p(s), 0.0) + np.log(product)
+    terms = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI, 1)]
+    z = np.maximum(a, 12.0)
+    far = (z - 0.5) * (np.log(z) - 1) - 0.5 + 0.5 * np.log(2 * np.pi)
+    far = far + polynomial(1 / (z * z), terms) / z
+    y = np.where(a < 12, near, np.where(np.isinf(a), np.inf, far))
+    r = wide - np.round(wide)
+    is_tiny = np.abs(wide) < 1e-290
+    sine = np.abs(np.sin(np.pi * r))
+    reflected = np.where(is_tiny, -np.log(np.abs(wide)), np.log(np.pi) - np.log(sine) - y)
+    reflected = np.where(np.isinf(wide) | ((r == 0) & ~is_tiny), np.inf, reflected)
+    return np.where(wide < 0.5, reflected, y).astype(x.dtype)
+
+
+DIGAMMA = (
+    0.951055876031833, -0.4236274212814605, 0.2405424842407742, -0.14840492305390884, 0.09498872445494122,
+    -0.061922133273064534, 0.04076083381242074, -0.02697579675613825, 0.0179072524394512, -0.011908218001568644,
+    0.007926944646403797, -0.005279964873257405, 0.003519006401502276, -0.002345267632540769, 0.0015566317474486838,
+    -0.0010376374098418604, 0.0007233266279287554, -0.0004821990530566789, 0.0002272331660987376, -0.00015148586836773365,
+    0.00025968482126430747, -0.00017312261802727394,
+)  # fmt: skip
+"""Approximation of digamma(x) / (x - r) in x - 3/2 for 1 <= x <= 2, r being its root."""
+
+
+def digamma(x: Any) -> Any:
+    """Return the derivative of log Gamma: a polynomial around its root, else an asymptotic series.
+
+    Source: Abramowitz and Stegun 6.3.5, 6.3.7, 6.3.18.
+    """
+    wide = x.astype(np.float64)
+    a = np.where(wide < 0, 1 - wide, wide)
+    y, z = np.zeros_like(a), a
+    for _ in range(10):
+        y, z = np.where(z < 10, y - 1 / z, y), np.where(z < 10, z + 1, z)
+    terms = [-b / (2 * k) for k, b in enumerate(BERNOULLI, 1)]
+    y = y + (np.log(z) - 0.5 / z + polynomial(1 / (z * z), terms) / (z * z))
+    root, rest = 1.4616321449683622, 9.549995429965697e-17
+    near = np.clip(a, 1.0, 2.0)
+    near = ((near - root) - rest) * polynomial(near - 1.5, DIGAMMA)
+    y = np.where(np.abs(a - 1.5) <= 0.5, near, y)
+    r = wide - np.round(wide)
+    y = np.where(wide < 0, y - np.pi / np.tan(np.pi * r), y)
+    return np.where((r == 0) & (wide <= 0), np.nan, y).astype(x.dtype)
+
+
+def polygamma(n: int, x: Any) -> Any:
+    """Return the n-th derivative of digamma: an asymptotic series, and reflection below 0.
+
+    Source: Abramowitz and Stegun 6.4.6, 6.4.7, 6.4.11.
+    """
+    if n == 0:
+        return digamma(x)
+    wide = x.astype(np.float64)
+    factorial = float(np.prod(np.arange(1.0, n + 1)))
+    sign = 1.0 if n % 2 else -1.0
+    z, y = np.where(wide < 0, 1 - wide, wide), np.zeros_like(wide)
+    for _ in range(10 + n):
+        y = np.where(z < 10 + n, y + (1 / z) ** (n + 1), y)
+        z = np.where(z < 10 + n, z + 1, z)
+    tail = 1 / n + 0.5 / z
+    for k, b in enumerate(BERNOULLI, 1):
+        ratio = float(np.prod([(n + j) / j for j in range(1, 2 * k)])) / (2 * k)
+        tail = tail + b * ratio / z ** (2 * k)
+    y = sign * factorial * (y + tail / z**n)
+    coefficients = [0.0, 1.0]
+    for _ in range(n):
+        slopes = [j * c for j, c in enumerate(coefficients)][1:]
+        coefficients = [0.0] * (len(slopes) + 2)
+        for j, slope in enumerate(slopes):
+            coefficients[j] -= slope
+            coefficients[j + 2] -= slope
+    r = wide - np.round(wide)
+    near, missing = np.abs(r), 0.5 - np.abs(r)
+    angle = np.pi * np.minimum(near, missing)
+    cotangent = np.where(
+        near <= missing, np.cos(angle) / np.sin(angle), np.sin(angle) / np.cos(angle)
+    )
+    poles = np.pi ** (n + 1) * polynomial(np.copysign(cotangent, r), coefficients)
+    y = np.where(wide < 0, -sign * y - poles, y)
+    is_pole = (wide <= 0) & (r == 0)
+    return np.where(is_pole, np.inf if n % 2 else np.nan, y).astype(x.dtype)
+
+
+# ---- shapes ----------------------------------------------------------------------------------------
+
+
+def require(lhs: Any, relation: str, rhs: Any, reason: str) -> None:
+    """Check two extents; those of a trace, which are no numbers yet, are taken as they are.
+
+    Raises:
+        ValueError: they are not related so.
+    """
+    if not (isinstance(lhs, int) and isinstance(rhs, int)):
+        return
+    met = {
+        "==": lhs == rhs,
+        ">=": lhs >= rhs,
+        "is 1 or": lhs in (1, rhs),
+        "divisible by": rhs >= 1 and lhs % max(rhs, 1) == 0,
+    }
+    if not met[relation]:
+        raise ValueError(f"{reason} needs {lhs} {relation} {rhs}")
+
+
+def padded(x: Any, value: Any, low: Any, high: Any, interior: Any) -> Any:
+    """Return x with `value` between and around its elements; negative edges cut elements off."""
+    for axis, (n, gap) in enumerate(zip(x.shape, interior, strict=True)):
+        if gap and n > 1:
+            shape = [*x.shape[: axis + 1], gap, *x.shape[axis + 1 :]]
+            between = np.broadcast_to(value, shape)
+            pairs = np.concatenate([np.expand_dims(x, axis + 1), between], axis + 1)
+            wide = pairs.reshape(*x.shape[:axis], n * (gap + 1), *x.shape[axis + 1 :])
+            x = wide[(slice(None),) * axis + (slice(0, -gap),)]
+    edges = list(zip(low, high, strict=True))
+    wide = np.pad(x, [(max(a, 0), max(b, 0)) for a, b in edges], constant_values=value)
+    sides = zip(wide.shape, edges, strict=True)
+    return wide[tuple([slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in sides])]
+
+
+def embedded_diagonal(x: Any, axis_a: int, axis_b: int) -> Any:
+    """Return zeros with x where the indices of two axes are equal."""
+    axis = axis_a - (axis_b < axis_a)
+    n = x.shape[axis]
+    places = [1] * (x.ndim + 1)
+    places[axis_a] = places[axis_b] = n
+    is_equal = np.eye(n, dtype=bool).reshape(places)
+    return np.where(is_equal, np.expand_dims(x, axis_b), np.zeros((), x.dtype))
+
+
+def sorted_by_first(axis: int, *operands: Any) -> Any:
+    """Return all operands in the order that sorts the first, in which equal elements keep theirs."""
+    order = np.argsort(operands[0], axis=axis, kind="stable")
+    return tuple([np.take_along_axis(x, order, axis=axis) for x in operands])
+
+
+def top_k(x: Any, k: int) -> Any:
+    """Return the k largest elements of the last axis, descending, and their indices; the first of equal ones first."""
+    order = np.flip(np.argsort(np.flip(x, -1), axis=-1, kind="stable"), -1)[..., :k]
+    indices = x.shape[-1] - 1 - order
+    return np.take_along_axis(x, indices, axis=-1), indices
+
+
+def stacked(rows: Any, shape: Any, dtype: Any) -> Any:
+    """Return rows along a new axis; no rows have this shape and dtype."""
+    return np.stack(rows) if len(rows) else np.empty(shape, dtype)
+
+
+def truncated(x: Any, size: Any, axis: int) -> Any:
+    """Return the first `size` elements along an axis; a float is rounded, and 0 where it is not finite."""
+    count = int(np.trunc(size + np.copysign(0.5, size))) if np.isfinite(size) else 0
+    index = [slice(None)] * x.ndim
+    index[axis] = slice(0, min(max(count, 0), x.shape[axis]))
+    return x[tuple(index)]
+
+
+def padded_to(x: Any, extent: int, axis: int) -> Any:
+    """Return x with zeros at its end, up to an extent of an axis."""
+    missing = extent - x.shape[axis]
+    if missing < 0:
+        raise ValueError(
+            f"axis {axis} has {x.shape[axis]} elements, more than {extent}; it is not cut"
+        )
+    return np.pad(x, [(0, missing if i == axis else 0) for i in range(x.ndim)])
+
+
+# ---- positions -------------------------------------------------------------------------------------
+
+
+def start_indices(indices: Any, vector_axis: int) -> Any:
+    """Return an int64 array of starts for each component, and the shape of the batch."""
+    if indices.dtype == np.uint64:
+        indices = np.minimum(indices, np.uint64(2**63 - 1))
+    indices = indices.astype(np.int64)
+    if vector_axis == indices.ndim:
+        return [indices], indices.shape
+    starts = np.moveaxis(indices, vector_axis, 0)
+    return [starts[i] for i in range(starts.shape[0])], starts.shape[1:]
+
+
+def spread(values: Any, axes: Any, rank: int) -> Any:
+    """Return an array with its axes in these places of a higher rank."""
+    shape = [1] * rank
+    for axis, extent in zip(axes, values.shape, strict=True):
+        shape[axis] = extent
+    return values.reshape(shape)
+
+
+def positions(starts: Any, batch: Any, windows: Any, sizes: Any, rank: int, numbers: Any) -> Any:
+    """Return for each axis of an operand the positions along it, which broadcast to the space of the result.
+
+    Args:
+        starts: by axis, the first position of each window.
+        batch: the axes of the result that count windows, with their extents.
+        windows, sizes: by axis, the axis of the result that counts inside a window, and the window's extent.
+        rank: the rank of the result.
+        numbers: by axis that is counted along with the windows, which of the axes of the batch counts it.
+    """
+    axes = list(batch)
+    along = []
+    for axis in range(len(sizes)):
+        position = np.zeros((1,) * rank, np.int64)
+        if axis in starts:
+            position = position + spread(starts[axis], axes, rank)
+        if axis in numbers:
+            place = axes[numbers[axis]]
+            position = position + spread(np.arange(batch[place]), [place], rank)
+        if axis in windows:
+            position = position + spread(np.arange(sizes[axis]), [windows[axis]], rank)
+        along.append(position)
+    return along
+
+
+def batch_numbers(axes: Any, index_axes: Any, vector_axis: int) -> Any:
+    """Return for each batching axis of an operand which axis of the batch of indices it goes with."""
+    pairs = zip(axes, index_axes, strict=True)
+    return {axis: number - (number > vector_axis) for axis, number in pairs}
+
+
+def gather(
+    x: Any,
+    indices: Any,
+    offset_dims: Any = (),
+    collapsed: Any = (),
+    batching: Any = (),
+    index_batching: Any = (),
+    index_map: Any = (),
+    vector_axis: int = 0,
+    sizes: Any = (),
+) -> Any:
+    """Return windows of x at the starts that `indices` has, each moved to where it fits; StableHLO's gather."""
+    parts, batch_shape = start_indices(indices, vector_axis)
+    window = [axis for axis in range(x.ndim) if axis not in (*collapsed, *batching)]
+    rank = len(batch_shape) + len(window)
+    batch_axes = [axis for axis in range(rank) if axis not in offset_dims]
+    starts = {}
+    for axis, start in zip(index_map, parts, strict=True):
+        starts[axis] = np.clip(start, 0, x.shape[axis] - sizes[axis])
+    places = dict(zip(window, sorted(offset_dims), strict=True))
+    batch = dict(zip(batch_axes, batch_shape, strict=True))
+    shape = [batch.get(axis, 0) for axis in range(rank)]
+    for axis, place in places.items():
+        shape[place] = sizes[axis]
+    if not x.ndim or 0 in shape:
+        return np.broadcast_to(x if not x.ndim else np.zeros((), x.dtype), shape)
+    numbers = batch_numbers(batching, index_batching, vector_axis)
+    where = positions(starts, batch, places, sizes, rank, numbers)
+    return np.broadcast_to(x[tuple(where)], shape)
+
+
+def scatter(
+    x: Any,
+    indices: Any,
+    updates: Any,
+    combiner: str,
+    window_dims: Any = (),
+    inserted: Any = (),
+    batching: Any = (),
+    index_batching: Any = (),
+    index_map: Any = (),
+    vector_axis: int = 0,
+) -> Any:
+    """Return x with windows of `updates` combined into it, without those that do not fit; StableHLO's scatter."""
+    parts, batch_shape = start_indices(indices, vector_axis)
+    window = [axis for axis in range(x.ndim) if axis not in (*inserted, *batching)]
+    rank = updates.ndim
+    batch_axes = [axis for axis in range(rank) if axis not in window_dims]
+    places = dict(zip(window, sorted(window_dims), strict=True))
+    sizes = [updates.shape[places[axis]] if axis in places else 1 for axis in range(x.ndim)]
+    starts, fits = {}, np.ones((1,) * rank, bool)
+    for axis, start in zip(index_map, parts, strict=True):
+        is_inside = (start >= 0) & (start <= x.shape[axis] - sizes[axis])
+        fits = fits & spread(is_inside, batch_axes, rank)
+        starts[axis] = np.where(is_inside, start, 0)
+    batch = dict(zip(batch_axes, batch_shape, strict=True))
+    numbers = batch_numbers(batching, index_batching, vector_axis)
+    where = positions(starts, batch, places, sizes, rank, numbers)
+    flat = np.zeros((1,) * rank, np.int64)
+    for position, extent in zip(where, x.shape, strict=True):
+        flat = flat * extent + position
+    size = int(np.prod(x.shape))
+    flat = np.broadcast_to(np.where(fits, flat, size), updates.shape)
+    if hasattr(x, "at"):  # a tensor of a trace
+        target = np.concatenate([np.reshape(x, -1), np.zeros(1, x.dtype)]).at[np.reshape(flat, -1)]
+        combined = getattr(target, combiner)(np.reshape(updates, -1))
+        return np.reshape(combined[:size], x.shape)
+    target = np.append(x, np.zeros((), x.dtype))
+    if combiner == "set":
+        target[flat.ravel()] = updates.ravel()
+    else:
+        ufuncs = {"add": np.add, "multiply": np.multiply, "min": np.minimum, "max": np.maximum}
+        ufuncs[combiner].at(target, flat.ravel(), updates.ravel())
+    return target[:size].reshape(x.shape)
+
+
+def dynamic_slice(x: Any, starts: Any, sizes: Any) -> Any:
+    """Return a window of x, moved to where it fits."""
+    for axis, (start, size) in enumerate(zip(starts, sizes, strict=True)):
+        first = np.clip(start, 0, x.shape[axis] - size).astype(np.int64)
+        x = np.take(x, first + np.arange(size), axis=axis)
+    return x
+
+
+def dynamic_update_slice(x: Any, update: Any, starts: Any) -> Any:
+    """Return x with a window overwritten, moved to where it fits."""
+    inside, shifted = np.ones((1,) * x.ndim, bool), update
+    if 0 in update.shape:
+        return x
+    for axis, start in enumerate(starts):
+        n, size = x.shape[axis], update.shape[axis]
+        place = np.arange(n) - np.clip(start, 0, n - size).astype(np.int64)
+        inside = inside & spread((place >= 0) & (place < size), [axis], x.ndim)
+        shifted = np.take(shifted, np.clip(place, 0, size - 1), axis=axis)
+    return np.where(inside, shifted, x)
+
+
+# ---- products --------------------------------------------------------------------------------------
+
+
+def convolution(
+    x: Any,
+    kernel: Any,
+    strides: Any = None,
+    padding: Any = None,
+    x_dilation: Any = None,
+    kernel_dilation: Any = None,
+    reverse: Any = None,
+    feature_groups: int = 1,
+    batch_groups: int = 1,
+) -> Any:
+    """Return the convolution of x [batch, features, space..] with a kernel [outputs, inputs, space..]."""
+    count = x.ndim - 2
+    ones = (1,) * count
+    strides, kernel_dilation = strides or ones, kernel_dilation or ones
+    low, high = zip(*(padding or ((0, 0),) * count), strict=True) if count else ((), ())
+    gaps = tuple([step - 1 for step in x_dilation or ones])
+    if any(low) or any(high) or any(gaps):
+        x = padded(x, np.zeros((), x.dtype), (0, 0, *low), (0, 0, *high), (0, 0, *gaps))
+    if reverse:
+        kernel = np.flip(kernel, [axis + 2 for axis, flag in enumerate(reverse) if flag])
+    sizes = kernel.shape[2:]
+    widths = [(n - 1) * d + 1 if n else 0 for n, d in zip(sizes, kernel_dilation, strict=True)]
+    counts = [
+        0 if not n or width > n else (n - width) // step + 1
+        for n, width, step in zip(x.shape[2:], widths, strides, strict=True)
+    ]
+    batch, outputs = x.shape[0] // batch_groups, kernel.shape[0]
+    groups = feature_groups * batch_groups
+    if 0 in (outputs, *counts):
+        return np.zeros((batch, outputs, *counts), x.dtype)
+    parts = []
+    for g in range(groups):
+        features = slice(None)
+        rows = slice(None)
+        if feature_groups > 1:
+            features = slice(g * kernel.shape[1], (g + 1) * kernel.shape[1])
+        if batch_groups > 1:
+            rows = slice(g * batch, (g + 1) * batch)
+        part = slice(g * outputs // groups, (g + 1) * outputs // groups)
+        total = np.zeros((part.stop - part.start, batch, *counts), x.dtype)
+        for tap in np.ndindex(*sizes):
+            window = [
+                slice(t * d, t * d + (n - 1) * step + 1, step)
+                for t, d, n, step in zip(tap, kernel_dilation, counts, strides, strict=True)
+            ]
+            seen = x[(rows, features, *window)]
+            total = total + np.tensordot(kernel[(part, slice(None), *tap)], seen, (1, 1))
+        parts.append(np.moveaxis(total, 0, 1))
+    return np.concatenate(parts, 1)
+
+
+# ---- matrices --------------------------------------------------------------------------------------
+
+
+def hermitian_part(a: Any) -> Any:
+    """Return (a + a^H) / 2."""
+    return 0.5 * (a + np.conj(np.swapaxes(a, -1, -2)))
+
+
+def cholesky(a: Any) -> Any:
+    """Return L with A = L L^H; NaN for a matrix that is not positive definite."""
+    a = hermitian_part(a)
+    try:
+        return np.linalg.cholesky(a)
+    except np.linalg.LinAlgError:
+        if a.ndim == 2:
+            return np.tril(np.full_like(a, np.nan))
+        return np.stack([cholesky(matrix) for matrix in a])
+
+
+def eig(a: Any, dtype: Any) -> Any:
+    """Return eigenvalues and eigenvectors, complex."""
+    values, vectors = np.linalg.eig(a)
+    return values.astype(dtype), vectors.astype(dtype)
+
+
+def solve(a: Any, b: Any) -> Any:
+    """Return X with A X = B; NaN where A is singular."""
+    try:
+        return np.linalg.solve(a, b)
+    except np.linalg.LinAlgError:
+        if a.ndim == 2:
+            return np.full_like(b, np.nan)
+        return np.stack([solve(left, right) for left, right in zip(a, b, strict=True)])
+
+
+def triangular_solve(a: Any, b: Any, lower: bool = True, unit_diagonal: bool = False) -> Any:
+    """Return X with A X = B by substitution, reading one triangle of A."""
+    n = a.shape[-1]
+    rows = [None] * n
+    for i in range(n) if lower else range(n)[::-1]:
+        solved = range(i) if lower else range(i + 1, n)
+        y = b[..., i, :]
+        for j in solved:
+            y = y - a[..., i, j, None] * rows[j]
+        rows[i] = y if unit_diagonal else y / a[..., i, i, None]
+    return np.stack(rows, -2) if n else b
+
+
+def lu(a: Any) -> Any:
+    """Return L below the diagonal and U on and above it, and the order of rows: A[order] = L U."""
+    *batch, m, n = a.shape
+    packed = a.reshape(-1, m, n).copy()
+    orders = np.tile(np.arange(m), (len(packed), 1))
+    for x, order in zip(packed, orders, strict=True):
+        for i in range(min(m, n)):
+            pivot = i + int(np.argmax(np.abs(x[i:, i].real) + np.abs(x[i:, i].imag)))
+            if x[pivot, i] == 0:
+                continue
+            x[[i, pivot]], order[[i, pivot]] = x[[pivot, i]], order[[pivot, i]]
+            x[i + 1 :, i] /= x[i, i]
+            x[i + 1 :, i + 1 :] -= np.outer(x[i + 1 :, i], x[i, i + 1 :])
+    return packed.reshape(a.shape), orders.reshape(*batch, m)
+
+
+def distinct(values: Any) -> Any:
+    """Return the values.
+
+    Raises:
+        ValueError: two of them coincide, and the vectors have no derivative there.
+    """
+    gaps = np.abs(np.diff(np.sort(values, axis=-1), axis=-1))
+    largest = np.max(np.abs(values), axis=-1, keepdims=True, initial=0)
+    if (gaps <= 16 * np.finfo(values.dtype).eps * largest).any():
+        raise ValueError("two values coincide; the vectors have no derivative there")
+    return values
+
+
+def threefry(key: Any, x0: Any, x1: Any) -> Any:
+    """Return two arrays of random words for a key and two arrays of counts.
+
+    Source: Salmon, Moraes, Dror and Shaw, Parallel random numbers: as easy as 1, 2, 3 (2011).
+    """
+    shape = key.shape[:-1] + (1,) * (x0.ndim - key.ndim + 1)
+    words = [key[..., 0].reshape(shape), key[..., 1].reshape(shape)]
+    words.append(words[0] ^ words[1] ^ np.uint32(0x1BD11BDA))
+    x0, x1 = x0 + words[0], x1 + words[1]
+    for group in range(5):
+        for rotation in ((13, 15, 26, 6), (17, 29, 16, 24))[group % 2]:
+            x0 = x0 + x1
+            x1 = (x1 << np.uint32(rotation)) | (x1 >> np.uint32(32 - rotation))
+            x1 = x1 ^ x0
+        x0 = x0 + words[(group + 1) % 3]
+        x1 = x1 + words[(group + 2) % 3] + np.uint32(group + 1)
+    return x0, x1
+
+
+# ---- the check of a file -----------------------------------------------------------------------------
+
+
+def disagreement(actual: Any, expected: Any, limit: Any, other: Any = None) -> str:
+    """Return where an array differs from another by more than `limit`; empty if it does not.
+
+    Args:
+        other: places, and the values that the elements there may have too.
+    """
+    actual = np.asarray(actual)
+    if actual.dtype != expected.dtype or actual.shape != expected.shape:
+        return (
+            f"it is {actual.dtype}{list(actual.shape)}, not {expected.dtype}{list(expected.shape)}"
+        )
+    is_same = actual == expected
+    if actual.dtype.kind in "fc":
+        is_same |= np.isnan(actual) & np.isnan(expected)
+        units = 4 * np.finfo(actual.dtype).eps * np.abs(expected)
+        is_same |= np.abs(actual - expected) <= np.maximum(limit, units)
+    is_same = np.ravel(is_same)
+    for place, value in zip(*(other or ((), ())), strict=True):
+        is_same[place] |= np.ravel(actual)[place] == value
+    if is_same.all():
+        return ""
+    place = int(np.argmin(is_same))
+    return f"element {place} is {np.ravel(actual)[place]}, not {np.ravel(expected)[place]}"

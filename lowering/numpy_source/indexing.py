@@ -1,0 +1,106 @@
+"""Reads and writes at positions that are data: `np.take` where it does, else plain functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from lowering.numpy_source.expression import Code, Expression, Rows, call, tuple_of
+from tenferro.ops import indexing as ops
+from tenferro.types import DType
+
+if TYPE_CHECKING:
+    from lowering.numpy_source.writer import Writer
+
+__all__ = ["ROWS"]
+
+
+def _tuple(axes: Sequence[int]) -> str | None:
+    """Return a tuple of axes as an option; None where it is empty."""
+    return tuple_of(axes) if axes else None
+
+
+def take_axis(op: Any, x: Expression, indices: Expression) -> int | None:
+    """Return the axis if the gather is NumPy's `take`: whole slices, with batch axes in its place."""
+    if len(op.start_index_map) != 1 or op.operand_batching_dims:
+        return None
+    if op.collapsed_slice_dims != op.start_index_map:
+        return None
+    (axis,) = op.start_index_map
+    rank, vector_axis = indices.spec.rank, op.index_vector_dim
+    batch = rank - (vector_axis < rank)
+    shape = x.spec.shape
+    sizes = op.resolved("slice_sizes", (shape, indices.spec.shape))
+    is_whole = [*sizes] == [*shape[:axis], 1, *shape[axis + 1 :]]
+    placed = sorted(op.offset_dims) == [*range(axis), *range(axis + batch, len(shape) - 1 + batch)]
+    return axis if is_whole and placed else None
+
+
+def gather(op: Any, w: Writer, x: Expression, indices: Expression) -> Code:
+    """`np.take`, or windows of any shape by a plain function."""
+    axis = take_axis(op, x, indices)
+    if axis is not None and indices.spec.dtype is not DType.U64:
+        text, vector = str(indices), op.index_vector_dim
+        if vector < indices.spec.rank:
+            text = call("np.squeeze", text, vector).text
+        return call("np.take", x, text, axis=axis, mode='"clip"')
+    sizes = op.resolved("slice_sizes", (x.spec.shape, indices.spec.shape))
+    return call(
+        w.function("gather"),
+        x,
+        indices,
+        offset_dims=_tuple(op.offset_dims),
+        collapsed=_tuple(op.collapsed_slice_dims),
+        batching=_tuple(op.operand_batching_dims),
+        index_batching=_tuple(op.start_indices_batching_dims),
+        index_map=tuple_of(op.start_index_map),
+        vector_axis=op.index_vector_dim,
+        sizes=w.shape(sizes, (x, indices)),
+    )
+
+
+def scatter(
+    op: ops.Scatter, w: Writer, x: Expression, indices: Expression, updates: Expression
+) -> Code:
+    """A plain function."""
+    combiner = op.combiner
+    if x.spec.dtype.is_bool and combiner in ("add", "multiply", "max", "min"):
+        combiner = {"add": "max", "multiply": "min"}.get(combiner, combiner)
+    w.dtype(x.spec.dtype)
+    return call(
+        w.function("scatter"),
+        x,
+        indices,
+        updates,
+        f'"{combiner}"',
+        window_dims=_tuple(op.update_window_dims),
+        inserted=_tuple(op.inserted_window_dims),
+        batching=_tuple(op.input_batching_dims),
+        index_batching=_tuple(op.scatter_indices_batching_dims),
+        index_map=tuple_of(op.scatter_dims_to_operand_dims),
+        vector_axis=op.index_vector_dim,
+    )
+
+
+def dynamic_slice(op: ops.DynamicSlice, w: Writer, x: Expression, *starts: Expression) -> Code:
+    """A plain function."""
+    w.dtype(x.spec.dtype)
+    sizes = w.result_shape(op, (x,), "sizes")
+    return call(w.function("dynamic_slice"), x, tuple_of(starts), sizes)
+
+
+def dynamic_update_slice(
+    op: ops.DynamicUpdateSlice, w: Writer, x: Expression, update: Expression, *starts: Expression
+) -> Code:
+    """A plain function."""
+    w.dtype(x.spec.dtype)
+    return call(w.function("dynamic_update_slice"), x, update, tuple_of(starts))
+
+
+ROWS: Rows = {
+    ops.Gather: gather,
+    ops.GatherDynamicSliceSizes: gather,
+    ops.Scatter: scatter,
+    ops.DynamicSlice: dynamic_slice,
+    ops.DynamicUpdateSlice: dynamic_update_slice,
+}

@@ -1,0 +1,124 @@
+"""NumPy's reductions, cumulative functions and sorts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lowering.numpy_source.expression import Code, Expression, Rows, call, tuple_of
+from tenferro.ops import reduction as ops
+from tenferro.types import DType
+
+if TYPE_CHECKING:
+    from lowering.numpy_source.writer import Writer
+
+__all__ = ["ROWS"]
+
+
+def _axes(op: Any, x: Expression) -> Any:
+    """Return the axes as an argument; None for all of them."""
+    if len(op.axes) == x.spec.rank:
+        return None
+    return op.axes[0] if len(op.axes) == 1 else tuple_of(op.axes)
+
+
+def _accumulator(w: Writer, dtype: DType) -> tuple[str | None, str]:
+    """Return the dtype that NumPy is told to accumulate in, and the conversion of the result."""
+    w.dtype(dtype)
+    if dtype is DType.F16:
+        return "np.float32", ".astype(np.float16)"
+    is_narrow = dtype.is_integer and dtype.itemsize < 8
+    return (w.dtype(dtype) if is_narrow else None), ""
+
+
+def total(name: str) -> Any:
+    """Return the cell of a sum or product, in the dtype of the operand."""
+
+    def cell(op: Any, w: Writer, x: Expression) -> Code:
+        if not op.axes:
+            return x.code
+        dtype, converted = _accumulator(w, x.spec.dtype)
+        return Code(call(f"np.{name}", x, axis=_axes(op, x), dtype=dtype).text + converted)
+
+    return cell
+
+
+def extreme(name: str) -> Any:
+    """Return the cell of a maximum or minimum, which has an initial value where there may be no element."""
+
+    def cell(op: Any, w: Writer, x: Expression) -> Code:
+        if not op.axes:
+            return x.code
+        initial = None
+        if not all(isinstance(x.spec.shape[axis], int) and x.spec.shape[axis] for axis in op.axes):
+            identity = op.identity(x.spec.dtype)
+            initial = str(identity).replace("inf", "np.inf")
+        return call(f"np.{name}", x, axis=_axes(op, x), initial=initial)
+
+    return cell
+
+
+def bitwise(name: str) -> Any:
+    """Return the cell of a reduction by bits."""
+
+    def cell(op: Any, w: Writer, x: Expression) -> Code:
+        if not op.axes:
+            return x.code
+        if x.spec.dtype.is_bool:
+            return call(f"np.{'all' if name == 'bitwise_and' else 'any'}", x, axis=_axes(op, x))
+        axis = _axes(op, x)
+        return call(f"np.{name}.reduce", x, axis=tuple_of(op.axes) if axis is None else axis)
+
+    return cell
+
+
+def winner(name: str) -> Any:
+    """Return the cell of argmax or argmin."""
+    return lambda op, w, x: call(f"np.{name}", x, axis=op.axis)
+
+
+def cumulative(name: str) -> Any:
+    """Return the cell of a cumulative function; a reverse one goes along the reversed axis."""
+
+    def cell(op: Any, w: Writer, x: Expression) -> Code:
+        options: dict[str, Any] = {"axis": op.axis}
+        converted = ""
+        if name in ("cumsum", "cumprod"):
+            options["dtype"], converted = _accumulator(w, x.spec.dtype)
+        operand = call("np.flip", x, op.axis).text if op.reverse else x
+        code = call(f"np.{name}", operand, **options)
+        if op.reverse:
+            code = call("np.flip", code.text, op.axis)
+        return Code(code.text + converted)
+
+    return cell
+
+
+def sort(op: ops.Sort, w: Writer, *operands: Expression) -> Any:
+    """`np.sort`; of several operands, all in the order of the first."""
+    if op.count == 1:
+        return call("np.sort", *operands, axis=op.axis, kind='"stable"')
+    w.functions.add("sorted_by_first")
+    return call("sorted_by_first", op.axis, *operands).text
+
+
+def top_k(op: ops.TopK, w: Writer, x: Expression) -> str:
+    """A plain function."""
+    return call(w.function("top_k"), x, op.k).text
+
+
+ROWS: Rows = {
+    ops.ReduceSum: total("sum"),
+    ops.ReduceProd: total("prod"),
+    ops.ReduceMax: extreme("max"),
+    ops.ReduceMin: extreme("min"),
+    ops.ReduceAnd: bitwise("bitwise_and"),
+    ops.ReduceOr: bitwise("bitwise_or"),
+    ops.ArgMax: winner("argmax"),
+    ops.ArgMin: winner("argmin"),
+    ops.CumSum: cumulative("cumsum"),
+    ops.CumProd: cumulative("cumprod"),
+    ops.CumMax: cumulative("maximum.accumulate"),
+    ops.CumMin: cumulative("minimum.accumulate"),
+    ops.Sort: sort,
+    ops.TopK: top_k,
+}

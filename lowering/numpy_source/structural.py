@@ -1,0 +1,232 @@
+"""NumPy's functions of the structural family: transposes, reshapes, slices, broadcasts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from lowering.numpy_source.expression import Code, Expression, Level, Rows, call, tuple_of
+from tenferro.dims import is_exact
+from tenferro.ops import structural as ops
+
+if TYPE_CHECKING:
+    from lowering.numpy_source.writer import Writer
+
+__all__ = ["ROWS", "spread"]
+
+
+def is_reversal(perm: Sequence[int]) -> bool:
+    """Return whether a permutation reverses the axes."""
+    return list(perm) == list(range(len(perm)))[::-1]
+
+
+def transpose(op: ops.Transpose, w: Writer, x: Expression) -> Code:
+    """`x.T`, `np.transpose`; a row-major reshape, which is a column-major one between two transposes."""
+    if list(op.perm) == sorted(op.perm):
+        return x.code
+    inner = x.op
+    if is_reversal(op.perm) and isinstance(inner, ops.Reshape):
+        base = untransposed(x.operands[0])
+        if base is not None:
+            return reshaped(w, base, w.specs[0].shape)
+    base = x.at(Level.ATOM)
+    if is_reversal(op.perm):
+        return Code(f"{base}.T", free=x.is_name)
+    *lead, row, column = range(len(op.perm))
+    if list(op.perm) == [*lead, column, row]:
+        return Code(call("np.swapaxes", x, -1, -2).text, free=x.is_name)
+    return Code(call("np.transpose", x, tuple_of(op.perm)).text, free=x.is_name)
+
+
+def untransposed(x: Expression) -> Expression | None:
+    """Return the operand of a transpose that reverses the axes; the value itself below rank 2; else None."""
+    if x.spec.rank < 2:
+        return x
+    inner = x.op
+    return x.operands[0] if isinstance(inner, ops.Transpose) and is_reversal(inner.perm) else None
+
+
+def reshaped(w: Writer, x: Expression, shape: Sequence[Any]) -> Code:
+    """Return a row-major reshape: an index where it only adds axes of extent 1, or drops those of a slice."""
+    old = list(x.spec.shape)
+    if isinstance(x.op, ops.Slice) and all(map(is_exact, old)):
+        dropped = _dropped(old, shape)
+        if dropped and all(isinstance(x.op.starts[axis], int) for axis in dropped):
+            return _index(w, x.op, x.operands[0], dropped)
+    added = _dropped(list(shape), old)
+    if added and old:
+        entries = ["None" if axis in added else ":" for axis in range(len(shape))]
+        return Code(f"{x.at(Level.ATOM)}[{', '.join(_without_trailing(entries))}]", free=x.is_name)
+    if len(shape) == 1:
+        return Code(f"{x.at(Level.ATOM)}.reshape(-1)")
+    return Code(f"{x.at(Level.ATOM)}.reshape({', '.join(map(w.extent, shape)) or '()'})")
+
+
+def _without_trailing(entries: list[str]) -> list[str]:
+    """Return an index without whole slices at its end."""
+    while len(entries) > 1 and entries[-1] == ":":
+        entries = entries[:-1]
+    return entries
+
+
+def _dropped(old: Sequence[Any], new: Sequence[Any]) -> list[int]:
+    """Return the axes of extent 1 without which one shape is the other; none where that is not so."""
+    dropped: list[int] = []
+    position = 0
+    for axis, extent in enumerate(old):
+        if position < len(new) and new[position] == extent:
+            position += 1
+        elif isinstance(extent, int) and extent == 1:
+            dropped.append(axis)
+        else:
+            return []
+    return dropped if position == len(new) else []
+
+
+def reshape(op: ops.Reshape, w: Writer, x: Expression) -> Code:
+    """A row-major reshape where the column-major one is the same, else `order="F"`."""
+    shape = w.specs[0].shape
+    if not all(map(is_exact, shape)):
+        shape = op.shape
+    if list(shape) == list(x.spec.shape):
+        return x.code
+    if len(shape) < 2:
+        base = untransposed(x)
+        if base is not None:
+            return reshaped(w, base, shape)
+    if len(shape) < 2 and x.spec.rank < 2:
+        return reshaped(w, x, shape)
+    if _dropped(list(shape), x.spec.shape) or _dropped(x.spec.shape, list(shape)):
+        return reshaped(w, x, shape)
+    return Code(f'{x.at(Level.ATOM)}.reshape({w.shape(shape, (x,))}, order="F")')
+
+
+def spread(x: Code, axes: Sequence[int], rank: int, first: int | None = None) -> Code:
+    """Return a value with its axes in these places, in order, of an array that it broadcasts to.
+
+    Args:
+        first: the first axis that is written; by default that of the value.
+    """
+    if not axes:
+        return x
+    first = axes[0] if first is None else first
+    entries = [":" if axis in axes else "None" for axis in range(first, rank)]
+    if "None" not in entries:
+        return x
+    base = x.text if x.level >= Level.ATOM else f"({x.text})"
+    return Code(f"{base}[{', '.join(entries)}]", free=x.free or x.text.isidentifier())
+
+
+def broadcast_in_dim(op: ops.BroadcastInDim, w: Writer, x: Expression) -> Code:
+    """`np.broadcast_to` of the operand with its axes in place."""
+    order = sorted(range(x.spec.rank), key=op.dims.__getitem__)
+    code = x.code
+    if order != sorted(order):
+        code = Code(call("np.transpose", x, tuple_of(order)).text, free=x.is_name)
+    if code.aligned is not None and not order:
+        code = code.aligned
+    aligned = spread(code, sorted(op.dims), len(op.shape))
+    if x.is_name:
+        aligned = Code(aligned.text, aligned.level, free=True)
+    shape = w.specs[0].shape
+    extents = [shape[dim] for dim in op.dims]
+    fits = list(x.spec.shape) == extents and all(
+        axis in op.dims or (isinstance(n, int) and n == 1) for axis, n in enumerate(shape)
+    )
+    if fits and order and x.code.number is None:
+        whole = spread(code, sorted(op.dims), len(op.shape), 0)
+        return Code(whole.text, whole.level, code.aligned, free=x.is_name)
+    text = call("np.broadcast_to", aligned.text, w.result_shape(op, (x,))).text
+    if x.code.number is not None and not x.spec.rank:
+        text = w.full(w.result_shape(op, (x,)), x.code.number, x.spec.dtype)
+    return Code(text, Level.ATOM, aligned, x.code.number, free=x.is_name)
+
+
+def _index(w: Writer, op: ops.Slice, x: Expression, dropped: Sequence[int] = ()) -> Code:
+    entries: list[str] = []
+    for axis, (start, limit, step) in enumerate(zip(op.starts, op.limits, op.strides, strict=True)):
+        extent = x.spec.shape[axis]
+        if axis in dropped:
+            from_end = isinstance(extent, int) and extent > 1 and start == extent - 1
+            entries.append("-1" if from_end else w.extent(start, (x,)))
+            continue
+        first = "" if start == 0 else w.extent(start, (x,))
+        last = "" if limit == extent else w.extent(limit, (x,))
+        entries.append(f"{first}:{last}" + (f":{step}" if step > 1 else ""))
+    return Code(f"{x.at(Level.ATOM)}[{', '.join(_without_trailing(entries))}]", free=x.is_name)
+
+
+def slice_(op: ops.Slice, w: Writer, x: Expression) -> Code:
+    """An index with slices."""
+    return _index(w, op, x) if op.starts else x.code
+
+
+def pad(op: ops.Pad, w: Writer, x: Expression, value: Expression) -> Code:
+    """`np.pad` where nothing is cut, and nothing put between elements."""
+    edges = [*op.low, *op.high]
+    is_plain = not any(op.interior) and all(isinstance(n, int) and n >= 0 for n in edges)
+    number = value.code.number
+    if is_plain and op.low:
+        widths = tuple_of([tuple_of(pair) for pair in zip(op.low, op.high, strict=True)])
+        constant = (
+            None if number is not None and number.text == "0" else (number or value.code).text
+        )
+        if number is not None and number.text in ("0.0", "False"):
+            constant = None
+        return call("np.pad", x, widths, constant_values=constant)
+    sides = [w.shape(side, (x, value)) for side in (op.low, op.high)]
+    return call(w.function("padded"), x, value, *sides, tuple_of(op.interior))
+
+
+def concatenate(op: ops.Concatenate, w: Writer, *operands: Expression) -> Code:
+    """`np.concatenate`."""
+    axis = None if op.axis == 0 else op.axis
+    return call("np.concatenate", f"[{', '.join(map(str, operands))}]", axis=axis)
+
+
+def reverse(op: ops.Reverse, w: Writer, x: Expression) -> Code:
+    """`np.flip`."""
+    axes = op.axes[0] if len(op.axes) == 1 else tuple_of(op.axes)
+    return Code(call("np.flip", x, axes).text, free=x.is_name)
+
+
+def extract_diag(op: ops.ExtractDiag, w: Writer, x: Expression) -> Code:
+    """`np.diagonal`, whose result is the last axis."""
+    axis = op.axis_a - (op.axis_b < op.axis_a)
+    diagonal = call("np.diagonal", x, 0, op.axis_a, op.axis_b)
+    if axis == x.spec.rank - 2:
+        return diagonal
+    return call("np.moveaxis", diagonal.text, -1, axis)
+
+
+def embed_diag(op: ops.EmbedDiag, w: Writer, x: Expression) -> Code:
+    """Zeros beside a diagonal."""
+    return call(w.function("embedded_diagonal"), x, op.axis_a, op.axis_b)
+
+
+def triangle(name: str) -> Any:
+    """Return the cell of `np.tril` or `np.triu`."""
+    return lambda op, w, x: call(f"np.{name}", x, *([op.k] if op.k else []))
+
+
+def barrier(op: ops.OptimizationBarrier, w: Writer, *operands: Expression) -> Any:
+    """The operands themselves."""
+    return [
+        Code(w.named(x), x.code.level, x.code.aligned, x.code.number, free=True) for x in operands
+    ]
+
+
+ROWS: Rows = {
+    ops.Transpose: transpose,
+    ops.Reshape: reshape,
+    ops.BroadcastInDim: broadcast_in_dim,
+    ops.Slice: slice_,
+    ops.Pad: pad,
+    ops.Concatenate: concatenate,
+    ops.Reverse: reverse,
+    ops.ExtractDiag: extract_diag,
+    ops.EmbedDiag: embed_diag,
+    ops.Tril: triangle("tril"),
+    ops.Triu: triangle("triu"),
+    ops.OptimizationBarrier: barrier,
+}

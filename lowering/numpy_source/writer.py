@@ -1,0 +1,377 @@
+"""`Writer`: the statements of a Python function, with its names, and the functions that it needs."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import keyword
+import linecache
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from lowering.numpy_source.expression import Code, Expression, Level, call, tuple_of
+from tenferro.dims import SymDim, is_exact
+from tenferro.dims.polynomial import Operation, Polynomial
+from tenferro.errors import NonStaticShapeError, UnsupportedError
+from tenferro.ops import StdTensorOp
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["Writer"]
+
+MAX_INLINE = 44
+"""Maximum length of an expression that is written inside another."""
+MAX_LINE = 100
+"""Length that a comment does not exceed."""
+MAX_LISTED = 16
+"""Maximum number of elements of an array that is written as a list; larger ones are stored beside the file."""
+INDENT = "    "
+
+
+class Writer:
+    """Statements of one function.
+
+    Args:
+        table: cells by card.
+        reserved: names that the file uses for something else.
+
+    Attributes:
+        lines: the statements so far.
+        functions: names of functions of `functions.py` that they call.
+        constants: arrays that are stored beside the file, by name.
+        extents, used: the names of symbols, and those of them that are read.
+    """
+
+    def __init__(self, table: Any, reserved: Sequence[str] = ()) -> None:
+        self.table = table
+        self.lines: list[str] = []
+        self.functions: set[str] = set()
+        self.constants: dict[str, Any] = {}
+        self.extents: dict[str, str] = {}
+        self.used: set[str] = set()
+        self.max_listed = MAX_LISTED
+        self._names = {*keyword.kwlist, *dir(builtins), *reserved, "np", "Path", "CONSTANTS"}
+        self._digests: dict[Any, str] = {}
+        self._counts: Counter[str] = Counter()
+        self._depth = 1
+        self._source: Any = None
+        self._told: Any = None
+        self._statements = StatementFinder()
+
+    # ---- names -----------------------------------------------------------------------------------
+
+    def fresh(self, hint: str) -> str:
+        """Return a name that is not used yet.
+
+        >>> writer = Writer({})
+        >>> writer.fresh("h"), writer.fresh("h"), writer.fresh("sum")
+        ('h', 'h_2', 'sum_2')
+        """
+        hint = re.sub(r"\W+", "_", hint).strip("_") or "y"
+        hint = f"v{hint}" if hint[0].isdigit() else hint
+        name = hint
+        while name in self._names:
+            self._counts[hint] += 1
+            name = f"{hint}_{self._counts[hint] + 1}"
+        self._names.add(name)
+        return name
+
+    def function(self, name: str) -> str:
+        """Return the name of a function of `functions.py`, which the file then contains."""
+        self.functions.add(name)
+        return name
+
+    def named(self, value: Expression) -> str:
+        """Return a text of the value that can be repeated: its name, which is assigned first if it has none."""
+        if not value.is_name:
+            self._assign(value, self._hint(value))
+        return value.code.text
+
+    def _hint(self, value: Expression) -> str:
+        return value.name_hint or snake_case("y" if value.op is None else value.op.name)
+
+    def _assign(self, value: Expression, hint: str) -> None:
+        name = self.fresh(hint)
+        self.say(f"{name} = {value.code.text}", value.source)
+        value.code, value.op, value.operands = Code(name), None, ()
+
+    # ---- statements ------------------------------------------------------------------------------
+
+    def say(self, text: str, source: Any = None) -> None:
+        """Write a statement, with the user's line as a comment where it is another one than before."""
+        line = INDENT * self._depth + text
+        comment = ""
+        if source is not None and source != self._told:
+            comment = self._statements.comment(source)
+            self._told = source
+        room = MAX_LINE - len(line) - 4
+        if comment and room >= min(len(comment), 16):
+            line += f"  # {comment if len(comment) <= room else comment[: room - 3] + '...'}"
+        self.lines.append(line)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """Write an indented block below a head such as `for t in range(n):`."""
+        self.say(head, self._source)
+        self._depth += 1
+        before = len(self.lines)
+        yield
+        if len(self.lines) == before:
+            self.say("pass")
+        self._depth -= 1
+
+    def program(self, program: Any, operands: Sequence[Expression]) -> list[Expression]:
+        """Write the instructions of a program on these values; return its outputs, not all of them assigned.
+
+        Raises:
+            NonStaticShapeError, UnsupportedError: an op that is not written, with the user's line.
+        """
+        values: list[Any] = [None] * program.n_slots
+        for slot, operand in zip(program.input_slots, operands, strict=True):
+            values[slot] = operand
+        uses = Counter(slot for i in program.instructions for slot in i.inputs)
+        uses.update(program.output_slots)
+        consumers = {
+            slot: instruction
+            for instruction in reversed(program.instructions)
+            for slot in instruction.inputs
+        }
+        before, finds = self._source, self._statements.target
+        for position, (op, inputs, outputs, _, source) in enumerate(program.instructions):
+            self._source = source
+            arguments = [values[slot] for slot in inputs]
+            results = self.results(op, arguments, [program.types[slot] for slot in outputs])
+            rest = program.instructions[position + 1 :][:1]
+            is_last = not rest or rest[0].source != source
+            for slot, result in zip(outputs, results, strict=True):
+                values[slot] = result
+                result.source = source
+                if result.is_name:
+                    continue
+                result.name_hint = finds(source) if is_last else ""
+                consumer = consumers.get(slot)
+                if not uses[slot]:
+                    continue
+                is_near = consumer is None or consumer.source == source or consumer.source is None
+                if uses[slot] > 1 or len(result.code.text) > MAX_INLINE or not is_near:
+                    if result.code.aligned is not None and arguments:
+                        # What is broadcast is assigned, so that NumPy can broadcast it.
+                        self.named(arguments[0])
+                        (again,) = self.results(op, arguments, [program.types[slot]])
+                        result.code = again.code
+                    if not result.is_name:
+                        self._assign(result, self._hint(result))
+        self._source = before
+        return [values[slot] for slot in program.output_slots]
+
+    def results(
+        self, op: StdTensorOp, operands: Sequence[Expression], specs: Sequence[TensorSpec]
+    ) -> list[Expression]:
+        """Return the results of an op as expressions; several are assigned at once."""
+        self.specs = tuple(specs)
+        codes = self.table.cell(op)(op, self, *operands)
+        if isinstance(codes, str):
+            names = [self.fresh(snake_case(op.name)) for _ in specs]
+            left = f"{names[0]}," if len(names) == 1 else ", ".join(names)
+            self.say(f"{left} = {codes}", self._source)
+            codes = [Code(name) for name in names]
+        elif isinstance(codes, Code):
+            codes = [codes]
+        return [
+            Expression(code, spec, op, tuple(operands))
+            for code, spec in zip(codes, specs, strict=True)
+        ]
+
+    # ---- payloads --------------------------------------------------------------------------------
+
+    def extent(self, extent: Any, operands: Sequence[Expression] = ()) -> str:
+        """Return an extent as Python: a number, or an expression in the extents of arguments or operands."""
+        if isinstance(extent, int):
+            return str(extent)
+        if not isinstance(extent, Polynomial):
+            raise NonStaticShapeError(f"to_numpy: the extent {extent} depends on the data")
+        return polynomial(extent, lambda leaf: self._leaf(leaf, operands))
+
+    def _leaf(self, leaf: Any, operands: Sequence[Expression]) -> str:
+        axis = getattr(leaf, "axis", None)
+        if axis is None:
+            self.used.add(self.extents[str(leaf)])
+            return self.extents[str(leaf)]
+        operand = operands[leaf.input]
+        extent = operand.spec.shape[axis]
+        if isinstance(extent, int | SymDim):
+            text = self.extent(extent)
+            return text if text.isidentifier() or text.isdigit() else f"({text})"
+        return f"{self.named(operand)}.shape[{axis}]"
+
+    def shape(self, shape: Sequence[Any], operands: Sequence[Expression] = ()) -> str:
+        """Return a shape as a tuple in Python; of the result, where that is exact."""
+        return tuple_of([self.extent(extent, operands) for extent in shape])
+
+    def result_shape(self, op: Any, operands: Sequence[Expression], field: str = "shape") -> str:
+        """Return the shape in a payload: that of the first result, where that is exact."""
+        shape = self.specs[0].shape
+        if all(map(is_exact, shape)):
+            return self.shape(shape)
+        return self.shape(getattr(op, field), operands)
+
+    def dtype(self, dtype: DType) -> str:
+        """Return the name of a dtype in NumPy.
+
+        Raises:
+            UnsupportedError: NumPy has no such dtype.
+        """
+        if dtype is DType.BF16:
+            raise UnsupportedError(
+                "to_numpy: bfloat16 is no dtype of NumPy, which the file needs alone; convert to float32"
+            )
+        return "np.bool_" if dtype.is_bool else f"np.{dtype.value}"
+
+    def full(self, shape: str, number: Code, dtype: DType) -> str:
+        """Return an array of one number as Python."""
+        kind = None if dtype is DType.F64 else self.dtype(dtype)
+        name = {"0": "zeros", "0.0": "zeros", "False": "zeros", "1": "ones", "1.0": "ones"}.get(
+            number.text
+        )
+        shape = shape[1:-2] if shape.endswith(",)") else shape
+        if name is not None:
+            return call(f"np.{name}", shape, *([kind] if kind else [])).text
+        return call("np.full", shape, number.text, self.dtype(dtype)).text
+
+    def array(self, array: Any) -> Code:
+        """Return an array as Python: a number, a list, or a name of the arrays beside the file."""
+        dtype = DType.of(array.dtype)
+        kind = self.dtype(dtype)
+        if not array.ndim:
+            number = number_text(array[()])
+            return Code(f"{kind}({number.text})", number=number, free=True)
+        if not array.size:
+            return call("np.zeros", tuple_of(array.shape), kind)
+        elements = np.ascontiguousarray(array).reshape(-1, 1).view(np.uint8)
+        if array.size > 1 and (elements == elements[:1]).all():
+            number = number_text(array.ravel()[0])
+            return Code(self.full(tuple_of(array.shape), number, dtype), number=number)
+        if array.size <= self.max_listed:
+            return call("np.array", listed(array), kind)
+        key = (array.dtype.str, array.shape, array.tobytes())
+        name = self._digests.get(key)
+        if name is None:
+            name = self._digests[key] = f"c{len(self.constants)}"
+            self.constants[name] = array
+        return Code(f'CONSTANTS["{name}"]', free=True)
+
+
+def listed(array: Any) -> str:
+    """Return an array as nested lists in Python.
+
+    >>> listed(np.array([[1.0, np.inf], [-0.0, 3.0]]))
+    '[[1.0, np.inf], [-0.0, 3.0]]'
+    """
+    if not array.ndim:
+        return number_text(array[()]).text
+    return f"[{', '.join([listed(part) for part in array])}]"
+
+
+def number_text(x: Any) -> Code:
+    """Return a NumPy scalar as a Python number, of the fewest digits that give it back.
+
+    >>> [number_text(x).text for x in (np.float32(0.1), np.int8(-3), np.bool_(True), np.complex64(1 - 2j))]
+    ['0.1', '-3', 'True', 'complex(1.0, -2.0)']
+    """
+    if x.dtype.kind == "c":
+        return call("complex", number_text(x.real).text, number_text(x.imag).text)
+    if x.dtype.kind == "f":
+        if np.isnan(x):
+            return Code("np.nan")
+        if np.isinf(x):
+            return Code("np.inf") if x > 0 else Code("-np.inf", Level.UNARY)
+        text = str(x)
+    else:
+        text = str(x)
+    return Code(text, Level.UNARY if text.startswith("-") else Level.ATOM)
+
+
+def polynomial(extent: int | Polynomial, leaf_text: Any) -> str:
+    """Return an extent as Python, leaves being written by `leaf_text`."""
+    if isinstance(extent, int):
+        return str(extent)
+    text = ""
+    for monomial, value in extent.terms:
+        factors: list[str] = []
+        for atom, power in monomial:
+            part = operation(atom, leaf_text) if isinstance(atom, Operation) else leaf_text(atom)
+            factors.append(part if power == 1 else f"{part}**{power}")
+        number = abs(value)
+        if number != 1 or not factors:
+            factors.append(str(number))
+        sign = ("-" if value < 0 else "") if not text else (" - " if value < 0 else " + ")
+        text += sign + " * ".join(factors)
+    return text
+
+
+def operation(atom: Operation, leaf_text: Any) -> str:
+    """Return a quotient, remainder, minimum or maximum of extents as Python."""
+    lhs, rhs = polynomial(atom.lhs, leaf_text), polynomial(atom.rhs, leaf_text)
+    if atom.kind in ("min", "max"):
+        return f"{atom.kind}({lhs}, {rhs})"
+    sides = [side if side.isidentifier() or side.isdigit() else f"({side})" for side in (lhs, rhs)]
+    return f"({sides[0]} {atom.kind} {sides[1]})"
+
+
+def snake_case(name: str) -> str:
+    """Return a name in lower case with underscores.
+
+    >>> snake_case("DotGeneral"), snake_case("tenferro.lu_solve.v1")
+    ('dot_general', 'lu_solve')
+    """
+    if "." in name:
+        name = name.split(".")[-2]
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+class StatementFinder:
+    """Finds the user's statements: the name that they assign, and their text."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, dict[int, str]] = {}
+
+    def target(self, source: Any) -> str:
+        """Return the name that the statement assigns; empty where it assigns none, or several."""
+        if source is None or source.derivative_of:
+            return ""
+        if source.file.endswith(".py") or source.file.startswith("<"):
+            return self._targets(source.file).get(source.line, "")
+        line = linecache.getline(source.file, source.line)
+        match = re.match(r"\s*%([\w$.-]+)\s*=", line)
+        return match[1] if match else ""
+
+    def _targets(self, file: str) -> dict[int, str]:
+        targets = self._files.get(file)
+        if targets is not None:
+            return targets
+        targets = self._files[file] = {}
+        try:
+            tree = ast.parse("".join(linecache.getlines(file)))
+        except (SyntaxError, ValueError):
+            return targets
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+                names = node.targets if isinstance(node, ast.Assign) else [node.target]
+                if any(isinstance(part, ast.Lambda) for part in ast.walk(node)):
+                    continue  # because a line of its body would be taken for the statement's
+                if len(names) == 1 and isinstance(names[0], ast.Name):
+                    lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+                    targets.update(dict.fromkeys(lines, names[0].id))
+        return targets
+
+    def comment(self, source: Any) -> str:
+        """Return the user's line, or the place where it cannot be read."""
+        text = linecache.getline(source.file, source.line).strip()
+        place = f"line {source.line}"
+        if source.derivative_of:
+            return f"derivative of {source.derivative_of}, {place}"
+        return f"{place}: {text}" if text else place

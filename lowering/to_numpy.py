@@ -1,0 +1,364 @@
+"""`to_numpy`: a program as the text of a Python file that needs NumPy alone."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import tenferro
+from lowering.numpy_source import CELLS
+from lowering.numpy_source.expression import Code, Expression, tuple_of
+from lowering.numpy_source.extension import is_written
+from lowering.numpy_source.library import NAMES, text_of
+from lowering.numpy_source.writer import Writer
+from tenferro.dims import SymDim
+from tenferro.errors import UnsupportedError
+from tenferro.program import GraphProgram, expand_extensions, prune_outputs
+from tenferro.types import TreeDef, unflatten
+
+__all__ = ["NumpySource", "Recorded", "to_numpy"]
+
+TEMPLATE = '''"""{name}: {title}
+
+Written by tenferro {version}; it needs NumPy alone.{proof}
+"""
+
+{imports}
+
+{constants}{functions}
+
+@np.errstate(all="ignore")
+def {name}({parameters}):
+    """Compute {results}.
+
+{arguments}
+    """
+{body}
+{check}'''
+CHECK = '''
+
+def check():
+    """Compare results with recorded ones; return the number of those that differ."""
+    failures = []
+{cases}
+    for name, problem in failures:
+        print(f"{{name}}: {{problem}}")
+    count = {count}
+    print(f"{function}: {{count - len(failures)}} of {{count}} recorded results agree")
+    return len(failures)
+
+
+if __name__ == "__main__":
+    raise SystemExit(1 if check() else 0)
+'''
+
+
+MAX_LISTED_RESULTS = 48
+"""Maximum number of elements of recorded cases that are written as lists; more are stored beside the file."""
+
+
+class Recorded(NamedTuple):
+    """Inputs with the results of native execution, for the check of a file.
+
+    Attributes:
+        inputs, outputs: leaves.
+        limits: the largest difference of each element of each output.
+        others: for each output, places and the values that the elements there may have too; None for none.
+    """
+
+    inputs: Sequence[Any]
+    outputs: Sequence[Any]
+    limits: Sequence[Any]
+    others: Sequence[Any]
+
+
+@dataclass(frozen=True)
+class NumpySource:
+    """A program as Python source.
+
+    Attributes:
+        name: the name of its function.
+        text: the file.
+        constants: the arrays that the file reads from the `.npz` file of the same name; none, and there is no such file.
+        statements: the number of lines of the function's body.
+    """
+
+    name: str
+    text: str
+    constants: dict[str, Any]
+    statements: int
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def to_numpy(program: GraphProgram, recorded: Sequence[Recorded] = ()) -> NumpySource:
+    """Return a program as a Python file that needs NumPy alone.
+
+    Loops are Python's loops, conditionals Python's. What NumPy lacks is a plain function in the file. Where values
+    of two signs are both zero, NumPy chooses the sign; all else equals native execution up to rounding.
+
+    Args:
+        recorded: results that the file compares its own with when it is run.
+
+    Raises:
+        UnsupportedError: bfloat16, effects, or an extension without an expansion; it names op and line.
+        NonStaticShapeError: an extent that depends on the data, where a number is needed.
+
+    >>> import numpy as np, tenferro as tnf
+    >>> program = tnf.compile(lambda x, w: {"y": tnf.tanh(x @ w)}, np.ones((2, 3)), np.ones((3, 4)))
+    >>> print(to_numpy(program).text.splitlines()[-1].split("  #")[0])
+        return {"y": np.tanh(x @ w)}
+    """
+    program = expand_extensions(prune_outputs(program), keep=is_written)
+    if program.has_effects:
+        raise UnsupportedError(
+            f"to_numpy: {program.name} has effects, such as prints; program.without_effects() leaves them out"
+        )
+    name = identifier(program.name, "function")
+    writer = Writer(CELLS, [*NAMES, name, "check"])
+    signature = Signature(program, writer)
+    try:
+        body = _body(program, writer, signature)
+    except RecursionError as error:
+        raise UnsupportedError(f"to_numpy: {program.name} is nested too deeply") from error
+    cases, count = _cases(writer, recorded, program, name, signature)
+    if cases:
+        writer.functions.add("disagreement")
+    imports = ["import numpy as np"]
+    constants = ""
+    if writer.constants:
+        imports = ["from pathlib import Path", "", *imports]
+        constants = 'CONSTANTS = dict(np.load(Path(__file__).with_suffix(".npz")))\n'
+    functions = "".join(f"\n\n{text}\n" for text in text_of(writer.functions))
+    takes, gives = (
+        ", ".join(f"{name}: {spec}" for name, spec in zip(names, specs, strict=True))
+        for names, specs in (
+            (program.input_names, program.input_specs),
+            (program.output_names, program.output_specs),
+        )
+    )
+    text = TEMPLATE.format(
+        name=name,
+        title=f"({takes}) -> ({gives})",
+        version=tenferro.__version__,
+        proof=f" `python` on this file compares its results with {count} recorded ones."
+        if cases
+        else "",
+        imports="\n".join(imports),
+        constants=constants,
+        functions=functions,
+        parameters=", ".join(signature.parameters),
+        results=", ".join(program.output_names) or "nothing",
+        arguments=textwrap.indent(_arguments(program), "    "),
+        body="\n".join(body),
+        check=CHECK.format(cases=cases, count=count, function=name) if cases else "",
+    )
+    text = re.sub(r"\n{4,}", "\n\n\n", text)
+    return NumpySource(name, text, writer.constants, len(body))
+
+
+def _arguments(program: GraphProgram) -> str:
+    lines = ["Args:"] if program.input_specs else []
+    for name, spec in zip(program.input_names, program.input_specs, strict=True):
+        shape = tuple_of(spec.shape) if spec.shape else "()"
+        lines.append(f"    {name}: {spec.dtype} of shape {shape}.")
+    return "\n".join(lines or ["It takes no arguments."])
+
+
+def _body(program: GraphProgram, writer: Writer, signature: Signature) -> list[str]:
+    """Write the statements: extents, guards, instructions, and the result."""
+    symbols = signature.extents(writer)
+    for guard in program.guards:
+        lhs, rhs = writer.extent(guard.lhs), writer.extent(guard.rhs)
+        require = writer.function("require")
+        writer.say(f'{require}({lhs}, "{guard.relation}", {rhs}, {quoted(guard.reason)})')
+    inputs = signature.expressions
+    for spec in program.input_specs:
+        writer.dtype(spec.dtype)
+    outputs = writer.program(program, inputs)
+    result = tree_text(program.out_tree, [str(output) for output in outputs])
+    source = outputs[0].source if len(outputs) == 1 else None
+    writer.say(f"return {result}", source)
+    return [f"    {line}" for name, line in symbols.items() if name in writer.used] + writer.lines
+
+
+def quoted(text: str) -> str:
+    """Return a text as a literal in double quotes."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def identifier(name: str, default: str) -> str:
+    """Return a name that a Python function may have.
+
+    >>> identifier("<lambda>", "function"), identifier("my-model.v1", "function")
+    ('function', 'my_model_v1')
+    """
+    name = re.sub(r"\W+", "_", name).strip("_")
+    return default if not name or name == "lambda" or name[0].isdigit() else name
+
+
+class Signature:
+    """Parameters of the function, and the expressions of the leaves of its arguments.
+
+    Attributes:
+        parameters: names, in order.
+        expressions: one per input of the program.
+    """
+
+    def __init__(self, program: GraphProgram, writer: Writer) -> None:
+        self.program = program
+        self.arguments: list[Any] = []
+        texts = [name.replace("'", '"') for name in program.input_names]
+        roots = [re.match(r"[A-Za-z_]\w*", text) for text in texts]
+        is_plain = all(re.fullmatch(r'[A-Za-z_]\w*(\["\w+"\]|\[\d+\])*', text) for text in texts)
+        numbers = list(range(len(texts)))
+        arguments = unflatten(program.in_tree, numbers)
+        self.structure: Any = list(arguments) if isinstance(arguments, tuple) else [*numbers]
+        structured = is_plain and _is_plain_tree(self.structure)
+        self.parameters: list[str] = []
+        if structured:
+            names: dict[str, str] = {}
+            for number, entry in enumerate(self.structure):
+                leaves = list(_leaves(entry))
+                root = roots[leaves[0]] if leaves else None
+                old = root[0] if root else f"x{number}"
+                if old in names:
+                    structured = False
+                    break
+                names[old] = writer.fresh(old)
+                self.parameters.append(names[old])
+            texts = [
+                names[root[0]] + text[len(root[0]) :] if root and root[0] in names else text
+                for root, text in zip(roots, texts, strict=True)
+            ]
+        if not structured:
+            self.structure = numbers
+            self.parameters = texts = [
+                writer.fresh(identifier(name, "x")) for name in program.input_names
+            ]
+        self.expressions = [
+            Expression(Code(text, free=True), spec)
+            for text, spec in zip(texts, program.input_specs, strict=True)
+        ]
+
+    def extents(self, writer: Writer) -> dict[str, str]:
+        """Return the statements that assign symbols, by name, and register the names."""
+        lines: dict[str, str] = {}
+        for value in self.expressions:
+            for axis, extent in enumerate(value.spec.shape):
+                leaf = extent.as_leaf() if isinstance(extent, SymDim) else None
+                if leaf is None or str(leaf) in writer.extents:
+                    continue
+                name = writer.extents[str(leaf)] = writer.fresh(str(leaf))
+                lines[name] = f"{name} = {value}.shape[{axis}]"
+        missing = {
+            str(leaf)
+            for value in self.expressions
+            for extent in value.spec.shape
+            if isinstance(extent, SymDim)
+            for leaf in extent.leaves()
+        } - writer.extents.keys()
+        if missing:
+            raise UnsupportedError(
+                f"to_numpy: no argument has the extent {', '.join(sorted(missing))} alone, from which it is read"
+            )
+        return lines
+
+    def call(self, name: str, leaves: Sequence[str]) -> str:
+        """Return a call of the function on these leaves."""
+        return f"{name}({', '.join(_text(entry, leaves) for entry in self.structure)})"
+
+
+def _is_plain_tree(tree: Any) -> bool:
+    """Return whether a tree consists of dicts with names, lists, tuples and None."""
+    if type(tree) is dict:
+        return all(isinstance(key, str) and key.isidentifier() for key in tree) and all(
+            map(_is_plain_tree, tree.values())
+        )
+    if type(tree) in (list, tuple):
+        return all(map(_is_plain_tree, tree))
+    return tree is None or isinstance(tree, int)
+
+
+def _leaves(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        for value in tree.values():
+            yield from _leaves(value)
+    elif isinstance(tree, list | tuple):
+        for value in tree:
+            yield from _leaves(value)
+    elif tree is not None:
+        yield tree
+
+
+def _text(tree: Any, leaves: Sequence[str]) -> str:
+    if isinstance(tree, dict):
+        return (
+            "{" + ", ".join(f'"{key}": {_text(value, leaves)}' for key, value in tree.items()) + "}"
+        )
+    if isinstance(tree, list):
+        return f"[{', '.join(_text(value, leaves) for value in tree)}]"
+    if isinstance(tree, tuple):
+        return tuple_of([_text(value, leaves) for value in tree]) if tree else "()"
+    return "None" if tree is None else leaves[tree]
+
+
+def tree_text(tree: TreeDef, leaves: Sequence[str]) -> str:
+    """Return a tree of these texts as Python; a tuple of the leaves where it has containers of other classes.
+
+    >>> import optree
+    >>> from tenferro.types import flatten
+    >>> tree_text(flatten({"a": [0, None], "b": (1,)})[1], ["x", "y"])
+    '{"a": [x, None], "b": (y,)}'
+    """
+    structure = unflatten(tree, list(range(len(leaves))))
+    if _is_plain_tree(structure):
+        return _text(structure, leaves)
+    return tuple_of(leaves)
+
+
+def _cases(
+    writer: Writer,
+    recorded: Sequence[Recorded],
+    program: GraphProgram,
+    name: str,
+    signature: Signature,
+) -> tuple[str, int]:
+    """Return the statements of the check, and the number of results that it compares."""
+    lines: list[str] = []
+    count = 0
+    structure = unflatten(program.out_tree, list(range(len(program.output_specs))))
+    is_plain = _is_plain_tree(structure)
+    arrays = [
+        x for case in recorded for part in (case.inputs, case.outputs, case.limits) for x in part
+    ]
+    if sum(x.size for x in arrays) > MAX_LISTED_RESULTS:
+        writer.max_listed = 0
+    for number, case in enumerate(recorded):
+        inputs = [writer.array(x).text for x in case.inputs]
+        call = signature.call(name, inputs)
+        lines.append(f"    result = {call}")
+        for i, (y, limit, other) in enumerate(
+            zip(case.outputs, case.limits, case.others, strict=True)
+        ):
+            path = program.output_names[i].replace("'", '"')
+            if not (is_plain and re.fullmatch(r'result(\["\w+"\]|\[\d+\])*', path)):
+                path = "result" if len(case.outputs) == 1 else f"result[{i}]"
+            extra = (
+                ""
+                if other is None
+                else f", ({writer.array(other[0]).text}, {writer.array(other[1]).text})"
+            )
+            lines.append(
+                f"    problem = disagreement({path}, {writer.array(y).text}, {writer.array(limit).text}{extra})"
+            )
+            lines.append(
+                f"    failures += [({quoted(f'case {number}, {program.output_names[i]}')}, problem)] if problem else []"
+            )
+            count += 1
+    return "\n".join(lines), count

@@ -1,0 +1,361 @@
+"""Programs as Python that needs NumPy alone: each op against its definition, and whole programs in another process."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import textwrap
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+import xla_peer
+from lowering import to_numpy
+from lowering.numpy_source import functions
+from lowering.numpy_source.library import NAMES, text_of
+from tenferro.errors import ConcretizationError, InvalidConfigError, UnsupportedError
+from tenferro.exec.llvm import coefficients
+from tenferro.graph import Graph
+from tenferro.program import GraphProgram
+from tenferro.types import DType, TensorSpec
+from tests.samples import SAMPLES
+from tests.samples.closeness import assert_close
+from tests.samples.each import all_pass, each_card
+from tests.samples.sample import OpSample
+
+RNG = np.random.default_rng(7)
+F64 = "float64"
+
+
+def alone(sample: OpSample) -> GraphProgram:
+    graph = Graph()
+    inputs = tuple(graph.add_input(TensorSpec(x.shape, DType.of(x.dtype))) for x in sample.inputs)
+    return GraphProgram.from_graph(graph, graph.add(sample.op, inputs))
+
+
+def function_of(source: Any) -> Callable[..., Any]:
+    """The function of a file, its arrays being given in place of the file beside it."""
+    text = re.sub(r"^CONSTANTS = .*$", "", source.text, flags=re.MULTILINE)
+    names: dict[str, Any] = {"CONSTANTS": source.constants, "__name__": "module"}
+    exec(compile(text, "<numpy source>", "exec"), names)
+    return names[source.name]
+
+
+def is_bfloat16(sample: OpSample) -> bool:
+    program = alone(sample)
+    inner = [part for i in program.instructions for part in i.op.parts]
+    return any(spec.dtype is DType.BF16 for each in (program, *inner) for spec in each.types) or (
+        getattr(sample.op, "accumulate_dtype", None) is DType.BF16
+    )
+
+
+def gives_the_definition(sample: OpSample) -> None:
+    if is_bfloat16(sample):
+        with pytest.raises(UnsupportedError, match="bfloat16 is no dtype of NumPy"):
+            to_numpy(alone(sample))
+        return
+    function = function_of(to_numpy(alone(sample)))
+    results = function(*sample.inputs)
+    scales = sample.scale or (None,) * len(sample.expected)
+    for y, expected, scale in zip(results, sample.expected, scales, strict=True):
+        y = np.asarray(y)
+        if y.dtype.kind == "f":  # because NumPy chooses the sign of a maximum of zeros
+            y = np.where((y == 0) & (expected == 0), expected, y)
+        assert_close(y, expected, sample.ulps, scale)
+
+
+@each_card
+def test_each_op_gives_the_definition(card: Any) -> None:
+    all_pass(gives_the_definition, SAMPLES[card][:: max(1, len(SAMPLES[card]) // 3)])
+
+
+@pytest.mark.sweep
+@each_card
+def test_each_op_gives_the_definition_on_all_samples(card: Any) -> None:
+    all_pass(gives_the_definition, SAMPLES[card])
+
+
+# ---- whole programs ------------------------------------------------------------------------------------------
+
+
+def dense(p: Any, x: Any) -> Any:
+    h = tnf.tanh(x @ p["w"] + p["b"])
+    scores = h.reshape(-1, 2, 2)[:, 0]
+    return {"loss": tnf.mean(tnf.softmax(scores) ** 2), "first": x[0]}
+
+
+def recurrent(w: Any, xs: Any, flag: Any) -> Any:
+    def step(h: Any, x: Any) -> Any:
+        h = tnf.tanh(h @ w + x)
+        return h, tnf.sum(h)
+
+    h, ys = tnf.scan(step, np.zeros(3), xs)
+    n = tnf.while_loop(lambda c: c < 40.0, lambda c: c * 2.0 + 1.0, tnf.sum(ys**2) + 1.0)
+    return tnf.cond(flag > 0, lambda a: a * 2.0, lambda a: a - tnf.erf(a), h), ys, n
+
+
+def solver(a: Any, b: Any) -> Any:
+    spd = a @ a.T + 3.0 * np.eye(4)
+    return tnf.linalg.solve(spd, b), tnf.linalg.cholesky(spd), tnf.linalg.eigh(spd)[0]
+
+
+def determinant(a: Any) -> Any:
+    return tnf.linalg.slogdet(a)[1], tnf.linalg.qr(a)[1]
+
+
+def drawn(seed: Any) -> Any:
+    return tnf.random.normal(tnf.random.key(seed), (4, 3))
+
+
+def convolved(x: Any, k: Any) -> Any:
+    y = tnf.lax.conv_general_dilated(x, k, (1, 2), "SAME")
+    return tnf.sum(tnf.maximum(y, 0.1) ** 2)
+
+
+def picked(table: Any, at: Any, value: Any) -> Any:
+    return table[at], table.at[at].add(value), tnf.sort(table, axis=1), tnf.lax.top_k(table, 2)
+
+
+TABLE = RNG.normal(size=(6, 3))
+PROGRAMS: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "dense": (dense, ({"w": TensorSpec((3, 4), F64), "b": TensorSpec((4,), F64)}, TensorSpec(("n", 3), F64))),
+    "recurrent": (recurrent, (TensorSpec((3, 3), F64), TensorSpec((5, 3), F64), TensorSpec((), F64))),
+    "gradient": (
+        tnf.grad(lambda w, xs: tnf.sum(recurrent(w, xs, 1.0)[1] * TABLE[:5, 0])),
+        (TensorSpec((3, 3), F64), TensorSpec((5, 3), F64)),
+    ),
+    "solver": (solver, (TensorSpec((4, 4), F64), TensorSpec((4, 2), F64))),
+    "determinant": (tnf.grad(lambda a: sum(map(tnf.sum, determinant(a)))), (TensorSpec((4, 4), F64),)),
+    "random": (drawn, (TensorSpec((), "uint32"),)),
+    "convolution": (tnf.grad(convolved, (0, 1)), (TensorSpec((2, 3, 6, 5), "float32"), TensorSpec((4, 3, 3, 2), "float32"))),
+    "picked": (picked, (TensorSpec((6, 3), F64), TensorSpec((4,), "int64"), TensorSpec((4, 3), F64))),
+    "weights": (lambda x: tnf.erf(x @ np.asarray(RNG.normal(size=(3, 40)))), (TensorSpec(("n", 3), F64),)),
+}  # fmt: skip
+BLOCKED = """
+import sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("tenferro", "lowering", "xla_peer", "scipy", "jax", "ml_dtypes"):
+            raise ImportError(f"{name} is blocked")
+
+sys.meta_path.insert(0, Blocked())
+import runpy
+failures = 0
+for path in sys.argv[1:]:
+    try:
+        runpy.run_path(path, run_name="__main__")
+    except SystemExit as end:
+        failures += end.code or 0
+raise SystemExit(failures)
+"""
+
+
+def test_whole_programs_check_themselves_where_there_is_numpy_alone(tmp_path: Path) -> None:
+    paths: list[str] = []
+    for name, (function, specs) in PROGRAMS.items():
+        paths.append(str(tmp_path / f"{name}.py"))
+        xla_peer.export(function, *specs, format="numpy", path=paths[-1], vectors=1)
+    assert (tmp_path / "weights.npz").exists()
+    run = subprocess.run(
+        [sys.executable, "-I", "-W", "error", "-c", BLOCKED, *paths],
+        capture_output=True,
+        text=True,
+        cwd="/",
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert len(re.findall(r"(\d+) of \1 recorded results agree", run.stdout)) == len(PROGRAMS)
+    ruff = Path(sys.executable).parent / "ruff"
+    if ruff.exists():
+        checked = subprocess.run(
+            [ruff, "check", "--isolated", "--select", "E4,E7,E9,F,I,W,B,UP", *paths],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert checked.returncode == 0, checked.stdout
+
+
+def test_a_wrong_result_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "f.py"
+    source = xla_peer.export(
+        lambda x: tnf.exp(x) * 2.0, TensorSpec((3,), F64), format="numpy", vectors=1
+    )
+    path.write_text(source.text.replace("* 2.0", "* 2.0000001"))
+    run = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    assert "case 0, result: element" in run.stdout
+    assert "0 of 1 recorded results agree" in run.stdout
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name for name in PROGRAMS if name not in ("recurrent", "gradient", "picked", "determinant")],
+)
+def test_files_are_traced_again_with_equal_values(name: str) -> None:
+    function, specs = PROGRAMS[name]
+    program = tnf.compile(function, *specs)
+    specs = tnf.tree.map(
+        lambda spec: TensorSpec(
+            [4 if not isinstance(n, int) else n for n in spec.shape], spec.dtype
+        ),
+        specs,
+    )  # because the count of a mean is a number
+    again = tnf.compile(function_of(to_numpy(program)), *specs)
+    arguments = [np.full((), 5, "uint32")] if name == "random" else None
+    if arguments is None:
+        sizes = [spec.shape for spec in program.input_specs]
+        leaves = [
+            RNG.normal(size=[4 if n == "n" or not isinstance(n, int) else n for n in shape])
+            for shape in sizes
+        ]
+        leaves = [
+            x.astype(spec.dtype.dtype) for x, spec in zip(leaves, program.input_specs, strict=True)
+        ]
+        arguments = list(tnf.tree.unflatten(program.in_tree, leaves))
+    for y, z in zip(
+        tnf.tree.leaves(program.run(*arguments)),
+        tnf.tree.leaves(again.run(*arguments)),
+        strict=True,
+    ):
+        tolerance = 1e-5 if y.dtype == np.float32 else 1e-12
+        np.testing.assert_allclose(z, y, rtol=tolerance, atol=tolerance)
+
+
+def test_files_are_differentiated_again() -> None:
+    def loss(x: Any, k: Any) -> Any:
+        h = tnf.softmax(tnf.erf(x @ k) + tnf.special.gammaln(1.0 + x**2)[:, :1])
+        return tnf.sum(tnf.cumsum(h, axis=0)[1:] * tnf.lax.cummax(h, 1)[1:])
+
+    x, k = RNG.normal(size=(5, 3)), RNG.normal(size=(3, 3))
+    again = function_of(to_numpy(tnf.compile(loss, x, k)))
+    for mine, theirs in zip(
+        tnf.grad(loss, (0, 1))(x, k), tnf.grad(again, (0, 1))(x, k), strict=True
+    ):
+        np.testing.assert_allclose(theirs, mine, rtol=1e-11, atol=1e-12)
+
+
+def test_a_condition_of_a_trace_is_an_error_that_names_it() -> None:
+    again = function_of(to_numpy(tnf.compile(*_spread("recurrent"))))
+    with pytest.raises(ConcretizationError, match="known while tracing"):
+        tnf.compile(again, *PROGRAMS["recurrent"][1])
+
+
+def _spread(name: str) -> tuple[Any, ...]:
+    function, specs = PROGRAMS[name]
+    return (function, *specs)
+
+
+# ---- how it reads --------------------------------------------------------------------------------------------
+
+
+def test_the_text_reads_like_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "model.py"
+    path.write_text(
+        textwrap.dedent("""
+        import tenferro as tnf
+
+        def loss(p, x):
+            h = tnf.tanh(x @ p["w"] + p["b"])
+            top = tnf.max(h, axis=1)
+            return tnf.sum(top * 2.0) - x[0, 1]
+        """)
+    )
+    module = types.ModuleType("model")
+    exec(compile(path.read_text(), str(path), "exec"), module.__dict__)
+    parameters = {"w": TensorSpec((3, 4), F64), "b": TensorSpec((4,), F64)}
+    source = to_numpy(tnf.compile(module.loss, parameters, TensorSpec(("n", 3), F64)))
+    body = source.text.rpartition('    """\n')[2].rstrip()
+    assert body == textwrap.indent(
+        textwrap.dedent("""\
+        n = x.shape[0]
+        require(n, ">=", 1, "Slice: bounds of axis 0")
+        h = np.tanh(x @ p["w"] + p["b"])  # line 5: h = tnf.tanh(x @ p["w"] + p["b"])
+        top = np.max(h, axis=1)  # line 6: top = tnf.max(h, axis=1)
+        return np.sum(top * 2.0) - x[0, 1]  # line 7: return tnf.sum(top * 2.0) - x[0, 1]"""),
+        "    ",
+    )
+
+
+def test_files_are_short() -> None:
+    """At most one and a half statements for each of the program's instructions besides constants and broadcasts."""
+    for function, specs in PROGRAMS.values():
+        program = tnf.compile(function, *specs)
+        inner = [part for i in program.instructions for part in i.op.parts]
+        counted = [
+            i
+            for each in (program, *inner)
+            for i in each.instructions
+            if i.op.name not in ("Constant", "BroadcastInDim", "Reshape", "Transpose")
+        ]
+        assert to_numpy(program).statements <= 1.5 * len(counted) + 2 * len(program.guards) + 4
+
+
+def test_only_functions_that_are_called_are_in_the_file() -> None:
+    text = to_numpy(tnf.compile(lambda x: tnf.erf(x), TensorSpec((3,), F64))).text
+    assert set(re.findall(r"^def (\w+)", text, re.MULTILINE)) == {
+        "polynomial",
+        "erfc_of_positive",
+        "erf",
+        "function",
+    }
+    assert "Any" not in text
+
+
+def test_the_library_reads_nothing_but_numpy_and_itself() -> None:
+    text = "\n\n\n".join(["import numpy as np", *text_of(NAMES)])
+    exec(compile(text, "<library>", "exec"), {})
+    assert "Any" not in text
+    for name in ("ERF", "ERFC", "ERFINV", "ERFINV_FAR"):
+        assert getattr(functions, name) == getattr(coefficients, name)
+
+
+def test_special_functions_are_those_of_mpmath() -> None:
+    import mpmath
+
+    xs = np.array(
+        [1e-300, 0.3, 0.9, 1.4616321449683622, 1.7, 2.4, 3.3, 11.5, 12.5, 27.0, -0.3, -1.6, -3.7]
+    )
+    with mpmath.workdps(40), np.errstate(all="ignore"):
+        for name, exact, ulps in (
+            ("erf", mpmath.erf, 2),
+            ("erfc", mpmath.erfc, 4),
+            ("digamma", mpmath.digamma, 8),
+            ("lgamma", lambda x: mpmath.log(abs(mpmath.gamma(x))), 16),
+        ):
+            expected = np.array([float(exact(mpmath.mpf(float(x)))) for x in xs])
+            assert_close(getattr(functions, name)(xs), expected, ulps)
+        for n in (1, 2, 3):
+            expected = np.array([float(mpmath.polygamma(n, mpmath.mpf(float(x)))) for x in xs[1:]])
+            assert_close(functions.polygamma(n, xs[1:]), expected, 12)
+
+
+def test_refusals_name_what_is_refused(tmp_path: Path) -> None:
+    def printed(x: Any) -> Any:
+        tnf.debug_print("{}", x)
+        return x
+
+    with pytest.raises(UnsupportedError, match=r"tenferro\.debug_print"):
+        to_numpy(tnf.compile(printed, TensorSpec((), F64)))
+    with pytest.raises(UnsupportedError, match="bfloat16"):
+        to_numpy(tnf.compile(lambda x: x, TensorSpec((), "bfloat16")))
+    with pytest.raises(
+        InvalidConfigError, match=r"export: NumPy source is a \.py file, got 'f\.mlir'"
+    ):
+        xla_peer.export(lambda x: x, 1.0, format="numpy", path="f.mlir")
+    with pytest.raises(
+        InvalidConfigError, match=r"gradient is an option of artifacts.*export tenferro\.grad"
+    ):
+        xla_peer.export(lambda x: x, 1.0, format="numpy", gradient=True)  # pyright: ignore[reportCallIssue]
+    with pytest.raises(
+        InvalidConfigError, match='format is "stablehlo", "numpy" or "onnx", got \'torch\''
+    ):
+        xla_peer.export(lambda x: x, 1.0, format="torch")  # pyright: ignore[reportCallIssue, reportArgumentType]
+    assert not list(tmp_path.iterdir())

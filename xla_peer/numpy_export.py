@@ -1,0 +1,76 @@
+"""Programs as Python files that need NumPy alone, with results that the files check themselves by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lowering.to_numpy import NumpySource, Recorded, to_numpy
+from tenferro.errors import InvalidConfigError
+from tenferro.files import replacing, target_of
+from tenferro.program import GraphProgram
+from xla_peer.vectors import vectors_of
+
+__all__ = ["export_numpy", "require_suffix", "save_numpy"]
+
+SUFFIX = ".py"
+
+
+def require_suffix(path: Any, suffix: str, what: str) -> None:
+    """Check the suffix of a path, which may be None.
+
+    Raises:
+        InvalidConfigError: it is another one.
+    """
+    if path is not None and Path(path).suffix != suffix:
+        raise InvalidConfigError(f"export: {what} is a {suffix} file, got {str(path)!r}")
+
+
+def export_numpy(
+    program: GraphProgram, cases: Sequence[Sequence[Any]], path: Any = None
+) -> NumpySource:
+    """Return a program as a Python file with recorded results, written to `path` if there is one.
+
+    Args:
+        cases: the leaves of the arguments of each recorded case.
+
+    Raises:
+        InvalidConfigError: another suffix than `.py`.
+        UnsupportedError, NonStaticShapeError: as `lowering.to_numpy`.
+    """
+    require_suffix(path, SUFFIX, "NumPy source")
+    source = to_numpy(program, [_recorded(vector) for vector in vectors_of(program, cases)])
+    if path is not None:
+        save_numpy(source, path)
+    return source
+
+
+def _recorded(vector: Any) -> Recorded:
+    limits: list[Any] = []
+    others: list[Any] = []
+    for y, (limit, (places, values), *_) in zip(vector.outputs, vector.allowed, strict=True):
+        limits.append(np.broadcast_to(np.where(np.isfinite(limit), limit, 0.0), np.shape(y)))
+        others.append((places, values) if len(places) else None)
+    arrays = [[np.asarray(x) for x in part] for part in (vector.inputs, vector.outputs)]
+    return Recorded(*arrays, limits, others)
+
+
+def save_numpy(source: NumpySource, path: Any) -> None:
+    """Write the file, after its arrays in an `.npz` file of the same name.
+
+    Raises:
+        InvalidConfigError: another suffix than `.py`; a folder, a pipe or a device in the place of a file.
+        OSError: the folder does not exist, or the disk is full.
+    """
+    require_suffix(path, SUFFIX, "NumPy source")
+    beside = Path(path).with_suffix(".npz")
+    for each in (path, beside):
+        target_of(each)
+    if source.constants:
+        with replacing(beside) as file:
+            np.savez(file, **source.constants)
+    with replacing(path) as file:
+        file.write(source.text.encode())

@@ -1,0 +1,36 @@
+"""The ONNX column: the nodes of each op."""
+
+from typing import Any
+
+from tenferro.ops import ALL_OPS, Column
+from xla_peer.onnx.emit import (
+    analytic,
+    contraction,
+    control,
+    dynamic,
+    elementwise,
+    extension,
+    indexing,
+    reduction,
+    source,
+    structural,
+)
+
+__all__ = ["NODES"]
+
+NODES: Column[Any] = Column(
+    "ONNX node",
+    "xla_peer/onnx/emit",
+    ALL_OPS,
+    source.ROWS,
+    elementwise.ROWS,
+    analytic.ROWS,
+    structural.ROWS,
+    reduction.ROWS,
+    contraction.ROWS,
+    indexing.ROWS,
+    dynamic.ROWS,
+    control.ROWS,
+    extension.ROWS,
+)
+"""The nodes of each op, or the reason why there are none."""

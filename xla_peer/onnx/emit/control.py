@@ -1,0 +1,118 @@
+"""ONNX's If and Loop; what a body reads from outside it reads by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tenferro.ops import control as ops
+from tenferro.types import DType, TensorSpec
+from xla_peer.onnx.emit.elementwise import Rows
+from xla_peer.onnx.writer import Value, Writer
+
+__all__ = ["ROWS"]
+
+COUNT, FLAG = TensorSpec.of((), DType.I64), TensorSpec.of((), DType.Bool)
+
+
+def cond(op: ops.Cond, w: Writer, index: Value, *operands: Value) -> list[Value]:
+    """If; one inside another for more than two branches."""
+    specs = w.specs
+    if index.dtype.is_bool:
+        return _chosen(w, index, op.branches[1], op.branches[0], operands, specs)
+    return _switched(w, index, list(op.branches), 0, operands, specs)
+
+
+def _switched(
+    w: Writer,
+    index: Value,
+    branches: Sequence[object],
+    number: int,
+    operands: Sequence[Value],
+    specs: Sequence[TensorSpec],
+) -> list[Value]:
+    """Return the outputs of the branch with the index, counted from `number`; of the last where there is none."""
+    first, *rest = branches
+    if not rest:
+        return w.program(first.program, operands)  # pyright: ignore[reportAttributeAccessIssue]  # because branches are sub-programs
+    is_first = w.op("Equal", index, w.number(number, index.dtype), spec=FLAG)
+    then = w.graph("branch", [], lambda: w.program(first.program, operands))  # pyright: ignore[reportAttributeAccessIssue]  # as above
+    other = w.graph("branches", [], lambda: _switched(w, index, rest, number + 1, operands, specs))
+    names = w.nodes_of("If", [is_first], len(specs), then_branch=then, else_branch=other)
+    return [Value(name, spec) for name, spec in zip(names, specs, strict=True)]
+
+
+def _chosen(
+    w: Writer,
+    flag: Value,
+    on_true: object,
+    on_false: object,
+    operands: Sequence[Value],
+    specs: Sequence[TensorSpec],
+) -> list[Value]:
+    graphs = [
+        w.graph(name, [], lambda part=part: w.program(part.program, operands))  # pyright: ignore[reportAttributeAccessIssue]  # as above
+        for name, part in (("then", on_true), ("else", on_false))
+    ]
+    names = w.nodes_of("If", [flag], len(specs), then_branch=graphs[0], else_branch=graphs[1])
+    return [Value(name, spec) for name, spec in zip(names, specs, strict=True)]
+
+
+def while_(op: ops.While, w: Writer, *operands: Value) -> list[Value]:
+    """Loop without a trip count; the condition is computed before it, and at the end of each iteration."""
+    n, specs = op.num_consts, w.specs
+    consts, first = operands[:n], operands[n:]
+    (before,) = w.program(op.cond.program, operands)
+    count, flag = Value(w.fresh(), COUNT), Value(w.fresh(), FLAG)
+    carry = [Value(w.fresh(), spec) for spec in specs]
+
+    def write() -> list[Value]:
+        after = w.program(op.body.program, [*consts, *carry])
+        return [*w.program(op.cond.program, [*consts, *after]), *after]
+
+    body = w.graph("body", [count, flag, *carry], write)
+    names = w.nodes_of("Loop", ["", before, *first], len(specs), body=body)
+    return [Value(name, spec) for name, spec in zip(names, specs, strict=True)]
+
+
+def scan(op: ops.Scan, w: Writer, *operands: Value) -> list[Value]:
+    """Loop with a trip count; slices are gathered, and outputs stacked by the loop."""
+    n, first, m, specs = op.num_consts, op.first_xs, op.num_carry, w.specs
+    consts, start, xs = operands[:n], operands[n:first], operands[first:]
+    length = w.op("Squeeze", w.extent(op.length), spec=COUNT)
+    count, flag = Value(w.fresh(), COUNT), Value(w.fresh(), FLAG)
+    carry = [Value(w.fresh(), spec) for spec in op.body.input_specs[n:first]]
+
+    def write() -> list[Value]:
+        t = count
+        if op.reverse:
+            t = w.op("Sub", w.op("Sub", length, w.number(1, DType.I64)), count)
+        slices = [
+            w.op("Gather", x, t, spec=TensorSpec.of(x.spec.shape[1:], x.dtype), axis=0) for x in xs
+        ]
+        results = w.program(op.body.program, [*consts, *carry, *slices])
+        # Rows have at least one axis, because onnx.reference stacks numbers as rows of one.
+        rows = [w.reshape(y, (1,)) if not y.rank else y for y in results[m:]]
+        return [flag, *results[:m], *rows]
+
+    body = w.graph("body", [count, flag, *carry], write)
+    names = w.nodes_of("Loop", [length, w.number(True, DType.Bool), *start], len(specs), body=body)
+    results = [Value(name, spec) for name, spec in zip(names, specs, strict=True)]
+    steps = w.integers(-1)
+    rows: list[Value] = []
+    for y in results[m:]:
+        row = y
+        if y.rank == 1:
+            pairs = Value(y.name, TensorSpec.of((op.length, 1), y.dtype))
+            row = w.reshape(pairs, (op.length,))
+        if op.reverse:
+            row = w.op("Slice", row, steps, w.integers(-(2**62)), w.integers(0), steps)
+        rows.append(row)
+    return [*results[:m], *rows]
+
+
+def alternatives(op: ops.Alternatives, w: Writer, *operands: Value) -> list[Value]:
+    """The nodes of the parallel program."""
+    return w.program(op.parallel.program, operands)
+
+
+ROWS: Rows = {ops.Cond: cond, ops.While: while_, ops.Scan: scan, ops.Alternatives: alternatives}

@@ -1,0 +1,36 @@
+"""Extents that the data decide."""
+
+from __future__ import annotations
+
+from tenferro.errors import UnsupportedError
+from tenferro.ops.dynamic import DynamicTruncate, PadToMatch
+from tenferro.types import DType
+from xla_peer.onnx.emit.elementwise import Rows
+from xla_peer.onnx.writer import Value, Writer
+
+__all__ = ["ROWS"]
+
+
+def dynamic_truncate(op: DynamicTruncate, w: Writer, x: Value, size: Value) -> Value:
+    """A slice up to the size, which is at least 0."""
+    spec = w.specs[0]
+    if not size.dtype.is_integer:
+        raise UnsupportedError("ONNX has no counterpart: a size is an integer")
+    end = w.op("Max", w.reshape(w.cast(size, DType.I64), (1,)), w.integers(0))
+    return w.op("Slice", x, w.integers(0), end, w.integers(op.axis), spec=spec)
+
+
+def pad_to_match(op: PadToMatch, w: Writer, x: Value, reference: Value) -> Value:
+    """A padding by the difference of extents."""
+    spec = w.specs[0]
+    missing = w.op(
+        "Sub", w.runtime_extent(reference.name, op.axis), w.runtime_extent(x.name, op.axis)
+    )
+    pads = (
+        [w.integers(0)] * (x.rank + op.axis) + [missing] + [w.integers(0)] * (x.rank - op.axis - 1)
+    )
+    widths = w.op("Concat", *pads, axis=0)
+    return w.op("Pad", x, widths, w.number(0, x.dtype), spec=spec)
+
+
+ROWS: Rows = {DynamicTruncate: dynamic_truncate, PadToMatch: pad_to_match}

@@ -1,0 +1,133 @@
+"""ONNX's reductions, running sums and sorts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenferro.errors import UnsupportedError
+from tenferro.ops import reduction as ops
+from tenferro.types import DType, TensorSpec
+from xla_peer.onnx.emit.elementwise import Rows
+from xla_peer.onnx.writer import Value, Writer
+
+__all__ = ["ROWS"]
+
+
+def combined_in(dtype: DType) -> DType:
+    """Return the dtype that elements are combined in, as ONNX's operators take it; a cast back wraps."""
+    if dtype.is_bool or (dtype.kind == "i" and dtype.itemsize < 4):
+        return DType.I32
+    if dtype.kind == "u" and dtype.itemsize < 4:
+        return DType.U32
+    return DType.F32 if dtype is DType.F16 else dtype
+
+
+def reduced(kind: str) -> Any:
+    """Return the cell of a reduction."""
+
+    def cell(op: Any, w: Writer, x: Value) -> Value:
+        spec = w.specs[0]
+        if not op.axes:
+            return w.op("Identity", x)
+        through = combined_in(x.dtype)
+        wide = w.cast(x, through)
+        y = w.op(
+            kind, wide, w.integers(*op.axes), spec=TensorSpec.of(spec.shape, through), keepdims=0
+        )
+        return w.cast(y, spec.dtype)
+
+    return cell
+
+
+def logical(kind: str) -> Any:
+    """Return the cell of a reduction of bools."""
+
+    def cell(op: Any, w: Writer, x: Value) -> Value:
+        if op.axes and not x.dtype.is_bool:
+            raise UnsupportedError("ONNX has no counterpart: it reduces no integers by bits")
+        return reduced(kind)(op, w, x)
+
+    return cell
+
+
+def winner(kind: str) -> Any:
+    """Return the cell of argmax or argmin."""
+
+    def cell(op: Any, w: Writer, x: Value) -> Value:
+        spec = w.specs[0]
+        wide = w.cast(x, DType.I32) if x.dtype.is_bool else x
+        return w.op(kind, wide, spec=spec, axis=op.axis, keepdims=0)
+
+    return cell
+
+
+def cumulative(kind: str) -> Any:
+    """Return the cell of a running sum or product."""
+
+    def cell(op: Any, w: Writer, x: Value) -> Value:
+        wide = w.cast(x, combined_in(x.dtype))
+        y = w.op(kind, wide, w.number(op.axis, DType.I64), reverse=int(op.reverse))
+        return w.cast(y, x.dtype)
+
+    return cell
+
+
+def running(kind: str) -> Any:
+    """Return the cell of a running extreme: that of all elements under a mask."""
+
+    def cell(op: Any, w: Writer, x: Value) -> Value:
+        import numpy as np
+
+        n = x.spec.shape[op.axis]
+        if not isinstance(n, int):
+            raise UnsupportedError(
+                "ONNX has no counterpart: running extremes need an extent that is a number"
+            )
+        through = combined_in(x.dtype)
+        wide = w.cast(x, through)
+        outside = ops.least(through) if kind == "ReduceMax" else ops.largest(through)
+        mask = np.tri(n, dtype=bool).T if op.reverse else np.tri(n, dtype=bool)
+        after = [1] * (x.rank - op.axis - 1)
+        shape = [*x.spec.shape[: op.axis], 1, *x.spec.shape[op.axis :]]
+        seen = w.constant(mask.reshape([1] * op.axis + [n, n, *after]))
+        pairs = TensorSpec.of((*x.spec.shape[: op.axis], n, *x.spec.shape[op.axis :]), through)
+        chosen = w.op("Where", seen, w.reshape(wide, shape), w.number(outside, through), spec=pairs)
+        y = w.op(kind, chosen, w.integers(op.axis + 1), spec=wide.spec, keepdims=0)
+        return w.cast(y, x.dtype)
+
+    return cell
+
+
+def sort(op: ops.Sort, w: Writer, *xs: Value) -> list[Value]:
+    """All elements in TopK's order, in which the first of equal ones comes first."""
+    key = w.cast(xs[0], DType.I32) if xs[0].dtype.is_bool else xs[0]
+    k = w.extent_of(key, op.axis)
+    _, order = w.nodes_of("TopK", [key, k], 2, axis=op.axis, largest=0, sorted=1)
+    return [w.op("GatherElements", x, order, axis=op.axis, spec=x.spec) for x in xs]
+
+
+def top_k(op: ops.TopK, w: Writer, x: Value) -> list[Value]:
+    """TopK."""
+    values, indices = w.specs
+    key = w.cast(x, DType.I32) if x.dtype.is_bool else x
+    names = w.nodes_of("TopK", [key, w.integers(op.k)], 2, axis=x.rank - 1, largest=1, sorted=1)
+    y = w.cast(Value(names[0], TensorSpec.of(values.shape, key.dtype)), x.dtype)
+    return [y, Value(names[1], indices)]
+
+
+ROWS: Rows = {
+    ops.ReduceSum: reduced("ReduceSum"),
+    ops.ReduceProd: reduced("ReduceProd"),
+    ops.ReduceMax: reduced("ReduceMax"),
+    ops.ReduceMin: reduced("ReduceMin"),
+    ops.ReduceAnd: logical("ReduceMin"),
+    ops.ReduceOr: logical("ReduceMax"),
+    ops.ArgMax: winner("ArgMax"),
+    ops.ArgMin: winner("ArgMin"),
+    ops.CumSum: cumulative("CumSum"),
+    ops.CumProd: cumulative("CumProd"),
+    ops.CumMax: running("ReduceMax"),
+    ops.CumMin: running("ReduceMin"),
+    ops.Sort: sort,
+    ops.TopK: top_k,
+}

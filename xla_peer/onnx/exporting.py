@@ -1,0 +1,190 @@
+"""`to_onnx`: a program as an ONNX model; `run`: a model on arrays."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tenferro
+from tenferro.dims import SymDim
+from tenferro.errors import InvalidConfigError, UnsupportedError
+from tenferro.files import replacing, target_of
+from tenferro.program import GraphProgram, expand_extensions, prune_outputs
+from tenferro.types import DType
+from xla_peer.onnx.emit import NODES
+from xla_peer.onnx.writer import Value, Writer, element_type, typed
+
+__all__ = ["export_onnx", "run", "to_onnx"]
+
+ENGINES = ("reference", "onnxruntime")
+OPSETS = (26, 28)
+"""The opsets that are written; BitCast and CumProd are new in the lowest."""
+
+
+def to_onnx(program: GraphProgram, opset: int | None = None) -> Any:
+    """Return a program as an ONNX model, checked by the `onnx` package.
+
+    Loops are Loop, conditionals If, symbolic extents named dimensions. The special functions that ONNX lacks are
+    written as formulas. Guards on symbolic extents are not checked by a model.
+
+    Args:
+        opset: the version of the operators; by default the newest that the installed `onnx` has, up to 28.
+
+    Raises:
+        UnsupportedError: ops without a counterpart, all of them at once, each with its types and line; bfloat16 and
+            complex numbers.
+        InvalidConfigError: an opset that is not written.
+        ModuleNotFoundError: the package `onnx` is not installed.
+    """
+    onnx = _onnx()
+    newest = min(onnx.defs.onnx_opset_version(), OPSETS[1])
+    opset = newest if opset is None else opset
+    if not OPSETS[0] <= opset <= newest:
+        raise InvalidConfigError(f"to_onnx: opset is from {OPSETS[0]} to {newest}, got {opset}")
+    program = expand_extensions(prune_outputs(program))
+    _require_real(program)
+    writer = Writer(NODES)
+    names = _names(program.input_names)
+    inputs = [Value(name, spec) for name, spec in zip(names, program.input_specs, strict=True)]
+    for value in inputs:
+        for axis, extent in enumerate(value.spec.shape):
+            if isinstance(extent, SymDim) and extent.as_leaf() is not None:
+                writer.symbols.setdefault(str(extent), (value.name, axis))
+    results = writer.program(program, inputs)
+    if writer.missing:
+        lines = "\n  ".join(dict.fromkeys(writer.missing))
+        raise UnsupportedError(
+            f"to_onnx: {program.name} has ops without a counterpart in ONNX:\n  {lines}"
+        )
+    outputs: list[Value] = []
+    for name, value in zip(_names(program.output_names, names), results, strict=True):
+        writer.nodes.append(onnx.helper.make_node("Identity", [value.name], [name]))
+        outputs.append(Value(name, value.spec))
+    graph = onnx.helper.make_graph(
+        writer.nodes,
+        program.name,
+        list(map(typed, inputs)),
+        list(map(typed, outputs)),
+        writer.initializers,
+    )
+    operators = [onnx.helper.make_opsetid("", opset)]
+    model = onnx.helper.make_model(
+        graph,
+        opset_imports=operators,
+        ir_version=onnx.helper.find_min_ir_version_for(operators),
+        producer_name="tenferro",
+        producer_version=tenferro.__version__,
+    )
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        raise UnsupportedError(
+            f"to_onnx: opset {opset} does not take the model: {error}"
+        ) from error
+    return model
+
+
+def export_onnx(program: GraphProgram, path: Any = None) -> Any:
+    """Return a program as an ONNX model, written to a `.onnx` file if there is a path.
+
+    Raises:
+        InvalidConfigError: another suffix; a folder, a pipe or a device in the place of a file.
+        UnsupportedError: as `to_onnx`.
+    """
+    if path is not None:
+        if Path(path).suffix != ".onnx":
+            raise InvalidConfigError(f"export: an ONNX model is a .onnx file, got {str(path)!r}")
+        target_of(path)
+    model = to_onnx(program)
+    if path is not None:
+        with replacing(path) as file:
+            file.write(model.SerializeToString())
+    return model
+
+
+def run(model: Any, arrays: Sequence[Any], engine: str = "reference") -> list[Any]:
+    """Return the outputs of an ONNX model for these inputs, in order.
+
+    Args:
+        model: a `ModelProto`.
+        engine: "reference" for `onnx.reference`, or "onnxruntime".
+
+    Raises:
+        InvalidConfigError: another engine, or another number of arrays.
+        UnsupportedError: the engine has no kernel for a node of the model.
+        ModuleNotFoundError: the package of the engine is not installed.
+    """
+    if engine not in ENGINES:
+        raise InvalidConfigError(f"onnx.run: engine is one of {ENGINES}, got {engine!r}")
+    names = [value.name for value in model.graph.input]
+    if len(names) != len(arrays):
+        raise InvalidConfigError(
+            f"onnx.run: the model takes {len(names)} arrays, got {len(arrays)}"
+        )
+    feeds = {name: np.asarray(x) for name, x in zip(names, arrays, strict=True)}
+    if engine == "reference":
+        _onnx()
+        from onnx.reference import ReferenceEvaluator
+
+        with np.errstate(all="ignore"):
+            return [np.asarray(y) for y in ReferenceEvaluator(model).run(None, feeds)]
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    providers = ["CPUExecutionProvider"]
+    try:
+        session = onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=providers
+        )
+    except Exception as error:  # because the classes of its errors are private
+        raise UnsupportedError(f"onnxruntime: {error}") from error
+    return list(session.run(None, feeds))
+
+
+def _onnx() -> Any:
+    """Return the package.
+
+    Raises:
+        ModuleNotFoundError: it is not installed; says how to install it.
+    """
+    try:
+        import onnx
+        import onnx.checker
+        import onnx.helper
+        import onnx.shape_inference
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "ONNX models need the package onnx: pip install 'tenferro[onnx]'", name="onnx"
+        ) from error
+    return onnx
+
+
+def _require_real(program: GraphProgram) -> None:
+    inner = [part.program for i in program.instructions for part in i.op.parts]
+    types = {spec.dtype for each in (program, *inner) for spec in each.types}
+    for dtype in types:
+        if dtype.is_complex or dtype is DType.BF16:
+            raise UnsupportedError(
+                f"to_onnx: {program.name} has values of {dtype}, which are not written"
+            )
+    for dtype in types:
+        element_type(dtype)
+
+
+def _names(names: Sequence[str], taken: Sequence[str] = ()) -> list[str]:
+    """Return names of ONNX values: identifiers, each once."""
+    result: list[str] = []
+    for name in names:
+        base = re.sub(r"\W+", "_", name).strip("_") or "x"
+        unique, number = base, 1
+        while unique in result or unique in taken or re.fullmatch(r"[vc]\d+", unique):
+            number += 1
+            unique = f"{base}_{number}"
+        result.append(unique)
+    return result
