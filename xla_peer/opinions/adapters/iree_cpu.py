@@ -6,20 +6,24 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
-import iree.compiler
-import iree.runtime
 import numpy as np
 
 FLAGS = ("--iree-llvmcpu-target-cpu=host", "--iree-input-demote-f64-to-f32=false")
 
 
 def version() -> str:
-    """The version of the compiler."""
+    """Import the compiler, before any fork, and return its version."""
+    import iree.compiler
+    import iree.runtime  # noqa: F401
+
     return metadata.version("iree-base-compiler")
 
 
 def run(module: str, arrays: Sequence[Any]) -> list[Any]:
     """Compile a module for this processor, and run it."""
+    import iree.compiler
+    import iree.runtime
+
     compiled = iree.compiler.compile_str(
         module, target_backends=["llvm-cpu"], input_type="stablehlo", extra_args=list(FLAGS)
     )

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
-import jaxlib
-from jaxlib import _jax, xla_client
-
 
 def version() -> str:
-    """The version of jaxlib."""
+    """Import jaxlib, before any fork, and return its version."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # before XLA tells of each client
+    import jaxlib
+    from jaxlib import xla_client  # noqa: F401
+
     return str(jaxlib.__version__)
 
 
@@ -25,6 +25,8 @@ def run(
     module: str, arrays: Sequence[Any], options: Mapping[str, bool | int | str] | None = None
 ) -> list[Any]:
     """Compile a module with these debug options of XLA's, and run it."""
+    from jaxlib import xla_client
+
     if "@lapack_" in module:
         from jaxlib.cpu import _lapack
 
@@ -47,6 +49,8 @@ def run(
 
 def stablehlo_of(module: str) -> str:
     """Text of StableHLO for a module in the text of HLO."""
+    from jaxlib import _jax
+
     try:
         from jaxlib import _hlo as hlo
     except ImportError:  # before 0.10.2
@@ -71,6 +75,8 @@ def stablehlo_of(module: str) -> str:
 
 def _buffer(x: Any, device: Any) -> Any:
     """An array on the device."""
+    from jaxlib import _jax
+
     if hasattr(device.client, "buffer_from_pyval"):  # before 0.10
         return device.client.buffer_from_pyval(x, device)
     if x.dtype.kind not in "biufc":
