@@ -30,6 +30,9 @@ MODULES = (
     "xla_peer.parity",
     "xla_peer.fuzz",
     "xla_peer.onnx",
+    "xla_peer.opinions",
+    "xla_peer.watch",
+    "xla_peer.hall",
     "tenferro.pytest_plugin",
 )
 ROOT = Path(__file__).parent.parent

@@ -196,11 +196,13 @@ class NamedValue:
         name: as written, such as `%5` or `%3#0`.
         line: of the text, from 1.
         text: the operation as written, on that line.
+        outputs: the numbers of the outputs of `main` that it is; empty for one in the middle.
     """
 
     name: str
     line: int
     text: str
+    outputs: tuple[int, ...] = ()
 
 
 def import_values(
@@ -248,12 +250,14 @@ def import_values(
     named: list[NamedValue] = []
     numbers: list[int] = []
     lines = contents.split("\n")
+    results = entry.body.operations[-1].operands
     for operation in entry.body.operations[:-1]:
         names = _written_names(operation, lines)
         for name, number, spec in zip(names, operation.results, operation.types, strict=True):
             if isinstance(spec, TensorSpec) and number in own:
                 line = _place(operation)[0]
-                named.append(NamedValue(name, line, lines[line - 1].strip()))
+                outputs = tuple([n for n, result in enumerate(results) if result == number])
+                named.append(NamedValue(name, line, lines[line - 1].strip(), outputs))
                 numbers.append(number)
     returned = replace(entry.body.operations[-1], operands=tuple(numbers))
     body = replace(entry.body, operations=[*entry.body.operations[:-1], returned])

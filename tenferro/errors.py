@@ -142,15 +142,19 @@ class PeerEndedError(BackendFailureError):
         stage: `starting`, `compiling` or `running`.
         said: the last line that the process wrote to its error stream; it may be empty.
         module: the StableHLO text that it had at that time; it may be empty.
+        peer: the compiler.
 
     >>> print(PeerEndedError("SIGSEGV", "running"))
     XLA ended its process while running a module: SIGSEGV
     """
 
-    def __init__(self, ending: str, stage: str, said: str = "", module: str = "") -> None:
+    def __init__(
+        self, ending: str, stage: str, said: str = "", module: str = "", peer: str = "XLA"
+    ) -> None:
         self.ending, self.stage, self.said, self.module = ending, stage, said, module
         what = "its process" if stage == "starting" else f"its process while {stage} a module"
-        super().__init__(f"XLA ended {what}: {ending}" + (f": {said}" if said else ""))
+        self.peer = peer
+        super().__init__(f"{peer} ended {what}: {ending}" + (f": {said}" if said else ""))
 
 
 class DegenerateSpectrumError(BackendFailureError, ArithmeticError):

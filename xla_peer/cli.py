@@ -1,4 +1,4 @@
-"""The command line: `tenferro run | export | verify | parity | judge | golden | triage | digits | grad | inspect | fuzz | bench | doctor`.
+"""The command line: `tenferro run | export | verify | parity | judge | golden | watch | triage | digits | grad | inspect | fuzz | bench | doctor`.
 
 Exit status: 0 on success, 1 where results disagree or a platform fails, 2 for misuse and for refused
 targets, 130 when interrupted. Files are written under a temporary name and renamed, so that an interruption
@@ -360,13 +360,26 @@ def verify(
 
 @app.command(context_settings=NEGATIVE)
 def parity(
-    target: TargetName,
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="[TARGET]",
+            help="file.py:function, .tnf, .mlir; the first input with --before and --after",
+            show_default=False,
+        ),
+    ] = "",
     inputs: Inputs = None,
     platform: Platform = "cpu",
     grad: Annotated[bool, typer.Option("--grad", help="Compare gradients too.")] = False,
     against: Annotated[
         str | None,
         typer.Option(help="Compare with this function, program or module, in place of PJRT."),
+    ] = None,
+    before: Annotated[
+        str | None, typer.Option(metavar="A.mlir", help="A module before passes of a compiler.")
+    ] = None,
+    after: Annotated[
+        str | None, typer.Option(metavar="B.mlir", help="The module after these passes.")
     ] = None,
     ulps: Ulps = None,
     rtol: Rtol = None,
@@ -384,8 +397,35 @@ def parity(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Compare native execution with PJRT, element by element."""
+    """Compare native execution with PJRT, element by element; or a module before and after passes."""
     with reporting(json) as out:
+        if before is not None or after is not None:
+            if before is None or after is None or against is not None or grad:
+                raise InvalidConfigError(
+                    "parity: --before and --after come together, without --against and --grad"
+                )
+            given = [target, *(inputs or ())] if target else list(inputs or ())
+            arguments = find_target(before).arguments(given, seed)
+            change = xla_peer.check_transformation(
+                Path(before),
+                Path(after),
+                flatten(tuple(arguments))[0],
+                ulps=ulps,
+                rtol=rtol,
+                atol=atol,
+                executor=_peer(platform, in_process, timeout, memory),
+                isolated=False if in_process else None,
+                interpreter=interpreter or None,
+            )
+            out.verdict(change.ok, change.parity.verdict)
+            out.table(change.parity.columns, change.parity.rows())
+            for line in [*change.parity.below(), *change.named()]:
+                out.say(line)
+            out.document(change.to_dict())
+            _require(change.ok)
+            return
+        if not target:
+            raise InvalidConfigError("parity: a target, or --before and --after")
         opened, arguments = _opened(target, inputs, seed)
         program = opened.compiled(arguments)
         report = xla_peer.check_parity(
@@ -521,6 +561,105 @@ def golden(
             output.document({"values": [as_json(name, y) for name, y in values]})
         else:
             output.document({"file": out})
+
+
+@app.command("watch")
+def watch_compilers(
+    module: Annotated[
+        str,
+        typer.Argument(
+            metavar="[MODULE]",
+            help=".mlir, .mlirbc, or words of a report's name; all cases by default",
+            show_default=False,
+        ),
+    ] = "",
+    inputs: Annotated[
+        str, typer.Option("--inputs", help="Arguments of a module, .npz in their order or by name.")
+    ] = "",
+    jaxlib: Annotated[
+        str,
+        typer.Option(
+            metavar="RELEASES",
+            help="With commas between: releases such as 0.9.2, `here`, paths of interpreters.",
+        ),
+    ] = "",
+    iree: Annotated[str, typer.Option(metavar="RELEASE", help="IREE of that release.")] = "",
+    opinion: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[=FILE.py:FUNCTION[@PYTHON]]", help="An adapter of your own; repeatable."
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="WORD", help="Cases by words of their names.")
+    ] = None,
+    page: Annotated[
+        str | None,
+        typer.Option("-o", "--output", metavar="PAGE.md", help="Write a page, and JSON beside it."),
+    ] = None,
+    since: Annotated[str, typer.Option(help="Bisect jaxlib's releases from this one on.")] = "",
+    until: Annotated[str, typer.Option(help="The last release to bisect.")] = "",
+    environments: Annotated[
+        str | None,
+        typer.Option(metavar="FOLDER", help="Where environments with compilers are kept."),
+    ] = None,
+    python: Annotated[
+        str, typer.Option(metavar="PATH", help="The interpreter of these environments.")
+    ] = "",
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Time for compiling and running a case.")
+    ] = 120.0,
+    passes: Annotated[bool, typer.Option(help="Name the pass of XLA's at fault.")] = True,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Fail where any entry is wrong or ended.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Run public miscompiles and ordinary programs, or a module, by releases of compilers.
+
+    The exit status is 1 where something that was right in the JSON beside the page is wrong now, or with --strict.
+    """
+    from xla_peer.command_line import watching
+    from xla_peer.opinions import Environments
+
+    with reporting(json) as out:
+        folder = Environments(environments, python)
+        is_bisecting = bool(since or until)
+        cases = (
+            watching.chosen_cases(module, inputs, only or ()) if module or not is_bisecting else []
+        )
+        if is_bisecting:
+            if not (since and until) or len(cases) != 1:
+                raise InvalidConfigError(
+                    "watch: bisecting needs one case, --since and --until, got "
+                    f"{len(cases)} cases, --since {since or 'none'}, --until {until or 'none'}"
+                )
+            change = watching.bisected(cases[0], since, until, folder)
+            out.say(str(change))
+            out.document(
+                {
+                    "last": change.last,
+                    "first": change.first,
+                    "entries": {name: str(entry) for name, entry in change.entries.items()},
+                }
+            )
+            return
+        adapters = watching.chosen_adapters(jaxlib, iree, opinion or (), folder)
+        total = len(cases) * len(adapters)
+        with out.progress("running", total) as progress:
+            count = iter(range(total))
+            table = watching.watched(
+                cases, adapters, timeout, passes, lambda note: progress(next(count), note=note)
+            )
+        worse = [] if page is None else watching.written(table, Path(page))
+        header = ("case", *table.compilers)
+        rows = [[row.name, *map(str, row.entries.values())] for row in table.rows]
+        out.table(header, rows)
+        out.verdict(not table.red, str(table))
+        for name, compiler in worse:
+            out.verdict(False, f"was right before: {name} by {compiler}")
+        out.document({**table.to_dict(), "worse": [list(pair) for pair in worse]})
+        _require(not worse and not (strict and table.red))
 
 
 @app.command()

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from tools.parity_score.faults import faults
-from tools.parity_score.hall import hall_section
 from tools.parity_score.page import write_page
 from tools.parity_score.programs import subjects
 from tools.parity_score.rewrites import FLAGS, rewrites
@@ -189,7 +188,7 @@ def main() -> int:
         run(kind, arguments.seed, arguments.count, path, until)
         records[kind] = list(outcomes(path))
     page = write_page(records["faults"], records["rewrites"], arguments.seed)
-    page += f"\n{hall_section()}"
+    page += "\nPublic miscompiles are run by releases of compilers in [the watch](watch.md).\n"
     print(page)
     if arguments.write:
         (ROOT / "docs" / "verdicts.md").write_text(page)

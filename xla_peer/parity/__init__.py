@@ -9,6 +9,7 @@ from xla_peer.parity.judging import judge
 from xla_peer.parity.report import ParityReport
 from xla_peer.parity.rounding import ROUNDING, Rounding
 from xla_peer.parity.significance import Digits, digits
+from xla_peer.parity.transformation import TransformationReport, check_transformation
 
 __all__ = [
     "ROUNDING",
@@ -20,7 +21,9 @@ __all__ = [
     "ParityReport",
     "Rounding",
     "Tolerance",
+    "TransformationReport",
     "check_parity",
+    "check_transformation",
     "digits",
     "error_bound",
     "judge",

@@ -1,0 +1,140 @@
+"""What `tenferro watch` does: chooses compilers and cases, and writes tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from tenferro.errors import InvalidConfigError
+from tenferro.files import replacing
+from xla_peer.command_line.inputs import matched, read_inputs
+from xla_peer.hall import ELSEWHERE, REPORTS, SEARCHES
+from xla_peer.opinions import (
+    Adapter,
+    AdapterExecutor,
+    Environments,
+    iree_adapter,
+    jaxlib_adapter,
+    registered,
+)
+from xla_peer.watch import Bisection, Case, Table, bisect, hall_cases, ordinary_cases, watch
+from xla_peer.watch.bisection import releases_between
+from xla_peer.watch.cases import module_case
+
+__all__ = ["bisected", "chosen_adapters", "chosen_cases", "page", "watched", "written"]
+
+IREE = ("iree-base-compiler", "iree-base-runtime")
+HERE = "here"
+"""The release that stands for the jaxlib that is installed."""
+
+
+def chosen_adapters(
+    jaxlibs: str, iree: str, opinions: Sequence[str], environments: Environments
+) -> list[Adapter]:
+    """Adapters of the options; environments are made for those that need one.
+
+    Args:
+        jaxlibs: releases, `here`, and paths of interpreters, with commas between.
+        iree: a release; empty for none.
+        opinions: registered names, and `NAME=FILE.py:FUNCTION` with `@PYTHON` after it for another interpreter.
+
+    Raises:
+        InvalidConfigError, RegistrationError, PlatformUnavailableError: no such opinion or environment.
+    """
+    adapters: list[Adapter] = []
+    for release in [word.strip() for word in jaxlibs.split(",") if word.strip()]:
+        if release == HERE:
+            adapters.append(jaxlib_adapter())
+        elif os.sep in release:
+            adapters.append(jaxlib_adapter(release))
+        else:
+            adapters.append(jaxlib_adapter(environments.python([f"jaxlib=={release}"])))
+    if iree:
+        packages = [f"{package}=={iree}" for package in IREE]
+        adapters.append(iree_adapter(iree if os.sep in iree else environments.python(packages)))
+    for opinion in opinions:
+        name, equals, rest = opinion.partition("=")
+        target, _, python = rest.partition("@")
+        adapters += [Adapter.of(name, target, python)] if equals else registered([name])
+    return adapters or [jaxlib_adapter()]
+
+
+def chosen_cases(module: str, inputs: str, only: Sequence[str]) -> list[Case]:
+    """A module on its inputs, or the hall and the ordinary programs, or those with one of these words in their name.
+
+    Raises:
+        InvalidConfigError: no case has one of the words.
+    """
+    if module and Path(module).suffix in (".mlir", ".mlirbc"):
+        from lowering import import_stablehlo
+
+        names = import_stablehlo(Path(module)).input_names
+        given = read_inputs([inputs] if inputs else [], names)
+        return [module_case(Path(module), matched(given, names, module))]
+    words = [module, *only] if module else list(only)
+    chosen = [*hall_cases(words), *ordinary_cases(words)]
+    if not chosen:
+        raise InvalidConfigError(
+            f"watch: no case has {' or '.join(words)} in its name; a name is such as {REPORTS[0].name!r}"
+        )
+    return chosen
+
+
+def watched(
+    cases: Sequence[Case],
+    adapters: Sequence[Adapter],
+    timeout: float,
+    names_passes: bool,
+    progress: Callable[[str], Any],
+) -> Table:
+    """Run each case by each compiler."""
+    with ExitStack() as stack:
+        executors = [
+            stack.enter_context(AdapterExecutor(adapter, timeout=timeout)) for adapter in adapters
+        ]
+        return watch(cases, executors, names_passes=names_passes, progress=progress)
+
+
+def bisected(case: Case, since: str, until: str, environments: Environments) -> Bisection:
+    """The release of jaxlib in which a case changes its outcome."""
+    releases = releases_between(environments.versions("jaxlib"), since, until)
+    return bisect(case, releases, environments=environments)
+
+
+def written(table: Table, path: Path) -> list[tuple[str, str]]:
+    """Write a table as a page and, beside it, as JSON; gives what is worse than in the JSON that was there.
+
+    Raises:
+        InvalidConfigError: the page does not end in .md; the JSON beside it is no table.
+    """
+    if path.suffix != ".md":
+        raise InvalidConfigError(f"watch: a page ends in .md, got {path}")
+    data = path.with_suffix(".json")
+    before = Table.from_json(data.read_text()) if data.exists() else Table((), ())
+    for target, content in ((data, table.to_json()), (path, page(table))):
+        with replacing(str(target)) as file:
+            file.write(content.encode())
+    return table.worse_than(before)
+
+
+def page(table: Table) -> str:
+    """The table as a page, with what its words mean and the log of the hall."""
+    lines = [PAGE, table.to_markdown(), "## Log", "", "Searches of public issues:", ""]
+    lines += [f'- "{words}"' for words in SEARCHES]
+    lines += ["", "Not rebuilt:", "", *[f"- {name}: {reason}" for name, reason in ELSEWHERE]]
+    return "\n".join(lines) + "\n"
+
+
+PAGE = """# Compilers under watch
+
+Public reports of wrong values and crashes, rebuilt as small StableHLO programs whose right values follow from the definition of each operation, and ordinary programs, run by releases of compilers.
+This page is written by `tenferro watch`; [the guide](parity.md#a-watch-over-compilers) says how to run it on your own modules and compilers.
+
+An entry is `right`, or `undecided` where another right implementation may have the reported values, or `refused` where the compiler does not take the module.
+An entry in bold is red: `wrong` with the first operation that diverges from the native run, or `ended` with the signal, or `timeout` for a hang.
+For XLA it names the pass at fault: the first pass whose module has another meaning, read back and run natively, or the pass without which the result is right.
+A report on one compiler is run by all of them: what was wrong in one is often wrong in another.
+"""

@@ -1,0 +1,96 @@
+"""Reports on LLVM's optimizer, as programs whose code generators all go through it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import tenferro as tnf
+from xla_peer.hall.report import Report, f32, i8, i32, main
+
+__all__ = ["LLVM"]
+
+POWER_REMAINDER = main(
+    "%a: tensor<3xi8>, %b: tensor<3xi8>",
+    "tensor<3xi8>",
+    """
+  %one = stablehlo.constant dense<1> : tensor<3xi8>
+  %zero = stablehlo.constant dense<0> : tensor<3xi8>
+  %0 = stablehlo.compare LT, %b, %zero, SIGNED : (tensor<3xi8>, tensor<3xi8>) -> tensor<3xi1>
+  %1 = stablehlo.shift_left %one, %a : tensor<3xi8>
+  %2 = stablehlo.remainder %one, %1 : tensor<3xi8>
+  %3 = stablehlo.add %2, %1 : tensor<3xi8>
+  %4 = stablehlo.select %0, %3, %2 : tensor<3xi1>, tensor<3xi8>
+  return %4 : tensor<3xi8>
+""",
+)
+NEXT_IS_LARGER = main(
+    "%x: tensor<3xi8>",
+    "tensor<3xi1>",
+    """
+  %one = stablehlo.constant dense<1> : tensor<3xi8>
+  %0 = stablehlo.add %x, %one : tensor<3xi8>
+  %1 = stablehlo.compare GT, %0, %x, SIGNED : (tensor<3xi8>, tensor<3xi8>) -> tensor<3xi1>
+  return %1 : tensor<3xi1>
+""",
+)
+NEXT_POWER = main(
+    "%x: tensor<4xui32>",
+    "tensor<4xui32>",
+    """
+  %one = stablehlo.constant dense<1> : tensor<4xui32>
+  %bits = stablehlo.constant dense<32> : tensor<4xui32>
+  %last = stablehlo.constant dense<4294967294> : tensor<4xui32>
+  %0 = stablehlo.subtract %last, %x : tensor<4xui32>
+  %1 = stablehlo.count_leading_zeros %0 : tensor<4xui32>
+  %2 = stablehlo.subtract %bits, %1 : tensor<4xui32>
+  %3 = stablehlo.shift_left %one, %2 : tensor<4xui32>
+  %4 = stablehlo.compare LT, %x, %last, UNSIGNED : (tensor<4xui32>, tensor<4xui32>) -> tensor<4xi1>
+  %5 = stablehlo.select %4, %3, %one : tensor<4xi1>, tensor<4xui32>
+  return %5 : tensor<4xui32>
+""",
+)
+BIT_OR_BIT = main(
+    "%x: tensor<4xi32>, %n: tensor<4xi32>",
+    "tensor<4xi32>",
+    """
+  %one = stablehlo.constant dense<1> : tensor<4xi32>
+  %zero = stablehlo.constant dense<0> : tensor<4xi32>
+  %0 = stablehlo.and %x, %one : tensor<4xi32>
+  %1 = stablehlo.compare EQ, %0, %zero, SIGNED : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi1>
+  %2 = stablehlo.shift_right_logical %x, %n : tensor<4xi32>
+  %3 = stablehlo.and %2, %one : tensor<4xi32>
+  %4 = stablehlo.select %1, %3, %one : tensor<4xi1>, tensor<4xi32>
+  return %4 : tensor<4xi32>
+""",
+)
+
+
+def distance(x: Any, y: Any) -> Any:
+    """The negated difference, in the order that the sign of x says."""
+    return -tnf.where(x > -1, x - y, y - x)
+
+
+def is_positive_infinity(x: Any, y: Any) -> Any:
+    """Whether a number with the sign of another is not below infinity; false for NaN."""
+    return tnf.logical_and(x == x, tnf.logical_not(tnf.copysign(x, y) < np.inf))
+
+
+LLVM = tuple(report._replace(compiler="LLVM") for report in (
+    Report("llvm/llvm-project 89516", "a remainder by a power of 2, and the power where another is negative",
+           POWER_REMAINDER, (i8(0, 3, 1), i8(-1, 1, -5)), i8(1, 1, 3)),
+    Report("llvm/llvm-project 30980", "x + 1 > x is true, also where x + 1 wraps around",
+           NEXT_IS_LARGER, (i8(127, 5, -128),), np.array([False, True, True])),
+    Report("llvm/llvm-project 91691", "a select that keeps a shift by too much away is removed",
+           NEXT_POWER, (np.array([2**32 - 1, 2**32 - 4, 0, 2**32 - 2], np.uint32),),
+           np.array([1, 4, 0, 1], np.uint32)),
+    Report("llvm/llvm-project 47012", "two tests of bits are one, with a shift by too much",
+           BIT_OR_BIT, (i32(1, 2, 4, 6), i32(40, 1, 1, 2)), i32(1, 1, 0, 1)),
+    Report("llvm/llvm-project 115454", "a negated difference is that of the other order, which overflows",
+           distance, (i32(13, -5, 0), i32(0, 2, 7)), i32(-13, -7, 7)),
+    Report("llvm/llvm-project 136650", "two comparisons are one, with the sign of what is not there",
+           is_positive_infinity, (f32(np.nan, np.inf, np.inf, 1), f32(1, 1, -1, 1)),
+           np.array([False, True, False, False])),
+))  # fmt: skip
+"""Reports on LLVM."""

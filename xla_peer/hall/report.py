@@ -1,0 +1,62 @@
+"""`Report`: a public report of wrong values or a crash, rebuilt as a small program with its right values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["Report", "f32", "i8", "i32", "main"]
+
+
+class Report(NamedTuple):
+    """One report.
+
+    name:      of the project's issue, such as `jax-ml/jax 39103`
+    words:     what goes wrong
+    function:  the program, or its StableHLO text
+    arrays:    its arguments
+    expected:  the result that the ops' definitions give, each rounded to its dtype
+    rounding:  whether another right implementation may round to what is reported
+    compiler:  the one that the report is about
+    """
+
+    name: str
+    words: str
+    function: Callable[..., Any] | str
+    arrays: tuple[Any, ...]
+    expected: Any
+    rounding: bool = False
+    compiler: str = "XLA"
+
+    @property
+    def url(self) -> str:
+        """Address of the issue."""
+        project, number = self.name.split()
+        return f"https://github.com/{project}/issues/{number}"
+
+    @property
+    def link(self) -> str:
+        """The issue, in Markdown."""
+        return f"[{self.name}]({self.url})"
+
+
+def f32(*numbers: float) -> Any:
+    """A float32 array."""
+    return np.array(numbers, np.float32)
+
+
+def i8(*numbers: int) -> Any:
+    """An int8 array."""
+    return np.array(numbers, np.int8)
+
+
+def i32(*numbers: int) -> Any:
+    """An int32 array."""
+    return np.array(numbers, np.int32)
+
+
+def main(inputs: str, outputs: str, body: str) -> str:
+    """The text of a module with one function."""
+    return f"func.func public @main({inputs}) -> {outputs} {{{body}}}\n"

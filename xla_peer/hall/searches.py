@@ -1,0 +1,86 @@
+"""The log of the hall: searches, and reports that are not rebuilt."""
+
+from __future__ import annotations
+
+__all__ = ["ELSEWHERE", "SEARCHES"]
+
+SEARCHES = (
+    "wrong result CPU XLA miscompile incorrect value jit",
+    "openxla/xla CPU backend wrong numerical result HLO reference interpreter mismatch",
+    "jax jit gives different result than without jit on CPU wrong value bug",
+    "tensorflow XLA jit_compile=True incorrect result CPU",
+    "XLA CPU reduce_window wrong result init value not identity",
+    "openxla xla CPU miscompile wrong value",
+    "AlgebraicSimplifier incorrect rewrite changes result integer CPU StableHLO",
+    "XLA returns wrong result integer overflow abs clamp convert CPU jit_compile differs from eager",
+    "openxla xla algebraic simplifier wrong result NaN infinity rewrite incorrect",
+    "openxla xla run_hlo_module CPU output mismatch interpreter StableHLO module",
+    "jax jit CPU wrong result 2026 miscompile fusion regression jaxlib incorrect values without error",
+    "stablehlo interpreter or aggressive folder incorrect fold result integer remainder shift compare NaN bug",
+    "iree miscompile wrong result llvm-cpu stablehlo",
+    "iree incorrect numerical result llvm-cpu wrong values reduce sort scatter i8 convert",
+    "iree wrong result stablehlo scatter sort reverse pad bool i1 compare remainder power dot_general cpu bug",
+    "torch.compile inductor wrong result CPU silently incorrect",
+    "inductor CPU correctness (silent) integer overflow or uint8 result differs from eager",
+    "inductor CPU silent outputs wrong results compared with eager small repro torch.compile",
+    "pytorch inductor CPU wrong result argmax NaN, where, clamp NaN, min max NaN propagation",
+    "onnxruntime wrong output optimization level incorrect result graph fusion CPU",
+    "onnxruntime CPU wrong result integer overflow Mod Div Cast NaN Clip Max Min incorrect",
+    "onnxruntime wrong result fusion CPU minimal model ConstantFolding Slice Gather ReduceMax Transpose optimizer bug",
+    "tvm wrong result relay relax simplify expr incorrect output bug",
+    "TVM inconsistent results between TVM and onnxruntime wrong output operator",
+    "TVM relax FoldConstant LegalizeOps wrong result int division floor mod cast negative incorrect",
+    "llvm miscompile InstCombine fptosi select wrong result poison integer shift",
+)
+"""Of public issues."""
+ELSEWHERE = (
+    ("openxla/xla 47290 to 47342", "the modules are in archives that the reports link to"),
+    ("openxla/xla 13054", "a fault of the oneDNN library in builds of 2024, on a million rows"),
+    ("openxla/xla 5544", "only on NVIDIA's GPUs"),
+    ("openxla/xla 19716", "of its text only what is on a GPU's code was at hand"),
+    (
+        "openxla/xla 49176",
+        "its text was not at hand; the rewrites of its kind are the rows on exp, log and sqrt",
+    ),
+    ("jax-ml/jax 939", "the fast-math mode of 2019, which is off since"),
+    ("jax-ml/jax 3602", "a sampler whose results differ on some computers only"),
+    ("jax-ml/jax 23590", "a benchmark of several files"),
+    ("jax-ml/jax 27231", "TensorFloat-32 on GPUs"),
+    (
+        "tensorflow/tensorflow 58752",
+        "tan(cosh(cosh(x))): the argument's rounding decides the result",
+    ),
+    ("tensorflow/tensorflow 118314", "needs Keras and TensorFlow's tracing"),
+    ("tensorflow/tensorflow 120233", "the same program and numbers as 118178"),
+    ("tensorflow/tensorflow 62294", "powers of int32 that overflow, on GPUs only"),
+    ("openxla/xla 5369 and 6156", "powers of complex infinities have no definition in StableHLO"),
+    ("openxla/xla 40844", "a quotient by a square root in float64 differs by one rounding"),
+    ("openxla/xla 47367 to 47398", "crashes, with modules that were not at hand"),
+    ("openxla/stablehlo 2971", "division by 0 is left to the implementation"),
+    (
+        "iree-org/iree 24927",
+        "its module was not at hand; three that JAX writes of nested splits and draws are right",
+    ),
+    ("iree-org/iree 16219 and 14481", "integers of 4 bits"),
+    ("iree-org/iree 14934", "the order of a sum in float32"),
+    ("iree-org/iree 18479", "only on AMD's GPUs"),
+    ("iree-org/iree 12827", "needs the transform dialect"),
+    ("pytorch/pytorch 96064", "its program was not at hand in whole"),
+    ("pytorch/pytorch 185702", "its text was cut off before the end of the program"),
+    ("pytorch/pytorch 150114 and 150165", "a condition number and an inverse of singular matrices"),
+    ("pytorch/pytorch 114229", "only on NVIDIA's GPUs"),
+    (
+        "microsoft/onnxruntime 25207",
+        "ONNX leaves negative numbers as unsigned ones to the implementation",
+    ),
+    (
+        "microsoft/onnxruntime 31140",
+        "the place of NaN in a minimum, which ONNX leaves open, on GPUs",
+    ),
+    ("microsoft/onnxruntime 4110, 14500, 17689, 18959", "models that the reports link to"),
+    ("apache/tvm 17835, 12734, 15907, 17987", "models that the reports link to"),
+    ("apache/tvm 18896 to 18902", "float16, whose rounding decides the results"),
+    ("llvm/llvm-project 89500 and 114181", "poison values, which no tensor program has"),
+    ("llvm/llvm-project 92887", "stores to memory, which no tensor program has"),
+    ("tensorflow/tensorflow 126212", "StableHLO leaves NaN as an integer to the implementation"),
+)

@@ -1,0 +1,169 @@
+"""Reports on XLA, also as JAX and TensorFlow use it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import tenferro as tnf
+from xla_peer.hall.report import Report, f32, i8, main
+
+__all__ = ["XLA"]
+
+
+def absolute_where_negative(base: Any) -> Any:
+    """The absolute value of a square that wraps around."""
+    product = base * base
+    return tnf.where(product < 0, tnf.abs(product), product)
+
+
+def rolled_row(x: Any) -> Any:
+    """The first row rolled in place."""
+    row = x[0]
+    return tnf.stack([tnf.concatenate([row[-5:], row[:-5]]), x[1]])
+
+
+def masked_scores(mask: Any, scores: Any) -> Any:
+    """A mask of 1 takes nothing away."""
+    shifted = scores + -1e30 * (1.0 - mask)
+    return shifted - tnf.max(shifted)
+
+
+def scaled_difference(x: Any, s: Any) -> Any:
+    """The difference of two squares that are equal."""
+    y = x * (1.0 + s)
+    return y * y - x * x
+
+
+CLAMP = """func.func public @main(%low: tensor<1xf32>, %x: tensor<1xf32>, %high: tensor<1xf32>) -> tensor<1xf32> {
+  %0 = stablehlo.clamp %low, %x, %high : tensor<1xf32>
+  return %0 : tensor<1xf32>
+}
+"""
+SQUARED_ROWS = """func.func public @main(%x: tensor<16385x3xf64>) -> tensor<16385xf64> {
+  %identity = stablehlo.constant dense<[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]> : tensor<3x3xf64>
+  %0 = stablehlo.dot_general %identity, %x, contracting_dims = [1] x [1] : (tensor<3x3xf64>, tensor<16385x3xf64>) -> tensor<3x16385xf64>
+  %1 = stablehlo.multiply %0, %0 : tensor<3x16385xf64>
+  %zero = stablehlo.constant dense<0.0> : tensor<f64>
+  %2 = stablehlo.reduce(%1 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<3x16385xf64>, tensor<f64>) -> tensor<16385xf64>
+  return %2 : tensor<16385xf64>
+}
+"""
+INTEGERS = np.arange(16385.0)
+ROWS = np.arange(200.0, dtype=np.float32).reshape(2, 100)
+IMAGE = np.linspace(0, 1, 131 * 111 * 3, dtype=np.float32).reshape(131, 111, 3)
+BLOCK = np.arange(96.0).reshape(8, 4, 3)
+FOUR_AXES = main(
+    "%x: tensor<1x1x6x6x2x2xf64>, %w: tensor<1x1x3x3x1x1xf64>",
+    "tensor<1x1x4x4x2x2xf64>",
+    """
+  %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1, 2, 3]x[o, i, 0, 1, 2, 3]->[b, f, 0, 1, 2, 3], window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<1x1x6x6x2x2xf64>, tensor<1x1x3x3x1x1xf64>) -> tensor<1x1x4x4x2x2xf64>
+  return %0 : tensor<1x1x4x4x2x2xf64>
+""",
+)
+FOLDED = main(
+    "%x: tensor<3xf32>",
+    "tensor<3xf32>",
+    """
+  %0 = stablehlo.constant dense<[1.0, -3.0, 0x7FC00000]> : tensor<3xf32>
+  %1 = stablehlo.constant dense<[2.0, -2.0, 1.0]> : tensor<3xf32>
+  %2 = stablehlo.minimum %0, %1 : tensor<3xf32>
+  %3 = stablehlo.add %2, %x : tensor<3xf32>
+  return %3 : tensor<3xf32>
+""",
+)
+LARGEST = float(np.finfo(np.float32).max)
+
+
+def sum_of_products(*shape: int) -> str:
+    """The module that multiplies by its first argument along three axes, and sums along the third."""
+    first, both, results = (
+        f"tensor<{'x'.join(map(str, extents))}xf32>"
+        for extents in (shape[:3], shape, shape[:2] + shape[3:])
+    )
+    return f"""func.func public @main(%x: {first}, %y: {both}) -> {results} {{
+  %0 = stablehlo.broadcast_in_dim %x, dims = [0, 1, 2] : ({first}) -> {both}
+  %1 = stablehlo.multiply %0, %y : {both}
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %2 = stablehlo.reduce(%1 init: %zero) applies stablehlo.add across dimensions = [2] : ({both}, tensor<f32>) -> {results}
+  return %2 : {results}
+}}
+"""
+
+
+def ones(*shape: int) -> Any:
+    """A float32 array of ones."""
+    return np.ones(shape, np.float32)
+
+
+XLA = (
+    Report("tensorflow/tensorflow 118178", "abs of an int8 square that wraps around is left out",
+           absolute_where_negative, (i8(12, 7, 20, 15, 11),), i8(112, 49, 112, 31, 121)),
+    Report("tensorflow/tensorflow 117142", "the same, with other numbers",
+           absolute_where_negative, (i8(5, 13, 22, 26, 0, 8),), i8(25, 87, 28, 92, 0, 64)),
+    Report("tensorflow/tensorflow 123169", "exp(x) exp(y) is computed as exp(x + y)",
+           lambda x, y: tnf.exp(x) * tnf.exp(y), (f32(100), f32(-200)), f32(np.nan)),
+    Report("jax-ml/jax 38099", "log(exp(x)) is computed as x, where exp(x) overflows",
+           lambda x: tnf.log(tnf.exp(x)), (f32(89),), f32(np.inf)),
+    Report("jax-ml/jax 38100", "log2(exp2(x)) is computed as x, where exp2(x) overflows",
+           lambda x: tnf.log(tnf.exp(x * 0.6931471805599453)) / 0.6931471805599453,
+           (f32(129),), f32(np.inf)),
+    Report("jax-ml/jax 37919", "sqrt(abs(x x)) is computed as abs(x), where x x overflows",
+           lambda x: tnf.sqrt(tnf.abs(x * x)), (f32(LARGEST),), f32(np.inf)),
+    Report("openxla/xla 42732", "sqrt(x x) is computed as abs(x), where x x underflows to 0",
+           lambda x: tnf.sqrt(x * x), (f32(1e-30),), f32(0)),
+    Report("tensorflow/tensorflow 57744", "log(x^y) is computed as y log(x), where x^y overflows",
+           lambda x, y: tnf.log(tnf.power(x, y)), (f32(10), f32(40)), f32(np.inf)),
+    Report("openxla/xla 41579", "a x + b x is computed with one product unrounded",
+           lambda a, b, x: a * x + b * x, (f32(1e20), f32(-1e20), f32(1e10)), f32(0), rounding=True),
+    Report("jax-ml/jax 26147", "x x - x x is computed with one product unrounded",
+           scaled_difference, (f32(0.1), f32(0)), f32(0), rounding=True),
+    Report("jax-ml/jax 6566", "a sum with -0 is reassociated, and scores are lost",
+           masked_scores, (np.float32(1), f32(0.75, 0.5)), f32(0, -0.25)),
+    Report("jax-ml/jax 8022", "x - (x + y) + y is reassociated to 0",
+           lambda x, y: x - (x + y) + y, (f32(1e30), f32(1)), f32(1)),
+    Report("jax-ml/jax 10129", "a row is rolled in place, and read while it is written",
+           rolled_row, (ROWS,), np.stack([np.roll(ROWS[0], 5), ROWS[1]])),
+    Report("jax-ml/jax 7229", "a number added to an image of odd extents",
+           lambda image, delta: image + delta, (IMAGE, np.float32(0.25)), IMAGE + np.float32(0.25)),
+    Report("tensorflow/tensorflow 102043", "a sum of int32 that wraps around, divided",
+           lambda x: tnf.sum(x, dtype="int32") // 4,
+           (np.array([2**30, 2**30, 2**30, 1], np.int32),), np.int32(-268435456)),
+    Report("r-xla/anvl 545", "clamp with a NaN for its least value",
+           CLAMP, (f32(np.nan), f32(0), f32(1)), f32(np.nan)),
+    Report("jax-ml/jax 39103", "sums of three squares are wrong in rows at the end of many",
+           SQUARED_ROWS, (np.stack([INTEGERS, 0 * INTEGERS, 0 * INTEGERS], 1),), INTEGERS**2),
+    Report("jax-ml/jax 39257", "a sum of products of eight axes ends the process",
+           sum_of_products(3, 2, 2, 5, 5, 5, 5, 5), (ones(3, 2, 2), ones(3, 2, 2, 5, 5, 5, 5, 5)),
+           2 * ones(3, 2, 5, 5, 5, 5, 5)),
+    Report("jax-ml/jax 39257", "the same, with other extents, gives wrong sums",
+           sum_of_products(1, 1, 6, 9, 9, 9, 9, 9), (ones(1, 1, 6), ones(1, 1, 6, 9, 9, 9, 9, 9)),
+           6 * ones(1, 1, 9, 9, 9, 9, 9)),
+    Report("openxla/xla 48186", "exp(x) / exp(y) is computed as exp(x - y), where both overflow",
+           lambda x, y: tnf.exp(x) / tnf.exp(y), (f32(100), f32(99)), f32(np.nan)),
+    Report("openxla/xla 48186", "x / exp(y) is computed as x exp(-y), where exp(y) overflows",
+           lambda x, y: x / tnf.exp(y), (f32(1e38), f32(100)), f32(0)),
+    Report("openxla/xla 48186", "exp(x)^y is computed as exp(x y), where exp(x) overflows",
+           lambda x, y: tnf.power(tnf.exp(x), y), (f32(100), f32(0.5)), f32(np.inf)),
+    Report("openxla/xla 49174", "the maximum of a negative number and its square root is no NaN",
+           lambda x: tnf.maximum(x, tnf.sqrt(x)), (f32(1.5, -0.0625, 4),), f32(1.5, np.nan, 4)),
+    Report("openxla/xla 44942", "sums along a rotated array end the process",
+           lambda x: tnf.cumsum(tnf.rot90(x)), (BLOCK,), np.cumsum(np.rot90(BLOCK))),
+    Report("openxla/xla 32635", "a convolution with four spatial axes ends the compiler",
+           FOUR_AXES, (np.ones((1, 1, 6, 6, 2, 2)), np.ones((1, 1, 3, 3, 1, 1))),
+           np.full((1, 1, 4, 4, 2, 2), 9.0)),
+    Report("tensorflow/tensorflow 125978", "a mean of two large int32 is negative, as their sum wraps around",
+           lambda x: tnf.sum(x, axis=1, dtype="int32") // np.int32(2),
+           (np.array([[2**31 - 1, 2**31 - 1]], np.int32),), np.array([-1], np.int32)),
+    Report("jax-ml/jax 29537", "exp(x NaN) is a subnormal number",
+           lambda x: tnf.exp(x * np.nan), (np.array([0.123]),), np.array([np.nan])),
+    Report("jax-ml/jax 39336", "a factor is applied to a product, and not to what is added",
+           lambda a, x, b, y: a * (y @ tnf.transpose(x) + b),
+           (np.float32(2), ROWS[:, :5], f32(100, 200), ROWS[:, 5:10]),
+           2 * (ROWS[:, 5:10] @ ROWS[:, :5].T + f32(100, 200))),
+    Report("jax-ml/jax 13271", "an array of 2^n elements is rolled the other way",
+           lambda x: tnf.roll(x, -1), (np.arange(8),), np.roll(np.arange(8), -1)),
+    Report("openxla/stablehlo 2887", "the minimum of constants is folded to the maximum",
+           FOLDED, (f32(0, 0, 0),), f32(1, -3, np.nan), compiler="StableHLO's passes"),
+)  # fmt: skip

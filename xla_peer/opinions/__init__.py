@@ -1,0 +1,21 @@
+"""Opinions of other compilers about StableHLO modules, each by an adapter of a dozen lines in a process of its own."""
+
+from xla_peer.opinions.environments import Environments
+from xla_peer.opinions.executor import AdapterExecutor
+from xla_peer.opinions.registry import (
+    Adapter,
+    iree_adapter,
+    jaxlib_adapter,
+    register,
+    registered,
+)
+
+__all__ = [
+    "Adapter",
+    "AdapterExecutor",
+    "Environments",
+    "iree_adapter",
+    "jaxlib_adapter",
+    "register",
+    "registered",
+]

@@ -1,0 +1,139 @@
+"""Adapters by name: what is run to have a compiler's results."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from tenferro.errors import InvalidConfigError, RegistrationError
+
+__all__ = ["Adapter", "iree_adapter", "jaxlib_adapter", "register", "registered"]
+
+ADAPTERS = Path(__file__).parent / "adapters"
+"""Folder of the built-in adapters."""
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """A function that compiles and runs a StableHLO module, and the interpreter that runs the function.
+
+    Attributes:
+        name: of the compiler, as tables show it.
+        file: path of the Python file with the function; empty for a module that is imported by name.
+        module: name of the Python module.
+        function: name of the function in it.
+        python: path of the interpreter.
+        has_passes: the function takes debug options of XLA's, and the file has `stablehlo_of`.
+    """
+
+    name: str
+    file: str
+    module: str
+    function: str = "run"
+    python: str = sys.executable
+    has_passes: bool = False
+
+    @classmethod
+    def of(cls, name: str, adapter: Callable[..., Any] | str, python: str = "") -> Adapter:
+        """An adapter from a function, or from a text `file.py:function`.
+
+        Raises:
+            RegistrationError: a function that another process cannot import; a text of another form.
+        """
+        interpreter = python or sys.executable
+        if isinstance(adapter, str):
+            path, colon, function = adapter.rpartition(":")
+            file = Path(path)
+            if not colon or not function.isidentifier() or not file.is_file():
+                raise RegistrationError(
+                    f"adapter {name}: a text is FILE.py:FUNCTION with a file that exists, got {adapter!r}"
+                )
+            return cls(name, str(file.resolve()), file.stem, function, interpreter)
+        return cls._of_function(name, adapter, interpreter)
+
+    @classmethod
+    def _of_function(cls, name: str, adapter: Any, python: str) -> Adapter:
+        if not inspect.isfunction(adapter) or "<" in adapter.__qualname__:
+            raise RegistrationError(
+                f"adapter {name}: another process runs it, and imports it by its name: give a function of a module "
+                f"or FILE.py:FUNCTION, got {getattr(adapter, '__qualname__', type(adapter).__name__)}"
+            )
+        module = adapter.__module__
+        if python == sys.executable and module != "__main__" and importlib.util.find_spec(module):
+            return cls(name, "", module, adapter.__qualname__, python)
+        file = inspect.getsourcefile(adapter)
+        if file is None or not Path(file).is_file():
+            raise RegistrationError(f"adapter {name}: {adapter.__qualname__} is in no file")
+        return cls(name, str(Path(file).resolve()), Path(file).stem, adapter.__qualname__, python)
+
+
+def jaxlib_adapter(python: str = "", name: str = "jaxlib") -> Adapter:
+    """The CPU compiler of the jaxlib that an interpreter has; this one by default."""
+    file = ADAPTERS / "jaxlib_cpu.py"
+    return Adapter(name, str(file), file.stem, python=python or sys.executable, has_passes=True)
+
+
+def iree_adapter(python: str = "", name: str = "IREE") -> Adapter:
+    """IREE's CPU compiler in the environment of an interpreter; this one by default."""
+    file = ADAPTERS / "iree_cpu.py"
+    return Adapter(name, str(file), file.stem, python=python or sys.executable)
+
+
+GROUP = "tenferro.opinions"
+"""Entry points of installed packages that name adapters."""
+
+_registered: dict[str, Adapter] = {}
+
+
+def register(name: str, adapter: Callable[..., Any] | str, *, python: str = "") -> Adapter:
+    """Name an adapter, for `tenferro watch --opinion NAME` and `registered`.
+
+    An adapter is a function of a module and arrays: `adapter(module, arrays) -> arrays`. The module is StableHLO text,
+    or bytes; the arrays are those of `main`, in order. It may raise any error, crash or hang: each call runs in a
+    process of its own. A function `version` beside it says which version of the compiler it is.
+
+    Args:
+        name: of the compiler.
+        adapter: a function of an importable module or of a file, or a text `file.py:function`.
+        python: the interpreter that runs it; this one by default.
+
+    Raises:
+        RegistrationError: a name that another adapter has; a lambda or an inner function.
+
+    >>> register("interpreter", "no_such_file.py:run")
+    Traceback (most recent call last):
+    tenferro.errors.RegistrationError: adapter interpreter: a text is FILE.py:FUNCTION with a file that exists, got \
+'no_such_file.py:run'
+    """
+    chosen = Adapter.of(name, adapter, python)
+    if _registered.setdefault(name, chosen) != chosen:
+        raise RegistrationError(f"adapter {name}: the name is registered for {_registered[name]}")
+    return chosen
+
+
+def registered(names: Iterable[str] | None = None) -> list[Adapter]:
+    """Return adapters by their registered names, in this order; all by default.
+
+    Those of installed packages are entry points of the group `tenferro.opinions`.
+
+    Raises:
+        InvalidConfigError: a name that is not registered.
+    """
+    known_adapters = {
+        point.name: Adapter(point.name, "", point.module, point.attr)
+        for point in metadata.entry_points(group=GROUP)
+    } | _registered
+    chosen = list(known_adapters) if names is None else list(names)
+    missing = [name for name in chosen if name not in known_adapters]
+    if missing:
+        known = ", ".join(known_adapters) or "none"
+        raise InvalidConfigError(
+            f"no opinion {', '.join(missing)} is registered; registered: {known}"
+        )
+    return [known_adapters[name] for name in chosen]

@@ -1,0 +1,120 @@
+"""The process of an adapter, in the environment of its compiler: `python worker.py FOLDER.json`.
+
+It imports the adapter once, and forks for each request, so that a request that ends its process ends nothing else.
+A request is a folder with a module and arrays, and so is its answer; pipes carry the names of folders and statuses.
+Nothing is unpickled. This file needs Python and NumPy alone, because tenferro is not installed in these environments.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+LONGEST_MESSAGE = 4000
+"""Characters of an error that are kept."""
+
+
+def load_adapter(module: str, file: str) -> Any:
+    """The module with the adapter: a file by its path, or an importable one by its name."""
+    if not file:
+        return importlib.import_module(module)
+    spec = importlib.util.spec_from_file_location(module, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} is no Python file")
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[module] = loaded
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def named(adapter: Any, function: str) -> Any:
+    """An attribute by its dotted name."""
+    for name in function.split("."):
+        adapter = getattr(adapter, name)
+    return adapter
+
+
+def dtype_of(name: str) -> Any:
+    """A dtype of NumPy's, or of ml_dtypes."""
+    try:
+        return np.dtype(name)
+    except TypeError:
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, name))
+
+
+def read_array(folder: Path, stem: str, dtype: str, shape: list[int]) -> Any:
+    """An array of its bytes."""
+    data = bytearray((folder / stem).read_bytes())
+    return np.frombuffer(data, dtype_of(dtype)).reshape(shape)
+
+
+def write_array(folder: Path, stem: str, array: Any) -> list[Any]:
+    """Write an array's bytes; gives its file, dtype and shape."""
+    dense = np.asarray(array, order="C")
+    if dense.dtype.hasobject:
+        raise TypeError(f"an adapter returns arrays of numbers, got {dense.dtype}")
+    (folder / stem).write_bytes(dense.tobytes())
+    return [stem, dense.dtype.name, list(dense.shape)]
+
+
+def perform(adapter: Any, folder: Path) -> None:
+    """Answer the request in a folder."""
+    answer: dict[str, Any]
+    try:
+        request = json.loads((folder / "request.json").read_text())
+        content = (folder / "module").read_bytes()
+        module = content if request["is_bytes"] else content.decode()
+        arrays = [read_array(folder, *place) for place in request["arrays"]]
+        function = named(adapter, request["function"])
+        if request["is_text"]:
+            answer = {"text": function(module)}
+        else:
+            options = [request["options"]] if request["options"] else []
+            results = list(function(module, arrays, *options))
+            answer = {"arrays": [write_array(folder, f"y{n}", y) for n, y in enumerate(results)]}
+    except Exception as error:  # because a compiler may raise anything
+        answer = {"error": f"{type(error).__name__}: {error}"[:LONGEST_MESSAGE]}
+    partial = folder / "answer.partial"
+    partial.write_text(json.dumps(answer))
+    partial.rename(folder / "answer.json")
+
+
+def main(path: str) -> None:
+    """Answer requests until the standard input ends."""
+    settings = json.loads(Path(path).read_text())
+    replies = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # because compilers write on the standard output too
+    if settings["path"]:
+        sys.path[:] = settings["path"]
+    try:
+        adapter = load_adapter(settings["module"], settings["file"])
+        function = settings["function"].rpartition(".")[0]
+        version = getattr(named(adapter, function) if function else adapter, "version", None)
+        hello = {"version": str(version()) if callable(version) else ""}
+    except BaseException as error:  # because the other process has to learn of it
+        traceback.print_exc()
+        hello = {"error": f"{type(error).__name__}: {error}"[:LONGEST_MESSAGE]}
+    replies.write(json.dumps(hello) + "\n")
+    if "error" in hello:
+        return
+    for line in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            perform(adapter, Path(line.rstrip("\n")))
+            os._exit(0)
+        _, status = os.waitpid(pid, 0)
+        replies.write(json.dumps({"status": os.waitstatus_to_exitcode(status)}) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

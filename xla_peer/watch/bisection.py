@@ -1,0 +1,104 @@
+"""The first release of a compiler in which a case has another outcome than before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tenferro.errors import InvalidConfigError
+from xla_peer.opinions import AdapterExecutor, Environments, jaxlib_adapter
+from xla_peer.watch.cases import Case
+from xla_peer.watch.table import Entry
+from xla_peer.watch.watching import judged
+
+__all__ = ["Bisection", "bisect", "releases_between"]
+
+
+@dataclass(frozen=True)
+class Bisection:
+    """Where an outcome changes between two releases.
+
+    Attributes:
+        last: the last release with the outcome of the first.
+        first: the release after it, with another outcome.
+        entries: outcomes of the releases that were run.
+    """
+
+    last: str
+    first: str
+    entries: dict[str, Entry]
+
+    def __str__(self) -> str:
+        return (
+            f"jaxlib {self.last}: {self.entries[self.last]}\n"
+            f"jaxlib {self.first}: {self.entries[self.first]}\n"
+            f"the outcome changes in {self.first}; {len(self.entries)} releases were run"
+        )
+
+
+def bisect(
+    case: Case,
+    releases: Sequence[str],
+    run: Callable[[Case, str], Entry] | None = None,
+    environments: Environments | None = None,
+) -> Bisection:
+    """Find a release in which the outcome of a case changes, by halving.
+
+    The outcomes of the first and the last release differ; of several changes between them, one is found.
+
+    Args:
+        case: see `Case`.
+        releases: of jaxlib, in order.
+        run: gives the outcome by a release; by default in an environment with that jaxlib.
+        environments: of that default.
+
+    Raises:
+        InvalidConfigError: fewer than two releases; the first and the last have the same outcome.
+        PlatformUnavailableError: an environment cannot be made.
+    """
+    if len(releases) < 2:
+        raise InvalidConfigError(
+            f"bisect: two releases or more, got {', '.join(releases) or 'none'}"
+        )
+    folder = environments or Environments()
+    ask = run or (lambda case, release: _outcome(case, release, folder))
+    entries = {release: ask(case, release) for release in (releases[0], releases[-1])}
+    start, end = (entries[release].state for release in (releases[0], releases[-1]))
+    if start == end:
+        raise InvalidConfigError(
+            f"bisect: {case.name} is {start} with {releases[0]} and with {releases[-1]}; the outcomes must differ"
+        )
+    low, high = 0, len(releases) - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        entries[releases[middle]] = ask(case, releases[middle])
+        if entries[releases[middle]].state == start:
+            low = middle
+        else:
+            high = middle
+    return Bisection(releases[low], releases[high], entries)
+
+
+def _outcome(case: Case, release: str, environments: Environments) -> Entry:
+    python = environments.python([f"jaxlib=={release}"])
+    with AdapterExecutor(jaxlib_adapter(python, f"jaxlib {release}")) as executor:
+        return judged(case, executor, names_passes=False)
+
+
+def releases_between(versions: Sequence[str], since: str, until: str) -> list[str]:
+    """The final releases from one to another, both included.
+
+    Raises:
+        InvalidConfigError: a version that is none of these; the second is before the first.
+
+    >>> releases_between(["0.9.1", "0.9.2", "0.10.0rc1", "0.10.0"], "0.9.1", "0.10.0")
+    ['0.9.1', '0.9.2', '0.10.0']
+    """
+    final = [version for version in versions if all(part.isdigit() for part in version.split("."))]
+    missing = [version for version in (since, until) if version not in final]
+    if missing:
+        raise InvalidConfigError(f"no release {', '.join(missing)}; there are {', '.join(final)}")
+    start, end = final.index(since), final.index(until)
+    if start > end:
+        raise InvalidConfigError(f"--since {since} is after --until {until}")
+    return final[start : end + 1]

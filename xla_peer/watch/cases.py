@@ -1,0 +1,181 @@
+"""The cases that a watch runs: modules with arguments and right results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tenferro as tnf
+from lowering import import_stablehlo, lower_to_stablehlo
+from tenferro.program import GraphProgram
+from tenferro.types import flatten, unflatten
+from xla_peer.hall import REPORTS, Report
+from xla_peer.parity.turns import native_outputs
+
+__all__ = ["Case", "hall_cases", "module_case", "ordinary_cases"]
+
+RTOL = 1e-6
+"""Relative difference from a report's right values that rounding explains."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A module, its arguments and its right results.
+
+    Attributes:
+        name: of the case, unique in a table.
+        words: what goes wrong, or what it computes.
+        program: the module as a program.
+        text: StableHLO that compilers are given.
+        arrays: the arguments of `main`.
+        expected: the right results by definition; None where the native run decides, within rounding.
+        link: the public report; empty for an ordinary program.
+        compiler: the one that the report is about.
+        is_rounding: another right implementation may round to what is reported.
+    """
+
+    name: str
+    words: str
+    program: GraphProgram = field(repr=False)
+    text: str = field(repr=False)
+    arrays: tuple[Any, ...] = field(repr=False)
+    expected: tuple[Any, ...] | None = field(repr=False)
+    link: str = ""
+    compiler: str = ""
+    is_rounding: bool = False
+
+    @property
+    def program_arguments(self) -> tuple[Any, ...]:
+        """The arguments as the program's function takes them."""
+        return tuple(unflatten(self.program.in_tree, list(self.arrays)))
+
+    def is_right(self, outputs: Sequence[Any]) -> bool:
+        """Whether results are the right ones by their definition, or where there is none, the bits of the native run."""
+        if self.expected is None:
+            native = native_outputs(self.program, self.arrays)
+            return all(
+                y.dtype == z.dtype and y.shape == z.shape and y.tobytes() == z.tobytes()
+                for y, z in zip(outputs, native, strict=True)
+            )
+        return len(outputs) == len(self.expected) and all(map(is_close, outputs, self.expected))
+
+
+def is_close(y: Any, expected: Any) -> bool:
+    """Whether an array has the dtype, the shape and, within rounding, the values of another."""
+    y = np.asarray(y)
+    if y.dtype != expected.dtype or y.shape != expected.shape:
+        return False
+    if y.dtype.kind in "biu":
+        return bool(np.array_equal(y, expected))
+    if y.dtype.kind not in "fc":
+        y, expected = y.astype(np.float64), expected.astype(np.float64)
+    return bool(np.allclose(y, expected, rtol=RTOL, atol=0, equal_nan=True))
+
+
+def hall_cases(words: Sequence[str] = ()) -> list[Case]:
+    """Return one case per public report in the hall, or those with one of these words in their name."""
+    cases: list[Case] = []
+    names: dict[str, int] = {}
+    for report in REPORTS:
+        names[report.name] = names.get(report.name, 0) + 1
+        number = names[report.name]
+        name = report.name if number == 1 else f"{report.name} ({number})"
+        if _has_word(name, words):
+            cases.append(_case_of_report(report, name))
+    return cases
+
+
+def _has_word(name: str, words: Sequence[str]) -> bool:
+    return not words or any([word in name for word in words])
+
+
+def _case_of_report(report: Report, name: str) -> Case:
+    expected, _ = flatten(report.expected)
+    if isinstance(report.function, str):
+        program, text = import_stablehlo(report.function), report.function
+    else:
+        program = tnf.compile(report.function, *report.arrays)
+        text = lower_to_stablehlo(program).plain_text
+    return Case(
+        name,
+        report.words,
+        program,
+        text,
+        tuple(report.arrays),
+        tuple(map(np.asarray, expected)),
+        report.url,
+        report.compiler,
+        report.rounding,
+    )
+
+
+def module_case(path: Path, arrays: Sequence[Any]) -> Case:
+    """A StableHLO file on these arguments; its native run decides."""
+    program = import_stablehlo(path)
+    origin = program.origin
+    assert origin is not None  # because it was imported
+    leaves = program.check_leaves(list(arrays))
+    return Case(path.name, "", program, origin.plain_text, tuple(leaves), None)
+
+
+def ordinary_cases(words: Sequence[str] = ()) -> list[Case]:
+    """Return programs without a known fault, whose native run decides; or those with one of these words in their name."""
+    cases: list[Case] = []
+    for number, (name, (function, *shapes)) in enumerate(ORDINARY.items()):
+        if not _has_word(name, words):
+            continue
+        random = np.random.default_rng(number)
+        arrays = tuple([random.normal(size=shape).astype(np.float32) for shape in shapes])
+        program = tnf.compile(function, *arrays)
+        text = lower_to_stablehlo(program).plain_text
+        cases.append(Case(name, "ordinary program", program, text, arrays, None))
+    return cases
+
+
+def _softmax(x: Any) -> Any:
+    e = tnf.exp(x - tnf.max(x, axis=1, keepdims=True))
+    return e / tnf.sum(e, axis=1, keepdims=True)
+
+
+def _attention(q: Any, k: Any, v: Any) -> Any:
+    return _softmax(tnf.matmul(q, tnf.transpose(k)) / 4.0) @ v
+
+
+def _normalised(x: Any) -> Any:
+    centred = x - tnf.mean(x, axis=1, keepdims=True)
+    return centred / tnf.sqrt(tnf.mean(centred * centred, axis=1, keepdims=True) + 1e-5)
+
+
+def _recurrence(w: Any, x: Any) -> Any:
+    return tnf.lax.scan(lambda h, row: (tnf.tanh(w @ h + row),) * 2, 0 * x[0], x)[1]
+
+
+def _loss(w: Any, x: Any) -> Any:
+    return tnf.sum(_normalised(tnf.tanh(x @ w)) ** 3)
+
+
+def _blurred(x: Any) -> Any:
+    rows = (x[:-2] + 2 * x[1:-1] + x[2:]) / 4
+    return (rows[:, :-2] + 2 * rows[:, 1:-1] + rows[:, 2:]) / 4
+
+
+def _ranked(x: Any) -> Any:
+    order = tnf.argsort(x, axis=0)
+    return tnf.take_along_axis(x, order, axis=0), order
+
+
+ORDINARY: dict[str, tuple[Any, ...]] = {
+    "softmax": (_softmax, (5, 17)),
+    "attention": (_attention, (9, 16), (9, 16), (9, 16)),
+    "layer normalisation": (_normalised, (6, 33)),
+    "recurrence": (_recurrence, (8, 8), (12, 8)),
+    "gradient of a layer": (tnf.grad(_loss), (7, 5), (11, 7)),
+    "blur": (_blurred, (19, 23)),
+    "cumulative sum": (lambda x: tnf.cumsum(x, axis=1), (3, 65)),
+    "sort and gather": (_ranked, (31, 3)),
+}
+"""Functions with the shapes of their arguments."""

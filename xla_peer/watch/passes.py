@@ -1,0 +1,215 @@
+"""The pass of XLA's that is at fault for a wrong result, a crash or a hang.
+
+Two ways name it. The modules that XLA dumps between its passes are read back as StableHLO and run natively: the first
+one with another meaning was written by the pass at fault. And passes are disabled, one at a time: the result is right
+without the one at fault. Where all modules mean the same, and no pass makes the result right, code generation is at
+fault, and its options are tried likewise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lowering import import_stablehlo
+from tenferro.errors import BackendFailureError, PeerEndedError, TenferroError
+from xla_peer.opinions.executor import AdapterExecutor, Options
+from xla_peer.parity.turns import native_outputs
+from xla_peer.watch.cases import Case
+
+__all__ = ["PassFault", "fault_of"]
+
+DUMPED = re.compile(
+    r"\.(?P<number>\d{4})\.(?P<pipeline>[^.]+)\.after_(?P<name>[^.]+)(\.before_(?P<next>[^.]+))?\.txt$"
+)
+"""A module that XLA dumped: its number, the pipeline, the pass that wrote it, and the one that reads it."""
+MARKS = ("pipeline-start", "pipeline-end")
+OPTIONS: tuple[tuple[str, bool | int | str], ...] = (
+    ("xla_cpu_use_fusion_emitters", False),
+    ("xla_cpu_experimental_ynn_fusion_type", ""),
+    ("xla_cpu_experimental_onednn_fusion_type", ""),
+    ("xla_cpu_use_onednn", False),
+    ("xla_llvm_disable_expensive_passes", True),
+    ("xla_backend_optimization_level", 0),
+    ("xla_cpu_max_isa", "AVX"),
+    ("xla_allow_excess_precision", False),
+    ("xla_cpu_parallel_codegen_split_count", 1),
+)
+"""Options of code generation that are tried where no pass is at fault."""
+
+
+@dataclass(frozen=True)
+class PassFault:
+    """The pass at fault.
+
+    Attributes:
+        name: of the pass, or the option of code generation without which the result is right.
+        by_meaning: the module after it has another meaning than the one before.
+        by_disabling: the result is right without it.
+    """
+
+    name: str
+    by_meaning: bool = False
+    by_disabling: bool = False
+
+    def __str__(self) -> str:
+        ways = ["its module has another meaning"] * self.by_meaning
+        ways += ["the result is right without it"] * self.by_disabling
+        return f"{self.name}: {', and '.join(ways)}"
+
+
+@dataclass(frozen=True)
+class _Dump:
+    """A module between two passes."""
+
+    written_by: str
+    read_by: str
+    text: str
+
+
+def fault_of(case: Case, executor: AdapterExecutor, likely: Sequence[str] = ()) -> PassFault | None:
+    """Name the pass at fault for a case that XLA computes wrongly, or over which it ends.
+
+    Args:
+        case: the module, its arguments and its right results.
+        executor: of an adapter with `has_passes`; each compilation is a process of its own.
+        likely: passes that are disabled first, such as those at fault in other releases.
+
+    Returns:
+        None where the result is right, or neither a pass nor an option makes it so.
+    """
+    guess = _first_alone(case, executor, likely)
+    if guess:
+        return PassFault(guess, by_disabling=True)
+    dumps = _dumps(case, executor)
+    by_meaning = _by_meaning(case, executor, dumps)
+    if by_meaning and _is_right_with(case, executor, {"xla_disable_hlo_passes": by_meaning}):
+        return PassFault(by_meaning, by_meaning=True, by_disabling=True)
+    if by_meaning:
+        return PassFault(by_meaning, by_meaning=True)
+    candidates = _candidates(dumps)
+    alone = _first_alone(case, executor, candidates)
+    if alone:
+        return PassFault(alone, by_disabling=True)
+    together = _smallest(case, executor, candidates)
+    if together:
+        return PassFault(" with ".join(together), by_disabling=True)
+    for name, value in OPTIONS:
+        if _is_right_with(case, executor, {name: value}):
+            return PassFault(f"code generation, right with {name}={value}", by_disabling=True)
+    return None
+
+
+def _dumps(case: Case, executor: AdapterExecutor) -> list[_Dump]:
+    """The modules that XLA writes between its passes, in order; also where it ends."""
+    with tempfile.TemporaryDirectory(prefix="tenferro-dump-") as folder:
+        options: Options = {
+            "xla_dump_to": folder,
+            "xla_dump_hlo_as_text": True,
+            "xla_dump_hlo_pass_re": ".*",
+        }
+        with contextlib.suppress(PeerEndedError, BackendFailureError):
+            executor.outputs(case.text, case.arrays, options)  # because dumps remain
+        numbered: list[tuple[int, _Dump]] = []
+        for path in Path(folder).iterdir():
+            match = DUMPED.search(path.name)
+            if match is not None:
+                names = match["name"], match["next"] or ""
+                numbered.append((int(match["number"]), _Dump(*names, path.read_text())))
+    return [dump for _, dump in sorted(numbered, key=lambda pair: pair[0])]
+
+
+def _by_meaning(case: Case, executor: AdapterExecutor, dumps: Sequence[_Dump]) -> str:
+    """The pass after which a module first gives other results natively; empty where none does, or none is readable.
+
+    Modules before and after several passes have the same meaning, unless one of them is at fault; so the first is
+    found by bisection.
+    """
+    if not dumps:
+        return ""
+    known: dict[int, bool | None] = {}
+
+    def is_right(number: int) -> bool | None:
+        if number not in known:
+            known[number] = _means_right(case, executor, dumps[number].text)
+        return known[number]
+
+    numbers = range(len(dumps))
+    low = next((n for n in numbers if is_right(n) is not None), None)
+    high = next((n for n in reversed(numbers) if is_right(n) is not None), None)
+    if low is None or high is None or not is_right(low) or is_right(high):
+        return ""
+    while high - low > 1:
+        middle = (low + high) // 2
+        readable = next((n for n in range(middle, high) if is_right(n) is not None), None)
+        if readable is None:
+            readable = next((n for n in range(middle, low, -1) if is_right(n) is not None), None)
+        if readable is None:
+            break
+        low, high = (readable, high) if is_right(readable) else (low, readable)
+    between = [dump.written_by for dump in dumps[low + 1 : high + 1]]
+    named = [name for name in between if name not in MARKS]
+    return named[-1] if named else dumps[low].read_by
+
+
+def _means_right(case: Case, executor: AdapterExecutor, text: str) -> bool | None:
+    """Whether a dumped module gives the right results natively; None where it cannot be read or run."""
+    try:
+        module = executor.text("stablehlo_of", text)
+        program = import_stablehlo(module)
+        with np.errstate(all="ignore"):
+            outputs: list[Any] = native_outputs(program, list(case.arrays))
+    except (TenferroError, ImportError):
+        return None  # because fusions, custom calls and layouts have no StableHLO
+    return len(outputs) == len(case.program.output_specs) and case.is_right(outputs)
+
+
+def _candidates(dumps: Sequence[_Dump]) -> list[str]:
+    """Names of passes that changed the module, and of those that ran next."""
+    names = [dump.written_by for dump in dumps if dump.written_by not in MARKS]
+    names += [dump.read_by for dump in dumps if dump.read_by and dump.read_by not in MARKS]
+    return list(dict.fromkeys(names))
+
+
+def _first_alone(case: Case, executor: AdapterExecutor, candidates: Sequence[str]) -> str:
+    """The first pass without which the result is right; empty where there is none."""
+    return next(
+        (
+            name
+            for name in candidates
+            if _is_right_with(case, executor, {"xla_disable_hlo_passes": name})
+        ),
+        "",
+    )
+
+
+def _smallest(case: Case, executor: AdapterExecutor, candidates: Sequence[str]) -> list[str]:
+    """Passes without which the result is right, none of which can be left out; empty where there are none."""
+
+    def is_right(names: Sequence[str]) -> bool:
+        return _is_right_with(case, executor, {"xla_disable_hlo_passes": ",".join(names)})
+
+    if not candidates or not is_right(candidates):
+        return []
+    kept = list(candidates)
+    for name in candidates:
+        fewer = [other for other in kept if other != name]
+        if fewer and is_right(fewer):
+            kept = fewer
+    return kept
+
+
+def _is_right_with(case: Case, executor: AdapterExecutor, options: Options) -> bool:
+    """Whether the result is right with these debug options; False where XLA refuses them."""
+    try:
+        outputs = executor.outputs(case.text, case.arrays, options)
+    except (PeerEndedError, BackendFailureError):
+        return False
+    return len(outputs) == len(case.program.output_specs) and case.is_right(outputs)

@@ -1,0 +1,216 @@
+"""The table of a watch: cases by compilers, as Markdown and as JSON, and what is worse than in the last one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tenferro.errors import InvalidConfigError
+
+__all__ = ["STATES", "Entry", "Row", "Table"]
+
+STATES = ("right", "undecided", "refused", "wrong", "ended")
+"""States of an entry: `ended` is a crash or a hang; the last two are red."""
+RED = ("wrong", "ended")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A case by one compiler.
+
+    Attributes:
+        state: `right`, `wrong`, `ended` for a crash or a hang, `refused` for a module that the compiler does not take,
+            or `undecided` where another right implementation may have these values.
+        words: the verdict of the parity check, the signal, or the refusal.
+        op: the first op that diverges; empty where it was not looked for.
+        fault: the pass at fault, or the option without which the result is right; empty where it is not known.
+    """
+
+    state: str
+    words: str = ""
+    op: str = ""
+    fault: str = ""
+
+    def __post_init__(self) -> None:
+        if self.state not in STATES:
+            raise InvalidConfigError(
+                f"an entry's state is one of {', '.join(STATES)}, got {self.state!r}"
+            )
+
+    @property
+    def is_red(self) -> bool:
+        """Whether a wrong value, a crash or a hang was seen."""
+        return self.state in RED
+
+    def __str__(self) -> str:
+        if self.state in ("right", "undecided"):
+            return self.state
+        words = f": {self.words}" if self.words and self.words != "wrong" else ""
+        op = f", at {self.op.partition(' (')[0]}" if self.op else ""
+        fault = f", by {self.fault}" if self.fault else ""
+        return f"**{self.state}**{words}{op}{fault}" if self.is_red else f"{self.state}{words}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A case, and its entry by each compiler.
+
+    Attributes:
+        name, words, link, compiler: of the case.
+        entries: by the compiler's name and version.
+    """
+
+    name: str
+    words: str
+    link: str
+    compiler: str
+    entries: dict[str, Entry]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cases by compilers.
+
+    Attributes:
+        compilers: names with versions, in the order of columns.
+        rows: one per case.
+    """
+
+    compilers: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def red(self) -> list[tuple[str, str]]:
+        """Case and compiler of each wrong value, crash and hang."""
+        return [
+            (row.name, compiler)
+            for row in self.rows
+            for compiler, entry in row.entries.items()
+            if entry.is_red
+        ]
+
+    def worse_than(self, before: Table) -> list[tuple[str, str]]:
+        """Case and compiler of what is red here and right in the table before.
+
+        A compiler is looked up by its name and version, or where that is new, by the last column with its name.
+        """
+        known = {row.name: row for row in before.rows}
+        last = {compiler.rpartition(" ")[0]: compiler for compiler in before.compilers}
+        worse: list[tuple[str, str]] = []
+        for name, compiler in self.red:
+            then = {} if name not in known else known[name].entries
+            earlier = (
+                compiler
+                if compiler in before.compilers
+                else last.get(compiler.rpartition(" ")[0], "")
+            )
+            if earlier in then and then[earlier].state == "right":
+                worse.append((name, compiler))
+        return worse
+
+    def to_json(self) -> str:
+        """The table as JSON."""
+        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The table as JSON can hold it."""
+        return {
+            "compilers": list(self.compilers),
+            "cases": [
+                {
+                    "name": row.name,
+                    "words": row.words,
+                    "link": row.link,
+                    "compiler": row.compiler,
+                    "entries": {name: asdict(entry) for name, entry in row.entries.items()},
+                }
+                for row in self.rows
+            ],
+        }
+
+    @classmethod
+    def from_dict(cls, document: Any) -> Table:
+        """The table that `to_dict` wrote.
+
+        Raises:
+            InvalidConfigError: another document.
+        """
+        try:
+            rows = [
+                Row(
+                    *[str(case[key]) for key in ("name", "words", "link", "compiler")],
+                    entries={
+                        str(name): Entry(
+                            *[str(entry[key]) for key in ("state", "words", "op", "fault")]
+                        )
+                        for name, entry in case["entries"].items()
+                    },
+                )
+                for case in document["cases"]
+            ]
+            return cls(tuple(map(str, document["compilers"])), tuple(rows))
+        except (AttributeError, KeyError, TypeError) as error:
+            raise InvalidConfigError(f"no table of `tenferro watch`: {error!r}") from None
+
+    @classmethod
+    def from_json(cls, text: str) -> Table:
+        """The table that `to_json` wrote.
+
+        Raises:
+            InvalidConfigError: another text.
+        """
+        try:
+            document = json.loads(text)
+        except ValueError as error:
+            raise InvalidConfigError(f"no table of `tenferro watch`: {error}") from None
+        return cls.from_dict(document)
+
+    def counts(self) -> list[tuple[str, dict[str, int]]]:
+        """For each compiler, the number of entries in each state."""
+        return [
+            (
+                compiler,
+                {state: self._count(compiler, state) for state in STATES},
+            )
+            for compiler in self.compilers
+        ]
+
+    def _count(self, compiler: str, state: str) -> int:
+        entries = [row.entries.get(compiler) for row in self.rows]
+        return sum([entry is not None and entry.state == state for entry in entries])
+
+    def to_markdown(self, sections: Mapping[str, str] | None = None) -> str:
+        """Tables in Markdown: counts, then one table per compiler that the reports are about.
+
+        Args:
+            sections: titles of these tables, by the compiler of a case.
+        """
+        titles = dict(sections or {})
+        lines = [_line(["compiler", *STATES]), _line(["---"] * (1 + len(STATES)))]
+        for compiler, counts in self.counts():
+            name = f"**{compiler}**" if counts["wrong"] or counts["ended"] else compiler
+            lines.append(_line([name, *[str(counts[state]) for state in STATES]]))
+        for kind in dict.fromkeys(row.compiler for row in self.rows):
+            title = titles.get(kind) or (f"Reports on {kind}" if kind else "Ordinary programs")
+            lines += ["", f"## {title}", ""]
+            lines += [
+                _line(["case", "what", *self.compilers]),
+                _line(["---"] * (2 + len(self.compilers))),
+            ]
+            for row in self.rows:
+                if row.compiler == kind:
+                    name = f"[{row.name}]({row.link})" if row.link else row.name
+                    cells = [str(row.entries.get(compiler, "")) for compiler in self.compilers]
+                    lines.append(_line([name, row.words, *cells]))
+        return "\n".join(lines) + "\n"
+
+    def __str__(self) -> str:
+        red = len(self.red)
+        return f"{len(self.rows)} cases by {len(self.compilers)} compilers: {red} red"
+
+
+def _line(cells: list[str]) -> str:
+    """Format a row in Markdown."""
+    return f"| {' | '.join([cell.replace('|', chr(92) + '|') for cell in cells])} |"
