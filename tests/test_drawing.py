@@ -291,7 +291,7 @@ def test_times_of_turns_are_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda x: tnf.scan(lambda c, _: (tnf.exp(c), None), x, None, length=4)[0], x
     )
     scan, exp = program.profile(x, runs=1).instructions
-    # The clock is read twice in each turn, and once before and after all of them.
+    # The clock is read twice in each iteration, and once before and after all of them.
     assert (exp.seconds, exp.turns, scan.seconds) == (4.0, 4, 9.0)
     assert (scan.depth, exp.depth) == (0, 1)
     assert (exp.made_bytes, exp.moved_bytes) == (24, 48)

@@ -364,7 +364,7 @@ def test_a_caller_sets_the_limit(program_file: Path) -> None:
 
 @contextmanager
 def bounded_memory(most: int) -> Generator[None]:
-    """What Python and NumPy hold at once in the block, beyond what they hold before, is at most so many bytes."""
+    """What Python and NumPy hold at once in the block, beyond what they hold before, is bounded."""
     tracemalloc.start()
     try:
         yield

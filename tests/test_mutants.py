@@ -213,7 +213,7 @@ def test_column_then_floor_and_a_log_that_goes_on(tree: Path, monkeypatch: Any) 
     assert again.verdict(outcomes[1]) == "equivalent"
     assert "+ return x >= LIMIT" not in again.report()
     assert "100.0%" in again.report()
-    # what is imported once is asked of the column, and of the floor where a test runs a function that uses it
+    # what is imported once is asked of the column, and of the layer where a test runs a function that uses it
     at_import = Mutant("one", "one/source.py", Edit("constant", (1, 1), 8, 9, "4", True))
     assert again.stages(at_import) == (
         ["tests/test_own.py::test_small"],

@@ -52,7 +52,7 @@ RARE: tuple[Any, ...] = (
 
 
 def longer(value: list[Any], size: int) -> Iterator[Any]:
-    """Sequences in place of one; the longest takes about so many bytes."""
+    """Sequences in place of one; the longest takes about that number of bytes."""
     first = value[0] if value else 0
     yield [first] * 65
     yield [first] * (size // (len(json.dumps(first)) + 2))
@@ -91,7 +91,7 @@ def payload_places(document: Any) -> dict[Place, Place]:
 
 
 class File:
-    """A saved program whose document is written anew."""
+    """A saved program whose document is written again."""
 
     def __init__(self, path: Path, program: Any) -> None:
         self.path = path

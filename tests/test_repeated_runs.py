@@ -179,7 +179,7 @@ def test_extensions_read_and_set_their_caller_s_context(fn: Any) -> None:
 
 @pytest.mark.parametrize("every", [7, 60])
 def test_values_leave_a_long_loop_where_they_are_read(every: int) -> None:
-    """Hundreds of turns that read alike, apart from which of their values are read much later."""
+    """Hundreds of iterations that read alike, apart from which of their values are read much later."""
     turns = 160
 
     def fn(n: Any, x: Any) -> Any:

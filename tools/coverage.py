@@ -20,7 +20,10 @@ from tests.samples import SAMPLES
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "coverage.md"
 HEADER = """# Coverage
 
-What the tests ran: not what is declared, but the samples that passed, as a run of the tests wrote them down.
+For those who ask what was tested, op by op and dtype by dtype.
+Afterwards you can tell a check that passed from one that has no meaning.
+
+The table has the samples that passed, as a run of the tests wrote them down, and not what is declared.
 A line is an op and those of its dtypes of which the same is known, the dtype being that of the operand that decides the op's meaning, or of the result where there is none.
 
 {columns}

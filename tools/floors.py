@@ -1,4 +1,4 @@
-"""Draw docs/images/floors.svg: the floors of the packages, from the import contracts and the packages' own words.
+"""Draw docs/images/floors.svg: the layers of the packages, from the import contracts and the packages' docstrings.
 
 python tools/floors.py [--check]
 """

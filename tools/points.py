@@ -31,7 +31,10 @@ from xla_peer import XlaExecutor
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "exceptional_points.md"
 HEADER = """# Exceptional points
 
-What first and second derivatives are where formulas end: at zeros of either sign, ties, bounds, branch cuts and poles, where a function is saturated, at subnormal and huge numbers, at infinities and NaN.
+For those who differentiate at special arguments.
+Afterwards you can look up which value a first or second derivative has there, and where JAX and PyTorch have another.
+
+Formulas end at zeros of either sign, ties, bounds, branch cuts and poles, where a function is saturated, at subnormal and huge numbers, at infinities and NaN.
 Expected values are limits of the exact derivatives, with 500 digits; where there is no derivative they are the [conventions](autodiff.md).
 A cell is one derivative at one point: JVP, VJP, forward over reverse or reverse over reverse, in float32, float64 or complex128. `tests/points/` has the table, and this page is written by `make points`.
 

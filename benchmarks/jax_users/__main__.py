@@ -2,7 +2,7 @@
 
 python benchmarks/jax_users                       all programs, values and gradients
 python benchmarks/jax_users --only cable spline   those whose names hold one of the words
-python benchmarks/jax_users --seconds 1           of turns for one row
+python benchmarks/jax_users --seconds 1           of measurements for one row
 python benchmarks/jax_users --first 5             shortest of N first results
 python benchmarks/jax_users --larger              those whose time goes to products and large arrays
 python benchmarks/jax_users --check               whether all agree, without times

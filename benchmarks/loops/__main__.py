@@ -22,7 +22,7 @@ from pathlib import Path
 # One thread of BLAS for everyone: NumPy's own on a busy machine waits for its fellows.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Cycles as a power of two for which a thread of OpenBLAS spins after a call: else it takes a core for 30 ms from
-# whoever has the next turn.
+# whichever contestant runs next.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "16")
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent))

@@ -233,7 +233,7 @@ ITERATIONS = [
         power_inputs,
         power_iteration,
         power_iteration_numpy,
-        # After twice as many turns the cotangents are subnormal: XLA takes those for zero, and
+        # After twice as many iterations the cotangents are subnormal: XLA takes those for zero, and
         # processors take fifty times as long for each.
         size=(800, 120),
         small=(5, 4),

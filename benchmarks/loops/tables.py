@@ -186,7 +186,7 @@ def binomial(n, spot, turns):
     values = n.maximum(STRIKE - prices, 0.0)
 
     def turn(step, values):
-        # One column is of no use after each turn; the others keep their places.
+        # One column is of no use after each iteration; the others keep their places.
         later = n.concatenate([values[:, 1:], values[:, -1:]], axis=1)
         held = discount * (p * later + (1 - p) * values)
         now = prices * up ** (step + 1.0)

@@ -1,4 +1,4 @@
-"""What a turn costs: `python benchmarks/loops/turn.py [--write]`, into docs/control.md.
+"""Time of one iteration of a loop: `python benchmarks/loops/turn.py [--write]`, into docs/control.md.
 
 Bodies of 1, 5 and 20 elementwise ops on one carry: its square root and 1 more, by turns.
 Two lengths of each loop are timed, and their difference is divided: what a call costs once is not a turn's.

@@ -38,7 +38,7 @@ class _Spent:
 
     Attributes:
         turns: how often it ran.
-        new_bytes, moved_bytes, live_bytes: of its last turn.
+        new_bytes, moved_bytes, live_bytes: of its last run.
     """
 
     seconds: float = 0.0

@@ -40,7 +40,7 @@ def elements(dtype: str) -> np.ndarray:
 
 
 def assert_strict(result: Any, wanted: Any, ulps: float) -> None:
-    """What the strict namespace gave: structure, dtypes, shapes, and values to so many units in the last place."""
+    """What the strict namespace gave: structure, dtypes, shapes, and values within a number of units in the last place."""
     if isinstance(wanted, tuple | list):
         assert len(result) == len(wanted)
         for y, z in zip(result, wanted, strict=True):

@@ -136,7 +136,7 @@ def layouts(arrays: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
 
 
 def batched(items: list[Any], size: int) -> Iterator[list[Any]]:
-    """Return tuples of so many elements."""
+    """Yield runs of `size` elements."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
 
@@ -830,7 +830,7 @@ def test_loops_are_compiled_where_iterations_save_the_compilation() -> None:
 
 
 def kernels_and_sums(kernels: int, sums: int) -> Callable[[Any], Any]:
-    """Return a loop whose iterations have so many calls of kernels and additions."""
+    """Return a loop whose iterations have this number of kernel calls and additions."""
 
     def iteration(c: Any, _: Any) -> Any:
         for _ in range(kernels):

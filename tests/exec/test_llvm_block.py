@@ -53,7 +53,7 @@ def hundred(x: Any) -> Any:
 
 
 def power(x: Any, times: Any) -> Any:
-    """Squares `x` so many times, by a loop in a branch."""
+    """Squares `x` repeatedly, by a loop in a branch."""
 
     def squares(x: Any) -> Any:
         return tnf.fori_loop(

@@ -127,7 +127,7 @@ def test_extremes_are_interleaved(length: int, chains: int) -> None:
 
 @pytest.mark.parametrize(("vectors", "chains"), [(1, 0), (2, 2), (4, 4), (5, 0)])
 def test_results_of_few_vectors_stay_in_registers(vectors: int, chains: int) -> None:
-    """Rows are combined in sequence; LLVM unrolls a row of so many vectors."""
+    """Rows are combined in sequence; LLVM unrolls a row of a few vectors."""
     x = np.zeros((3, 6, vectors * max(link.processor().lanes, default=8)))
     for function in (lambda x: tnf.max(x, axis=0), lambda x: tnf.argmin(x, axis=0)):
         program = tnf.compile(lambda x: tnf.scan(lambda n, x: (n, function(x)), 0, x)[1], x)

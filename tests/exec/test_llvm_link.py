@@ -29,7 +29,7 @@ class Features(dict[str, bool]):
 
 
 def registers(processor: str, *counts: int) -> str:
-    """Return the registers of loops with so many additions."""
+    """Return the registers of loops with this number of additions."""
     import llvmlite.binding as llvm  # because it is not everywhere
 
     llvm.initialize_native_target()

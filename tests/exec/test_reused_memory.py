@@ -1,4 +1,4 @@
-"""Nothing that holds a result, in whatever way, sees it change when programs run again."""
+"""No holder of a result sees it change when programs run again."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def require_same_bits(
 
 
 def in_scan(program: GraphProgram) -> Callable[..., Any]:
-    """The program at every turn of a loop."""
+    """The program in every iteration of a loop."""
     return lambda *xs: tnf.scan(lambda n, _: (n + 1, program.run(*xs)), 0, None, length=3)
 
 
@@ -64,7 +64,7 @@ def in_choice(program: GraphProgram) -> Callable[..., Any]:
 
 
 def in_while(program: GraphProgram) -> Callable[..., Any]:
-    """The program once and at every turn of a loop that data end."""
+    """The program once, and in every iteration of a loop that data end."""
 
     def fn(*xs: Any) -> Any:
         ys = program.run(*xs)

@@ -286,7 +286,7 @@ def test_a_product_with_itself_is_not_taken_for_one_with_another(n: int) -> None
 
 
 def halved(x: Any) -> Any:
-    """A scan of 1000 turns."""
+    """A scan of 1000 iterations."""
     return tnf.scan(lambda c, _: (0.5 * c + 1.0, None), x, None, length=1000)[0]
 
 

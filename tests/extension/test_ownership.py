@@ -1,4 +1,4 @@
-"""Who owns the arrays that cross the door: inputs are borrowed, outputs are given away, on every path."""
+"""Ownership of arguments and results: inputs are borrowed and outputs are given away, on every path."""
 
 from __future__ import annotations
 

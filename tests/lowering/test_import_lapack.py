@@ -285,7 +285,7 @@ def test_vectors_that_are_not_asked_for_have_the_declared_type(
 @pytest.mark.parametrize("left", [True, False])
 @pytest.mark.parametrize("transpose", [True, False])
 def test_reflections_of_each_matrix_of_a_batch(dtype: str, left: bool, transpose: bool) -> None:
-    """Q = H_1 .. H_k with H_i = 1 - tau_i v_i v_i^H, in memory by columns."""
+    """Q = H_1 .. H_k with H_i = 1 - tau_i v_i v_i^H, in column-major memory."""
     packed, c = general(2, 5, 3, dtype=dtype), general(2, 5, 4, dtype=dtype)
     c = c if left else c.swapaxes(1, 2).copy()
     factors = general(2, 3, dtype=dtype)
@@ -310,7 +310,7 @@ def test_reflections_of_each_matrix_of_a_batch(dtype: str, left: bool, transpose
 
 
 def by_columns(*operands: int, results: tuple[int, ...]) -> str:
-    """Layouts of matrices by columns, and of vectors and numbers, by their ranks."""
+    """Column-major layouts of matrices, and of vectors and numbers, by their ranks."""
 
     def layout(rank: int) -> str:
         order = list(range(rank))[::-1]

@@ -106,7 +106,7 @@ def test_signs_of_results(card: type[StdTensorOp]) -> None:
 
 @each(SIGNS)
 def test_signs_of_results_of_operands_of_one_sign(card: type[StdTensorOp]) -> None:
-    """The samples anew, on the magnitudes of their operands and on what is below zero by as much."""
+    """The samples again, on the magnitudes of their operands and on what is below zero by as much."""
     facts = FACTS[card]
     signs = [-1, 1] if facts & (Fact.KEEPS_SIGN | Fact.NONNEGATIVE) else [1]
     for sample in SAMPLES[card]:

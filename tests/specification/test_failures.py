@@ -1,4 +1,4 @@
-"""Failures: which error says what, when something goes wrong at the door."""
+"""Failures: which error says what, when an argument or a result is wrong."""
 
 from __future__ import annotations
 

@@ -450,7 +450,7 @@ def test_a_value_that_is_computed_again_may_be_contracted_for_one_use_alone() ->
 
 
 def test_a_rotation_in_a_loop_grows_by_a_rounding_each_turn() -> None:
-    """Intervals around both coordinates would grow by |cos| + |sin| each turn: to 10^8 times this."""
+    """Intervals around both coordinates would grow by |cos| + |sin| in each iteration: to 10^8 times this."""
     cos, sin, turns = 0.8, 0.6, 60
 
     def turned(point: Any) -> Any:

@@ -97,7 +97,7 @@ def test_beside_zeros_alone_no_movement_says_that_a_decision_tipped() -> None:
 
 
 def test_a_term_left_out_behind_a_tie_is_wrong() -> None:
-    """Points are shared among the nearest centres by comparing distances with the least, which rounding tips."""
+    """Points are shared among the nearest centres by comparing distances with the least, which rounding flips."""
     rng = np.random.default_rng(0)
     points, centres = rng.standard_normal((20, 2)), rng.standard_normal((3, 2))
 

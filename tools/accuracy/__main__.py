@@ -3,7 +3,7 @@
 python -m tools.accuracy                     goes on where it was ended; records are in build/accuracy
 python -m tools.accuracy --only exp pow      some functions
 python -m tools.accuracy --part compiled     only compiled functions against their bounds; `functions` the other part
-python -m tools.accuracy --singles 1000000   so many arguments in float32; --doubles in float64; --proofs of compiled
+python -m tools.accuracy --singles 1000000   number of arguments in float32; --doubles in float64; --proofs of compiled
                                              functions in float64, and in float32 of those of two numbers
 python -m tools.accuracy --page              writes the page from the records there are
 

@@ -29,7 +29,7 @@ __all__ = ["TABLE", "bound_of", "largest_error"]
 WORST = 10_000
 """Arguments that are judged in many digits."""
 ALL_OF = 64
-"""One run in so many is looked at whole, in float32, so that errors of half a unit are seen as well."""
+"""One run in this number is examined whole, in float32, so that errors of half a unit are seen as well."""
 CALLS: dict[str, Callable[..., Any]] = {
     # The public function scales its arguments, and takes a root.
     "hypot": lambda x, y: tnf.abs(tnf.lax.complex(x, y)),

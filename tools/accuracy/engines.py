@@ -21,9 +21,9 @@ ENGINES = ("NumPy", "compiled", "PJRT")
 
 
 def run_of(function: Function, engine: str, dtype: str, size: int = CHUNK) -> Run | None:
-    """Return the function of arrays of so many elements; None where there is no such way.
+    """Return the function of arrays of `size` elements; None where there is no such way.
 
-    Compiled code is that of a loop of one turn: a function that loops leave to NumPy has none.
+    Compiled code is that of a loop of one iteration: a function that loops leave to NumPy has none.
     """
     specs = [tnf.TensorSpec((size,), dtype)] * function.arity
     try:

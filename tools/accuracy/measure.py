@@ -43,7 +43,7 @@ EACH = 16
 """Arguments of one run that are judged, so that one bad stretch does not hide the others."""
 
 FLUSHED = 2.0**10
-"""Values up to so many smallest normal numbers come out as zeros where an intermediate one is taken for zero."""
+"""Largest multiple of the smallest normal number that becomes zero where an intermediate value is flushed."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def judged(
     worst: Sequence[np.ndarray],
     least: int,
 ) -> Cell:
-    """Return the largest error of a sample and of the worst, at least of so many of them, in many digits."""
+    """Return the largest error of a sample and of the worst, at least of a number of them, in many digits."""
     best = (0.0, (), 0.0)
     number = 0
     for number, (estimate, *xs, value) in enumerate([*sample, *worst], 1):

@@ -13,7 +13,10 @@ __all__ = ["DTYPES", "written"]
 
 HEAD = """# Accuracy
 
-The largest error of each function that was seen, in units in the last place of the exact value, which [mpmath](https://mpmath.org) gives in 60 digits and more. Correct rounding is 0.5.
+For those who need to know the error of a function before they trust a result.
+Afterwards you can look up the largest error seen, natively, compiled and through XLA.
+
+Errors are in units in the last place of the exact value, which [mpmath](https://mpmath.org) gives in 60 digits and more. Correct rounding is 0.5.
 Arguments are all that there are in float16 and bfloat16, for functions of one number; else structured ones (powers of two, whole numbers, multiples of a quarter of pi, ends of domains, points where formulas change, and their neighbours) and random ones of all sizes, the same for every way of running.
 Those with the largest errors by another library, NumPy or SciPy in float64, or in long doubles for float64 where it has them, are judged in many digits; in float64 a thousand random ones are too.
 "NumPy" are the native kernels, "compiled" are loops and groups by LLVM, "PJRT" is XLA on the CPU, which takes subnormal numbers for zero: there arguments and values that are subnormal are left out, and zeros in place of values up to 1,024 times the smallest normal number.

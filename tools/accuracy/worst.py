@@ -14,7 +14,7 @@ class Worst:
 
     Args:
         count: how many are kept.
-        each: at most so many of one run, so that one bad stretch does not hide the others.
+        each: the largest number of one run, so that one bad stretch does not hide the others.
     """
 
     def __init__(self, count: int, each: int) -> None:

@@ -21,7 +21,7 @@ class Seed(NamedTuple):
     """A valid file.
 
     Attributes:
-        kind: of the door that reads it.
+        kind: of the entry point that reads it.
         main: the name of the file that is read.
         files: contents by name, that one and what lies beside it.
     """

@@ -150,7 +150,7 @@ class Campaign:
         return tried(self.tree, files, names, seconds=ALLOWANCE + 4 * seconds)
 
     def stages(self, mutant: Mutant) -> tuple[list[str], list[str], list[str]]:
-        """Return the tests of the column, those of the floor, and the rest of both, in the order in which they are asked.
+        """Return the tests of the column, those of the layer, and the rest of both, in the order in which they are asked.
 
         Tests that run the lines of the edit, the quickest first. Where none does, or the lines run once when whichever
         test comes first imports them: first those that have a class of the line in their names, or run a function that

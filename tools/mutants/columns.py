@@ -41,7 +41,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """The folders that are mutated, and the tests of their columns; the doctests of the folder itself are among them."""
 ABOVE = {"tenferro": ("tests/lowering", "tests/xla_peer", "lowering", "xla_peer")}
-"""The tests of the floors above a package, which are not asked."""
+"""Tests of the layers above a package, which are not asked."""
 
 
 def _is_in(test: str, places: tuple[str, ...]) -> bool:
@@ -55,7 +55,7 @@ def is_of_column(test: str, folder: str) -> bool:
 
 
 def is_of_floor(test: str, folder: str) -> bool:
-    """Return whether a test is of the floor of a folder, and not of its column."""
+    """Return whether a test is of the layer of a folder, and not of its column."""
     package = folder.partition("/")[0]
     return not _is_in(test, ABOVE.get(package, ())) and not is_of_column(test, folder)
 

@@ -14,6 +14,9 @@ __all__ = ["PAGE", "text_of", "write_page"]
 PAGE = Path(__file__).parents[2] / "docs" / "torch_samples.md"
 HEADER = """# Samples of PyTorch
 
+For those who port code from PyTorch.
+Afterwards you can look up which functions agree with it, and which differ on purpose.
+
 PyTorch ships sample inputs for each of its operators, which its own tests run.
 Here they define our functions: each function with a counterpart is run on them in float32, float64, complex64 and complex128, and its value, JVP, VJP and both second orders are compared with PyTorch's in double precision.
 `make torch-samples` runs them and writes this page; at most {count} samples of an operator at a dtype are run, spread over all that there are.

@@ -119,7 +119,7 @@ def trial_of(row: Row, name: str, op: Any, sample: Any, seed: int) -> Trial:
 
 
 def trials_of(row: Row, name: str, op: Any, dtype: Any, count: int) -> Iterator[Trial]:
-    """Yield at most so many trials of an operator at a dtype, spread over its samples."""
+    """Yield at most `count` trials of an operator at a dtype, spread over its samples."""
     torch.manual_seed(0)
     np.random.seed(0)  # because PyTorch's samples draw from it
     has_gradient = op.supports_autograd and (dtype.is_floating_point or dtype.is_complex)

@@ -216,7 +216,7 @@ class Trial:
 
 
 def moved(x: Any, size: float, generator: Any) -> Any:
-    """Return a tensor whose elements are moved by so much of themselves, up or down."""
+    """Return a tensor whose elements are changed by a relative amount, up or down."""
     if x.dtype not in SINGLE:
         return x
     return x * (1 + size * torch.from_numpy(generator.choice([-1.0, 1.0], tuple(x.shape))))
