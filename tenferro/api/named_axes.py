@@ -6,7 +6,7 @@ trace that its operand needs at once, reduces the leading axis, and continues wi
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Hashable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ class NamedAxis:
         is_differentiated: a derivative that began inside of it is under way.
     """
 
-    name: Any
+    name: Hashable
     size: Any
     builder: GraphBuilder
     start: int
@@ -77,7 +77,7 @@ def differentiating() -> Generator[None]:
         _AXES.reset(token)
 
 
-def named_axis(name: str, axis_name: Any) -> NamedAxis:
+def named_axis(name: str, axis_name: Hashable) -> NamedAxis:
     """The `vmap` of this axis_name.
 
     Raises:
@@ -156,7 +156,7 @@ def slice_of(axis: NamedAxis, value: int) -> int:
     return one
 
 
-def axis_names(name: str, axis_name: Any) -> Sequence[Any]:
+def axis_names(name: str, axis_name: Hashable) -> Sequence[Any]:
     """One name, or several in a tuple or list."""
     names = list(axis_name) if isinstance(axis_name, tuple | list) else [axis_name]
     if not names:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ParamSpec, TypeVar, cast
 
 from tenferro.ad import AdContext, batch_some
@@ -50,7 +50,7 @@ def vmap(
     in_axes: PyTree = 0,
     out_axes: PyTree = 0,
     *,
-    axis_name: Any = None,
+    axis_name: Hashable = None,
     axis_size: int | None = None,
     cache_size: int = 256,
     context: AdContext | None = None,
@@ -104,7 +104,7 @@ class _Mapped:
         fn: Callable[..., Any],
         in_axes: PyTree,
         out_axes: PyTree,
-        axis_name: Any,
+        axis_name: Hashable,
         axis_size: int | None,
         cache_size: int,
         context: AdContext | None,

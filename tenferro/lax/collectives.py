@@ -5,12 +5,12 @@ Source: the functions of these names in `jax.lax`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from tenferro.api.creation import arange
 from tenferro.api.manipulation import broadcast_to, concat, moveaxis
-from tenferro.api.named_axes import all_slices, axis_names, named_axis, slice_of
+from tenferro.api.named_axes import NamedAxis, all_slices, axis_names, named_axis, slice_of
 from tenferro.api.reductions import max as max_
 from tenferro.api.reductions import min as min_
 from tenferro.api.reductions import sum as sum_
@@ -23,7 +23,7 @@ from tenferro.types import ArrayLike, PyTree, flatten, unflatten
 __all__ = ["all_gather", "axis_index", "axis_size", "pmax", "pmean", "pmin", "psum"]
 
 
-def psum(x: PyTree, axis_name: Any, *, axis_index_groups: None = None) -> Any:
+def psum(x: PyTree, axis_name: Hashable, *, axis_index_groups: None = None) -> Any:
     """y = sum of x over all slices of the named axis, the same for each slice.
 
     Args:
@@ -41,7 +41,7 @@ def psum(x: PyTree, axis_name: Any, *, axis_index_groups: None = None) -> Any:
     return _over("psum", x, axis_name, axis_index_groups, lambda y: sum_(y, axis=0, dtype=y.dtype))
 
 
-def pmean(x: PyTree, axis_name: Any, *, axis_index_groups: None = None) -> Any:
+def pmean(x: PyTree, axis_name: Hashable, *, axis_index_groups: None = None) -> Any:
     """y = mean of x over all slices of the named axis; see `psum`.
 
     >>> import numpy as np, tenferro as tnf
@@ -56,7 +56,7 @@ def pmean(x: PyTree, axis_name: Any, *, axis_index_groups: None = None) -> Any:
     return unflatten(tree, [leaf / count for leaf in leaves])
 
 
-def pmax(x: PyTree, axis_name: Any, *, axis_index_groups: None = None) -> Any:
+def pmax(x: PyTree, axis_name: Hashable, *, axis_index_groups: None = None) -> Any:
     """y = maximum of x over all slices of the named axis; see `psum`.
 
     >>> import numpy as np, tenferro as tnf
@@ -66,7 +66,7 @@ def pmax(x: PyTree, axis_name: Any, *, axis_index_groups: None = None) -> Any:
     return _over("pmax", x, axis_name, axis_index_groups, lambda y: max_(y, axis=0))
 
 
-def pmin(x: PyTree, axis_name: Any, *, axis_index_groups: None = None) -> Any:
+def pmin(x: PyTree, axis_name: Hashable, *, axis_index_groups: None = None) -> Any:
     """y = minimum of x over all slices of the named axis; see `psum`.
 
     >>> import numpy as np, tenferro as tnf
@@ -78,7 +78,7 @@ def pmin(x: PyTree, axis_name: Any, *, axis_index_groups: None = None) -> Any:
 
 def all_gather(
     x: PyTree,
-    axis_name: Any,
+    axis_name: Hashable,
     *,
     axis_index_groups: None = None,
     axis: int = 0,
@@ -103,7 +103,7 @@ def all_gather(
     return _over("all_gather", x, axis_name, axis_index_groups, gathered)
 
 
-def axis_index(axis_name: Any) -> Any:
+def axis_index(axis_name: Hashable) -> Any:
     """The number of the slice along the named axis, an int32 of rank 0.
 
     >>> import numpy as np, tenferro as tnf
@@ -126,7 +126,7 @@ def axis_index(axis_name: Any) -> Any:
     return TracedTensor(axis.builder, slice_of(axis, number))
 
 
-def axis_size(axis_name: Any) -> Any:
+def axis_size(axis_name: Hashable) -> Any:
     """The number of slices along the named axis.
 
     >>> import numpy as np, tenferro as tnf
@@ -136,7 +136,9 @@ def axis_size(axis_name: Any) -> Any:
     return named_axis("axis_size", axis_name).size
 
 
-def _over(name: str, x: PyTree, axis_name: Any, groups: Any, reduce: Callable[[Any], Any]) -> Any:
+def _over(
+    name: str, x: PyTree, axis_name: Hashable, groups: None, reduce: Callable[[Any], Any]
+) -> Any:
     """A function of the leading axis of all slices, for each leaf and each name."""
     if groups is not None:
         raise UnsupportedError(f"{name}: axis_index_groups are not supported; use a further axis")
@@ -147,7 +149,7 @@ def _over(name: str, x: PyTree, axis_name: Any, groups: Any, reduce: Callable[[A
     return unflatten(tree, leaves)
 
 
-def _all(name: str, axis: Any, leaf: ArrayLike) -> Any:
+def _all(name: str, axis: NamedAxis, leaf: ArrayLike) -> Any:
     operand = as_operand(leaf)
     if not isinstance(operand, TracedTensor):
         return broadcast_to(operand, (axis.size, *operand.shape))
