@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from tenferro.api.creation import zeros_like
 from tenferro.api.elementwise import (
     add,
     divide,
@@ -162,11 +163,9 @@ def rankdata(
                 method, multiply(0.5, add(add(first, 1.0), last))
             )
             if method == "dense":
-                is_new = convert(not_equal(ordered[1:], ordered[:-1]), DType.I64)
-                dense = concat([add(multiply(is_new[:0], 0), 0), is_new])
-                steps = add(cumulative_sum(dense), 1)
-                padded = concat([add(multiply(argsort(row)[:1], 0), 1), steps])
-                ranks = convert(take(padded, convert(first, DType.I64), axis=0), DType.F64)
+                rises = convert(not_equal(ordered[1:], ordered[:-1]), DType.F64)
+                steps = cumulative_sum(concat([zeros_like(first[:1]), rises]))
+                ranks = add(take(steps, convert(first, DType.I64), axis=0), 1.0)
         if spec_of(row).dtype.is_float:
             ranks = where(any_of(isnan(row)), math.nan, ranks)
         return ranks

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+import scipy.special
 
 import tenferro as tnf
 from tenferro import errors, random
@@ -71,6 +72,78 @@ def test_derivatives_of_parameters() -> None:
         np.testing.assert_allclose(slope, wanted, rtol=1e-5)
 
 
+def test_samples_of_gamma_follow_their_parameter_as_jaxs() -> None:
+    a = np.array([1e-3, 0.04, 0.7, 1.0, 3.0, 40.0, 1e4])
+    key = random.key(5)
+    x = random.gamma(key, a)
+    slope = tnf.jvp(lambda a: random.gamma(key, a), (a,), (np.ones_like(a),))[1]
+    with jax.enable_x64(True):
+        wanted = jax.lax.random_gamma_grad(a, np.asarray(x))
+    np.testing.assert_allclose(slope, wanted, rtol=1e-6)
+    relative = tnf.jvp(lambda a: random.loggamma(key, a), (a,), (np.ones_like(a),))[1]
+    np.testing.assert_allclose(relative * np.exp(random.loggamma(key, a)), slope, rtol=1e-9)
+    assert np.isfinite(relative).all()
+
+
+def test_samples_keep_their_quantiles_when_parameters_change() -> None:
+    """By the quantile at a probability: central differences of SciPy's inverse functions."""
+    key, a, h = random.key(11), np.array([0.3, 1.5, 20.0]), 1e-5
+    x, x_dot = tnf.jvp(lambda a: random.gamma(key, a), (a,), (np.ones(3),))
+    p = scipy.special.gammainc(a, x)
+    wanted = (scipy.special.gammaincinv(a + h, p) - scipy.special.gammaincinv(a - h, p)) / (2 * h)
+    np.testing.assert_allclose(x_dot, wanted, rtol=1e-6)
+    y, y_dot = tnf.jvp(lambda a: random.chisquare(key, a), (a,), (np.ones(3),))
+    p = scipy.special.gammainc(a / 2, y / 2)
+    moved = [2 * scipy.special.gammaincinv(b / 2, p) for b in (a + h, a - h)]
+    np.testing.assert_allclose(y_dot, (moved[0] - moved[1]) / (2 * h), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("sample", "mean"),
+    [
+        (lambda key, a: random.beta(key, a, 2.0, (4000,)), lambda a: a / (a + 2)),
+        (lambda key, a: random.dirichlet(key, tnf.stack([a, 1.0, 2.0]), (4000,))[:, 0], lambda a: a / (a + 3)),
+        (lambda key, a: random.t(key, a, (4000,)) ** 2, lambda a: a / (a - 2)),
+    ],
+)  # fmt: skip
+def test_gradients_of_means_are_those_of_expectations(sample: Any, mean: Any) -> None:
+    a = 9.0
+    slope = tnf.grad(lambda a: tnf.mean(sample(random.key(2), a)))(a)
+    wanted = (mean(a + 1e-5) - mean(a - 1e-5)) / 2e-5
+    np.testing.assert_allclose(slope, wanted, rtol=0.15)
+
+
+N = np.array([0.0, 3.0, 12.0, 50.0, 1000.0, np.nan, -1.0])
+P = np.array([[0.3], [0.9], [0.0], [1.0], [np.nan]])
+
+
+def test_binomial_numbers_are_jaxs() -> None:
+    key, shares = random.key(4), np.random.default_rng(0).dirichlet(np.ones(4), 3)
+    few, n, p = np.array([5.0, 0, 200]), N.astype("float32"), P.astype("float32")
+    with jax.enable_x64(True):
+        theirs = jax.random.wrap_key_data(key)
+        wanted = [
+            jax.random.binomial(theirs, n, p, dtype="float32"),
+            jax.random.multinomial(theirs, few, shares, shape=(2, 3, 4), dtype="float64"),
+        ]
+    actual = [
+        random.binomial(key, n, p, dtype="float32"),
+        random.multinomial(key, few, shares, shape=(2, 3, 4)),
+    ]
+    for ours, jaxs in zip(actual, wanted, strict=True):
+        assert ours.dtype == jaxs.dtype
+        np.testing.assert_array_equal(ours, jaxs)
+    assert (actual[1].sum(-1) == few).all()
+
+
+def test_binomial_numbers_have_the_moments_of_their_distribution() -> None:
+    assert random.binomial(random.key(1), np.inf, 0.5) == np.inf
+    for n, p in ((20.0, 0.1), (400.0, 0.7)):
+        x = random.binomial(random.key(1), n, p, (20000,))
+        np.testing.assert_allclose([x.mean(), x.var()], [n * p, n * p * (1 - p)], rtol=0.05)
+    assert np.all(tnf.grad(lambda p: tnf.sum(random.binomial(random.key(1), 9.0, p)))(P[:2]) == 0)
+
+
 @pytest.mark.parametrize(
     ("call", "error"),
     [
@@ -81,7 +154,10 @@ def test_derivatives_of_parameters() -> None:
         (lambda key: random.multivariate_normal(key, MEAN, COV, method="lu"), errors.InvalidConfigError),
         (lambda key: random.dirichlet(key, 1.0), errors.ShapeError),
         (lambda key: random.generalized_normal(key, 0), errors.InvalidConfigError),
-        (lambda key: tnf.grad(lambda a: random.beta(key, a, 1.0).sum())(A), errors.ADRuleUnsupportedError),
+        (lambda key: random.binomial(key, 5, 0.5, (2,), "int32"), errors.DTypeError),
+        (lambda key: random.binomial(key, A, 0.5, (3,)), errors.ShapeError),
+        (lambda key: random.multinomial(key, 5, 0.5), errors.ShapeError),
+        (lambda key: random.multinomial(key, A, np.ones(3) / 3), errors.ShapeError),
         (lambda key: random.laplace(np.zeros(3, np.uint32)), errors.TenferroError),
     ],
 )  # fmt: skip

@@ -352,6 +352,18 @@ def test_tails_do_not_underflow() -> None:
     np.testing.assert_allclose(special.gammaincc(1.0, 700.0), math.exp(-700), rtol=1e-12)
 
 
+def test_slopes_where_expansions_change() -> None:
+    """Where Stirling's series begins, and where x is a, 1, or the mean a / (a + b)."""
+    for a, x in ((10.0, 7.0), (10.0, 10.0), (1.0, 1.0), (3.0, 3.0), (0.5, 1.0)):
+        wanted = digits.diff(lambda a, x=x: digits.gammainc(a, 0, x, regularized=True), a)
+        slope = tnf.grad(special.gammainc)(a, x)
+        np.testing.assert_allclose(slope, float(wanted), rtol=1e-12)
+    for a, b, x in ((10.0, 10.0, 0.5), (10.0, 3.0, 0.2), (1.0, 1.0, 0.5), (7.0, 3.0, 0.7)):
+        wanted = digits.diff(lambda a, b=b, x=x: digits.betainc(a, b, 0, x, regularized=True), a)
+        slope = tnf.grad(special.betainc)(a, b, x)
+        np.testing.assert_allclose(slope, float(wanted), rtol=1e-12)
+
+
 def test_a_program_with_functions_of_the_table_is_saved(tmp_path: Any) -> None:
     x = np.array([0.5, 2.0])
     tnf.save(tnf.compile(tnf.vmap(special.erfcx), x), tmp_path / "program")

@@ -6,8 +6,8 @@ whether they are computed at once or in a program; `split` and `fold_in` derive 
 key once. Bits, integers, orders and uniform numbers in [0, 1) are those of `jax.random` with its default
 generator; after a logarithm or erfinv the last bits are the peer's.
 
-Floats are float64 by default, integers int64. Gradients flow to the parameters of `uniform`
-(bounds); samples of discrete distributions have none.
+Floats are float64 by default, integers int64. Gradients flow to the parameters of continuous
+distributions, also of those that are drawn by rejection; samples of discrete distributions have none.
 
 >>> from tenferro import random
 >>> key = random.key(0)

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from tenferro.api.axes import normalize_axis
-from tenferro.api.control import while_loop
+from tenferro.api.control import scan, while_loop
 from tenferro.api.creation import full, zeros_like
 from tenferro.api.elementwise import (
     abs,
     add,
+    ceil,
+    clip,
     divide,
     equal,
     floor,
@@ -40,8 +42,15 @@ from tenferro.api.elementwise import (
     where,
 )  # fmt: skip
 from tenferro.api.indexing import getitem, take
-from tenferro.api.manipulation import reshape
-from tenferro.api.promotion import as_inexact, broadcast_to, convert
+from tenferro.api.manipulation import flip, moveaxis, reshape
+from tenferro.api.promotion import (
+    as_inexact,
+    broadcast_to,
+    convert,
+    inexact_dtype,
+    promote,
+    result_type,
+)
 from tenferro.api.random.generator import (
     UNSIGNED,
     bits,
@@ -51,6 +60,7 @@ from tenferro.api.random.generator import (
     keys,
     require_fits,
     shape_of_samples,
+    split,
     uniform,
 )
 from tenferro.api.reductions import any as any_of
@@ -63,7 +73,7 @@ from tenferro.ops.reduction import Sort
 from tenferro.types import ArrayLike, DType, DTypeLike, Shape, Tensor
 
 __all__ = [
-    "bernoulli", "categorical", "choice", "geometric", "permutation", "poisson", "rademacher", "randint",
+    "bernoulli", "binomial", "categorical", "choice", "geometric", "multinomial", "permutation", "poisson", "rademacher", "randint",
 ]  # fmt: skip
 
 
@@ -381,3 +391,173 @@ def _poisson_by_rejection(key: Tensor, rate: Tensor, shape: tuple[Any, ...]) -> 
 
     start = (subtract(zeros_like(rate), 1.0), greater(zeros_like(rate), 0.0), key)
     return while_loop(lambda state: any_of(logical_not(state[1])), step, start)[0]
+
+
+def binomial(
+    key: ArrayLike,
+    n: ArrayLike,
+    p: ArrayLike,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = "float64",
+) -> Any:
+    """Draw numbers of successes in n trials of probability p, as floats.
+
+    Where n min(p, 1-p) <= 10 geometric numbers are added until their sum is above n; elsewhere proposals are accepted
+    by transformed rejection. A fraction of n is dropped; n = inf gives inf, and NaN or n < 0 give NaN.
+
+    Args:
+        n, p: numbers or tensors; the samples have their common shape by default.
+
+    Raises:
+        DTypeError: a dtype that is not a float; an invalid key. ShapeError: as for `uniform`.
+
+    Source: jax.random.binomial; Hoermann, Journal of Statistical Computation and Simulation 46 (1993), 101-110.
+    """
+    kind = float_dtype("binomial", dtype)
+    count, probability = (
+        stop_gradient(x) for x in promote(n, p, dtype=inexact_dtype(result_type(p)))
+    )
+    extents = tuple(count.shape) if shape is None else shape_of_samples("binomial", shape)
+    require_fits("binomial", count.shape, extents)
+    drawn = _binomial(checked_key("binomial", key), count, probability, extents)
+    return convert(drawn, kind)
+
+
+def _binomial(key: Tensor, n: Tensor, p: Tensor, shape: tuple[Any, ...]) -> Any:
+    n, p = broadcast_to(n, shape), broadcast_to(p, shape)
+    is_low = less(p, 0.5)
+    q = where(is_low, p, subtract(1.0, p))
+    has_no_count = logical_or(isnan(n), less(n, 0.0))
+    has_no_share = logical_or(isnan(q), less(q, 0.0))
+    is_endless = equal(abs(n), math.inf)
+    q = where(has_no_share, 0.01, q)
+    is_few = logical_or(has_no_count, less_equal(multiply(n, q), 10.0))
+    whole = where(is_endless, 0.0, floor(n))
+    is_few = logical_or(is_few, is_endless)
+    few = _binomial_by_sums(key, where(is_few, whole, 0.0), q)
+    many = _binomial_by_rejection(key, where(is_few, 1e4, whole), where(is_few, 0.5, q))
+    is_wrong = logical_or(has_no_count, has_no_share)
+    drawn = where(is_wrong, math.nan, where(is_endless, math.inf, where(is_few, few, many)))
+    as_drawn = logical_or(logical_or(is_low, is_wrong), is_endless)
+    return where(as_drawn, drawn, subtract(whole, drawn))
+
+
+def _binomial_by_sums(key: Tensor, n: Tensor, p: Tensor) -> Any:
+    """The number of geometric numbers whose sum is at most n."""
+    kind, shape, log_failure = spec_of(p).dtype, tuple(p.shape), log1p(negative(p))
+
+    def step(state: Any) -> Any:
+        count, total, key = state
+        now, key = keys(key, 2)
+        count = where(less_equal(total, n), add(count, 1.0), count)
+        return count, add(total, ceil(divide(log(uniform(now, shape, kind)), log_failure))), key
+
+    start = (zeros_like(p), zeros_like(p), key)
+    is_active = lambda state: any_of(less_equal(state[1], n))  # noqa: E731  # because it is an argument
+    return subtract(while_loop(is_active, step, start)[0], 1.0)
+
+
+STIRLING_TAILS = tuple(
+    float(
+        math.lgamma(k + 1) - ((k + 0.5) * math.log(k + 1) - (k + 1) + 0.5 * math.log(2 * math.pi))
+    )
+    for k in range(10)
+)
+"""log k! less Stirling's (k + 1/2) log(k + 1) - (k + 1) + log(2 pi) / 2."""
+
+
+def _stirling_tail(k: Tensor) -> Any:
+    """`STIRLING_TAILS`, and its series from k = 10 on."""
+    is_small = less_equal(k, 9.0)
+    small, large = where(is_small, k, 0.0), where(is_small, 9.0, k)
+    known = np.array(STIRLING_TAILS, spec_of(k).dtype.dtype)
+    step = add(large, 1.0)
+    square = multiply(step, step)
+    inner = divide(subtract(1 / 360, divide(1 / 1260, square)), square)
+    series = divide(subtract(1 / 12, inner), step)
+    index = convert(maximum(floor(small), 0.0), DType.I64)
+    return where(is_small, take(known, index, axis=0), series)
+
+
+def _binomial_by_rejection(key: Tensor, n: Tensor, p: Tensor) -> Any:
+    kind, shape = spec_of(p).dtype, tuple(p.shape)
+    deviation = sqrt(multiply(multiply(n, p), subtract(1.0, p)))
+    b = add(1.15, multiply(2.53, deviation))
+    a = add(add(-0.0873, multiply(0.0248, b)), multiply(0.01, p))
+    centre = add(multiply(n, p), 0.5)
+    limit = subtract(0.92, divide(4.2, b))
+    odds = divide(p, subtract(1.0, p))
+    alpha = multiply(add(2.83, divide(5.1, b)), deviation)
+    mode = floor(multiply(add(n, 1.0), p))
+    above = add(subtract(n, mode), 1.0)
+
+    def bound(k: Tensor) -> Any:
+        over = add(subtract(n, k), 1.0)
+        terms = multiply(add(mode, 0.5), log(divide(add(mode, 1.0), multiply(odds, above))))
+        terms = add(terms, multiply(add(n, 1.0), log(divide(above, over))))
+        terms = add(terms, multiply(add(k, 0.5), log(divide(multiply(odds, over), add(k, 1.0)))))
+        tails = add(add(terms, _stirling_tail(mode)), _stirling_tail(subtract(n, mode)))
+        return subtract(subtract(tails, _stirling_tail(k)), _stirling_tail(subtract(n, k)))
+
+    def step(state: Any) -> Any:
+        sample, is_accepted, key = state
+        key, first, second = keys(key, 3)
+        u = subtract(uniform(first, shape, kind), 0.5)
+        v = uniform(second, shape, kind)
+        us = subtract(0.5, abs(u))
+        is_inside = logical_and(greater_equal(us, 0.07), less_equal(v, limit))
+        k = floor(add(multiply(add(divide(multiply(2.0, a), us), b), u), centre))
+        is_outside = logical_or(less(k, 0.0), greater(k, n))
+        inner = where(is_outside, mode, k)
+        height = log(divide(multiply(v, alpha), add(divide(a, multiply(us, us)), b)))
+        is_below = logical_and(logical_not(is_outside), less_equal(height, bound(inner)))
+        accept = logical_or(is_inside, is_below)
+        return where(accept, k, sample), logical_or(is_accepted, accept), key
+
+    start = (subtract(zeros_like(p), 1.0), greater(zeros_like(p), 0.0), key)
+    return while_loop(lambda state: any_of(logical_not(state[1])), step, start)[0]
+
+
+def multinomial(
+    key: ArrayLike,
+    n: ArrayLike,
+    p: ArrayLike,
+    *,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = "float64",
+    unroll: int | bool = 1,
+) -> Any:
+    """Draw counts of outcomes in n trials, as floats: binomial numbers of what is left, outcome by outcome.
+
+    Args:
+        p: probabilities of outcomes along the last axis.
+        n: numbers of trials, which broadcast to the other axes.
+        shape: of the result, with the axis of outcomes; that of p by default.
+        unroll: has no effect; JAX unrolls its loop by it.
+
+    Raises:
+        DTypeError: a dtype that is not a float; an invalid key. ShapeError: p without an axis, or shapes that do not fit.
+
+    Source: jax.random.multinomial.
+    """
+    kind = float_dtype("multinomial", dtype)
+    common = inexact_dtype(result_type(n, p))
+    count, probability = (stop_gradient(convert(x, common)) for x in (n, p))
+    if not probability.shape:
+        raise ShapeError("multinomial: p has outcomes along its last axis, got a number")
+    extents = tuple(probability.shape) if shape is None else shape_of_samples("multinomial", shape)
+    require_fits("multinomial", probability.shape, extents)
+    require_fits("multinomial", count.shape, extents[:-1])
+    k = checked_key("multinomial", key)
+    shares = moveaxis(broadcast_to(probability, extents), -1, 0)
+    left = flip(cumulative_sum(flip(shares, axis=0), axis=0), axis=0)
+    ratios = clip(divide(shares, where(equal(left, 0.0), 1.0, left)), 0.0, 1.0)
+
+    def step(remainder: Any, each: Any) -> Any:
+        ratio, own = each
+        drawn = _binomial(own, remainder, ratio, extents[:-1])
+        return subtract(remainder, drawn), drawn
+
+    start = broadcast_to(count, extents[:-1])
+    _, counts = scan(step, start, (ratios, split(k, extents[-1])))
+    return convert(moveaxis(counts, 0, -1), kind)

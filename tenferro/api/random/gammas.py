@@ -10,15 +10,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from tenferro.api.autodiff import jvp
 from tenferro.api.control import while_loop
+from tenferro.api.creation import ones_like
 from tenferro.api.custom import custom_jvp
 from tenferro.api.elementwise import (
     abs,
     add,
+    digamma,
     divide,
     equal,
     exp,
+    greater,
     greater_equal,
+    less,
     less_equal,
     log,
     logical_and,
@@ -32,6 +37,7 @@ from tenferro.api.elementwise import (
     subtract,
     where,
 )
+from tenferro.api.incomplete_gamma import gamma_power, incomplete_gamma
 from tenferro.api.logarithms import softmax
 from tenferro.api.manipulation import expand_dims, reshape
 from tenferro.api.promotion import broadcast_to, convert
@@ -50,8 +56,8 @@ from tenferro.api.random.generator import (
 from tenferro.api.reductions import sum as sum_over
 from tenferro.api.vmap import vmap
 from tenferro.dims import product
-from tenferro.door import is_traced, spec_of
-from tenferro.errors import ADRuleUnsupportedError, InvalidConfigError, ShapeError
+from tenferro.door import spec_of, stop_gradient
+from tenferro.errors import InvalidConfigError, ShapeError
 from tenferro.types import ArrayLike, DType, DTypeLike, PyTree, Shape, Tensor
 
 __all__ = [
@@ -66,15 +72,16 @@ def gamma(
 
     Proposals d (1 + c x)^3 with x normal, d = a - 1/3 and c = 1 / (3 sqrt(d)), are accepted where
     log u < x^2 / 2 + d - d v + d log v. For a < 1 the sample is one for a + 1 times u^(1/a).
+    The derivative in a is the implicit one, dx/da = -(dP/da) / (dP/dx) for the distribution function P(a, x).
 
     Args:
         a: numbers or a tensor; the samples have its shape by default.
 
     Raises:
-        ADRuleUnsupportedError: differentiated with respect to a.
         DTypeError, ShapeError: as for `uniform`.
 
-    Source: Marsaglia and Tsang, ACM Transactions on Mathematical Software 26 (2000).
+    Source: Marsaglia and Tsang, ACM Transactions on Mathematical Software 26 (2000); Figurnov, Mohamed and Mnih,
+    "Implicit reparameterization gradients" (NeurIPS 2018), for the derivative.
     """
     return _samples("gamma", key, a, shape, dtype, in_logarithm=False)
 
@@ -85,7 +92,6 @@ def loggamma(
     """Draw logarithms of numbers from the gamma distribution, also where these underflow; see `gamma`.
 
     Raises:
-        ADRuleUnsupportedError: differentiated with respect to a.
         DTypeError, ShapeError: as for `uniform`.
 
     Source: jax.random.loggamma.
@@ -97,8 +103,6 @@ def _samples(
     name: str, key: ArrayLike, a: ArrayLike, shape: Shape | None, dtype: DTypeLike | None, in_logarithm: bool
 ) -> Any:  # fmt: skip
     kind, extents, alpha = parameters(name, shape, dtype, a)
-    if is_traced(alpha):
-        alpha = _without_derivative(alpha)
     count = product(extents)
     alpha = reshape(broadcast_to(alpha, extents), (count,))
     own_keys = split(key, count)
@@ -106,7 +110,49 @@ def _samples(
     def one(key: Tensor, alpha: Tensor) -> Any:
         return _one(key, alpha, kind, in_logarithm)
 
-    return reshape(vmap(one)(own_keys, alpha), extents)
+    samples = vmap(one)(own_keys, stop_gradient(alpha))
+    reparametrised = _log_sample if in_logarithm else _sample
+    return reshape(reparametrised(alpha, samples), extents)
+
+
+@custom_jvp
+def _log_sample(a: Tensor, logarithm: Tensor) -> Any:
+    """The logarithm of a sample x, whose derivative in a keeps P(a, x), its probability, constant."""
+    return multiply(logarithm, 1.0)
+
+
+@_log_sample.defjvp
+def _log_sample_jvp(primals: PyTree, tangents: PyTree) -> Any:
+    (a, logarithm), (a_dot, log_dot) = primals, tangents
+    slope = _log_slope(a, logarithm)
+    return multiply(logarithm, 1.0), add(log_dot, multiply(a_dot, slope))
+
+
+@custom_jvp
+def _sample(a: Tensor, x: Tensor) -> Any:
+    """A sample x, whose derivative in a keeps P(a, x), its probability, constant."""
+    return multiply(x, 1.0)
+
+
+@_sample.defjvp
+def _sample_jvp(primals: PyTree, tangents: PyTree) -> Any:
+    (a, x), (a_dot, x_dot) = primals, tangents
+    is_positive = greater(x, 0.0)
+    slope = multiply(x, _log_slope(a, log(where(is_positive, x, 1.0))))
+    return multiply(x, 1.0), add(x_dot, multiply(a_dot, where(is_positive, slope, 0.0)))
+
+
+def _log_slope(a: Tensor, logarithm: Tensor) -> Any:
+    """d log(x) / da where P(a, x) is constant: -(dP/da) / (x dP/dx).
+
+    For small x it is (psi(a + 1) - log x) / a, because P is x^a / Gamma(a + 1).
+    """
+    is_small = less(logarithm, -30.0)
+    small, regular = where(is_small, logarithm, -30.0), where(is_small, 0.0, logarithm)
+    near_zero = divide(subtract(digamma(add(a, 1.0)), small), a)
+    x = exp(regular)
+    _, by_a = jvp(lambda a: incomplete_gamma(a, x, is_upper=False), (a,), (ones_like(a),))
+    return where(is_small, near_zero, negative(divide(by_a, gamma_power(a, x))))
 
 
 def _one(key: Tensor, alpha: Tensor, kind: DType, in_logarithm: bool) -> Any:
@@ -147,27 +193,13 @@ def _one(key: Tensor, alpha: Tensor, kind: DType, in_logarithm: bool) -> Any:
     return multiply(multiply(d, v), where(is_large, 1.0, pow(u, divide(1.0, alpha))))
 
 
-@custom_jvp
-def _without_derivative(a: Tensor) -> Any:
-    """a, as a marker of the gamma sample's dependence on it, which has no derivative through rejections."""
-    return multiply(a, 1.0)
-
-
-@_without_derivative.defjvp
-def _refused(primals: PyTree, tangents: PyTree) -> Any:
-    raise ADRuleUnsupportedError(
-        "random.gamma: samples are chosen by rejection, and have no derivative with respect to a; "
-        "use stop_gradient(a)"
-    )
-
-
 def beta(
     key: ArrayLike, a: ArrayLike, b: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = "float64"
 ) -> Any:  # fmt: skip
     """Draw numbers from the beta distribution with parameters a, b > 0: x / (x + y) of gamma samples.
 
     Raises:
-        ADRuleUnsupportedError: differentiated with respect to a or b. DTypeError, ShapeError: as for `uniform`.
+        DTypeError, ShapeError: as for `uniform`.
 
     Source: jax.random.beta.
     """
@@ -185,7 +217,7 @@ def chisquare(
     """Draw numbers from the chi-squared distribution with df degrees of freedom: twice a gamma sample of df / 2.
 
     Raises:
-        ADRuleUnsupportedError: differentiated with respect to df. DTypeError, ShapeError: as for `uniform`.
+        DTypeError, ShapeError: as for `uniform`.
 
     Source: jax.random.chisquare.
     """
@@ -205,7 +237,7 @@ def dirichlet(
         shape: of the result without its last axis; that of alpha's leading axes by default.
 
     Raises:
-        ADRuleUnsupportedError: differentiated with respect to alpha. DTypeError, ShapeError: as for `uniform`.
+        DTypeError, ShapeError: as for `uniform`.
 
     Source: jax.random.dirichlet.
     """
@@ -224,7 +256,7 @@ def f(
     """Draw numbers from the F distribution: the quotient of two chi-squared samples over their degrees of freedom.
 
     Raises:
-        ADRuleUnsupportedError: differentiated with respect to dfnum or dfden. DTypeError, ShapeError: as for `uniform`.
+        DTypeError, ShapeError: as for `uniform`.
 
     Source: jax.random.f.
     """
@@ -278,7 +310,7 @@ def t(
     """Draw numbers from Student's distribution with df degrees of freedom: z sqrt(h / g), h = df / 2, g gamma of h.
 
     Raises:
-        ADRuleUnsupportedError: differentiated with respect to df. DTypeError, ShapeError: as for `uniform`.
+        DTypeError, ShapeError: as for `uniform`.
 
     Source: jax.random.t.
     """
