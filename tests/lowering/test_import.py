@@ -304,11 +304,6 @@ REFUSED: dict[str, tuple[str, type[Exception], str]] = {
         errors.UnsupportedError,
         "mystery",
     ),
-    "a float of 8 bits": (
-        "%y = stablehlo.convert %x : (tensor<3xf32>) -> tensor<3xf8E4M3FN> %0 = stablehlo.convert %y : (tensor<3xf8E4M3FN>) -> tensor<3xf32>",
-        errors.UnsupportedError,
-        "f8E4M3FN",
-    ),
     "state": (
         "%l = stablehlo.constant dense<0.0> : tensor<f32> %h = stablehlo.constant dense<1.0> : tensor<f32> %s = stablehlo.constant dense<3> : tensor<1xi64> "
         "%0 = stablehlo.rng %l, %h, %s, distribution = UNIFORM : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<3xf32>",
