@@ -214,7 +214,7 @@ def is_alone(r: Reader, operation: Operation) -> bool:
 def _require_one(operation: Operation, count: int) -> None:
     if count > 1:
         raise UnsupportedError(
-            f"{operation.name} among {count} devices: give devices=, the number of devices, to import_stablehlo "
+            f"{operation.name} among {count} devices: a program here is one device's; give devices=, their number, "
             "for a program of all of them, or import what it was before it was partitioned"
         )
 
