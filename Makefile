@@ -108,7 +108,7 @@ platforms: $(STAMP) ## compile every op for TPU and CUDA, without having one; fe
 		--target .platforms 'libtpu==0.0.42.*' "jax-cuda12-pjrt==$$version" "jax-cuda12-plugin==$$version"
 	$(BIN)/python -m pytest -m platforms tests/xla_peer/test_platforms.py
 
-bench: $(STAMP) ## import, tracing, running, lowering, dispatch, compile caching, callers in threads and the guard
+bench: $(STAMP) ## import, tracing, running, lowering, dispatch, compile caching, callers in threads, the guard and texts
 	$(BIN)/python benchmarks/import_time.py
 	$(BIN)/python benchmarks/graph_scale.py
 	$(BIN)/python benchmarks/checkpoint_memory.py
@@ -119,6 +119,7 @@ bench: $(STAMP) ## import, tracing, running, lowering, dispatch, compile caching
 	$(BIN)/python benchmarks/small_programs.py
 	$(BIN)/python benchmarks/copies.py
 	$(BIN)/python benchmarks/callers.py
+	$(BIN)/python benchmarks/texts.py
 	$(BIN)/python benchmarks/overview.py
 
 suite: $(STAMP) ## every benchmark against NumPy, jax, and where installed torch, autograd and PyTensor

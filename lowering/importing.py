@@ -12,7 +12,7 @@ from lowering import mlir_bindings
 from lowering.guarded import perform
 from lowering.mlir_bindings import is_jaxlib_installed
 from lowering.module import StableHloModule
-from lowering.module_tree import Block, ForeignType, Function, ModuleTree, Operation
+from lowering.module_tree import Block, ForeignType, Function, ModuleTree, Operation, Type
 from lowering.read import READERS, Reader, note_extents
 from lowering.read.bounds import has_bounds, with_bounds
 from lowering.read.broadcasting import PREFIX
@@ -29,6 +29,7 @@ from tenferro.errors import (
     DTypeError,
     InvalidConfigError,
     ShapeError,
+    TenferroError,
     UnsupportedError,
 )
 from tenferro.files import content_of
@@ -141,15 +142,20 @@ def import_stablehlo(
     inputs = _input_types(entry, specs)
     is_refined = entry.name == "main" and tree.has_unknown_extents()
     are_static = all([isinstance(s, TensorSpec) and s.is_static for s in inputs])
-    is_refined = is_refined and are_static and not any(map(_may_be_extents, inputs))
-    if has_mlir and is_refined and not has_bounds(entry.body.types):
-        # What is called with numbers is known once they have been handed through.
-        types = [tensor_type(spec) for spec in inputs]
+    is_refined = has_mlir and is_refined and are_static and not has_bounds(entry.body.types)
+
+    def refine() -> None:
+        """Hand numbers for extents through calls, so that what they are called with is known."""
+        nonlocal contents, tree, entry
+        types = [tensor_type(_known(entry, spec)) for spec in inputs]
         contents = perform("refined", contents, types, trusted=trusted)
         tree = with_bounds(without_tuples(perform("tree", contents, trusted=trusted)))
         entry = _entry(tree, function)
-    largest = MOST_OPS if trusted else _largest(tree)
 
+    if is_refined and not any(map(_may_be_extents, entry.body.types)):
+        refine()
+        is_refined = False
+    largest = MOST_OPS if trusted else _largest(tree)
     among = None if devices is None else Devices.of(devices, tree.attributes)
 
     def read(inputs: Sequence[TensorSpec | ExtentArgument]) -> Reading:
@@ -158,7 +164,13 @@ def import_stablehlo(
             return Reading.on_devices(reader, entry, inputs, among)
         return Reading.of_block(reader, entry.body, inputs)
 
-    reading = _with_extents(read, inputs, entry)
+    try:
+        reading = _with_extents(read, inputs, entry)
+    except TenferroError:
+        if not is_refined:
+            raise
+        refine()
+        reading = read(inputs)
     reader, outputs = reading.reader, reading.outputs
     name = tree.name if function == "main" and tree.name else entry.name
     options: dict[str, Any] = {"name": name, "inputs": reading.arguments}
@@ -364,7 +376,7 @@ def _entry(tree: ModuleTree, name: str) -> Function:
 
 @dataclass(frozen=True)
 class ExtentArgument:
-    """An argument whose elements are extents of the program.
+    """An integer argument that gives extents of the program.
 
     Attributes:
         spec: the type that the module declares, of rank 0 or 1.
@@ -435,7 +447,10 @@ def _with_extents(
         return read(inputs)
     except UndecidedExtentError:
         pairs = zip(inputs, _argument_names(entry), strict=True)
-        candidates = [_as_extents(spec, name) for spec, name in pairs]
+        candidates = [
+            _as_extents(spec, name) if _may_be_extents(declared) else spec
+            for (spec, name), declared in zip(pairs, entry.body.types, strict=True)
+        ]
         if candidates == list(inputs):
             raise
     reading = read(candidates)
@@ -457,16 +472,17 @@ def _leaves(extent: Any) -> set[Any]:
     return set() if isinstance(extent, int) else extent.leaves()
 
 
-def _may_be_extents(spec: TensorSpec | ExtentArgument) -> bool:
-    if isinstance(spec, ExtentArgument):
-        return True
+def _may_be_extents(spec: Type) -> bool:
+    """Whether a type that the module declares is of few integers, whose number is known."""
+    if isinstance(spec, ForeignType):
+        return False
     is_small = spec.rank <= 1 and spec.is_static and spec.size <= MOST_EXTENTS
     return is_small and spec.dtype.is_integer
 
 
 def _as_extents(spec: TensorSpec | ExtentArgument, name: str) -> TensorSpec | ExtentArgument:
-    """An integer argument of rank 0 or 1 with a symbol for each element; others as they are."""
-    if not isinstance(spec, TensorSpec) or not _may_be_extents(spec):
+    """A symbol for each element of an integer argument of rank 0 or 1."""
+    if isinstance(spec, ExtentArgument):
         return spec
     word = _word(name)
     if not spec.rank:

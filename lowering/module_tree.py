@@ -13,7 +13,15 @@ from typing import Any
 
 from tenferro.types import TensorSpec
 
-__all__ = ["Block", "ForeignType", "Function", "ModuleTree", "Operation", "has_unknown_extents"]
+__all__ = [
+    "Block",
+    "ForeignType",
+    "Function",
+    "ModuleTree",
+    "Operation",
+    "Type",
+    "has_unknown_extents",
+]
 
 
 @dataclass(frozen=True)

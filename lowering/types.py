@@ -61,7 +61,7 @@ def dtype_of_element(element: str) -> DType | None:
     """The dtype of an element type's name; None for a type that is not among ours.
 
     >>> dtype_of_element("complex<f64>"), dtype_of_element("tf32")
-    (complex128, None)
+    (DType.C64, None)
     """
     return _DTYPES.get(element)
 

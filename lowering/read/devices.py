@@ -46,11 +46,11 @@ class Devices(NamedTuple):
         return self.replicas * self.partitions
 
     @classmethod
-    def of(cls, given: int | Mapping[str, int], attributes: Mapping[str, Any]) -> Devices:
+    def of(cls, requested: int | Mapping[str, int], attributes: Mapping[str, Any]) -> Devices:
         """The devices that a caller gives, as the module has them.
 
         Args:
-            given: their number, their replicas and partitions by these names, or the axes of a mesh, which are
+            requested: their number, their replicas and partitions by these names, or the axes of a mesh, which are
                 partitions.
 
         Raises:
@@ -60,11 +60,11 @@ class Devices(NamedTuple):
         (Devices(replicas=1, partitions=8), Devices(replicas=2, partitions=1))
         """
         declared = [attributes.get(f"mhlo.num_{name}s") for name in ("replica", "partition")]
-        sizes = [given] if isinstance(given, int) else list(given.values())
+        sizes = [requested] if isinstance(requested, int) else list(requested.values())
         if not sizes or not all([isinstance(n, int) and n >= 1 for n in sizes]):
-            raise InvalidConfigError(f"import_stablehlo: devices are at least 1, got {given!r}")
-        if isinstance(given, Mapping) and given.keys() <= {"replicas", "partitions"}:
-            devices = cls(given.get("replicas", 1), given.get("partitions", 1))
+            raise InvalidConfigError(f"import_stablehlo: devices are at least 1, got {requested!r}")
+        if isinstance(requested, Mapping) and requested.keys() <= {"replicas", "partitions"}:
+            devices = cls(requested.get("replicas", 1), requested.get("partitions", 1))
         else:
             replicas = declared[0] or 1
             total = math.prod(sizes)
@@ -73,7 +73,7 @@ class Devices(NamedTuple):
         if any([said not in (None, n) for said, n in zip(declared, mine, strict=True)]):
             raise InvalidConfigError(
                 f"import_stablehlo: the module has {declared[0] or 1} replicas and {declared[1] or 1} partitions, "
-                f"got devices={given!r}"
+                f"got devices={requested!r}"
             )
         return devices
 
@@ -81,7 +81,7 @@ class Devices(NamedTuple):
 def on_devices(
     r: Reader, write: Write, specs: Sequence[TensorSpec], values: Sequence[int], devices: Devices
 ) -> list[int]:
-    """What all devices compute, each result with a leading axis of devices.
+    """Write a function on all devices, and return its results, each with a leading axis of devices.
 
     Args:
         write: writes the function of one device.
@@ -214,7 +214,7 @@ def is_alone(r: Reader, operation: Operation) -> bool:
 def _require_one(operation: Operation, count: int) -> None:
     if count > 1:
         raise UnsupportedError(
-            f"{operation.name} among {count} devices: give devices=, the number of devices, to import_stablehlo "
+            f"{operation.name} among {count} devices: a program here is one device's; give devices=, their number, "
             "for a program of all of them, or import what it was before it was partitioned"
         )
 
@@ -248,7 +248,7 @@ def all_gather(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequ
 
 
 def merged(r: Reader, x: int, axis: int) -> int:
-    """The leading axis joined to another, of whose parts it is the number."""
+    """The tensor with its leading axis, the number of a part, joined to another axis."""
     shape = r.spec(x).shape
     x = r.transpose(x, (*range(1, axis + 1), 0, *range(axis + 1, len(shape))))
     count, *rest = shape
@@ -256,7 +256,7 @@ def merged(r: Reader, x: int, axis: int) -> int:
     return r.reshape(x, rest)
 
 
-def part_of(r: Reader, x: int, axis: int, count: int, place: int) -> int:
+def part_of(r: Reader, x: int, axis: int, count: int, index: int) -> int:
     """One of the equal parts of an axis.
 
     Raises:
@@ -266,7 +266,7 @@ def part_of(r: Reader, x: int, axis: int, count: int, place: int) -> int:
     if shape[axis] % count:
         raise InvalidConfigError(f"axis {axis} of {r.spec(x)} has no {count} equal parts")
     size = shape[axis] // count
-    start = r.apply_one(el.Multiply(), place, r.constant(size, DType.I64))
+    start = r.apply_one(el.Multiply(), index, r.constant(size, DType.I64))
     zero = r.constant(0, DType.I64)
     starts = [start if i == axis else zero for i in range(len(shape))]
     sizes = tuple([size if i == axis else extent for i, extent in enumerate(shape)])
@@ -277,10 +277,10 @@ def reduce_scatter(r: Reader, operation: Operation, operands: Sequence[int]) -> 
     if is_alone(r, operation):
         return list(operands)
     (x,) = operands
-    values, place = gathered(r, operation, x, "both")
+    values, index = gathered(r, operation, x, "both")
     count = r.spec(values).shape[0]
     axis = operation.attributes["scatter_dimension"]
-    return [part_of(r, combined(r, operation, values), axis, count, place)]
+    return [part_of(r, combined(r, operation, values), axis, count, index)]
 
 
 def all_to_all(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
@@ -289,13 +289,13 @@ def all_to_all(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequ
     a = operation.attributes
     results: list[int] = []
     for x in operands:
-        values, place = gathered(r, operation, x, "partitions")
+        values, index = gathered(r, operation, x, "partitions")
         count = r.spec(values).shape[0]
         if a["split_count"] != count:
             raise InvalidConfigError(
                 f"{operation.name}: split_count is {a['split_count']}, and a group has {count} devices"
             )
-        part = part_of(r, values, a["split_dimension"] + 1, count, place)
+        part = part_of(r, values, a["split_dimension"] + 1, count, index)
         results.append(merged(r, part, a["concat_dimension"]))
     return results
 
@@ -329,7 +329,7 @@ def _moved(r: Reader, operation: Operation, x: int, pairs: Any) -> int:
 
 
 def send(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """The token; what is sent is received by a `recv` of the same channel, after it.
+    """The token; a later `recv` of the same channel gives the values.
 
     Raises:
         UnsupportedError: it is sent to the host, or in a program of one device.
@@ -343,7 +343,7 @@ def send(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def receive(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """What the device that is this one's source in the channel's pairs has sent, and the token.
+    """The values that this device's source in the channel's pairs has sent, and the token.
 
     Raises:
         UnsupportedError: it comes from the host, or no `send` of the channel is before it.

@@ -89,18 +89,18 @@ def dynamic_iota(r: Reader, operation: Operation, operands: Sequence[int]) -> in
 
 
 def dynamic_slice(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """A slice whose bounds are extents; with bounds that are data, the part of each axis that they leave.
+    """A slice by bounds that are extents, or a cut of each axis by bounds that are data.
 
     Axes with data are moved to their start, and cut to ceil((limit - start) / stride) elements.
     """
     x, *edges = operands
-    known = [extents_of(r, value) for value in edges]
-    if all([extents is not None for extents in known]):
-        _note_need(r, *known)
-        return r.apply_one(st.Slice(*[tuple(extents.tolist()) for extents in known]), x)
-    if known[2] is None or not r.spec(x).is_exact:
+    bounds = [extents_of(r, value) for value in edges]
+    if all([extents is not None for extents in bounds]):
+        _note_need(r, *bounds)
+        return r.apply_one(st.Slice(*[tuple(extents.tolist()) for extents in bounds]), x)
+    if bounds[2] is None or not r.spec(x).is_exact:
         raise undecided(operation)
-    for axis, stride in enumerate(known[2].tolist()):
+    for axis, stride in enumerate(bounds[2].tolist()):
         start, limit = [
             r.convert(r.reshape(r.slice(value, 0, axis, axis + 1), ()), DType.I64)
             for value in edges[:2]
@@ -147,7 +147,7 @@ def dynamic_convolution(r: Reader, operation: Operation, operands: Sequence[int]
         spatial = attributes["dimension_numbers"]["input_spatial_dimensions"]
         dilation = attributes.pop("lhs_dilation", None) or (1,) * len(spatial)
         del attributes["padding"]
-        places = {axis: place for place, axis in enumerate(spatial)}
+        places = {axis: number for number, axis in enumerate(spatial)}
         rank = len(r.spec(lhs).shape)
         low, high = [
             tuple([edges[2 * places[a] + side] if a in places else 0 for a in range(rank)])
@@ -481,7 +481,7 @@ def _cut_by_operands(r: Reader, operation: Operation, x: Any, *edges: Any) -> An
 
 
 def _taken(r: Reader, operation: Operation, x: Any, *starts: Any) -> Any:
-    """A slice of a fixed size whose first element is a constant, or clamped to one."""
+    """A slice of a fixed size from a constant on, clamped so that it fits."""
     if x is None or any([start is None or not is_static(start.item()) for start in starts]):
         return None
     sizes = operation.attributes["slice_sizes"]

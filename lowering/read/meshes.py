@@ -54,10 +54,10 @@ class Mesh:
     def parts(self, axes: tuple[str, ...]) -> np.ndarray:
         """For each device, the number of its part along some axes, the first of which varies slowest."""
         grid = np.indices(tuple(self.sizes.values())).reshape(len(self.sizes), -1)
-        place = dict(zip(self.sizes, grid, strict=True))
+        coordinates = dict(zip(self.sizes, grid, strict=True))
         part = np.zeros(len(self.devices), np.int64)
         for axis in axes:
-            part = part * self.sizes[axis] + place[axis]
+            part = part * self.sizes[axis] + coordinates[axis]
         of_device = np.empty_like(part)
         of_device[list(self.devices)] = part
         return of_device

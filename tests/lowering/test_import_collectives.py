@@ -284,7 +284,7 @@ def test_the_peer_runs_what_is_read(read: Any) -> None:
 @pytest.mark.parametrize(
     ("groups", "devices", "error", "words"),
     [
-        ("[[0, 1]]", None, errors.UnsupportedError, "among 2 devices: give devices="),
+        ("[[0, 1]]", None, errors.UnsupportedError, "among 2 devices: a program here is one device's; give devices="),
         ("[[0]]", {"replicas": 2}, errors.InvalidConfigError, "each of 2 devices once"),
         ("[[0, 1], [2, -1]]", {"replicas": 3}, errors.UnsupportedError, "groups of different sizes"),
         ("[[0, 1]]", 0, errors.InvalidConfigError, "devices are at least 1"),

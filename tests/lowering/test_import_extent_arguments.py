@@ -283,3 +283,20 @@ def test_a_slice_whose_bounds_data_decide(read: Any, stride: int) -> None:
     for start, limit in ((0, 7), (2, 5), (3, 3), (5, 7), (7, 7)):
         bounds = np.array([start, limit], "f4")
         np.testing.assert_array_equal(program.run(bounds, x), x[start:limit:stride])
+
+
+def test_numbers_for_open_extents_beside_an_integer_that_is_data(read: Any) -> None:
+    """The integer could decide an extent and does not; what is called with numbers is known all the same."""
+    body = (
+        "%n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32> "
+        "%m = stablehlo.subtract %n, %k : tensor<i32> "
+        "%f = stablehlo.convert %m : (tensor<i32>) -> tensor<f32> "
+        "%s = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32> "
+        "%b = stablehlo.dynamic_broadcast_in_dim %f, %s, dims = [] : (tensor<f32>, tensor<1xi32>) -> tensor<?xf32> "
+        "%y = stablehlo.add %b, %x : tensor<?xf32>"
+    )
+    text = function("%k: tensor<i32>, %x: tensor<?xf32>", "tensor<?xf32>", body)
+    program = read(text, [S((), "i4"), S((3,), "f4")])
+    assert program.is_static
+    assert [str(spec) for spec in program.input_specs] == ["i32[]", "f32[3]"]
+    np.testing.assert_array_equal(program.run(np.int32(5), np.ones(3, "f4")), [-1, -1, -1])

@@ -1,4 +1,4 @@
-"""The collective of a module of several devices that is wrong, found by trying what it may have meant.
+"""A search for the wrong collective of a module of several devices, by changes of one after another.
 
 The module's text is changed at one collective at a time: the groups of another set of mesh axes, pairs the other way
 round, another reduction. The change after which the program computes what it should names the collective.
@@ -57,19 +57,19 @@ def wrong_collective(
 def _changes(text: str) -> Iterator[tuple[str, str, str]]:
     """For each change the collective with its line, the change, and the text with it."""
     sizes = {name: int(size) for name, size in _SIZE.findall("".join(_MESH.findall(text)))}
-    places = [*_COLLECTIVE.finditer(text)]
-    for place, after in zip(places, [*places[1:], None], strict=True):
+    calls = [*_COLLECTIVE.finditer(text)]
+    for call, after in zip(calls, [*calls[1:], None], strict=True):
         end = len(text) if after is None else after.start()
-        line = text.count("\n", 0, place.start()) + 1
-        collective = f"{place[1]} in line {line}"
-        for what, start, stop, new in _variants(text, place.start(), end, place[1], sizes):
+        line = text.count("\n", 0, call.start()) + 1
+        collective = f"{call[1]} in line {line}"
+        for what, start, stop, new in _variants(text, call.start(), end, call[1], sizes):
             yield collective, what, text[:start] + new + text[stop:]
 
 
 def _variants(
     text: str, start: int, end: int, name: str, sizes: dict[str, int]
 ) -> Iterator[tuple[str, int, int, str]]:
-    """Other groups, pairs and reductions: in words, the place in the text, and what stands there instead."""
+    """Other groups, pairs and reductions: a description, the span in the text, and its replacement."""
     groups = _GROUPS.search(text, start, end)
     for axes in _subsets(sizes) if groups else ():
         rows = _along(sizes, axes)
@@ -86,9 +86,9 @@ def _variants(
         _REDUCTION.search(text, start, end) if name in ("all_reduce", "reduce_scatter") else None
     )
     if reduction:
-        for other in ("add", "maximum", "minimum", "multiply"):
-            if other != reduction[1]:
-                yield other, *reduction.span(), f"stablehlo.{other}"
+        for name in ("add", "maximum", "minimum", "multiply"):
+            if name != reduction[1]:
+                yield name, *reduction.span(), f"stablehlo.{name}"
 
 
 def _numbers(text: str) -> list[int]:

@@ -1,0 +1,83 @@
+"""Processor time that XLA spends on our text and on JAX's for the gradient of a small language model.
+
+    python benchmarks/texts.py
+
+prints, for each text, the operations that are written in it, the time to compile it, and the time of one run, each the
+least of several. JAX writes functions that it calls, ours are written where they are called.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+import lowering
+import tenferro as tnf
+import xla_peer
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
+from transformer_jax import LENGTH, TOKENS, initial, loss
+
+COMPILATIONS, ROUNDS, RUNS = 3, 20, 20
+
+
+def texts() -> tuple[dict[str, str], tnf.GraphProgram, list[np.ndarray]]:
+    """The two texts, a program with their arguments and results, and arguments."""
+    params = jax.tree.map(np.asarray, initial(jax.random.key(0)))
+    tokens = np.random.default_rng(0).integers(0, TOKENS, (32, LENGTH)).astype("int32")
+    program = xla_peer.from_jax(loss, params, tokens)
+    gradient = tnf.compile(tnf.grad(program.run), params, tokens)
+    theirs = jax.jit(jax.grad(loss)).lower(params, tokens).as_text()
+    ours = lowering.lower_to_stablehlo(gradient).text
+    leaves = list(map(np.asarray, jax.tree.leaves((params, tokens))))
+    return {"jax": theirs, "tenferro": ours}, gradient, leaves
+
+
+def compiled(text: str, program: tnf.GraphProgram) -> tuple[xla_peer.Executable, float]:
+    """The executable, and seconds of processor time of its compilation."""
+    types = tuple(program.input_specs), tuple(program.output_specs)
+    names = tuple(program.input_names), tuple(program.output_names)
+    module = lowering.StableHloModule(text, text, "cpu", *types, *names, trusted=True)
+    executor = xla_peer.XlaExecutor("cpu", cache_dir="", notices=False)
+    start = time.process_time()
+    executable = executor.compile_module(module)
+    return executable, time.process_time() - start
+
+
+def seconds_of_run(executable: xla_peer.Executable, buffers: list[Any]) -> float:
+    """Seconds of processor time of one run of many."""
+    start = time.process_time()
+    for _ in range(RUNS):
+        jax.block_until_ready(executable(*buffers))
+    return (time.process_time() - start) / RUNS
+
+
+def main() -> None:
+    """Print a line for each text, and the ratio of ours to JAX's."""
+    both, program, leaves = texts()
+    buffers = [xla_peer.XlaExecutor("cpu").put(leaf) for leaf in leaves]
+    executables, compiling, running = {}, {}, {}
+    for _ in range(COMPILATIONS):
+        for name, text in both.items():
+            executables[name], seconds = compiled(text, program)
+            compiling[name] = min(seconds, compiling.get(name, seconds))
+    for _ in range(ROUNDS):
+        for name, executable in executables.items():
+            seconds = seconds_of_run(executable, buffers)
+            running[name] = min(seconds, running.get(name, seconds))
+    for name, text in both.items():
+        print(
+            f"{name:>9}: {text.count('stablehlo.')} operations in the text, "
+            f"{compiling[name]:.2f} s to compile, {running[name] * 1e3:.2f} ms to run"
+        )
+    ratios = [seconds["tenferro"] / seconds["jax"] for seconds in (compiling, running)]
+    print(f"    ratio: {ratios[0]:.2f} to compile, {ratios[1]:.2f} to run")
+
+
+if __name__ == "__main__":
+    main()
