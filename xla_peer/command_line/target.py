@@ -1,4 +1,4 @@
-"""The target of a command: `file.py:function`, a program in a `.tnf` file, or an artifact in a `.mlir` file."""
+"""The target of a command: `file.py:function`, a program in a `.tnf` file, an ONNX model, or an artifact in a `.mlir` file."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from xla_peer.artifact import Artifact
 from xla_peer.command_line.inputs import UNPACKED, Given, filled, matched, read_inputs
 from xla_peer.exporting import load
 from xla_peer.manifest import ATTRIBUTE
+from xla_peer.onnx import import_onnx
 from xla_peer.sampling import random_arrays
 from xla_peer.storage import SUFFIXES
 from xla_peer.tracing import differentiable, traced
@@ -123,16 +124,19 @@ def find_target(text: str) -> Target:
     path, colon, name = text.rpartition(":")
     if colon and path.endswith(".py"):
         return _function(text, Path(path), name)
-    is_named = text.endswith((".tnf", *SUFFIXES))
+    is_named = text.endswith((".tnf", ".onnx", *SUFFIXES))
     if text.endswith(".py") or not (is_named or Path(text).is_file()):
         raise InvalidConfigError(
-            f"{text!r} is no target: expected file.py:function, a program in a .tnf file, or StableHLO "
-            "in a file, such as .mlir or .mlirbc"
+            f"{text!r} is no target: expected file.py:function, a program in a .tnf file, an ONNX model, or "
+            "StableHLO in a file, such as .mlir or .mlirbc"
         )
     if not Path(text).exists():
         raise FileNotFoundError(f"{text} is not there")
     if text.endswith(".tnf"):
         program = tnf.load(text, limit=UNPACKED.get())
+        return Target(text, program.input_names, program=program)
+    if text.endswith(".onnx"):
+        program = import_onnx(text)
         return Target(text, program.input_names, program=program)
     if ATTRIBUTE.encode() not in content_of(text):
         program = import_stablehlo(Path(text))  # because others have written it

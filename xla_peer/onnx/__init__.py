@@ -1,5 +1,6 @@
-"""Programs as ONNX models, and models run by two engines. It needs the package `onnx`, which is imported on first use."""
+"""Programs as ONNX models and back, and models run by two engines. It needs the package `onnx`, imported on first use."""
 
 from xla_peer.onnx.exporting import export_onnx, run, to_onnx
+from xla_peer.onnx.importing import import_onnx
 
-__all__ = ["export_onnx", "run", "to_onnx"]
+__all__ = ["export_onnx", "import_onnx", "run", "to_onnx"]

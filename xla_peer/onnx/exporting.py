@@ -18,7 +18,7 @@ from tenferro.types import DType
 from xla_peer.onnx.emit import NODES
 from xla_peer.onnx.writer import Value, Writer, element_type, typed
 
-__all__ = ["export_onnx", "run", "to_onnx"]
+__all__ = ["export_onnx", "require_onnx", "run", "to_onnx"]
 
 ENGINES = ("reference", "onnxruntime")
 OPSETS = (26, 28)
@@ -40,7 +40,7 @@ def to_onnx(program: GraphProgram, opset: int | None = None) -> Any:
         InvalidConfigError: an opset that is not written.
         ModuleNotFoundError: the package `onnx` is not installed.
     """
-    onnx = _onnx()
+    onnx = require_onnx()
     newest = min(onnx.defs.onnx_opset_version(), OPSETS[1])
     opset = newest if opset is None else opset
     if not OPSETS[0] <= opset <= newest:
@@ -127,7 +127,7 @@ def run(model: Any, arrays: Sequence[Any], engine: str = "reference") -> list[An
         )
     feeds = {name: np.asarray(x) for name, x in zip(names, arrays, strict=True)}
     if engine == "reference":
-        _onnx()
+        require_onnx()
         from onnx.reference import ReferenceEvaluator
 
         with np.errstate(all="ignore"):
@@ -147,7 +147,7 @@ def run(model: Any, arrays: Sequence[Any], engine: str = "reference") -> list[An
     return list(session.run(None, feeds))
 
 
-def _onnx() -> Any:
+def require_onnx() -> Any:
     """Return the package.
 
     Raises:
@@ -157,6 +157,7 @@ def _onnx() -> Any:
         import onnx
         import onnx.checker
         import onnx.helper
+        import onnx.numpy_helper
         import onnx.shape_inference
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(

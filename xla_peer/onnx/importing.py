@@ -1,0 +1,229 @@
+"""`import_onnx`: an ONNX model as a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tenferro as tnf
+from tenferro.errors import InvalidConfigError, UnsupportedError
+from tenferro.program import GraphProgram
+from tenferro.types import TensorSpec
+from xla_peer.onnx.exporting import require_onnx
+from xla_peer.onnx.readers import READERS, dtype_of
+
+__all__ = ["import_onnx"]
+
+CONTROL = ("If", "Loop", "Scan")
+
+
+def import_onnx(
+    model: Any, *specs: Any, constants: Mapping[str, Any] | None = None
+) -> GraphProgram:
+    """Return an ONNX model as a program, which is run, differentiated and exported like any other.
+
+    Args:
+        model: a `ModelProto`, or the path of a file.
+        specs: types of the inputs that are not in `constants`, in order; by default those that the model declares, a
+            named dimension being a symbol.
+        constants: arrays for inputs that decide shapes, by name: ONNX passes shapes, axes and counts as values.
+
+    Raises:
+        UnsupportedError: operators that are not read, all of them at once; a shape that depends on inputs; element
+            types that tenferro lacks.
+        InvalidConfigError: a file that is no model, or a constant that names no input.
+        ModuleNotFoundError: the package `onnx` is not installed.
+    """
+    onnx = require_onnx()
+    if isinstance(model, str | Path):
+        try:
+            model = onnx.load(model)
+        except (onnx.checker.ValidationError, ValueError) as error:
+            raise InvalidConfigError(f"import_onnx: {model} is no ONNX model: {error}") from error
+        except Exception as error:
+            if isinstance(error, OSError):
+                raise
+            raise InvalidConfigError(f"import_onnx: {model} is no ONNX model: {error}") from error
+    missing = sorted(set(_missing(model.graph, {f.name for f in model.functions})))
+    if missing:
+        raise UnsupportedError(f"import_onnx: operators that are not read: {', '.join(missing)}")
+    initial = {each.name: onnx.numpy_helper.to_array(each) for each in model.graph.initializer}
+    known = dict(constants or {})
+    names = [value.name for value in model.graph.input]
+    if strange := known.keys() - set(names):
+        raise InvalidConfigError(
+            f"import_onnx: {', '.join(sorted(strange))} in constants is no input of the model"
+        )
+    inputs = [
+        value
+        for value in model.graph.input
+        if value.name not in known and value.name not in initial
+    ]
+    types = list(specs) or [_declared(value) for value in inputs]
+
+    def function(*xs: Any) -> Any:
+        values: dict[str, Any] = {"": None, **initial}
+        values.update({name: np.asarray(x) for name, x in known.items()})
+        values.update({value.name: x for value, x in zip(inputs, xs, strict=True)})
+        return tuple(_evaluated(model.graph, values))
+
+    function.__name__ = model.graph.name or "main"
+    with np.errstate(all="ignore"):
+        program = tnf.compile(function, *types)
+    return replace(
+        program,
+        input_names=tuple([value.name for value in inputs]),
+        output_names=tuple([value.name for value in model.graph.output]),
+    )
+
+
+def _declared(value: Any) -> TensorSpec:
+    if value.type.WhichOneof("value") != "tensor_type":
+        raise UnsupportedError(f"import_onnx: input {value.name} is no tensor")
+    kind = value.type.tensor_type
+    shape = [
+        dim.dim_value
+        if dim.WhichOneof("value") == "dim_value"
+        else dim.dim_param or f"{value.name}_{i}"
+        for i, dim in enumerate(kind.shape.dim)
+    ]
+    return TensorSpec(tuple(shape), dtype_of(kind.elem_type))
+
+
+def _missing(graph: Any, functions: set[str]) -> Any:
+    for node in graph.node:
+        if node.domain not in ("", "ai.onnx") or (
+            node.op_type not in READERS and node.op_type not in CONTROL
+        ):
+            yield f"{node.domain}.{node.op_type}".lstrip(".")
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _missing(attribute.g, functions)
+
+
+def _evaluated(graph: Any, values: dict[str, Any]) -> list[Any]:
+    """Return the outputs of a graph; values that are known stay arrays."""
+    from onnx import helper, numpy_helper
+
+    for each in graph.initializer:
+        values[each.name] = numpy_helper.to_array(each)
+    for node in graph.node:
+        attributes = {
+            each.name: numpy_helper.to_array(each.t)
+            if each.HasField("t")
+            else helper.get_attribute_value(each)
+            for each in node.attribute
+        }
+        attributes = {
+            name: value.decode() if isinstance(value, bytes) else value
+            for name, value in attributes.items()
+        }
+        attributes["outputs"] = len(node.output)
+        operands = [values[name] for name in node.input]
+        if node.op_type in CONTROL:
+            results = {"If": _if, "Loop": _loop, "Scan": _scan}[node.op_type](
+                attributes, operands, values
+            )
+        else:
+            results = READERS[node.op_type](attributes, *operands)
+        results = results if isinstance(results, list) else [results]
+        values.update(zip(node.output, results, strict=False))
+    return [values[value.name] for value in graph.output]
+
+
+def _branch(graph: Any, values: Mapping[str, Any]) -> Callable[..., Any]:
+    return lambda: tuple(_evaluated(graph, dict(values)))
+
+
+def _if(
+    attributes: Mapping[str, Any], operands: Sequence[Any], values: Mapping[str, Any]
+) -> list[Any]:
+    """One branch where the condition is known, else a conditional."""
+    (flag,) = operands
+    branches = [_branch(attributes[name], values) for name in ("then_branch", "else_branch")]
+    if isinstance(flag, np.ndarray | np.generic):
+        return list(branches[not bool(np.ravel(flag)[0])]())
+    return list(tnf.cond(np.reshape(flag, ()), *branches))
+
+
+def _loop(
+    attributes: Mapping[str, Any], operands: Sequence[Any], values: Mapping[str, Any]
+) -> list[Any]:
+    """A scan where the trip count is known and the condition stays as it is, else a while loop without stacked rows."""
+    body = attributes["body"]
+    count, flag, *carry = operands
+    m = len(carry)
+    names = [value.name for value in body.input]
+    start = list(carry)
+
+    def step(t: Any, flag: Any, carry: Sequence[Any]) -> list[Any]:
+        inner = dict(values)
+        inner.update(zip(names, [t, flag, *carry], strict=True))
+        return _evaluated(body, inner)
+
+    producers = {name: node for node in body.node for name in node.output}
+    source = body.output[0].name
+    while source in producers and producers[source].op_type == "Identity":
+        source = producers[source].input[0]
+    is_counted = source == names[1] and isinstance(count, np.ndarray | np.generic)
+    if is_counted and (flag is None or isinstance(flag, np.ndarray | np.generic)):
+        n = int(np.ravel(count)[0]) if flag is None or bool(np.ravel(flag)[0]) else 0
+        true = np.asarray(True)
+
+        def scanned(carry: Any, t: Any) -> Any:
+            results = step(t, true, carry)[1:]
+            return tuple(results[:m]), tuple(results[m:])
+
+        final, rows = tnf.scan(scanned, tuple(start), np.arange(n))
+        return [*final, *rows]
+    if len(body.output) > 1 + m:
+        raise UnsupportedError(
+            "import_onnx: Loop: rows are stacked only where the trip count is known"
+        )
+    first = np.asarray(True) if flag is None else np.reshape(flag, ())
+
+    def going(state: Any) -> Any:
+        t, flag, _ = state
+        return flag if count is None else flag & (t < np.reshape(count, ()))
+
+    def after(state: Any) -> Any:
+        t, flag, carry = state
+        flag, *carry = step(t, flag, carry)
+        return t + 1, np.reshape(flag, ()), tuple(carry)
+
+    return list(tnf.while_loop(going, after, (np.int64(0), first, tuple(start)))[2])
+
+
+def _scan(
+    attributes: Mapping[str, Any], operands: Sequence[Any], values: Mapping[str, Any]
+) -> list[Any]:
+    """A scan: the last operands are read slice by slice, the last results are stacked."""
+    body, count = attributes["body"], attributes["num_scan_inputs"]
+    m = len(operands) - count
+    names = [value.name for value in body.input]
+    start = tuple(operands[:m])
+    axes = attributes.get("scan_input_axes", [0] * count)
+    backwards = attributes.get("scan_input_directions", [0] * count)
+    xs = [
+        np.flip(np.moveaxis(x, axis, 0), 0) if back else np.moveaxis(x, axis, 0)
+        for x, axis, back in zip(operands[m:], axes, backwards, strict=True)
+    ]
+
+    def step(carry: Any, slices: Any) -> Any:
+        inner = dict(values)
+        inner.update(zip(names, [*carry, *slices], strict=True))
+        results = _evaluated(body, inner)
+        return tuple(results[:m]), tuple(results[m:])
+
+    final, rows = tnf.scan(step, start, tuple(xs))
+    out_axes = attributes.get("scan_output_axes", [0] * len(rows))
+    out_backwards = attributes.get("scan_output_directions", [0] * len(rows))
+    stacked = [
+        np.moveaxis(np.flip(y, 0) if back else y, 0, axis)
+        for y, axis, back in zip(rows, out_axes, out_backwards, strict=True)
+    ]
+    return [*final, *stacked]

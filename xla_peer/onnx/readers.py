@@ -1,0 +1,881 @@
+"""What the operators of ONNX mean, in functions of NumPy: they run on arrays, and on tensors of a trace alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import tenferro as tnf
+from lowering.numpy_source import functions
+from tenferro.errors import ConcretizationError, UnsupportedError
+from tenferro.types import DType
+
+__all__ = ["READERS", "concrete", "dtype_of"]
+
+
+def concrete(x: Any, what: str) -> Any:
+    """Return a value that is known while tracing as an array.
+
+    Raises:
+        UnsupportedError: it is computed from inputs; says to give it as a constant.
+    """
+    try:
+        return np.asarray(x)
+    except ConcretizationError as error:
+        raise UnsupportedError(f"{what} depends on inputs; give these in constants=") from error
+
+
+def ints(x: Any, what: str) -> list[int]:
+    """Return a vector or number that is known as a list of ints."""
+    return [int(n) for n in np.ravel(concrete(x, what))]
+
+
+def dtype_of(number: int) -> Any:
+    """Return the NumPy dtype of ONNX's number of an element type."""
+    from onnx import helper
+
+    return DType.of(helper.tensor_dtype_to_np_dtype(number)).dtype
+
+
+def numpy_dtype(x: Any) -> Any:
+    """Return the dtype of an array or tensor as NumPy's."""
+    return DType.of(x.dtype).dtype
+
+
+def beside(x: Any, indices: Any) -> Any:
+    """Return x as a tensor where its indices are one, because NumPy's arrays take none in brackets."""
+    if hasattr(x, "at") or not hasattr(indices, "at"):
+        return x
+    return tnf.take(np.expand_dims(x, 0), 0 * np.sum(indices).astype(np.int64), axis=0)
+
+
+def cast(x: Any, dtype: Any) -> Any:
+    """Convert as ONNX does: integers wrap."""
+    return x if numpy_dtype(x) == dtype else x.astype(dtype)
+
+
+def axes_of(x: Any, axes: Any) -> tuple[int, ...]:
+    """Return axes counted from 0."""
+    return tuple(int(axis) % max(np.ndim(x), 1) for axis in axes)
+
+
+def plain(function: Callable[..., Any]) -> Any:
+    """Return the reader of an operator that is a function of its operands."""
+    return lambda a, *xs: function(*xs)
+
+
+def folded(function: Callable[..., Any]) -> Any:
+    """Return the reader of an operator of any number of operands."""
+
+    def read(a: Any, *xs: Any) -> Any:
+        y = xs[0]
+        for x in xs[1:]:
+            y = function(y, x)
+        return y
+
+    return read
+
+
+def divide(a: Any, x: Any, y: Any) -> Any:
+    """Division; of integers truncated."""
+    return functions.integer_quotient(x, y) if numpy_dtype(x).kind in "iu" else x / y
+
+
+def modulo(a: Any, x: Any, y: Any) -> Any:
+    """The remainder with the sign of y, or with `fmod` of x."""
+    return np.fmod(x, y) if a.get("fmod") else np.mod(x, y)
+
+
+def power(a: Any, x: Any, y: Any) -> Any:
+    """The power in the dtype of x."""
+    kind = numpy_dtype(x)
+    if kind.kind == "f" or numpy_dtype(y).kind == "f":
+        return cast(np.power(x.astype(np.float64), y.astype(np.float64)), kind)
+    return cast(np.power(x, y.astype(kind)), kind)
+
+
+def reduction(function: Callable[..., Any]) -> Any:
+    """Return the reader of a reduction; axes are an attribute, or an operand."""
+
+    def read(a: Any, x: Any, axes: Any = None) -> Any:
+        chosen = a.get("axes") if axes is None else ints(axes, "axes")
+        if not chosen:
+            if a.get("noop_with_empty_axes"):
+                return function(np.expand_dims(x, 0), (0,), False)
+            chosen = range(np.ndim(x))
+        return cast(function(x, axes_of(x, chosen), bool(a.get("keepdims", 1))), numpy_dtype(x))
+
+    return read
+
+
+def log_sum_exp(x: Any, axis: Any, keepdims: bool) -> Any:
+    """Return log sum e^x, shifted by the largest."""
+    top = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
+    top = np.where(np.isfinite(top), top, 0)
+    y = np.log(np.sum(np.exp(x - top), axis=axis, keepdims=True)) + top
+    return y if keepdims else np.squeeze(y, axis)
+
+
+def arg(function: Callable[..., Any]) -> Any:
+    """Return the reader of argmax or argmin, of which the last may be chosen."""
+
+    def read(a: Any, x: Any) -> Any:
+        axis = a.get("axis", 0) % np.ndim(x)
+        if a.get("select_last_index"):
+            y = x.shape[axis] - 1 - function(np.flip(x, axis), axis=axis)
+        else:
+            y = function(x, axis=axis)
+        return np.expand_dims(y, axis) if a.get("keepdims", 1) else y
+
+    return read
+
+
+def reshape(a: Any, x: Any, shape: Any) -> Any:
+    """A row-major reshape; 0 keeps an extent, unless `allowzero`."""
+    sizes = ints(shape, "a shape")
+    if not a.get("allowzero"):
+        sizes = [x.shape[i] if n == 0 else n for i, n in enumerate(sizes)]
+    return np.reshape(x, tuple(sizes))
+
+
+def flatten(a: Any, x: Any) -> Any:
+    """A matrix: axes before `axis`, and from it on."""
+    axis = a.get("axis", 1)
+    axis = axis + np.ndim(x) if axis < 0 else axis
+    return np.reshape(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
+
+
+def squeeze(a: Any, x: Any, axes: Any = None) -> Any:
+    """Drop axes of extent 1."""
+    chosen = a.get("axes") if axes is None else ints(axes, "axes")
+    return np.squeeze(x, None if chosen is None else axes_of(x, chosen))
+
+
+def unsqueeze(a: Any, x: Any, axes: Any = None) -> Any:
+    """Add axes of extent 1."""
+    chosen = a["axes"] if axes is None else ints(axes, "axes")
+    rank = np.ndim(x) + len(chosen)
+    return np.expand_dims(x, tuple(axis % rank for axis in chosen))
+
+
+def slice_(
+    a: Any, x: Any, starts: Any = None, ends: Any = None, axes: Any = None, steps: Any = None
+) -> Any:
+    """A slice by Python's rules along some axes."""
+    first = a.get("starts") if starts is None else ints(starts, "starts")
+    last = a.get("ends") if ends is None else ints(ends, "ends")
+    along = a.get("axes", range(len(first))) if axes is None else ints(axes, "axes")
+    by = [1] * len(first) if steps is None else ints(steps, "steps")
+    index = [slice(None)] * np.ndim(x)
+    for start, end, axis, step in zip(first, last, along, by, strict=True):
+        n = x.shape[axis]
+        stop = None if step < 0 and end < -n else end
+        index[axis] = slice(start, stop, step)
+    return x[tuple(index)]
+
+
+def concat(a: Any, *xs: Any) -> Any:
+    """Join along an axis."""
+    return np.concatenate(list(xs), axis=a["axis"])
+
+
+def split(a: Any, x: Any, sizes: Any = None) -> Any:
+    """Parts along an axis, of given sizes or as equal as possible."""
+    axis = a.get("axis", 0)
+    parts = a.get("split") if sizes is None else ints(sizes, "sizes")
+    if parts is None:
+        count = a.get("num_outputs") or a["outputs"]
+        size = -(-x.shape[axis] // count)
+        parts = [size] * (count - 1) + [x.shape[axis] - size * (count - 1)]
+    return list(np.split(x, np.cumsum(parts)[:-1].tolist(), axis=axis))
+
+
+def expand(a: Any, x: Any, shape: Any) -> Any:
+    """Broadcast in both directions."""
+    return np.broadcast_to(x, np.broadcast_shapes(tuple(x.shape), tuple(ints(shape, "a shape"))))
+
+
+def gather(a: Any, x: Any, indices: Any) -> Any:
+    """Slices along an axis; negative indices count from the end."""
+    axis = a.get("axis", 0) % np.ndim(x)
+    indices = np.where(indices < 0, indices + x.shape[axis], indices)
+    return tnf.take(x, indices, axis=axis)
+
+
+def gather_elements(a: Any, x: Any, indices: Any) -> Any:
+    """Elements along an axis."""
+    axis = a.get("axis", 0) % np.ndim(x)
+    indices = np.where(indices < 0, indices + x.shape[axis], indices).astype(np.int64)
+    places = [
+        indices
+        if i == axis
+        else np.arange(n).reshape([-1 if j == i else 1 for j in range(np.ndim(x))])
+        for i, n in enumerate(indices.shape)
+    ]
+    return beside(x, indices)[tuple(places)]
+
+
+def gather_nd(a: Any, x: Any, indices: Any) -> Any:
+    """Slices at vectors of indices, for leading axes alike."""
+    batch = a.get("batch_dims", 0)
+    depth = indices.shape[-1]
+    lead = [
+        np.arange(x.shape[i]).reshape([-1 if j == i else 1 for j in range(np.ndim(indices) - 1)])
+        for i in range(batch)
+    ]
+    parts = [indices[..., i] for i in range(depth)]
+    parts = [np.where(p < 0, p + x.shape[batch + i], p) for i, p in enumerate(parts)]
+    return beside(x, indices)[(*lead, *parts)]
+
+
+def _updated(x: Any, where: Any, updates: Any, reduction: str) -> Any:
+    target = (x if hasattr(x, "at") else tnf.asarray(x)).at[where]
+    name = {"none": "set", "add": "add", "mul": "multiply", "max": "max", "min": "min"}[reduction]
+    return getattr(target, name)(updates)
+
+
+def scatter_nd(a: Any, x: Any, indices: Any, updates: Any) -> Any:
+    """x with slices combined at vectors of indices."""
+    parts = [indices[..., i] for i in range(indices.shape[-1])]
+    where = tuple([np.where(p < 0, p + x.shape[i], p) for i, p in enumerate(parts)])
+    return _updated(x, where, updates, a.get("reduction", "none"))
+
+
+def scatter_elements(a: Any, x: Any, indices: Any, updates: Any) -> Any:
+    """x with elements combined along an axis."""
+    axis = a.get("axis", 0) % np.ndim(x)
+    indices = np.where(indices < 0, indices + x.shape[axis], indices).astype(np.int64)
+    places = [
+        indices
+        if i == axis
+        else np.arange(n).reshape([-1 if j == i else 1 for j in range(np.ndim(x))])
+        for i, n in enumerate(indices.shape)
+    ]
+    return _updated(x, tuple(places), updates, a.get("reduction", "none"))
+
+
+def pad(a: Any, x: Any, pads: Any = None, value: Any = None, axes: Any = None) -> Any:
+    """Padding by a constant, the edge, its reflection or the other end; negative widths cut."""
+    widths = a.get("pads") if pads is None else ints(pads, "pads")
+    along = range(np.ndim(x)) if axes is None else axes_of(x, ints(axes, "axes"))
+    low, high = [0] * np.ndim(x), [0] * np.ndim(x)
+    for i, axis in enumerate(along):
+        low[axis], high[axis] = widths[i], widths[i + len(along)]
+    mode = a.get("mode", "constant")
+    edges = [(max(p, 0), max(q, 0)) for p, q in zip(low, high, strict=True)]
+    index = tuple(
+        slice(max(-p, 0), n - max(-q, 0)) for p, q, n in zip(low, high, x.shape, strict=True)
+    )
+    if mode == "constant":
+        filled = a.get("value", 0) if value is None else np.reshape(value, ())
+        return np.pad(x[index], edges, constant_values=filled)
+    return np.pad(
+        x[index], edges, mode={"edge": "edge", "reflect": "reflect", "wrap": "wrap"}[mode]
+    )
+
+
+def cumulative(function: Callable[..., Any], identity: int) -> Any:
+    """Return the reader of a running sum or product, of what comes before each element if `exclusive`."""
+
+    def read(a: Any, x: Any, axis: Any) -> Any:
+        (along,) = axes_of(x, ints(axis, "an axis"))
+        y = np.flip(x, along) if a.get("reverse") else x
+        if a.get("exclusive"):
+            first = np.full(
+                [1 if i == along else n for i, n in enumerate(x.shape)], identity, numpy_dtype(x)
+            )
+            y = np.concatenate(
+                [first, np.take(y, np.arange(x.shape[along] - 1), axis=along)], axis=along
+            )
+        y = function(y, axis=along, dtype=numpy_dtype(x))
+        return np.flip(y, along) if a.get("reverse") else y
+
+    return read
+
+
+def top_k(a: Any, x: Any, k: Any = None) -> Any:
+    """The k largest or smallest elements along an axis, and their indices."""
+    axis = a.get("axis", -1) % np.ndim(x)
+    count = a.get("k") if k is None else ints(k, "k")[0]
+    moved = np.moveaxis(x, axis, -1)
+    if a.get("largest", 1):
+        values, indices = functions.top_k(moved, count)
+    else:
+        order = np.argsort(moved, axis=-1, kind="stable")[..., :count]
+        values, indices = np.take_along_axis(moved, order, axis=-1), order
+    return [np.moveaxis(values, -1, axis), np.moveaxis(indices, -1, axis)]
+
+
+def softmax(a: Any, x: Any, log: bool = False) -> Any:
+    """e^x over its sum along an axis."""
+    axis = a.get("axis", -1)
+    y = x - np.max(x, axis=axis, keepdims=True)
+    total = np.sum(np.exp(y), axis=axis, keepdims=True)
+    return y - np.log(total) if log else np.exp(y) / total
+
+
+def clip(a: Any, x: Any, low: Any = None, high: Any = None) -> Any:
+    """Limit to a range whose ends may be missing."""
+    low, high = a.get("min") if low is None else low, a.get("max") if high is None else high
+    y = (
+        x
+        if low is None
+        else np.maximum(x, np.asarray(low, numpy_dtype(x)) if not hasattr(low, "at") else low)
+    )
+    return (
+        y
+        if high is None
+        else np.minimum(y, np.asarray(high, numpy_dtype(x)) if not hasattr(high, "at") else high)
+    )
+
+
+def gemm(a: Any, x: Any, y: Any, c: Any = None) -> Any:
+    """alpha A' B' + beta C."""
+    x, y = x.T if a.get("transA") else x, y.T if a.get("transB") else y
+    product = a.get("alpha", 1.0) * (x @ y)
+    return cast(product if c is None else product + a.get("beta", 1.0) * c, numpy_dtype(x))
+
+
+def layer_norm(a: Any, x: Any, scale: Any, bias: Any = None) -> Any:
+    """(x - mean) / sqrt(variance + epsilon), scaled; also the mean and the inverse deviation."""
+    axis = a.get("axis", -1) % np.ndim(x)
+    axes = tuple(range(axis, np.ndim(x)))
+    mean = np.mean(x, axis=axes, keepdims=True)
+    centred = x - mean
+    inverse = 1 / np.sqrt(
+        np.mean(centred * centred, axis=axes, keepdims=True) + a.get("epsilon", 1e-5)
+    )
+    y = centred * inverse * scale
+    return [cast(y if bias is None else y + bias, numpy_dtype(x)), mean, inverse]
+
+
+def rms_norm(a: Any, x: Any, scale: Any) -> Any:
+    """x / sqrt(mean of squares + epsilon), scaled."""
+    axes = tuple(range(a.get("axis", -1) % np.ndim(x), np.ndim(x)))
+    square = np.mean(x * x, axis=axes, keepdims=True)
+    return cast(x / np.sqrt(square + a.get("epsilon", 1e-5)) * scale, numpy_dtype(x))
+
+
+def batch_norm(a: Any, x: Any, scale: Any, bias: Any, mean: Any, variance: Any) -> Any:
+    """Normalisation of each feature by given moments, or those of the batch in training."""
+    shape = (1, -1, *[1] * (np.ndim(x) - 2))
+    epsilon, axes = a.get("epsilon", 1e-5), (0, *range(2, np.ndim(x)))
+    results: list[Any] = []
+    if a.get("training_mode"):
+        here, spread, momentum = np.mean(x, axis=axes), np.var(x, axis=axes), a.get("momentum", 0.9)
+        results = [
+            mean * momentum + here * (1 - momentum),
+            variance * momentum + spread * (1 - momentum),
+        ]
+        mean, variance = here, spread
+    parts = [np.reshape(part, shape) for part in (scale, bias, mean, variance)]
+    y = parts[0] * (x - parts[2]) / np.sqrt(parts[3] + epsilon) + parts[1]
+    return [cast(y, numpy_dtype(x)), *results]
+
+
+def instance_norm(a: Any, x: Any, scale: Any, bias: Any) -> Any:
+    """Normalisation of each feature of each example."""
+    axes, shape = tuple(range(2, np.ndim(x))), (1, -1, *[1] * (np.ndim(x) - 2))
+    mean, variance = np.mean(x, axis=axes, keepdims=True), np.var(x, axis=axes, keepdims=True)
+    y = (x - mean) / np.sqrt(variance + a.get("epsilon", 1e-5))
+    return cast(y * np.reshape(scale, shape) + np.reshape(bias, shape), numpy_dtype(x))
+
+
+def pads_of(
+    a: Any,
+    extents: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+) -> Any:
+    """Return the edges of a window's axes, as `auto_pad` or `pads` says."""
+    count, mode = len(extents), a.get("auto_pad", "NOTSET")
+    if mode in ("NOTSET", "VALID"):
+        pads = a.get("pads", [0] * 2 * count) if mode == "NOTSET" else [0] * 2 * count
+        return [(pads[i], pads[i + count]) for i in range(count)]
+    edges: list[tuple[int, int]] = []
+    for n, k, s, d in zip(extents, kernel, strides, dilations, strict=True):
+        total = max((-(-n // s) - 1) * s + (k - 1) * d + 1 - n, 0)
+        half = total // 2
+        edges.append((half, total - half) if mode == "SAME_UPPER" else (total - half, half))
+    return edges
+
+
+def conv(a: Any, x: Any, kernel: Any, bias: Any = None) -> Any:
+    """Convolution of batch, features, space."""
+    count = np.ndim(x) - 2
+    strides, dilations = (a.get(name, [1] * count) for name in ("strides", "dilations"))
+    padding = pads_of(a, x.shape[2:], kernel.shape[2:], strides, dilations)
+    y = tnf.lax.conv_general_dilated(
+        x, kernel, strides, padding, rhs_dilation=dilations, feature_group_count=a.get("group", 1)
+    )
+    return y if bias is None else y + np.reshape(bias, (1, -1, *[1] * count))
+
+
+def windows(a: Any, x: Any, identity: Any) -> tuple[Any, list[int], int]:
+    """Return the padded windows of a pooling: each tap's elements along a new first axis."""
+    kernel = a["kernel_shape"]
+    count = len(kernel)
+    strides, dilations = (a.get(name, [1] * count) for name in ("strides", "dilations"))
+    edges = pads_of(a, x.shape[2:], kernel, strides, dilations)
+    sizes: list[int] = []
+    widths = [(0, 0), (0, 0)]
+    for (low, high), n, k, s, d in zip(edges, x.shape[2:], kernel, strides, dilations, strict=True):
+        free = n + low + high - (k - 1) * d - 1
+        size = -(-free // s) + 1 if a.get("ceil_mode") else free // s + 1
+        if a.get("ceil_mode") and (size - 1) * s >= n + low:
+            size -= 1
+        sizes.append(size)
+        widths.append((low, max(high, (size - 1) * s + (k - 1) * d + 1 - n - low)))
+    wide = np.pad(x, widths, constant_values=identity)
+    taps = [
+        wide[
+            (
+                slice(None),
+                slice(None),
+                *[
+                    slice(t * d, t * d + (n - 1) * s + 1, s)
+                    for t, d, n, s in zip(tap, dilations, sizes, strides, strict=True)
+                ],
+            )
+        ]
+        for tap in np.ndindex(*kernel)
+    ]
+    return np.stack(taps), sizes, len(taps)
+
+
+def max_pool(a: Any, x: Any) -> Any:
+    """The largest element of each window."""
+    if a["outputs"] > 1:
+        raise UnsupportedError("MaxPool: indices are not read")
+    kind = numpy_dtype(x)
+    least = -np.inf if kind.kind == "f" else np.iinfo(kind).min
+    return np.max(windows(a, x, least)[0], axis=0)
+
+
+def average_pool(a: Any, x: Any) -> Any:
+    """The mean of each window, without its padding unless `count_include_pad`."""
+    total = np.sum(windows(a, x, 0)[0], axis=0)
+    ones: Any = np.ones((1, 1, *x.shape[2:]), numpy_dtype(x))
+    if a.get("count_include_pad"):
+        edges = pads_of(
+            a,
+            x.shape[2:],
+            a["kernel_shape"],
+            a.get("strides", [1] * len(a["kernel_shape"])),
+            [1] * len(a["kernel_shape"]),
+        )
+        ones = np.pad(ones, [(0, 0), (0, 0), *edges], constant_values=1)
+        a = {**a, "pads": [0] * 2 * len(edges), "auto_pad": "NOTSET"}
+    return total / np.sum(windows(a, ones, 0)[0], axis=0)
+
+
+def global_pool(function: Callable[..., Any]) -> Any:
+    """Return the reader of a pooling over all of space."""
+    return lambda a, x: function(x, axis=tuple(range(2, np.ndim(x))), keepdims=True)
+
+
+def one_hot(a: Any, indices: Any, depth: Any, values: Any) -> Any:
+    """The second value where an index is the position along a new axis, else the first."""
+    n = ints(depth, "the depth")[0]
+    axis = a.get("axis", -1) % (np.ndim(indices) + 1)
+    indices = np.where(indices < 0, indices + n, indices).astype(np.int64)
+    counted = np.arange(n).reshape([-1 if i == axis else 1 for i in range(np.ndim(indices) + 1)])
+    return np.where(np.expand_dims(indices, axis) == counted, values[1], values[0])
+
+
+def nll_loss(a: Any, x: Any, target: Any, weight: Any = None) -> Any:
+    """The negative log probability of the targets, weighted."""
+    classes = np.arange(x.shape[1]).reshape(1, -1, *[1] * (np.ndim(x) - 2))
+    hot = np.expand_dims(target, 1) == classes
+    weights = np.ones(x.shape[1], numpy_dtype(x)) if weight is None else weight
+    each = np.sum(np.where(hot, np.reshape(weights, classes.shape) + 0 * x, 0), axis=1)
+    if a.get("ignore_index") is not None:
+        each = np.where(target == a["ignore_index"], 0, each)
+    chosen = np.sum(np.where(hot, x, 0), axis=1)
+    loss = cast(-chosen * each, numpy_dtype(x))
+    mode = a.get("reduction", "mean")
+    if mode == "none":
+        return loss
+    return np.sum(loss) if mode == "sum" else np.sum(loss) / np.sum(each)
+
+
+def cross_entropy(a: Any, x: Any, target: Any, weight: Any = None) -> Any:
+    """The loss of log softmax, and that."""
+    logs = softmax({"axis": 1}, x, log=True)
+    return [nll_loss(a, logs, target, weight), logs]
+
+
+def depth_to_space(a: Any, x: Any) -> Any:
+    """Features as blocks of space."""
+    b, c, h, w = x.shape
+    n = a["blocksize"]
+    if a.get("mode", "DCR") == "DCR":
+        y = np.transpose(np.reshape(x, (b, n, n, c // n**2, h, w)), (0, 3, 4, 1, 5, 2))
+    else:
+        y = np.transpose(np.reshape(x, (b, c // n**2, n, n, h, w)), (0, 1, 4, 2, 5, 3))
+    return np.reshape(y, (b, c // n**2, h * n, w * n))
+
+
+def space_to_depth(a: Any, x: Any) -> Any:
+    """Blocks of space as features."""
+    b, c, h, w = x.shape
+    n = a["blocksize"]
+    y = np.transpose(np.reshape(x, (b, c, h // n, n, w // n, n)), (0, 3, 5, 1, 2, 4))
+    return np.reshape(y, (b, c * n * n, h // n, w // n))
+
+
+def trilu(a: Any, x: Any, k: Any = None) -> Any:
+    """One triangle."""
+    shift = 0 if k is None else ints(k, "k")[0]
+    return np.triu(x, shift) if a.get("upper", 1) else np.tril(x, shift)
+
+
+def constant_of_shape(a: Any, shape: Any) -> Any:
+    """A filled array."""
+    value = a.get("value")
+    return np.full(
+        ints(shape, "a shape"),
+        0.0 if value is None else value.ravel()[0],
+        np.float32 if value is None else value.dtype,
+    )
+
+
+def range_(a: Any, start: Any, limit: Any, delta: Any) -> Any:
+    """A count; its ends are known."""
+    start, limit, delta = (concrete(x, "a range")[()] for x in (start, limit, delta))
+    count = max(math.ceil((limit - start) / delta), 0)
+    return (start + np.arange(count) * delta).astype(np.asarray(start).dtype)
+
+
+def gelu(a: Any, x: Any) -> Any:
+    """x Phi(x), or its approximation by tanh."""
+    if a.get("approximate", "none") == "tanh":
+        return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
+    return 0.5 * x * (1 + tnf.erf(x / math.sqrt(2)))
+
+
+def lp_norm(a: Any, x: Any) -> Any:
+    """x over its norm; 0 where that is 0."""
+    axis = a.get("axis", -1)
+    norm = (
+        np.sum(np.abs(x), axis=axis, keepdims=True)
+        if a.get("p", 2) == 1
+        else np.sqrt(np.sum(x * x, axis=axis, keepdims=True))
+    )
+    return np.where(norm == 0, 0, x / np.where(norm == 0, 1, norm))
+
+
+def is_inf(a: Any, x: Any) -> Any:
+    """Infinities of the signs that are asked for."""
+    above = (x == np.inf) if a.get("detect_positive", 1) else np.zeros(x.shape, bool)
+    below = (x == -np.inf) if a.get("detect_negative", 1) else np.zeros(x.shape, bool)
+    return above | below
+
+
+def bit_shift(a: Any, x: Any, y: Any) -> Any:
+    """Bits shifted."""
+    return (
+        functions.shift_left(x, y)
+        if a["direction"] == "LEFT"
+        else functions.shift_right_logical(x, y)
+    )
+
+
+def hardmax(a: Any, x: Any) -> Any:
+    """1 at the first largest element along an axis."""
+    axis = a.get("axis", -1) % np.ndim(x)
+    counted = np.arange(x.shape[axis]).reshape([-1 if i == axis else 1 for i in range(np.ndim(x))])
+    return (np.expand_dims(np.argmax(x, axis=axis), axis) == counted).astype(numpy_dtype(x))
+
+
+def shape_of(a: Any, x: Any) -> Any:
+    """The extents as a vector."""
+    return np.array(x.shape[a.get("start", 0) : a.get("end")], np.int64)
+
+
+def constant(a: Any) -> Any:
+    """The attribute's value."""
+    for name in ("value", "value_float", "value_int", "value_floats", "value_ints"):
+        if name in a:
+            kind = None if name == "value" else np.float32 if "float" in name else np.int64
+            return np.asarray(a[name], kind)
+    raise UnsupportedError("Constant: strings and sparse tensors are not read")
+
+
+def elu(a: Any, x: Any) -> Any:
+    """x above 0, alpha (e^x - 1) below."""
+    return np.where(x > 0, x, a.get("alpha", 1.0) * (np.exp(np.minimum(x, 0)) - 1))
+
+
+def selu(a: Any, x: Any) -> Any:
+    """A scaled elu."""
+    gamma, alpha = a.get("gamma", 1.0507009873554805), a.get("alpha", 1.6732632423543772)
+    return gamma * np.where(x > 0, x, alpha * (np.exp(np.minimum(x, 0)) - 1))
+
+
+def softplus(x: Any) -> Any:
+    """log(1 + e^x)."""
+    return np.logaddexp(x, np.zeros_like(x))
+
+
+def shrink(a: Any, x: Any) -> Any:
+    """Zero within `lambd` of 0, moved by `bias` outside."""
+    bias, limit = a.get("bias", 0.0), a.get("lambd", 0.5)
+    return cast(np.where(x < -limit, x + bias, np.where(x > limit, x - bias, 0)), numpy_dtype(x))
+
+
+def tile(a: Any, x: Any, repeats: Any) -> Any:
+    """Repetition along each axis."""
+    return np.tile(x, tuple(ints(repeats, "repeats")))
+
+
+def group_norm(a: Any, x: Any, scale: Any, bias: Any) -> Any:
+    """Normalisation of groups of features."""
+    groups, shape = a["num_groups"], (1, -1, *[1] * (np.ndim(x) - 2))
+    parts = np.reshape(x, (x.shape[0], groups, -1))
+    mean, variance = np.mean(parts, axis=2, keepdims=True), np.var(parts, axis=2, keepdims=True)
+    y = np.reshape((parts - mean) / np.sqrt(variance + a.get("epsilon", 1e-5)), x.shape)
+    return y * np.reshape(scale, shape) + np.reshape(bias, shape)
+
+
+def dropout(a: Any, x: Any, ratio: Any = None, training: Any = None) -> Any:
+    """The operand: outside of training nothing is dropped."""
+    if (
+        training is not None
+        and bool(concrete(training, "training_mode"))
+        and (ratio is None or float(concrete(ratio, "ratio")))
+    ):
+        raise UnsupportedError("Dropout: training draws random numbers, and is not read")
+    return [x, np.ones(x.shape, bool)]
+
+
+def _heads(x: Any, count: int | None) -> Any:
+    """Return [batch, length, features] as [batch, heads, length, features of one head]."""
+    if np.ndim(x) == 4:
+        return x
+    return np.transpose(np.reshape(x, (*x.shape[:2], count, -1)), (0, 2, 1, 3))
+
+
+def attention(
+    a: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any = None,
+    past_k: Any = None,
+    past_v: Any = None,
+    lengths: Any = None,
+) -> Any:
+    """softmax(Q K^T scale + bias) V; the bias is of masks, and rows that are masked wholly are 0.
+
+    Source: ONNX operators, Attention.
+    """
+    kind, rank = numpy_dtype(q), np.ndim(q)
+    q = _heads(q, a.get("q_num_heads"))
+    k, v = (_heads(x, a.get("kv_num_heads")) for x in (k, v))
+    before = 0
+    if past_k is not None:
+        before = past_k.shape[2]
+        k, v = np.concatenate([past_k, k], axis=2), np.concatenate([past_v, v], axis=2)
+    present = [k, v]
+    rows, columns = q.shape[2], k.shape[2]
+    bias: Any = np.zeros((rows, columns), kind)
+    if mask is not None:
+        missing = columns - mask.shape[-1]
+        is_flag = numpy_dtype(mask).kind == "b"
+        if missing > 0:
+            widths = [(0, 0)] * (np.ndim(mask) - 1) + [(0, missing)]
+            mask = np.pad(mask, widths, constant_values=False if is_flag else -np.inf)
+        bias = bias + (np.where(mask, 0.0, -np.inf).astype(kind) if is_flag else mask)
+    offset: Any = np.full((1, 1, 1, 1), before)
+    if lengths is not None and past_k is None:
+        offset = np.reshape(lengths, (-1, 1, 1, 1)) - rows
+    distance = np.arange(rows).reshape(rows, 1) + offset - np.arange(columns)
+    left, right = a.get("left_window_size", -1), a.get("right_window_size", -1)
+    for is_limited, is_open in (
+        (bool(a.get("is_causal")), distance >= 0),
+        (left >= 0, distance <= left),
+        (right >= 0, -distance <= right),
+    ):
+        if is_limited:
+            bias = bias + np.where(is_open, 0.0, -np.inf).astype(kind)
+    if lengths is not None:
+        is_there = np.arange(columns) < np.reshape(lengths, (-1, 1, 1, 1))
+        bias = bias + np.where(is_there, 0.0, -np.inf).astype(kind)
+    repeats = q.shape[1] // k.shape[1]
+    if repeats > 1:
+        k, v = np.repeat(k, repeats, axis=1), np.repeat(v, repeats, axis=1)
+    scale = np.sqrt(a.get("scale") or 1 / math.sqrt(q.shape[3])).astype(kind)
+    product = (q * scale) @ (np.swapaxes(k, -1, -2) * scale)
+    cap = a.get("softcap", 0.0)
+    if cap:
+        product = np.tanh(product / cap) * cap
+    mode, biased = a.get("qk_matmul_output_mode", 0), product + bias
+    wide = biased.astype(dtype_of(a["softmax_precision"])) if "softmax_precision" in a else biased
+    top = np.max(wide, axis=-1, keepdims=True)
+    power = np.exp(wide - np.where(np.isfinite(top), top, 0))
+    total = np.sum(power, axis=-1, keepdims=True)
+    weights = power / np.where(total == 0, 1, total)
+    weights = np.where(np.max(bias, axis=-1, keepdims=True) == -np.inf, 0, weights)
+    shown = weights if mode == 3 else biased if mode == 2 or (mode == 1 and not cap) else product
+    y = weights.astype(kind) @ v
+    if rank == 3:
+        y = np.reshape(np.transpose(y, (0, 2, 1, 3)), (y.shape[0], rows, -1))
+    return [y, *present, shown.astype(kind)]
+
+
+def rotary(a: Any, x: Any, cosines: Any, sines: Any, places: Any = None) -> Any:
+    """Pairs of features rotated by the angles of their places.
+
+    Source: Su and others, RoFormer: enhanced transformer with rotary position embedding (2021).
+    """
+    rank, shape = np.ndim(x), x.shape
+    y = (
+        np.transpose(x, (0, 2, 1, 3))
+        if rank == 4
+        else np.reshape(x, (*shape[:2], a["num_heads"], -1))
+    )
+    size = a.get("rotary_embedding_dim") or y.shape[3]
+    turned, rest = y[..., :size], y[..., size:]
+    if places is not None:
+        cosines, sines = (tnf.take(each, places, axis=0) for each in (cosines, sines))
+    c, s = np.expand_dims(cosines, 2), np.expand_dims(sines, 2)
+    is_paired = a.get("interleaved")
+    first, second = (
+        (turned[..., 0::2], turned[..., 1::2])
+        if is_paired
+        else (turned[..., : size // 2], turned[..., size // 2 :])
+    )
+    parts = [c * first - s * second, s * first + c * second]
+    joined = (
+        np.reshape(np.stack(parts, axis=-1), turned.shape)
+        if is_paired
+        else np.concatenate(parts, axis=-1)
+    )
+    y = np.concatenate([joined, rest], axis=-1)
+    return np.transpose(y, (0, 2, 1, 3)) if rank == 4 else np.reshape(y, shape)
+
+
+def conv_transpose(a: Any, x: Any, kernel: Any, bias: Any = None) -> Any:
+    """The transpose of a convolution: one of x with zeros between its elements."""
+    count, groups = np.ndim(x) - 2, a.get("group", 1)
+    strides, dilations = (a.get(name, [1] * count) for name in ("strides", "dilations"))
+    extra = a.get("output_padding", [0] * count)
+    widths = [(n - 1) * d + 1 for n, d in zip(kernel.shape[2:], dilations, strict=True)]
+    full = [
+        (n - 1) * s + w + e for n, s, w, e in zip(x.shape[2:], strides, widths, extra, strict=True)
+    ]
+    sizes = a.get("output_shape")
+    mode = a.get("auto_pad", "NOTSET")
+    if sizes is None and mode in ("SAME_UPPER", "SAME_LOWER"):
+        sizes = [n * s for n, s in zip(x.shape[2:], strides, strict=True)]
+    pads = a.get("pads", [0] * 2 * count)
+    edges = [(pads[i], pads[i + count]) for i in range(count)]
+    if sizes is not None:
+        totals = [f - n for f, n in zip(full, sizes, strict=True)]
+        edges = [
+            (t - t // 2, t // 2) if mode == "SAME_LOWER" else (t // 2, t - t // 2) for t in totals
+        ]
+    padding = [
+        (w - 1 - low, w - 1 - high + e)
+        for w, (low, high), e in zip(widths, edges, extra, strict=True)
+    ]
+    parts = np.reshape(kernel, (groups, kernel.shape[0] // groups, *kernel.shape[1:]))
+    turned = np.reshape(np.swapaxes(parts, 1, 2), (-1, parts.shape[1], *kernel.shape[2:]))
+    turned = np.flip(turned, tuple(range(2, count + 2)))
+    y = tnf.lax.conv_general_dilated(
+        x,
+        turned,
+        [1] * count,
+        padding,
+        lhs_dilation=strides,
+        rhs_dilation=dilations,
+        feature_group_count=groups,
+    )
+    return y if bias is None else y + np.reshape(bias, (1, -1, *[1] * count))
+
+
+def lp_pool(a: Any, x: Any) -> Any:
+    """The p-norm of each window."""
+    p = a.get("p", 2)
+    return cast(np.sum(np.abs(windows(a, x, 0)[0]) ** p, axis=0) ** (1.0 / p), numpy_dtype(x))
+
+
+def local_response(a: Any, x: Any) -> Any:
+    """x / (bias + alpha / size sum of squares of neighbouring features)^beta."""
+    size = a["size"]
+    before = (size - 1) // 2
+    wide = np.pad(x * x, [(0, 0), (before, size - 1 - before), *[(0, 0)] * (np.ndim(x) - 2)])
+    total = sum([wide[:, i : i + x.shape[1]] for i in range(1, size)], wide[:, : x.shape[1]])
+    return x / (a.get("bias", 1.0) + a.get("alpha", 1e-4) / size * total) ** a.get("beta", 0.75)
+
+
+READERS: Mapping[str, Callable[..., Any]] = {
+    "Abs": plain(np.abs), "Acos": plain(np.arccos), "Acosh": plain(np.arccosh), "Add": plain(lambda x, y: x + y),
+    "And": plain(lambda x, y: x & y), "ArgMax": arg(np.argmax), "ArgMin": arg(np.argmin), "Asin": plain(np.arcsin),
+    "Asinh": plain(np.arcsinh), "Attention": attention, "ConvTranspose": conv_transpose, "LRN": local_response,
+    "LpPool": lp_pool, "RotaryEmbedding": rotary, "Atan": plain(np.arctan), "Atanh": plain(np.arctanh), "AveragePool": average_pool,
+    "BatchNormalization": batch_norm, "BitCast": lambda a, x: x.view(dtype_of(a["to"])), "BitShift": bit_shift,
+    "BitwiseAnd": plain(lambda x, y: x & y), "BitwiseNot": plain(lambda x: ~x), "BitwiseOr": plain(lambda x, y: x | y),
+    "BitwiseXor": plain(lambda x, y: x ^ y), "Cast": lambda a, x: cast(x, dtype_of(a["to"])),
+    "CastLike": lambda a, x, y: cast(x, numpy_dtype(y)), "Ceil": plain(np.ceil),
+    "Celu": lambda a, x: np.maximum(x, 0) + np.minimum(0, a.get("alpha", 1.0) * (np.exp(x / a.get("alpha", 1.0)) - 1)),
+    "Clip": clip, "Concat": concat, "Constant": constant, "ConstantOfShape": constant_of_shape, "Conv": conv,
+    "Cos": plain(np.cos), "Cosh": plain(np.cosh), "CumProd": cumulative(np.cumprod, 1), "CumSum": cumulative(np.cumsum, 0),
+    "DepthToSpace": depth_to_space, "Det": plain(np.linalg.det), "Div": divide, "Dropout": dropout,
+    "Einsum": lambda a, *xs: np.einsum(a["equation"], *xs), "Elu": elu, "Equal": plain(lambda x, y: x == y),
+    "Erf": plain(tnf.erf), "Exp": plain(np.exp), "Expand": expand, "Flatten": flatten, "Floor": plain(np.floor),
+    "Gather": gather, "GatherElements": gather_elements, "GatherND": gather_nd, "Gelu": gelu, "Gemm": gemm,
+    "GlobalAveragePool": global_pool(np.mean), "GlobalMaxPool": global_pool(np.max), "Greater": plain(lambda x, y: x > y),
+    "GreaterOrEqual": plain(lambda x, y: x >= y), "GroupNormalization": group_norm,
+    "HardSigmoid": lambda a, x: np.clip(a.get("alpha", 0.2) * x + a.get("beta", 0.5), 0, 1),
+    "HardSwish": lambda a, x: x * np.clip(x / 6 + 0.5, 0, 1), "Hardmax": hardmax, "Identity": plain(lambda x: x),
+    "InstanceNormalization": instance_norm, "IsInf": is_inf, "IsNaN": plain(np.isnan), "LayerNormalization": layer_norm,
+    "LeakyRelu": lambda a, x: np.where(x < 0, a.get("alpha", 0.01) * x, x), "Less": plain(lambda x, y: x < y),
+    "LessOrEqual": plain(lambda x, y: x <= y), "Log": plain(np.log), "LogSoftmax": lambda a, x: softmax(a, x, log=True),
+    "LpNormalization": lp_norm, "MatMul": plain(lambda x, y: x @ y), "Max": folded(np.maximum), "MaxPool": max_pool,
+    "Mean": lambda a, *xs: sum(xs[1:], xs[0]) / len(xs), "Min": folded(np.minimum),
+    "Mish": plain(lambda x: x * np.tanh(softplus(x))), "Mod": modulo, "Mul": plain(lambda x, y: x * y),
+    "Neg": plain(lambda x: -x), "NegativeLogLikelihoodLoss": nll_loss, "Not": plain(lambda x: ~x), "OneHot": one_hot,
+    "Or": plain(lambda x, y: x | y), "PRelu": plain(lambda x, slope: np.where(x < 0, slope * x, x)), "Pad": pad,
+    "Pow": power, "RMSNormalization": rms_norm, "Range": range_, "Reciprocal": plain(lambda x: 1 / x),
+    "ReduceL1": reduction(lambda x, axis, keep: np.sum(np.abs(x), axis=axis, keepdims=keep)),
+    "ReduceL2": reduction(lambda x, axis, keep: np.sqrt(np.sum(x * x, axis=axis, keepdims=keep))),
+    "ReduceLogSum": reduction(lambda x, axis, keep: np.log(np.sum(x, axis=axis, keepdims=keep))),
+    "ReduceLogSumExp": reduction(log_sum_exp),
+    "ReduceMax": reduction(
+        lambda x, axis, keep: np.max(x, axis=axis, keepdims=keep, initial=_identity(x, largest=False))
+    ),
+    "ReduceMean": reduction(lambda x, axis, keep: np.mean(x, axis=axis, keepdims=keep)),
+    "ReduceMin": reduction(
+        lambda x, axis, keep: np.min(x, axis=axis, keepdims=keep, initial=_identity(x, largest=True))
+    ),
+    "ReduceProd": reduction(lambda x, axis, keep: np.prod(x, axis=axis, keepdims=keep)),
+    "ReduceSum": reduction(lambda x, axis, keep: np.sum(x, axis=axis, keepdims=keep)),
+    "ReduceSumSquare": reduction(lambda x, axis, keep: np.sum(x * x, axis=axis, keepdims=keep)),
+    "Relu": plain(lambda x: np.maximum(x, 0)), "Reshape": reshape, "Round": plain(np.rint), "Scatter": scatter_elements,
+    "ScatterElements": scatter_elements, "ScatterND": scatter_nd, "Selu": selu, "Shape": shape_of, "Shrink": shrink,
+    "Sigmoid": plain(functions.logistic), "Sign": plain(np.sign), "Sin": plain(np.sin), "Sinh": plain(np.sinh),
+    "Size": plain(lambda x: np.asarray(math.prod(x.shape), np.int64)), "Slice": slice_, "Softmax": softmax,
+    "SoftmaxCrossEntropyLoss": cross_entropy, "Softplus": plain(softplus), "Softsign": plain(lambda x: x / (1 + np.abs(x))),
+    "SpaceToDepth": space_to_depth, "Split": split, "Sqrt": plain(np.sqrt), "Squeeze": squeeze, "Sub": plain(lambda x, y: x - y),
+    "Sum": folded(lambda x, y: x + y), "Swish": lambda a, x: x * functions.logistic(a.get("alpha", 1.0) * x),
+    "Tan": plain(np.tan), "Tanh": plain(np.tanh), "ThresholdedRelu": lambda a, x: np.where(x > a.get("alpha", 1.0), x, 0),
+    "Tile": tile, "TopK": top_k, "Transpose": lambda a, x: np.transpose(x, a.get("perm")), "Trilu": trilu,
+    "Unsqueeze": unsqueeze, "Where": plain(np.where), "Xor": plain(lambda x, y: x ^ y),
+}  # fmt: skip
+"""The function of each operator: of its attributes and operands, missing ones at the end left out, others None."""
+
+
+def _identity(x: Any, largest: bool) -> Any:
+    """Return the largest or least number of a dtype."""
+    kind = numpy_dtype(x)
+    if kind.kind == "b":
+        return largest
+    if kind.kind == "f":
+        return np.inf if largest else -np.inf
+    return np.iinfo(kind).max if largest else np.iinfo(kind).min
