@@ -20,6 +20,7 @@ __all__ = [
     "Alternatives",
     "OutputParity",
     "Tolerance",
+    "beyond",
     "compare",
     "explained",
     "granted",
@@ -380,6 +381,12 @@ def _alternatives(native: Any, moved: Sequence[Any], spread: Any = None) -> Alte
     if not any(map(len, places)):
         return NO_ALTERNATIVES
     return Alternatives(np.concatenate(places), np.concatenate(values))
+
+
+@np.errstate(all="ignore")
+def beyond(native: Any, moved: Sequence[Any], limit: Any) -> Alternatives:
+    """Values of runs that are farther from the native ones than the limit, or not finite where these are."""
+    return _alternatives(native, moved, np.asarray(limit) / SAFETY)
 
 
 def granted(native: Any, tolerance: Tolerance) -> Allowance:

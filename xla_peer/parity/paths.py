@@ -22,6 +22,7 @@ from xla_peer.parity.comparison import (
     Alternatives,
     OutputParity,
     Tolerance,
+    beyond,
     compare,
     explained,
     granted,
@@ -29,10 +30,12 @@ from xla_peer.parity.comparison import (
 from xla_peer.parity.confidence import CONFIDENCE, decision_runs, in_words, rounding_runs
 from xla_peer.parity.divergence import prefix
 from xla_peer.parity.opinion import Opinion, opinion
-from xla_peer.parity.pending import may_tip, pending_roundings
+from xla_peer.parity.pending import Pending, may_tip, pending_roundings
 from xla_peer.parity.proven import proven_limits
-from xla_peer.parity.sensitivity import moved_outputs
+from xla_peer.parity.sensitivity import Record, moved_outputs
+from xla_peer.parity.tipping import WIDER, Tipping, tipping
 from xla_peer.parity.turns import native_outputs
+from xla_peer.parity.ulps import modulus
 
 __all__ = ["NativeAndPeer", "compared", "limits"]
 
@@ -140,7 +143,8 @@ def limits(
     chosen = choices(static)
     slots = [*static.output_slots, *[choice.operand for choice in chosen]]
     tips = may_tip(static)
-    runs_of = _runs(static, leaves, slots, confidence, platform)
+    record = Record() if tips else None
+    runs_of = _runs(static, leaves, slots, confidence, platform, record)
     pending = pending_roundings(static, platform=platform)
     results = [*arrays, *[runs.values[0] for runs in runs_of[len(arrays) :]]]
     allowed = [
@@ -149,6 +153,15 @@ def limits(
         )
         for y, runs, slot in zip(results, runs_of, slots, strict=True)
     ]
+    if record is not None and record.tipped and record.is_complete:
+        drawn = rounding_runs(confidence)
+        tipped = tipping(prefix(static, slots), leaves, record, drawn, platform)
+        allowed = [
+            _with_flips(number, y, tipped, drawn, runs, allowance, least)
+            for number, (y, runs, allowance, least) in enumerate(
+                zip(results, runs_of, allowed, _least(static, slots, pending), strict=True)
+            )
+        ]
     for number, choice in enumerate(chosen, len(arrays)):
         y, (limit, seen, *_) = arrays[choice.output], allowed[choice.output]
         if isinstance(choice.op, ArgReduction):
@@ -160,6 +173,37 @@ def limits(
         allowance._replace(are_bits=are_bits)
         for allowance, are_bits in zip(allowed, bit_patterns(static), strict=False)
     ]
+
+
+def _least(program: GraphProgram, slots: Sequence[int], pending: Sequence[Pending]) -> list[float]:
+    """Of each slot, the units in the last place that are no disagreement."""
+    return [pending[slot].least_ulps(program.types[slot].dtype) for slot in slots]
+
+
+@np.errstate(all="ignore")
+def _with_flips(
+    number: int,
+    native: Any,
+    tipped: Tipping,
+    drawn: int,
+    runs: _Runs,
+    allowance: Allowance,
+    least: float,
+) -> Allowance:
+    """The allowance of an output where decisions may flip: their effects, each as it is, and rounding beside them."""
+    if native.dtype.kind in "biu":
+        others, _ = tipped.alternatives(number, native, allowance.limit)
+        return allowance._replace(alternatives=_joined(allowance.alternatives, others))
+    pinned = explained(native, [run[number] for run in tipped.pinned], least, drawn, False)
+    is_wider = allowance.limit > WIDER * pinned.limit
+    limit = np.where(is_wider, pinned.limit, allowance.limit)
+    others, limit = tipped.alternatives(number, native, limit)
+    if tipped.flipped is None:
+        reach = np.max([modulus(run - runs.values[0]) for run in runs.values], axis=0)
+        limit = np.where(is_wider & np.isfinite(reach), limit + 2 * reach, limit)
+    reached = beyond(native, runs.values, limit)
+    joined = _joined(_joined(allowance.alternatives, reached), others)
+    return allowance._replace(limit=limit, alternatives=joined)
 
 
 class _Runs(NamedTuple):
@@ -175,10 +219,11 @@ def _runs(
     slots: Sequence[int],
     confidence: float,
     platform: str,
+    record: Record | None = None,
 ) -> list[_Runs]:
     """Of each slot, its values in runs that round differently; in more runs where these tip it over."""
     drawn = rounding_runs(confidence)
-    moved = moved_outputs(prefix(program, slots), leaves, drawn, platform)
+    moved = moved_outputs(prefix(program, slots), leaves, drawn, platform, record)
     runs_of = [_Runs(list(runs), drawn) for runs in zip(*moved, strict=True)]
     jumps = any(type(step.op) in JUMPS for step in program.instructions)
     tipping = [number for number, runs in enumerate(runs_of) if _tips_over(runs.values, jumps)]

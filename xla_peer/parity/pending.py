@@ -27,6 +27,7 @@ from xla_peer.parity.rounding import Rounding, rounding_of
 __all__ = [
     "ADDITIVE",
     "DISCRETE",
+    "WHOLE",
     "Pending",
     "divides_by_reciprocal",
     "may_tip",
@@ -63,6 +64,8 @@ class Pending:
         differs: it may be another even where it is the result.
         is_constant: it depends on no input.
         is_repeated: it has its elements several times, by a broadcast, with whatever was done to each since.
+        is_carried: it depends on an argument of a loop's body, which an earlier iteration may have computed; a compiler
+            may combine iterations in another order, as an associative scan does.
     """
 
     rounding: float = 0.0
@@ -70,6 +73,7 @@ class Pending:
     is_constant: bool = False
     product: float = 0.0
     is_repeated: bool = False
+    is_carried: bool = False
 
     def least_ulps(self, dtype: DType) -> float:
         """Apart as far as this is no disagreement: some units in the last place where the value may differ,
@@ -92,7 +96,7 @@ def pending_roundings(
         return pending
     product = max([pending[slot].product for slot in program.output_slots], default=0.0)
     inputs = [
-        Pending(min(product, unit(program.types[slot].dtype)), differs=True)
+        Pending(min(product, unit(program.types[slot].dtype)), differs=True, is_carried=True)
         if program.types[slot].dtype.is_inexact
         else Pending()
         for slot in program.input_slots
@@ -107,10 +111,13 @@ def _pending(program: GraphProgram, inputs: Sequence[Pending], platform: str) ->
     for step in program.instructions:
         operands = [pending[slot] for slot in step.inputs]
         specs = tuple([program.types[slot] for slot in step.inputs])
+        is_carried = any(operand.is_carried for operand in operands)
         for slot in step.outputs:
             value = _result(step, operands, specs, program.types[slot], platform)
             pending[slot] = replace(
-                value, is_repeated=_repeats(step.op, operands, specs, program.types[slot])
+                value,
+                is_repeated=_repeats(step.op, operands, specs, program.types[slot]),
+                is_carried=is_carried and program.types[slot].dtype.is_inexact,
             )
     return pending
 

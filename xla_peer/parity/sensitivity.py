@@ -34,6 +34,7 @@ from xla_peer.parity.candidates import CARRIERS
 from xla_peer.parity.pending import (
     ADDITIVE,
     DISCRETE,
+    WHOLE,
     Pending,
     divides_by_reciprocal,
     pending_roundings,
@@ -42,24 +43,81 @@ from xla_peer.parity.pending import (
 from xla_peer.parity.rounding import ROUNDING, TRANSCENDENTAL, Rounding, rounding_of
 from xla_peer.parity.ulps import modulus
 
-__all__ = ["Moved", "Operands", "Plain", "changed_run", "moved_outputs", "subnormal"]
+__all__ = [
+    "Moved",
+    "Operands",
+    "Plain",
+    "Record",
+    "Together",
+    "changed_run",
+    "decides",
+    "moved_outputs",
+    "subnormal",
+]
 
 AS_GOOD_AS_EQUAL = 4.0
 """How often a function may be as far away as it moves by itself, where two of them are as good as equal."""
+REORDERED = 2.0
+"""Largest movement of a sum or product of a loop's carry, in roundings: iterations may be combined in another order."""
+LARGEST_RECORD = 1 << 28
+"""Bytes of the operands and results of decisions that are kept."""
 Kernel = Callable[..., Any]
 DISTINGUISHES_ZEROS = ops_with(Fact.DISTINGUISHES_ZEROS)
 EITHER_ZERO = ops_with(Fact.EITHER_ZERO)
 
 
+class Record:
+    """Operands and results of the decisions of a plain run, in their order.
+
+    A decision is an op on floats that gives an integer, a bool or a whole number; see `decides`.
+
+    Attributes:
+        entries: operands and result of each decision.
+        is_complete: all of them are here; `LARGEST_RECORD` bounds their bytes.
+        tipped: a run that rounded differently decided otherwise somewhere.
+    """
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[list[Any], Any]] = []
+        self.is_complete, self.tipped, self._nbytes = True, False, 0
+
+    def add(self, arrays: Sequence[Any], result: Any) -> None:
+        """Append a decision, unless the record is full."""
+        self._nbytes += result.nbytes + sum([x.nbytes for x in arrays])
+        if self._nbytes > LARGEST_RECORD:
+            self.is_complete = False
+            self.entries.clear()
+        if self.is_complete:
+            self.entries.append((list(arrays), result))
+
+    def watch(self, position: int, result: Any) -> None:
+        """Compare the result of a decision of another run."""
+        if not self.is_complete or self.tipped:
+            return
+        if position >= len(self.entries):
+            self.tipped = True
+            return
+        expected = self.entries[position][1]
+        self.tipped = result.shape != expected.shape or bool((result != expected).any())
+
+
 def moved_outputs(
-    program: GraphProgram, leaves: Sequence[Any], runs: int, platform: str = "cpu"
+    program: GraphProgram,
+    leaves: Sequence[Any],
+    runs: int,
+    platform: str = "cpu",
+    record: Record | None = None,
 ) -> list[list[Any]]:
     """The outputs of a run as it is, of `runs` that round in ways that platform may take, of one in which all sums
     go the same way, one that flushes subnormal numbers and one that turns zeros, where there are any;
     always the same.
+
+    Args:
+        record: receives the decisions of the run as it is, and whether others decide otherwise.
     """
-    plain = Plain()
-    changes = [plain, *[Moved(np.random.default_rng(seed), platform) for seed in range(runs)]]
+    plain = Plain() if record is None else Recorder(record)
+    moved = [Moved(np.random.default_rng(seed), platform, record) for seed in range(runs)]
+    changes = [plain, *moved]
     static, run = changed_run(program, leaves, platform)
     with numpy_state():
         outputs = [run(change=change) for change in changes]
@@ -92,6 +150,11 @@ class Operands:
     step: ExecInstruction
 
     @property
+    def is_inexact(self) -> bool:
+        """The first result is a float or complex."""
+        return self.dtypes[0].is_inexact
+
+    @property
     def is_complex(self) -> bool:
         """An operand or a result is complex."""
         dtypes = (*[spec.dtype for spec in self.specs], *self.dtypes)
@@ -113,11 +176,27 @@ class Plain:
         return [self.leaf(y) for y in _all_of(op, kernel(op, *operands.arrays))]
 
 
+class Recorder(Plain):
+    """Values as they are, with a record of the decisions."""
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+
+    def results(self, op: StdTensorOp, kernel: Kernel, operands: Operands) -> list[Any]:
+        results = super().results(op, kernel, operands)
+        if decides(op, operands):
+            self.record.add(operands.arrays, results[0])
+        return results
+
+
 class Moved(Plain):
     """Values that round in a way of their own, at random, as far as the platform rounds."""
 
-    def __init__(self, generator: np.random.Generator, platform: str = "cpu") -> None:
-        self.generator, self.platform = generator, platform
+    def __init__(
+        self, generator: np.random.Generator, platform: str = "cpu", record: Record | None = None
+    ) -> None:
+        self.generator, self.platform, self.record = generator, platform, record
+        self.position = 0
 
     def leaf(self, x: Any) -> Any:
         return x
@@ -126,24 +205,44 @@ class Moved(Plain):
         arrays, specs = operands.arrays, operands.specs
         rounding = rounding_of(op, specs, self.platform)
         before = [value.rounding for value in operands.pending]
-        if isinstance(op, ADDITIVE) and any(before):
-            return [self._sum(op, arrays, before)]
+        is_carried = any([value.is_carried for value in operands.pending])
+        if isinstance(op, ADDITIVE) and (any(before) or (is_carried and operands.is_inexact)):
+            return [self._sum(op, arrays, before, is_carried)]
         if rounding.combined is not None:
             return [self._accumulated(op, kernel, arrays, max(before))]
         if rounding.output(operands.is_complex):
             return self._approximated(op, kernel, operands, rounding)
         if type(op) in DISCRETE or _to_integers(op):
-            arrays = [
-                self._moved(x, max(value.rounding, 2 * unit(spec.dtype)))
-                if value.differs and value.rounding
-                else x
-                for x, spec, value in zip(arrays, specs, operands.pending, strict=True)
-            ]
+            results = self._decided(op, kernel, operands, self._before_a_decision(operands))
+            if self.record is not None and decides(op, operands):
+                self.record.watch(self.position, results[0])
+                self.position += 1
+            return results
+        results = _all_of(op, kernel(op, *arrays))
+        if divides_by_reciprocal(op, operands.pending, operands.specs):
+            return [self._moved(y, 2 * unit(specs[0].dtype)) for y in results]
+        if is_carried and isinstance(op, el.Multiply) and operands.is_inexact:
+            moved = self._moved(results[0], REORDERED * unit(specs[0].dtype))
+            return [np.where(_is_exact(*arrays), results[0], moved)]
+        return results
+
+    def _before_a_decision(self, operands: Operands) -> list[Any]:
+        """The operands with the roundings that are pending, which a decision takes on."""
+        return [
+            self._moved(x, max(value.rounding, 2 * unit(spec.dtype)))
+            if value.differs and value.rounding
+            else x
+            for x, spec, value in zip(
+                operands.arrays, operands.specs, operands.pending, strict=True
+            )
+        ]
+
+    def _decided(
+        self, op: StdTensorOp, kernel: Kernel, operands: Operands, arrays: Sequence[Any]
+    ) -> list[Any]:
         results = _all_of(op, kernel(op, *arrays))
         if isinstance(op, el.Compare) and any([each.differs for each in operands.pending]):
             return [self._compared(op, arrays, *results)]
-        if divides_by_reciprocal(op, operands.pending, operands.specs):
-            return [self._moved(y, 2 * unit(specs[0].dtype)) for y in results]
         return results
 
     def _compared(self, op: el.Compare, arrays: Sequence[Any], result: Any) -> Any:
@@ -200,8 +299,18 @@ class Moved(Plain):
             for y, z in zip(values, _all_of(op, kernel(op, *beside)), strict=True)
         ]
 
-    def _sum(self, op: StdTensorOp, arrays: Sequence[Any], before: Sequence[float]) -> Any:
-        """A sum or difference of terms, their last roundings left out in part, rounded once."""
+    def _sum(
+        self,
+        op: StdTensorOp,
+        arrays: Sequence[Any],
+        before: Sequence[float],
+        is_carried: bool = False,
+    ) -> Any:
+        """A sum or difference of terms, their last roundings left out in part, rounded once.
+
+        Where iterations may be combined in another order, partial sums are about as large as the terms and rounded
+        otherwise; a sum without rounding error is the same in every order.
+        """
         dtype = arrays[0].dtype
         wide = np.complex128 if dtype.kind == "c" else np.float64
         x, y = (array.astype(wide, copy=False) for array in arrays)
@@ -212,7 +321,14 @@ class Moved(Plain):
         total = x + y
         if dtype == wide:
             rest = total - x
-            away += (x - (total - rest)) + (y - rest)  # exactly what the rounded total left out
+            error = (x - (total - rest)) + (y - rest)  # exactly what the rounded total left out
+            away += error
+        else:
+            error = total - total.astype(dtype)
+        if is_carried:
+            size = np.maximum(np.abs(x), np.abs(y)) * (REORDERED * unit(DType.of(dtype)))
+            reordered = np.where(np.isfinite(size), size, 0) * self._signs(total.shape, wide)
+            away = away + np.where((error != 0) & (error == error), reordered, 0)
         moved = total + away
         return np.where(np.isfinite(moved), moved, total).astype(dtype)
 
@@ -304,6 +420,17 @@ def subnormal(x: Any) -> Any:
     return (np.abs(x) < ml_dtypes.finfo(x.dtype).smallest_normal) & (x != 0)
 
 
+@np.errstate(all="ignore")
+def _is_exact(x: Any, y: Any) -> Any:
+    """Products of two arrays that need no rounding: one factor is a power of two, or both are whole and small."""
+    if x.dtype.kind == "c":
+        return np.zeros(np.broadcast_shapes(x.shape, y.shape), bool)
+    x, y = (array if array.itemsize > 2 else array.astype(np.float32) for array in (x, y))
+    are_powers = [np.isin(np.frexp(array)[0], (0.0, 0.5, -0.5)) for array in (x, y)]
+    is_small = np.abs(x * y) < 1 / ml_dtypes.finfo(x.dtype).eps
+    return are_powers[0] | are_powers[1] | (is_small & (x == np.rint(x)) & (y == np.rint(y)))
+
+
 def _by_part(change: Callable[[Any], Any], x: Any) -> Any:
     """The change on floats, and on each part of complex numbers."""
     if x.dtype.kind in "biu":
@@ -317,6 +444,15 @@ def _by_part(change: Callable[[Any], Any], x: Any) -> Any:
 
 def _adds_up(step: Instruction) -> bool:
     return isinstance(step.op, ControlOp) or ROUNDING[type(step.op)].combined is not None
+
+
+def decides(op: StdTensorOp, operands: Operands) -> bool:
+    """An op on floats gives one array of integers, bools or whole numbers, which jump where an operand moves."""
+    if op.output_count > 1 or not (operands.specs and operands.specs[0].dtype.is_inexact):
+        return False
+    if type(op) not in DISCRETE and not _to_integers(op):
+        return False
+    return type(op) in WHOLE or not operands.dtypes[0].is_inexact
 
 
 def _to_integers(op: StdTensorOp) -> bool:
