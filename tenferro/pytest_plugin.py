@@ -8,15 +8,19 @@
         assert_extension(Entropy(), [p], rules=rules, runtime=runtime)
 
 `--tenferro-platform cuda` runs the same tests on another platform, and a summary line has the number of
-checks and the largest share of a bound.
+checks and the largest share of a bound. `--tenferro-cache FOLDER` leaves out checks that agreed before and did not
+change, and `--tenferro-watch` writes a table of tests by verdict and version of jaxlib.
 """
 
 from __future__ import annotations
 
 import importlib
+import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,6 +36,7 @@ class Tally:
         parity, grads, extensions: numbers of checks.
         platform: of parity checks.
         worst: the largest difference, as a share of its bound, and its location.
+        cached: number of checks that agreed before and did not change.
     """
 
     platform: str
@@ -39,6 +44,7 @@ class Tally:
     grads: int = 0
     extensions: int = 0
     worst: tuple[float, str] = (0.0, "")
+    cached: int = 0
 
     def line(self) -> str:
         """The summary line; empty when nothing was checked."""
@@ -50,6 +56,8 @@ class Tally:
         )
         if self.parity:
             said += f" on {self.platform}"
+        if self.cached:
+            said += f", {self.cached} of them unchanged"
         share, location = self.worst
         if said and location:
             said += f"; the nearest to its bound was {location}, at {share:.0%}"
@@ -57,12 +65,32 @@ class Tally:
 
 
 TALLY = pytest.StashKey[Tally]()
+CACHE = pytest.StashKey[Any]()
+PROPERTY = "tenferro verdicts"
+"""Name of the property of a test that has its verdicts, which pytest-xdist carries to the process that writes."""
+WATCH_FILE = "tenferro-watch.md"
 NEEDS_JAXLIB = "parity needs jaxlib: pip install '.[xla]' in tenferro's checkout"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--tenferro-platform`."""
-    parser.getgroup("tenferro").addoption(
+    """`--tenferro-platform`, `--tenferro-cache` and `--tenferro-watch`."""
+    group = parser.getgroup("tenferro")
+    group.addoption(
+        "--tenferro-cache",
+        default=None,
+        metavar="FOLDER",
+        help="where assert_parity keeps which checks agreed, and leaves out those that did not change",
+    )
+    group.addoption(
+        "--tenferro-watch",
+        nargs="?",
+        const=WATCH_FILE,
+        default=None,
+        metavar="FILE",
+        help="write a table of tests by verdict and version of jaxlib in Markdown, and as JSON beside it; columns of "
+        f"other versions stay (default: {WATCH_FILE})",
+    )
+    group.addoption(
         "--tenferro-platform",
         default="cpu",
         metavar="PLATFORM",
@@ -77,7 +105,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """The summary line, where the fixtures were used."""
+    """The summary line, where the fixtures were used, and the table of `--tenferro-watch`."""
+    watch = config.getoption("--tenferro-watch")
+    if watch is not None:
+        verdicts = _verdicts(terminalreporter.stats)
+        write_watch(Path(watch), verdicts)
+        terminalreporter.write_line(f"tenferro: {len(verdicts)} tests in {watch}")
     line = config.stash[TALLY].line()
     if line:
         terminalreporter.write_line(f"tenferro: {line}")
@@ -104,32 +137,105 @@ def tenferro_peer(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture
 def assert_parity(request: pytest.FixtureRequest, tenferro_peer: Any) -> Callable[..., None]:
-    """A function that fails, with the report, unless both paths agree.
+    """A function that fails, with a short report, unless both paths agree.
 
-    Its parameters are those of `xla_peer.check_parity`; on failure a reproduction is written to `tmp_path`. Functions of
-    JAX are imported. XLA runs in a process of its own, so that a crash fails the test and no other;
-    `isolated=False` runs it in this one.
+    Its parameters are those of `xla_peer.check_parity`; on failure a reproduction, shrunk, and the whole report are written
+    to `tmp_path`. Functions of JAX are imported. XLA runs in a process of its own, so that a crash fails the test and no
+    other; `isolated=False` runs it in this one. With `--tenferro-cache` a check that agreed before is left out where the
+    program's text, the arguments, the options and the versions of all packages are the same.
     """
     peer, tally = importlib.import_module("xla_peer"), request.config.stash[TALLY]
+    caching = importlib.import_module("xla_peer.parity.verdict_cache")
+    tracing = importlib.import_module("xla_peer.tracing")
+    folder = request.config.getoption("--tenferro-cache")
+    if CACHE not in request.config.stash:
+        request.config.stash[CACHE] = caching.VerdictCache(folder)
+    cache = request.config.stash[CACHE]
+
+    def note(verdicts: tuple[str, ...], share: float, name: str) -> None:
+        tally.parity += 1
+        request.node.user_properties.append((PROPERTY, list(verdicts)))
+        if tally.worst[0] < share < math.inf:
+            tally.worst = (share, f"{name} in {request.node.nodeid}")
 
     def check(fn_or_program: Any, *arrays: Any, **options: Any) -> None:
         __tracebackhide__ = True
+        program, key = fn_or_program, None
+        if folder is not None:
+            program = tracing.traced(fn_or_program, *arrays)
+            leaves = program.check_arguments(arrays)
+            key = cache.key(program, leaves, options, tally.platform)
+            before = cache.get(key)
+            if before is not None:
+                tally.cached += 1
+                note(*before)
+                return
         if options.get("isolated") is False:
             options.setdefault("executor", request.getfixturevalue("tenferro_executor"))
         options.setdefault("executor", tenferro_peer)
-        report = peer.check_parity(fn_or_program, *arrays, **options)
-        tally.parity += 1
-        for output in report.outputs:
-            if tally.worst[0] < output.share < math.inf:
-                tally.worst = (output.share, f"{output.name} in {request.node.nodeid}")
-        if not report.ok:
-            message = f"\n{report}"
-            if report.reproduction is not None:
-                folder = request.getfixturevalue("tmp_path") / "divergence"
-                message += f"\nreproduction: {report.reproduction.save(folder)}"
-            pytest.fail(message, pytrace=False)
+        report = peer.check_parity(program, *arrays, **options)
+        shares = [(output.share, output.name) for output in report.outputs]
+        share, name = max([each for each in shares if each[0] < math.inf], default=(0.0, ""))
+        verdicts = tuple([output.verdict for output in report.outputs])
+        note(verdicts, share, name)
+        if report.ok:
+            cache.put(key, caching.CachedVerdict(verdicts, share, name))
+            return
+        place = request.getfixturevalue("tmp_path") / "divergence"
+        place.mkdir(exist_ok=True)
+        (place / "report.txt").write_text(f"{report}\n")
+        report.save(place)
+        pytest.fail(f"\n{report.short()}\nfiles: {place}", pytrace=False)
 
     return check
+
+
+def _verdicts(stats: dict[str, list[Any]]) -> dict[str, str]:
+    """The verdicts of the outputs of each test that checked parity, each once."""
+    words: dict[str, list[str]] = {}
+    for reports in stats.values():
+        for report in reports:
+            for name, verdicts in getattr(report, "user_properties", ()):
+                if name == PROPERTY:
+                    words.setdefault(report.nodeid, []).extend(verdicts)
+    return {test: ", ".join(sorted(set(each))) for test, each in words.items()}
+
+
+def write_watch(path: Path, verdicts: dict[str, str]) -> None:
+    """Write the table of tests by version of jaxlib to a file, with the columns of other versions that it had.
+
+    Args:
+        path: of the Markdown; the JSON beside it has the same, and is what is read.
+        verdicts: of this run, by the test's name.
+    """
+    from tenferro.files import replacing  # because a run without it should not load it
+
+    beside = path.with_suffix(".json")
+    try:
+        table = json.loads(beside.read_text())["versions"]
+        table = {str(version): dict(column) for version, column in table.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        table = {}
+    try:
+        version = metadata.version("jaxlib")
+    except metadata.PackageNotFoundError:
+        version = "missing"
+    table[version] = {**table.get(version, {}), **verdicts}
+    tests = sorted({test for column in table.values() for test in column})
+    versions = sorted(
+        table, key=lambda version: [int(x) for x in version.split(".") if x.isdigit()]
+    )
+    rows = [["test", *[f"jaxlib {version}" for version in versions]], ["---"] * (len(versions) + 1)]
+    rows += [
+        [f"`{test}`", *[table[version].get(test, "") for version in versions]] for test in tests
+    ]
+    lines = ["| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in rows]
+    for place, text in (
+        (path, "\n".join(lines)),
+        (beside, json.dumps({"versions": table}, indent=2)),
+    ):
+        with replacing(place) as file:
+            file.write(f"{text}\n".encode())
 
 
 @pytest.fixture

@@ -312,10 +312,10 @@ def test_nothing_is_written_where_one_file_of_several_cannot_be(tmp_path: Path) 
     os.mkfifo(tmp_path / "model.gradient.mlir")
     with pytest.raises(errors.InvalidConfigError, match="is a pipe"):
         WRITERS[2](tmp_path / "model.mlir")
-    os.mkfifo(tmp_path / "repro.mlir")
+    os.mkfifo(tmp_path / "module.mlir")
     with pytest.raises(errors.InvalidConfigError, match="is a pipe"):
         save_reproduction(tmp_path, PROGRAM, [X], "text")
-    assert {path.name for path in tmp_path.iterdir()} == {"model.gradient.mlir", "repro.mlir"}
+    assert {path.name for path in tmp_path.iterdir()} == {"model.gradient.mlir", "module.mlir"}
 
 
 @pytest.mark.parametrize("path", [None, 3, 2.5, "", "a\0b", "\ud800"])

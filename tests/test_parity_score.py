@@ -31,7 +31,11 @@ def fn(x: Any) -> Any:
         return c, c * 2.0
 
     last, ys = tnf.scan(body, x[0], x[1:])
-    return tnf.sum(-ys.T[1:] / 3.0, axis=0) + tnf.sum((x @ x.T) + last, axis=1)[:2], tnf.exp(last)
+    return (
+        tnf.sum(-ys.T[1:] / 3.0, axis=0) + tnf.sum((x @ x.T) + last, axis=1)[:2],
+        tnf.exp(last),
+        tnf.round(x[0] * 3.3),
+    )
 
 
 SUBJECT = Subject("f", "loop", lower_to_stablehlo(tnf.compile(fn, X)).plain_text, (X,))

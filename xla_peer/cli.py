@@ -391,6 +391,13 @@ def parity(
     html: ReportPage = None,
     repro: Repro = None,
     precision: Precision = None,
+    search: Annotated[
+        int,
+        typer.Option(
+            metavar="TRIES",
+            help="Number of other arguments to try, which reach sides of decisions that these do not.",
+        ),
+    ] = 0,
     in_process: InProcess = False,
     timeout: Timeout = 300.0,
     memory: Memory = None,
@@ -440,6 +447,8 @@ def parity(
             atol=atol,
             bound=bound,
             interpreter=interpreter or None,
+            search=search,
+            seed=seed,
             against=None if against is None else _contender(against, arguments),
         )
         _conclude(out, report, html, repro)
@@ -668,14 +677,18 @@ def triage(
         str, typer.Argument(metavar="FOLDER", help="What --repro wrote.", show_default=False)
     ],
     python: Annotated[
-        str,
-        typer.Option(metavar="PATH", help="The interpreter whose JAX runs it.", show_default=False),
-    ] = sys.executable,
+        list[str] | None,
+        typer.Option(
+            metavar="PATH",
+            help="An interpreter whose JAX runs it; repeatable, for several versions.",
+            show_default=False,
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Print the text of an issue about a failing case, with what JAX gives for it here."""
+    """Print the text of an issue about a failing case, with what each JAX gives, and public reports that are like it."""
     with reporting(json) as out:
-        text = reproduction.triage(folder, python)
+        text = reproduction.triage(folder, python or ())
         out.say(text)
         out.document({"text": text})
 
@@ -690,8 +703,10 @@ def _conclude(out: Output, report: Any, html: str | None, repro: str | None) -> 
     if html is not None:
         _write(html, report.to_html().encode())
     if repro is not None and report.reproduction is not None:
-        report.reproduction.save(repro)
+        report.save(repro)
     out.verdict(report.ok, report.verdict)
+    for line in report.summary():
+        out.say(line)
     out.table(report.columns, report.rows())
     for line in report.below():
         out.say(line)

@@ -30,13 +30,13 @@ from xla_peer.cli import app
 from xla_peer.fuzz import EXPLANATIONS, fuzz, random_case
 from xla_peer.fuzz.failures import saved_failure, smallest_failure
 from xla_peer.fuzz.forms import FORMS, formed
-from xla_peer.fuzz.program import CARDS, Case
-from xla_peer.fuzz.shrinking import shrunk
+from xla_peer.fuzz.program import CARDS
 from xla_peer.isolated import IsolatedExecutor
 from xla_peer.parity import Divergence, check_parity, paths
 from xla_peer.parity.comparison import compare
 from xla_peer.parity.explanations import Parting, explain
 from xla_peer.parity.sensitivity import moved_outputs
+from xla_peer.parity.shrinking import Case, shrunk
 from xla_peer.peer_process import PeerProcess
 
 CASES = [random_case(0, number) for number in range(400)]
@@ -97,7 +97,7 @@ def test_a_planted_fault_is_found_shrunk_and_saved(
     (group, *_) = report.unexplained
     assert group.op == "Maximum"
     assert "native is alone" in group.told or "PJRT is alone" in group.told
-    assert {"repro.py", "repro.mlir"} <= {path.name for path in Path(group.folder).iterdir()}
+    assert {"repro.py", "module.mlir"} <= {path.name for path in Path(group.folder).iterdir()}
     assert json.loads(json.dumps(report.to_dict()))["ok"] is False
 
 
@@ -490,7 +490,7 @@ def test_a_crash_is_shrunk_and_saved(tmp_path: Path) -> None:
     assert [step.op.name for step in smallest.program.instructions].count("Cos") == 0
     assert "Sin" in [step.op.name for step in smallest.program.instructions]
     folder = Path(saved_failure(smallest, tmp_path / "sin"))
-    assert "stablehlo.sine" in (folder / "repro.mlir").read_text()
+    assert "stablehlo.sine" in (folder / "module.mlir").read_text()
 
 
 @pytest.mark.parametrize("form", sorted(FORMS))

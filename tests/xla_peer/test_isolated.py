@@ -199,7 +199,7 @@ def test_a_crash_while_running_is_a_verdict_with_the_op_and_the_module(
     assert "ENDED: SIGSEGV" in str(report)
     assert "no result" in str(report)
     assert json.loads(report.to_json())["ended"]["how"] == "SIGSEGV"
-    assert "stablehlo.sine" in (ended.save(tmp_path) / "repro.mlir").read_text()
+    assert "stablehlo.sine" in (ended.save(tmp_path) / "module.mlir").read_text()
     assert report.reproduction is ended
     # The next program finds another child.
     assert xla_peer.check_parity(lambda x: x * 2, X, executor=faulty).ok
@@ -407,5 +407,5 @@ def test_the_command_line_says_it(
     assert done.exit_code == 1
     assert "peer ended: SIGSEGV" in done.output
     assert "model.py:3" in done.output
-    assert (tmp_path / "found" / "repro.mlir").exists()
+    assert (tmp_path / "found" / "module.mlir").exists()
     assert CliRunner().invoke(app, [*command, "--in-process"]).exit_code == 0

@@ -150,9 +150,9 @@ def test_a_wrong_emitter_is_found_and_named(
     assert len(found.program.instructions) == 1
     place = found.save(tmp_path / "repro")
     assert sorted(path.name for path in place.iterdir()) == [
-        "about.json", "expected.npz", "repro.mlir", "repro.npz", "repro.py", "repro.tnf", "repro_jax.py",
+        "about.json", "expected.npz", "inputs.npz", "module.mlir", "repro.py", "repro.tnf", "repro_jax.py",
     ]  # fmt: skip
-    assert "cosine" in (place / "repro.mlir").read_text()
+    assert "cosine" in (place / "module.mlir").read_text()
     assert len((place / "repro.py").read_text().splitlines()) == 4
     done = subprocess.run(
         [sys.executable, "repro.py"], cwd=place, capture_output=True, text=True, check=True

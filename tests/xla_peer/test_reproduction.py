@@ -65,7 +65,7 @@ def test_triage_is_the_text_of_an_issue(folder: Path, tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho started\necho 'F0000 Check failed' >&2\nkill -SEGV $$\n")
     python.chmod(0o755)
-    text = triage(folder, str(python))
+    text = triage(folder, [str(python)])
     assert "stablehlo.multiply" in text
     assert "started\nended with status -11: F0000 Check failed" in text
     assert "jaxlib" in text

@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from tools.parity_score.faults import faults
+from tools.parity_score.faults import Edit, faults
 from tools.parity_score.page import write_page
-from tools.parity_score.programs import subjects
+from tools.parity_score.programs import Subject, subjects
 from tools.parity_score.rewrites import FLAGS, rewrites
 from tools.parity_score.trials import fault_trial, rewrite_trial
 from xla_peer import XlaExecutor
@@ -36,18 +36,22 @@ ENDLESS = 30
 """Seconds of one trial: a fault may have taken the end of a loop away."""
 
 
-EDITS = {"faults": faults, "rewrites": rewrites}
+def edits_of(kind: str, subject: Subject) -> list[Edit]:
+    """Every edit of that kind that there is of a subject."""
+    if kind == "faults":
+        return list(faults(subject.text))
+    return [*rewrites(subject.text), *subject.rewrites]
 
 
-def drawn(kind: str, seed: int, count: int) -> list[tuple[int, int, str]]:
+def drawn(kind: str, seed: int, count: int, of: str = "") -> list[tuple[int, int, str]]:
     """Return the trials: a subject, the number of its edit, and XLA's options."""
-    every = subjects()
-    sizes = [len(list(EDITS[kind](subject.text))) for subject in every]
+    every = subjects(of)
+    sizes = [len(edits_of(kind, subject)) for subject in every]
     rng = np.random.default_rng([seed, kind == "faults"])
     chosen: list[tuple[int, int, str]] = []
     able = [number for number, size in enumerate(sizes) if size]
     flags = ["", *FLAGS] if kind == "rewrites" else [""]
-    for _ in range(count):
+    for _ in range(count if able else 0):
         subject = int(rng.choice(able))
         options = str(rng.choice(flags))
         # One in four under other options is the module as it is.
@@ -56,9 +60,9 @@ def drawn(kind: str, seed: int, count: int) -> list[tuple[int, int, str]]:
     return chosen
 
 
-def child(kind: str, seed: int, count: int) -> None:
+def child(kind: str, seed: int, count: int, of: str = "") -> None:
     """Run the trials whose numbers come in, a line each, and print their outcomes."""
-    every, trials = subjects(), drawn(kind, seed, count)
+    every, trials = subjects(of), drawn(kind, seed, count, of)
     peer = XlaExecutor("cpu", notices=False)
     signal.signal(signal.SIGALRM, stop)
     for line in sys.stdin:
@@ -66,8 +70,7 @@ def child(kind: str, seed: int, count: int) -> None:
         subject, edit_number, options = trials[number]
         record: dict[str, Any] = {"number": number, "program": every[subject].name}
         record["of"] = every[subject].kind
-        edits = EDITS[kind](every[subject].text)
-        edit = next((e for n, e in enumerate(edits) if n == edit_number), None)
+        edit = None if edit_number < 0 else edits_of(kind, every[subject])[edit_number]
         record |= {"kind": edit.kind if edit else "as it is", "line": edit.line if edit else 0}
         try:
             signal.alarm(ENDLESS)
@@ -76,7 +79,9 @@ def child(kind: str, seed: int, count: int) -> None:
                 record |= fault_trial(every[subject], edit, peer)
             else:
                 text = every[subject].text if edit is None else edit.text
-                record |= {"options": options} | rewrite_trial(every[subject], text, peer)
+                record |= {"options": options} | rewrite_trial(
+                    every[subject], text, peer, record["kind"]
+                )
         except EndlessError:
             record |= {"outcome": "endless"}
         except Exception as error:
@@ -94,20 +99,26 @@ def stop(number: int, frame: Any) -> None:
     raise EndlessError
 
 
-def run(kind: str, seed: int, count: int, path: Path, until: float) -> None:
+def run(kind: str, seed: int, count: int, path: Path, until: float, of: str = "") -> None:
     """Run the trials that have no outcome yet."""
-    trials = drawn(kind, seed, count)
+    trials = drawn(kind, seed, count, of)
     done = {record["number"] for record in outcomes(path)}
     for options in sorted({options for _, _, options in trials}):
-        rest = [n for n in range(count) if n not in done and trials[n][2] == options]
+        rest = [n for n in range(len(trials)) if n not in done and trials[n][2] == options]
         for start in range(0, len(rest), BATCH):
             if time.monotonic() > until:
                 return
-            _children(kind, seed, count, rest[start : start + BATCH], options, path)
+            _children(kind, seed, count, rest[start : start + BATCH], options, path, of)
 
 
 def _children(
-    kind: str, seed: int, count: int, numbers: list[int], options: str, path: Path
+    kind: str,
+    seed: int,
+    count: int,
+    numbers: list[int],
+    options: str,
+    path: Path,
+    of: str = "",
 ) -> None:
     """Run these trials; where a child ends, note the trial that ended it, and go on with another child."""
     environment = {**os.environ, "XLA_FLAGS": FLAGS.get(options, "")}
@@ -121,6 +132,8 @@ def _children(
         str(seed),
         "--count",
         str(count),
+        "--of",
+        of,
     ]
     while numbers:
         with subprocess.Popen(
@@ -173,24 +186,26 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=600.0)
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "parity_score")
+    parser.add_argument("--of", default="", help="subjects of this kind alone, such as quantising")
     parser.add_argument("--child", choices=["faults", "rewrites"])
     parser.add_argument("--write", action="store_true", help="write docs/verdicts.md")
     arguments = parser.parse_args()
     if arguments.child:
-        child(arguments.child, arguments.seed, arguments.count)
+        child(arguments.child, arguments.seed, arguments.count, arguments.of)
         return 0
     arguments.folder.mkdir(parents=True, exist_ok=True)
     records: dict[str, list[dict[str, Any]]] = {}
     end = time.monotonic() + 60 * arguments.minutes
     for number, kind in enumerate(("faults", "rewrites")):
-        path = arguments.folder / f"{kind}_{arguments.seed}_{arguments.count}.jsonl"
+        of = f"_{arguments.of.replace(' ', '_')}" if arguments.of else ""
+        path = arguments.folder / f"{kind}_{arguments.seed}_{arguments.count}{of}.jsonl"
         until = end - (0 if number else 30 * arguments.minutes)
-        run(kind, arguments.seed, arguments.count, path, until)
+        run(kind, arguments.seed, arguments.count, path, until, arguments.of)
         records[kind] = list(outcomes(path))
     page = write_page(records["faults"], records["rewrites"], arguments.seed)
     page += "\nPublic miscompiles are run by releases of compilers in [the watch](watch.md).\n"
     print(page)
-    if arguments.write:
+    if arguments.write and not arguments.of:
         (ROOT / "docs" / "verdicts.md").write_text(page)
     return 0
 

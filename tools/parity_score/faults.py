@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -53,6 +54,9 @@ NUMBER = re.compile(
 )
 SUMS = re.compile(
     r"^(\s*)(%\w+) = (stablehlo\.(?:dot_general|reduce)\b.*(tensor<[\dx]*f(?:32|64)>))$"
+)
+ROUNDED = re.compile(
+    r"^(\s*)(%\w+) = stablehlo\.round_nearest_even %[\w#]+ : tensor<([\dx]+xf\d+)>$"
 )
 BRANCH = re.compile(r'("stablehlo\.case"\()(%[\w#]+)(\))')
 
@@ -176,7 +180,24 @@ def _half_precision(line: str) -> Iterator[str]:
         )
 
 
+def _one_quantum(line: str) -> Iterator[str]:
+    """One element in the middle is a step off, up or down."""
+    match = ROUNDED.match(line)
+    if match is None or not 1 < (size := math.prod(map(int, match[3].split("x")[:-1]))) <= 256:
+        return
+    name, shape, dtype = match[2], match[3], match[3].rpartition("x")[2]
+    for step in (1, -1):
+        steps = ", ".join([f"{step if place == size // 2 else 0}.0" for place in range(size)])
+        yield (
+            f"{line.replace(name, f'%r_{name[1:]}', 1)} "
+            f"%l_{name[1:]} = stablehlo.constant dense<[{steps}]> : tensor<{size}x{dtype}> "
+            f"%s_{name[1:]} = stablehlo.reshape %l_{name[1:]} : (tensor<{size}x{dtype}>) -> tensor<{shape}> "
+            f"{name} = stablehlo.add %r_{name[1:]}, %s_{name[1:]} : tensor<{shape}>"
+        )
+
+
 KINDS: dict[str, Change] = {
+    "one quantum": _one_quantum,
     "another function": _another_function,
     "swapped operands": _swapped_operands,
     "another comparison": _other_comparison,

@@ -1,11 +1,13 @@
-"""Lowered modules of programs that people write, with arguments: loops, their gradients, networks, and random ones."""
+"""Lowered modules of programs that people write, with arguments: loops, their gradients, networks, programs that quantise,
+recurrences, networks of fewer bits, and random ones.
+"""
 
 from __future__ import annotations
 
 import importlib
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import tenferro as tnf
 from lowering import lower_to_stablehlo
 from tenferro.errors import UnsupportedError
 from tenferro.types import flatten
+from tools.parity_score.faults import Edit
 from xla_peer.fuzz.program import random_case
 
 __all__ = ["Subject", "subjects"]
@@ -30,25 +33,46 @@ class Subject:
     """A module and its arguments.
 
     Attributes:
-        kind: loop, gradient, network or random.
+        kind: loop, gradient, network, quantising, recurrence, fewer bits or random.
+        rewrites: other modules with the same meaning.
     """
 
     name: str
     kind: str
     text: str
     leaves: tuple[Any, ...]
+    rewrites: tuple[Edit, ...] = ()
 
 
-def subjects() -> list[Subject]:
-    """Return the subjects, in the same order in every run."""
+def subjects(of: str = "") -> list[Subject]:
+    """Return the subjects, in the same order in every run; those of one kind alone where it is given."""
+    every = {
+        "loop gradient": _loops,
+        "network gradient": _networks,
+        "random": _random,
+        "quantising": _quantising,
+        "recurrence": _recurrences,
+        "fewer bits": _of_fewer_bits,
+    }
+    chosen = [make for kinds, make in every.items() if of in kinds]
     return [
-        subject for subject in (*_loops(), *_networks(), *_random()) if len(subject.text) <= LARGEST
+        subject
+        for make in chosen
+        for subject in make()
+        if len(subject.text) <= LARGEST and of in ("", subject.kind)
     ]
 
 
-def _subject(name: str, kind: str, fn: Callable[..., Any], *arguments: Any) -> Iterator[Subject]:
+def _subject(
+    name: str,
+    kind: str,
+    fn: Callable[..., Any],
+    *arguments: Any,
+    precision: str = "highest",
+) -> Iterator[Subject]:
     try:
-        text = lower_to_stablehlo(tnf.compile(fn, *arguments), linalg="inline").plain_text
+        program = tnf.compile(fn, *arguments)
+        text = lower_to_stablehlo(program, linalg="inline", precision=precision).plain_text
     except UnsupportedError:  # because not all linear algebra is written out
         return
     leaves = tuple([np.asarray(x) for x in flatten(arguments)[0]])
@@ -110,6 +134,96 @@ def _recurrent(xs: Any, w: Any, u: Any) -> Any:
         return h, tnf.sum(h)
 
     return tnf.scan(step, xs[0] * 0, xs)[1]
+
+
+def _quantising() -> Iterator[Subject]:
+    rng = np.random.default_rng(1)
+    for dtype in ("float32", "float64"):
+        x, w = (rng.standard_normal(shape).astype(dtype) for shape in ((6, 8), (8, 5)))
+        # Some elements of these are within rounding of a tie.
+        tied = np.arctanh((np.arange(-24.0, 24) + 0.5 * (np.arange(48) % 7 == 0)) / 40)
+        tied = tied.reshape(6, 8).astype(dtype)
+        for name, array in (("", x), (", ties", tied)):
+            for fn in (_clipped_sum, _scaled, _integer_sum):
+                words = fn.__name__.strip("_").replace("_", " ")
+                yield from _subject(f"{words} {dtype}{name}", "quantising", fn, array)
+            yield from _subject(f"product {dtype}{name}", "quantising", _int8_product, array, w)
+
+
+def _clipped_sum(x: Any) -> Any:
+    return tnf.sum(tnf.minimum(tnf.round(tnf.tanh(x) * 40), 30), axis=1) * 0.025
+
+
+def _scaled(x: Any) -> Any:
+    scale = tnf.max(tnf.abs(tnf.tanh(x))) / 127.3
+    return tnf.clip(tnf.round(tnf.tanh(x) / scale), -127, 127) * scale
+
+
+def _integer_sum(x: Any) -> Any:
+    return tnf.sum(tnf.clip(tnf.round(tnf.tanh(x) * 40), -28, 28).astype("int32"), axis=0)
+
+
+def _int8_product(x: Any, w: Any) -> Any:
+    q, v = (tnf.clip(tnf.round(tnf.tanh(y) * 40), -127, 127) for y in (x, w))
+    return (q @ v) * 0.000625
+
+
+def _recurrences() -> Iterator[Subject]:
+    rng = np.random.default_rng(2)
+    for dtype in ("float32", "float64"):
+        for length in (20, 60):
+            a = rng.uniform(-1, 1, (length, 3)).astype(dtype)
+            b = rng.standard_normal((length, 3)).astype(dtype)
+            for name, step, combine in RECURRENCES:
+                loop = lambda a, b, step=step: _by_loop(step, a, b)
+                tree = lambda a, b, combine=combine: _by_halves(combine, a, b)[1]
+                text = lower_to_stablehlo(tnf.compile(tree, a, b)).plain_text
+                edit = Edit("associative scan", 0, text)
+                for subject in _subject(f"{name} {dtype} {length}", "recurrence", loop, a, b):
+                    yield replace(subject, rewrites=(edit,))
+
+
+def _by_loop(step: Callable[..., Any], a: Any, b: Any) -> Any:
+    def body(carry: Any, each: Any) -> Any:
+        carry = step(carry, *each)
+        return carry, carry
+
+    first = b[0]
+    rest = tnf.scan(body, first, (a[1:], b[1:]))[1]
+    return tnf.concatenate([first[None], rest])
+
+
+def _by_halves(combine: Callable[..., Any], a: Any, b: Any) -> tuple[Any, Any]:
+    """All prefixes, each half on its own, and the second one then from the last of the first."""
+    if a.shape[0] == 1:
+        return a, b
+    half = a.shape[0] // 2
+    (a0, b0), (a1, b1) = (
+        _by_halves(combine, *part) for part in ((a[:half], b[:half]), (a[half:], b[half:]))
+    )
+    a1, b1 = combine(a0[-1:], b0[-1:], a1, b1)
+    return tnf.concatenate([a0, a1]), tnf.concatenate([b0, b1])
+
+
+RECURRENCES = (
+    ("affine", lambda c, a, b: a * c + b, lambda a0, b0, a1, b1: (a0 * a1, a1 * b0 + b1)),
+    ("sums", lambda c, a, b: c + b, lambda a0, b0, a1, b1: (a1, b0 + b1)),
+    ("products", lambda c, a, b: c * b, lambda a0, b0, a1, b1: (a1, b0 * b1)),
+)
+"""Of each recurrence its step, and how two of its steps are one."""
+
+
+def _of_fewer_bits() -> Iterator[Subject]:
+    rng = np.random.default_rng(3)
+    normal = lambda *shape: rng.standard_normal(shape).astype("float32")
+    for precision in ("default", "high"):
+        for name, fn, arguments in (
+            ("product", lambda x, w: x @ w, (normal(16, 64), normal(64, 8))),
+            ("perceptron", _perceptron, (normal(9, 32), normal(32, 17), normal(17, 5), normal(17))),
+        ):
+            yield from _subject(
+                f"{name}, {precision}", "fewer bits", fn, *arguments, precision=precision
+            )
 
 
 def _random() -> Iterator[Subject]:

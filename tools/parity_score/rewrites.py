@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tools.parity_score.faults import Edit
 
-__all__ = ["FLAGS", "rewrites"]
+__all__ = ["FEWER_BITS", "FLAGS", "rewrites"]
 
 FLAGS = {
     "no optimisation": "--xla_backend_optimization_level=0",
@@ -34,6 +34,14 @@ DOT = re.compile(
     r"^(\s*)(%\w+) = stablehlo\.dot_general (%[\w#]+), (%[\w#]+), (.*contracting_dims = \[)(\d)(\] x \[)(\d)(\].*: \("
     r")(tensor<[\dx]+f\d+>), (tensor<[\dx]+f\d+>)(\).*)$"
 )
+
+
+SHORT = re.compile(
+    r"^(\s*)(%\w+) = stablehlo\.dot_general (%[\w#]+), (%[\w#]+), "
+    r"(.* : \((tensor<[\dx]+f32>), (tensor<[\dx]+f32>)\).*)$"
+)
+FEWER_BITS = "fewer bits of a product"
+"""The kind of those that `precision_config` grants, which `judge` says something about."""
 
 
 def rewrites(text: str) -> Iterator[Edit]:
@@ -90,6 +98,17 @@ def _changed(line: str, makers: dict[str, re.Match[str]]) -> Iterator[tuple[str,
             "another algorithm",
             f"{space}{half} %x_{y[1:]} = stablehlo.multiply {x}, %half_{y[1:]} : {kind} "
             f"%e_{y[1:]} = stablehlo.exponential %x_{y[1:]} : {kind} {y} = stablehlo.multiply %e_{y[1:]}, %e_{y[1:]} : {kind}",
+        )
+    match = SHORT.match(line)
+    if match and "HIGHEST" not in line:
+        space, y, a, b, rest, left, right = match.groups()
+        mantissa = 10 if "HIGH" in line else 7
+        short = "stablehlo.reduce_precision"
+        yield (
+            FEWER_BITS,
+            f"{space}%p_{y[1:]} = {short} {a}, format = e8m{mantissa} : {left} "
+            f"%q_{y[1:]} = {short} {b}, format = e8m{mantissa} : {right} "
+            f"{y} = stablehlo.dot_general %p_{y[1:]}, %q_{y[1:]}, {rest}",
         )
     match = DOT.match(line)
     if match:

@@ -17,13 +17,13 @@ from tenferro.errors import (
 )
 from xla_peer.fuzz.failures import saved_failure, smallest_failure
 from xla_peer.fuzz.forms import form_of, formed
-from xla_peer.fuzz.program import Case, random_case
-from xla_peer.fuzz.shrinking import shrunk
+from xla_peer.fuzz.program import random_case
 from xla_peer.isolated import IsolatedExecutor
 from xla_peer.parity.check import check_parity
 from xla_peer.parity.divergence import Divergence
 from xla_peer.parity.explanations import explain
 from xla_peer.parity.report import ParityReport
+from xla_peer.parity.shrinking import Case, shrunk
 
 __all__ = ["FuzzReport", "Group", "fuzz"]
 

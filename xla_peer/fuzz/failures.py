@@ -8,9 +8,8 @@ from typing import Any
 from lowering import lower_to_stablehlo
 from tenferro.errors import BackendFailureError, TenferroError
 from tenferro.types import unflatten
-from xla_peer.fuzz.program import Case
-from xla_peer.fuzz.shrinking import shrunk
 from xla_peer.parity.reproduction import save_reproduction
+from xla_peer.parity.shrinking import Case, shrunk
 
 __all__ = ["saved_failure", "smallest_failure"]
 

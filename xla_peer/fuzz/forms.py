@@ -11,7 +11,7 @@ import tenferro as tnf
 from lowering import import_stablehlo, lower_to_stablehlo
 from tenferro.errors import TenferroError
 from tenferro.types import flatten
-from xla_peer.fuzz.program import Case
+from xla_peer.parity.shrinking import Case
 
 __all__ = ["FORMS", "form_of", "formed"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,20 +11,13 @@ from tenferro.ops import STD_OPS
 from tenferro.program import GraphProgram
 from xla_peer.fuzz.pool import Pool
 from xla_peer.fuzz.proposals import PROPOSALS, NotProposed
+from xla_peer.parity.shrinking import Case
 
-__all__ = ["Case", "random_case"]
+__all__ = ["random_case"]
 
 CARDS = [card for card in STD_OPS if not isinstance(PROPOSALS[card], NotProposed)]
 LARGEST = 4096
 """Elements of one value."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """A program, and the leaves of its arguments."""
-
-    program: GraphProgram
-    leaves: tuple[Any, ...]
 
 
 def random_case(seed: int, number: int, most_ops: int = 12) -> Case:

@@ -32,6 +32,7 @@ from xla_peer.parity.precision import LowerPrecision, granted_precision, require
 from xla_peer.parity.proven import lost_bounds
 from xla_peer.parity.report import ParityReport
 from xla_peer.parity.turns import native_outputs
+from xla_peer.parity.untouched import Untouched, reaching, untouched
 from xla_peer.pullback import active, float_vjp
 from xla_peer.tracing import traced
 
@@ -54,6 +55,8 @@ def check_parity(
     context: AdContext | None = None,
     isolated: bool | None = None,
     precision: str | None = None,
+    search: int = 0,
+    seed: int = 0,
 ) -> ParityReport:
     """Run natively and through PJRT, or in another way, and compare every element of every output.
 
@@ -85,11 +88,14 @@ def check_parity(
             `executor=IsolatedExecutor(timeout=.., memory_limit=..)` sets limits.
         precision: on accelerators, None accepts products with fewer bits where the module or the executor's precision
             grants them, with the verdict `lower precision`; "highest" does not.
+        search: how many other arguments are tried natively, scaled and drawn again by `seed`, that reach the sides of
+            decisions in `report.untouched`. Those that reach one are checked too. The report is that of the first
+            arguments on which the paths disagree, with these in `report.leaves`, and else that of the given ones.
 
     Raises:
         ArityError, DTypeError, ShapeError: arrays that do not fit, or outputs of `against` of other types.
-        InvalidConfigError: a tolerance below zero, or without an end; `grad` with `against`; another `bound` or
-            precision, or a proven bound beside a tolerance; a confidence of 0 or below, or of 1 or above.
+        InvalidConfigError: a tolerance below zero, or without an end; `grad` with `against`; a negative `search`; another
+            `bound` or precision, or a proven bound beside a tolerance; a confidence of 0 or below, or of 1 or above.
 
     >>> report = check_parity(lambda x: x * 2, np.arange(3.0))
     >>> report.ok, report.outputs[0].verdict
@@ -97,6 +103,10 @@ def check_parity(
     >>> check_parity(lambda x: x * 2, np.arange(3.0), against=lambda x: x + x + 1, interpreter=False).ok
     False
     """
+    if search < 0:
+        raise InvalidConfigError(
+            f"check_parity: search is a number of arguments of at least 0, got {search}"
+        )
     tolerance = tolerance_of("check_parity", ulps, rtol, atol)
     is_proven = _is_proven(bound, tolerance)
     is_granted = required_precision("check_parity", precision) is None and tolerance is None
@@ -113,10 +123,44 @@ def check_parity(
     paths = NativeAndPeer(
         peer, tolerance, is_proven, required_confidence("check_parity", confidence)
     )
-    check = Check(static, leaves, paths, interpreter, is_granted)
-    if against is not None:
-        return check.against(Contender(against, static, peer), locate)
-    return check.report(locate)
+    contender = None if against is None else Contender(against, static, peer)
+
+    def checked(arguments: Sequence[Any]) -> ParityReport:
+        check = Check(static, arguments, paths, interpreter, is_granted)
+        return check.report(locate) if contender is None else check.against(contender, locate)
+
+    report = replace(checked(leaves), untouched=untouched(static, leaves), leaves=tuple(leaves))
+    return _searched(static, leaves, report, checked, search, seed)
+
+
+def _searched(
+    program: GraphProgram,
+    leaves: Sequence[Any],
+    report: ParityReport,
+    checked: Callable[[Sequence[Any]], ParityReport],
+    tries: int,
+    seed: int,
+) -> ParityReport:
+    """The report, or that of the first arguments that a search comes upon and on which the paths disagree."""
+    if not (tries and report.ok and report.untouched):
+        return report
+    reached: list[Untouched] = []
+    for side, arguments in reaching(program, leaves, tries, seed):
+        attempt = checked(arguments)
+        if any([output.outside or output.ended for output in attempt.outputs]):
+            note = f"on arguments of the search, in report.leaves, which reach: {side}"
+            return replace(
+                attempt,
+                notes=(note, *attempt.notes),
+                untouched=untouched(program, arguments),
+                leaves=tuple(arguments),
+            )
+        reached.append(side)
+        still = {each.key for each in untouched(program, arguments)}
+        rest = tuple([each for each in report.untouched if each.key in still])
+        report = replace(report, untouched=rest)
+    words = f"the search reached {len(reached)} more sides of decisions, and the paths agree there"
+    return replace(report, notes=(*report.notes, words))
 
 
 class Check:

@@ -383,6 +383,7 @@ def _alternatives(native: Any, moved: Sequence[Any], spread: Any = None) -> Alte
     return Alternatives(np.concatenate(places), np.concatenate(values))
 
 
+@np.errstate(all="ignore")
 def beyond(native: Any, moved: Sequence[Any], limit: Any) -> Alternatives:
     """Values of runs that are farther from the native ones than the limit, or not finite where these are."""
     return _alternatives(native, moved, np.asarray(limit) / SAFETY)

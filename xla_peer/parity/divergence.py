@@ -96,7 +96,9 @@ class Divergence:
         """
         platform = self.platform if self.platform in PLATFORMS else "cpu"
         text = lower_to_stablehlo(self.program, platform).text
-        return save_reproduction(folder, self.program, self.leaves, text, self.platform)
+        worst, output = list(self.output.worst or ()), self.output
+        said = f"{output.name}{worst}: {output.xla!s}, expected {output.native!s}, {output.ulps:.3g} ulps apart"
+        return save_reproduction(folder, self.program, self.leaves, text, self.platform, said)
 
     def __repr__(self) -> str:
         return f"<Divergence at {self.op:.120}>"

@@ -20,7 +20,7 @@ from xla_peer.parity.divergence import (
 )
 from xla_peer.parity.reproduction import save_reproduction
 
-__all__ = ["Ending", "ending_of_text", "first_ending"]
+__all__ = ["Ending", "ending_of_text", "first_ending", "text_of"]
 
 SHOWN_LINES = 12
 """Lines of a module that a report shows."""
@@ -74,7 +74,10 @@ class Ending:
         Raises:
             OSError: the folder cannot be made or written.
         """
-        return save_reproduction(folder, self.program, self.leaves, self.module, self.platform)
+        said = f"{self.how} while {self.stage}"
+        return save_reproduction(
+            folder, self.program, self.leaves, self.module, self.platform, said
+        )
 
     def __str__(self) -> str:
         said = f": {self.said}" if self.said else ""
@@ -126,7 +129,7 @@ def first_ending(
         said=found.said or error.said,
         op=op,
         line=line,
-        module=_text(part, platform) or error.module,
+        module=text_of(part, platform) or error.module,
         program=part,
         leaves=arguments,
         platform=platform,
@@ -160,7 +163,7 @@ def _ended(program: GraphProgram, leaves: Sequence[Any], peer: Any) -> PeerEnded
     return None
 
 
-def _text(program: GraphProgram, platform: str) -> str:
+def text_of(program: GraphProgram, platform: str) -> str:
     """The program as the peer gets it; empty where it has open extents."""
     try:
         return lower_to_stablehlo(program, platform if platform in PLATFORMS else "cpu").plain_text

@@ -21,6 +21,7 @@ from xla_peer.parity.paths import NativeAndPeer
 from xla_peer.parity.precision import LowerPrecision, granted_precision, required_precision
 from xla_peer.parity.report import ParityReport
 from xla_peer.parity.turns import native_outputs
+from xla_peer.parity.untouched import untouched
 
 __all__ = ["judge"]
 
@@ -124,6 +125,8 @@ def judge(
         decisions=decisions(static, leaves, outputs, paths.platform),
         notes=(*paths.known_faults, *notes, *[witnesses.ended] * bool(witnesses.ended)),
         bound=paths.bound_in_words,
+        untouched=untouched(static, leaves),
+        leaves=tuple(leaves),
     )
 
 

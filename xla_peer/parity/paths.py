@@ -180,6 +180,7 @@ def _least(program: GraphProgram, slots: Sequence[int], pending: Sequence[Pendin
     return [pending[slot].least_ulps(program.types[slot].dtype) for slot in slots]
 
 
+@np.errstate(all="ignore")
 def _with_flips(
     number: int,
     native: Any,
@@ -198,8 +199,7 @@ def _with_flips(
     limit = np.where(is_wider, pinned.limit, allowance.limit)
     others, limit = tipped.alternatives(number, native, limit)
     if tipped.flipped is None:
-        with np.errstate(all="ignore"):
-            reach = np.max([modulus(run - runs.values[0]) for run in runs.values], axis=0)
+        reach = np.max([modulus(run - runs.values[0]) for run in runs.values], axis=0)
         limit = np.where(is_wider & np.isfinite(reach), limit + 2 * reach, limit)
     reached = beyond(native, runs.values, limit)
     joined = _joined(_joined(allowance.alternatives, reached), others)

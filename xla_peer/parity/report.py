@@ -6,6 +6,7 @@ import html
 import json
 import math
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar
 
 from tenferro.table import aligned, first_of
@@ -14,8 +15,17 @@ from xla_peer.parity.comparison import OutputParity
 from xla_peer.parity.decisions import Decision
 from xla_peer.parity.divergence import Divergence
 from xla_peer.parity.endings import Ending
+from xla_peer.parity.shrinking import shrunk_divergence, shrunk_ending
+from xla_peer.parity.untouched import Untouched
 
 __all__ = ["ParityReport"]
+
+MOST_UNTOUCHED = 5
+"""Sides of decisions that a report shows."""
+MOST_SHORT = 15
+"""Lines of a short report."""
+WIDTH = 240
+"""Characters of a line of a short report."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +45,8 @@ class ParityReport:
         bound: how what may be apart was found: proven, or sampled, with the number of runs and the confidence; empty
             where the user said it.
         ended: how the process of the peer ended, and over which module; None where it gave its outputs.
+        untouched: sides of decisions that the arguments did not reach, of which the check says nothing.
+        leaves: the arguments that were checked: those given, or others that `search=` came upon.
     """
 
     HEADER: ClassVar = (
@@ -52,6 +64,8 @@ class ParityReport:
     notes: tuple[str, ...] = ()
     bound: str = ""
     ended: Ending | None = None
+    untouched: tuple[Untouched, ...] = ()
+    leaves: tuple[Any, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def ok(self) -> bool:
@@ -73,6 +87,7 @@ class ParityReport:
             "notes": list(self.notes),
             "bound": self.bound,
             "ended": None if self.ended is None else self.ended.to_dict(),
+            "untouched": [each.to_dict() for each in self.untouched],
         }
 
     def to_json(self) -> str:
@@ -81,7 +96,7 @@ class ParityReport:
 
     @property
     def reproduction(self) -> Divergence | Ending | None:
-        """The smallest program that shows it, which `save` writes to a folder; None where all agree."""
+        """The part of the program that shows it, which `save` shrinks and writes; None where all agree."""
         return self.ended or self.first_divergence
 
     @property
@@ -121,7 +136,7 @@ class ParityReport:
         )
 
     def __str__(self) -> str:
-        lines = [self.verdict, *aligned([self.columns, *self.rows()])]
+        lines = [self.verdict, *self.summary(), *aligned([self.columns, *self.rows()])]
         return "\n".join([*lines, *self.below()])
 
     def below(self) -> list[str]:
@@ -129,8 +144,77 @@ class ParityReport:
         lines = [f"bound: {self.bound}"] * bool(self.bound)
         lines += [f"interpreter: {self.interpreter}"] * bool(self.interpreter)
         lines += [*self.notes, *map(str, self.decisions)]
-        found = (self.first_divergence, self.ended)
-        return lines + [str(each) for each in found if each is not None]
+        lines += [str(each) for each in (self.first_divergence, self.ended) if each is not None]
+        rest = len(self.untouched) - MOST_UNTOUCHED
+        lines += [f"not reached: {each}" for each in self.untouched[:MOST_UNTOUCHED]]
+        return lines + [f"not reached: {rest} more sides of decisions"] * (rest > 0)
+
+    def summary(self) -> list[str]:
+        """Two lines where the paths do not agree: the op and the side; the difference, and what to do."""
+        first, ended = self.first_divergence, self.ended
+        bad = [output for output in self.outputs if not output.ok]
+        if ended is not None:
+            at = f" at {ended.op}" if ended.op else ""
+            where = f", {ended.line}" if ended.line else ""
+            words = f"{self.platform} ended by {ended.how} while {ended.stage}{at}{where}"
+            return [f"{words:.{WIDTH}}", f"to do: {self._advice(bad)}"]
+        if not bad:
+            return []
+        worst = max(bad, key=lambda output: (output.outside, output.share))
+        at = f" at {first.op}" if first is not None else ""
+        where = f", {first.line}" if first is not None and first.line else ""
+        sides = (self.sides[0], self.platform if self.sides[1] == "other" else self.sides[1])
+        size = f"{worst.name}{_size_of(worst, sides)}; to do: {self._advice(bad)}"
+        verdict = (
+            "wrong, on a side that is not known," if worst.verdict == "wrong" else worst.verdict
+        )
+        return [f"{verdict}{at:.{WIDTH}}{where}", size]
+
+    def short(self) -> str:
+        """The report in at most fifteen lines: the op, the side and the difference first, and what to do."""
+        first, bad = self.first_divergence, [output for output in self.outputs if not output.ok]
+        lines = [self.verdict, *self.summary()]
+        lines += [f"in {turn}" for turn in (first.turns if first else ())[:2]]
+        lines += [f"{output.name}: {output.verdict}" for output in bad[:3]] * (len(bad) > 1)
+        lines += [f"note: {note}" for note in self.notes[:2]]
+        lines += [f"not reached: {each}" for each in self.untouched[:2]]
+        return "\n".join([f"{line:.{2 * WIDTH}}" for line in lines[:MOST_SHORT]])
+
+    def _advice(self, bad: list[OutputParity]) -> str:
+        """What a reader does next."""
+        if self.ended is not None:
+            return "report.save(folder) writes a small module that ends it; `tenferro triage folder` makes an issue of it"
+        sides = {output.alone for output in bad if output.alone}
+        if not any(output.outside for output in bad):
+            return "these arguments decide nothing; try others that cancel less"
+        if "native" in sides:
+            return "tenferro itself is wrong here; please report it, with what report.save(folder) writes"
+        if "import" in sides:
+            return "the import of the module is wrong; please report it to tenferro"
+        words = "report.save(folder) writes a small module; `tenferro triage folder` makes an issue of it"
+        return (
+            words
+            if self.reproduction is not None
+            else "compare the intermediate values; see docs/parity.md"
+        )
+
+    def save(self, folder: Any, seconds: float = 20.0) -> Path | None:
+        """Write the reproduction to a folder, shrunk; None where all agree.
+
+        Values in the middle become arguments and arrays become plainer, as long as the paths still part or the peer
+        still ends. See `Divergence.save` for the files; `tenferro triage FOLDER` makes an issue of them.
+
+        Args:
+            seconds: no smaller program is tried after this time.
+
+        Raises:
+            OSError: the folder cannot be made or written.
+        """
+        if self.ended is not None:
+            return shrunk_ending(self.ended, seconds).save(folder)
+        if self.first_divergence is not None:
+            return shrunk_divergence(self.first_divergence, seconds).save(folder)
+        return None
 
     def print(self) -> None:
         """Print it."""
@@ -149,11 +233,24 @@ class ParityReport:
             f'<p style="color: {colour}; font-weight: 600">{html.escape(self.verdict)}</p>'
             '<table style="border-collapse: collapse; text-align: left; white-space: nowrap; font-size: 13px" cellpadding="4">'
             f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-            + "".join(f"<pre>{html.escape(text)}</pre>" for text in self.below())
+            + "".join(
+                f"<pre>{html.escape(text)}</pre>" for text in (*self.summary(), *self.below())
+            )
             + "</div>"
         )
 
     _repr_html_ = to_html
+
+
+def _size_of(output: OutputParity, sides: tuple[str, str]) -> str:
+    """The element that is farthest off, with both values and the difference in units in the last place."""
+    if output.worst is None:
+        return ""
+    one, other = sides
+    return (
+        f"{list(output.worst)}: {one} {_shown(output.native)}, {other} {_shown(output.xla)}, "
+        f"{output.ulps:.3g} ulps apart, {output.allowed:.3g} allowed; {output.outside} of {output.spec.size} elements"
+    )
 
 
 def _worst(output: OutputParity) -> tuple[str, ...]:

@@ -5,30 +5,33 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import platform as machine
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from lowering import import_stablehlo
 from tenferro.errors import InvalidConfigError, TenferroError
 from tenferro.extension.saving import save
 from tenferro.files import replacing, target_of
 from tenferro.program import GraphProgram
 from xla_peer.parity.turns import native_outputs
+from xla_peer.parity.twins import twins
 
 __all__ = ["save_reproduction", "triage"]
 
 SCRIPT = """import numpy as np, tenferro as tnf, xla_peer
 program = tnf.load("repro.tnf")
-inputs = [x.view(spec.dtype.dtype) for x, spec in zip(np.load("repro.npz").values(), program.input_specs)]
+inputs = [x.view(spec.dtype.dtype) for x, spec in zip(np.load("inputs.npz").values(), program.input_specs)]
 print(xla_peer.check_parity(program, *inputs, executor=xla_peer.XlaExecutor(PLATFORM)))
 """
-WITH_JAX = '''"""Run repro.mlir on repro.npz with jax alone, and compare with expected.npz."""
+WITH_JAX = '''"""Run module.mlir on inputs.npz with jax alone, and compare with expected.npz."""
 
 import jax
 import numpy as np
@@ -45,12 +48,12 @@ def arrays(path, dtypes):
 
 client = backend.get_backend(PLATFORM)
 device = client.local_devices()[0]
-if "lapack_" in (text := open("repro.mlir").read()):
+if "lapack_" in (text := open("module.mlir").read()):
     from jaxlib.cpu import _lapack
 
     _lapack.initialize()
 compiled = client.compile_and_load(text, xla_client.DeviceList((device,)), xla_client.CompileOptions())
-inputs = [jax.device_put(x, device) for x in arrays("repro.npz", INPUTS)]
+inputs = [jax.device_put(x, device) for x in arrays("inputs.npz", INPUTS)]
 results = compiled.execute_sharded(inputs).disassemble_into_single_device_arrays()
 for number, ((y,), wanted) in enumerate(zip(results, arrays("expected.npz", OUTPUTS))):
     y = np.asarray(y)
@@ -63,6 +66,16 @@ for number, ((y,), wanted) in enumerate(zip(results, arrays("expected.npz", OUTP
     print(f"; at {where} jax {jax.__version__} has {y[worst]}, expected {wanted[worst]}" if y.size else "")
 '''
 SECONDS = 300
+"""Time that the script may take."""
+VARIABLES = (
+    "XLA_FLAGS",
+    "JAX_PLATFORMS",
+    "JAX_ENABLE_X64",
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+)
+"""Variables of the environment on which a result may depend."""
+VERSION = "import jaxlib.version; print(jaxlib.version.__version__)"
 
 
 def save_reproduction(
@@ -71,12 +84,17 @@ def save_reproduction(
     leaves: Sequence[Any],
     text: str | None,
     platform: str = "cpu",
+    said: str = "",
 ) -> Path:
     """Write a failing case to a folder, and return the folder.
 
-    `repro.npz` has the arguments, `repro.tnf` the program and `repro.py` four lines that check it again. Where there is
-    StableHLO, it is `repro.mlir`, with `expected.npz`, the native results, and `repro_jax.py`, which needs JAX
-    alone. `about.json` has the versions, the processor and a digest of the module and its arguments.
+    `inputs.npz` has the arguments, `repro.tnf` the program and `repro.py` four lines that check it again. Where there is
+    StableHLO, it is `module.mlir`, with `expected.npz`, the native results, and `repro_jax.py`, which needs JAX
+    alone. `about.json` has the versions, the environment, what this version of jaxlib gave, and a digest of the module
+    and its arguments.
+
+    Args:
+        said: what the peer gave, in one line.
 
     Raises:
         InvalidConfigError: a folder, a pipe or a device in the place of a file.
@@ -90,11 +108,13 @@ def save_reproduction(
         "platform": platform,
         "versions": _versions(),
         "machine": f"{machine.system()} {machine.machine()}",
+        "environment": {name: os.environ[name] for name in VARIABLES if name in os.environ},
+        "outcomes": {f"jaxlib {_versions().get('jaxlib', 'missing')}": said} if said else {},
         "program": str(program),
     }
-    files = {"repro.npz": inputs, "repro.py": script.encode()}
+    files = {"inputs.npz": inputs, "repro.py": script.encode()}
     if text is not None:
-        files["repro.mlir"] = text.encode()
+        files["module.mlir"] = text.encode()
         about["digest"] = hashlib.sha256(text.encode() + inputs).hexdigest()
         try:
             expected = native_outputs(program, leaves)
@@ -134,26 +154,34 @@ def _versions() -> dict[str, str]:
     return versions
 
 
-def triage(folder: Any, python: str = sys.executable) -> str:
-    """The text of an issue about a failing case: module, what JAX gives here, and the versions.
+def triage(folder: Any, pythons: Sequence[str] = (), reports: Iterable[Any] | None = None) -> str:
+    """The text of an issue about a failing case: module, what each JAX gives, the versions, and public reports that are
+    like it.
 
     Args:
         folder: as `save_reproduction` writes it.
-        python: the interpreter whose JAX runs `repro_jax.py`, in a process of its own.
+        pythons: interpreters whose JAX runs `repro_jax.py`, each in a process of its own; this one by default.
+        reports: public reports to compare the module with; by default the hall of miscompiles, where it is installed.
 
     Raises:
-        InvalidConfigError: a folder without `about.json`, `repro.mlir` or `repro_jax.py`.
+        InvalidConfigError: a folder without `about.json`, `module.mlir` or `repro_jax.py`; an `about.json` that is none.
     """
     directory = Path(folder)
-    names = ("about.json", "repro.mlir", "repro_jax.py")
+    names = ("about.json", "module.mlir", "repro_jax.py")
     missing = [name for name in names if not (directory / name).is_file()]
     if missing:
         raise InvalidConfigError(
             f"triage: {directory} has no {', '.join(missing)}; give a folder that `tenferro parity --repro` wrote"
         )
-    about = json.loads((directory / "about.json").read_text())
+    about = _about(directory / "about.json")
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
-    module = (directory / "repro.mlir").read_text().strip()
+    outcomes = dict(about.get("outcomes", {}))
+    ran = [
+        line
+        for python in pythons or (sys.executable,)
+        for line in _ran(directory, python, outcomes)
+    ]
+    module = (directory / "module.mlir").read_text().strip()
     script = (directory / "repro_jax.py").read_text().strip()
     return "\n".join([
         f"XLA ({about['platform']}) computes a module wrongly, or crashes on it",
@@ -162,16 +190,15 @@ def triage(folder: Any, python: str = sys.executable) -> str:
         module,
         "```",
         "",
-        "Run here:",
-        "",
-        "```",
-        _outcome(directory, python),
-        "```",
+        *ran,
+        *[f"- {version}: {words}" for version, words in outcomes.items()],
+        *[""] * bool(outcomes),
+        *_alike(module, reports),
         "",
         f"Found with {versions}, on {about['machine']}.",
         f"Digest of module and inputs: {about['digest'][:16]}.",
         "",
-        "<details><summary>repro_jax.py, beside repro.mlir, repro.npz and expected.npz</summary>",
+        "<details><summary>repro_jax.py, beside module.mlir, inputs.npz and expected.npz</summary>",
         "",
         "```python",
         script,
@@ -179,6 +206,48 @@ def triage(folder: Any, python: str = sys.executable) -> str:
         "",
         "</details>",
     ])  # fmt: skip
+
+
+def _about(path: Path) -> dict[str, Any]:
+    """The versions and the digest of a case."""
+    try:
+        about = json.loads(path.read_text())
+        if isinstance(about["versions"], dict) and isinstance(about["digest"], str):
+            return {"platform": "cpu", "machine": "another machine", **about}
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise InvalidConfigError(
+        f"triage: {path} has no versions and digest; give a folder that `tenferro parity --repro` wrote"
+    )
+
+
+def _ran(directory: Path, python: str, outcomes: dict[str, str]) -> list[str]:
+    """What the JAX of an interpreter gives, in lines; the outcome known before under its version goes out."""
+    try:
+        done = subprocess.run(
+            [python, "-c", VERSION], capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+        version = done.stdout.strip().splitlines()[-1] if done.returncode == 0 else "unknown"
+        outcome = _outcome(directory, python)
+    except OSError as error:
+        raise InvalidConfigError(
+            f"triage: {python} does not run ({error.strerror}); give the path of an interpreter that has JAX"
+        ) from None
+    except (subprocess.TimeoutExpired, IndexError):
+        version, outcome = "unknown", f"no answer in {SECONDS} s"
+    outcomes.pop(f"jaxlib {version}", None)
+    return [f"With jaxlib {version}:", "", "```", outcome, "```", ""]
+
+
+def _alike(module: str, reports: Iterable[Any] | None) -> list[str]:
+    """The public reports that are like a module; or that there is none."""
+    try:
+        near = twins(import_stablehlo(module), reports)
+    except TenferroError as error:
+        return [f"Not compared with public reports: {str(error).splitlines()[0]:.200}"]
+    if not near:
+        return ["No public report in the hall of miscompiles is like it."]
+    return ["Public reports that are like it:", "", *[f"- {twin}" for twin in near]]
 
 
 def _outcome(directory: Path, python: str) -> str:

@@ -1,0 +1,233 @@
+"""Smaller programs and plainer arrays on which the paths still part, or the peer still ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tenferro.errors import PeerEndedError, TenferroError
+from tenferro.graph import Graph
+from tenferro.program import GraphProgram, copy_into
+from tenferro.types import DType, TensorSpec, flatten, unflatten
+from xla_peer.isolated import IsolatedExecutor
+from xla_peer.parity.divergence import Divergence, prefix
+from xla_peer.parity.endings import Ending, text_of
+from xla_peer.parity.paths import NativeAndPeer
+
+__all__ = ["Case", "shrunk", "shrunk_divergence", "shrunk_ending"]
+
+TRIES = 80
+"""Programs that are run at most."""
+DIGITS = (1, 2, 3, 4)
+"""Significant digits that the elements of an argument are rounded to."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program, and the leaves of its arguments."""
+
+    program: GraphProgram
+    leaves: tuple[Any, ...]
+
+
+def shrunk(case: Case, parts: Callable[[Case], bool], seconds: float | None = None) -> Case:
+    """A case on which `parts` still holds, and that none of a few steps makes smaller.
+
+    Outputs are dropped but for one. Values in the middle become parameters, from the last to the first, and outputs of
+    their own, from the first on. Then arrays become ones or small whole numbers, or are rounded to few digits; and
+    elements become 1, half of an array at a time.
+
+    Args:
+        seconds: no step begins after this time; None for no limit.
+    """
+    tries, end = [TRIES], None if seconds is None else time.monotonic() + seconds
+
+    def holds(candidate: Case) -> bool:
+        tries[0] -= 1
+        if tries[0] < 0 or (end is not None and time.monotonic() > end):
+            return False
+        try:
+            return parts(candidate)
+        except TenferroError:
+            return False
+
+    case = next(filter(holds, _single(case)), case)
+    slots = [slot for step in case.program.instructions for slot in step.outputs]
+    for _ in range(len(slots)):
+        smaller = next(filter(holds, _cuts(case)), None)
+        if smaller is None:
+            break
+        case = smaller
+    case = next(filter(holds, _ends(case)), case)
+    for number in range(len(case.leaves)):
+        case = next(filter(holds, _of_few_digits(case, number)), case)
+        case = _plainer(case, number, holds)
+    return case
+
+
+def shrunk_divergence(divergence: Divergence, seconds: float) -> Divergence:
+    """The divergence on a smaller program and plainer arrays, where both sides are paths of one program."""
+    if divergence.other:
+        return divergence
+    try:
+        paths = NativeAndPeer(divergence.executor())
+    except TenferroError:
+        return divergence  # because its executor is the caller's own, and no platform
+
+    def worst(case: Case) -> Any:
+        outputs = paths.compared(case.program, case.leaves)
+        return next((output for output in outputs if output.outside), None)
+
+    case = shrunk(
+        Case(divergence.program, tuple(divergence.leaves)),
+        lambda case: worst(case) is not None,
+        seconds,
+    )
+    output = worst(case)
+    if output is None:
+        return divergence  # because what XLA gives is not always the same
+    return replace(divergence, program=case.program, leaves=case.leaves, output=output)
+
+
+def shrunk_ending(ending: Ending, seconds: float) -> Ending:
+    """The ending on a smaller program and plainer arrays; as it is where each attempt would wait for a timeout."""
+    if ending.how == "timeout":
+        return ending
+    peer = IsolatedExecutor(ending.platform, notices=False)
+
+    def ends(case: Case) -> bool:
+        try:
+            peer.run(case.program, *unflatten(case.program.in_tree, case.leaves))
+        except PeerEndedError as error:
+            return error.ending == ending.how
+        return False
+
+    start = Case(ending.program, tuple(ending.leaves))
+    case = shrunk(start, ends, seconds)
+    if case is start:
+        return ending
+    module = text_of(case.program, ending.platform) or ending.module
+    return replace(ending, program=case.program, leaves=case.leaves, module=module)
+
+
+def _single(case: Case) -> Iterator[Case]:
+    """The case with one of its outputs alone, where it has several."""
+    slots = list(dict.fromkeys(case.program.output_slots))
+    if len(slots) > 1:
+        yield from (_used(prefix(case.program, [slot]), case.leaves) for slot in slots)
+
+
+def _ends(case: Case) -> Iterator[Case]:
+    """The case with a value in the middle for its output, from the first on."""
+    outputs = set(case.program.output_slots)
+    for step in case.program.instructions:
+        for slot in step.outputs if step.inputs else ():
+            if slot not in outputs:
+                yield _used(prefix(case.program, [slot]), case.leaves)
+
+
+def _used(program: GraphProgram, leaves: Sequence[Any]) -> Case:
+    """The case without arguments that nothing reads."""
+    graph, renumbered, arrays = Graph(), dict[int, int](), list[Any]()
+    graph.trusted = program.trusted
+    read = {slot for step in program.instructions for slot in step.inputs}
+    read.update(program.output_slots)
+    for slot, leaf in zip(program.input_slots, leaves, strict=True):
+        if slot in read:
+            renumbered[slot] = graph.add_input(program.types[slot])
+            arrays.append(leaf)
+    inputs = list(renumbered.values())
+    copy_into(graph, program.instructions, renumbered)
+    outputs = [renumbered[slot] for slot in program.output_slots]
+    smaller = GraphProgram.from_graph(graph, outputs, name=program.name, inputs=inputs, guards=())
+    return Case(smaller, tuple(arrays))
+
+
+def _cuts(case: Case) -> Iterator[Case]:
+    """The case with one value computed beforehand, for each value that is no output, from the last on."""
+    outputs = set(case.program.output_slots)
+    inner = [
+        step.outputs
+        for step in case.program.instructions
+        if step.inputs and outputs.isdisjoint(step.outputs)
+    ]
+    return (_cut(case, slots) for slots in reversed(inner))
+
+
+def _cut(case: Case, slots: Sequence[int]) -> Case:
+    program = case.program
+    values, _ = flatten(prefix(program, slots).run(*case.leaves))
+    graph, renumbered, leaves, inputs = Graph(), {}, [], []
+    graph.trusted = program.trusted
+
+    def parameter(slot: int, array: Any) -> None:
+        renumbered[slot] = graph.add_input(TensorSpec.of(array.shape, DType.of(array.dtype)))
+        inputs.append(renumbered[slot])
+        leaves.append(array)
+
+    for slot, leaf in zip(program.input_slots, case.leaves, strict=True):
+        parameter(slot, leaf)
+    for slot, value in zip(slots, map(np.asarray, values), strict=True):
+        parameter(slot, value)
+    copy_into(
+        graph, [i for i in program.instructions if i.outputs[0] not in renumbered], renumbered
+    )
+    outputs = [renumbered[slot] for slot in program.output_slots]
+    operands = {value for step in graph.instructions for value in step.inputs} | set(outputs)
+    used_inputs = [(v, leaf) for v, leaf in zip(inputs, leaves, strict=True) if v in operands]
+    smaller = GraphProgram.from_graph(
+        graph, outputs, name=program.name, inputs=[v for v, _ in used_inputs], guards=()
+    )
+    return Case(smaller, tuple([leaf for _, leaf in used_inputs]))
+
+
+def _replaced(case: Case, number: int, array: Any) -> Case:
+    leaves = list(case.leaves)
+    leaves[number] = array
+    return Case(case.program, tuple(leaves))
+
+
+def _of_few_digits(case: Case, number: int) -> Iterator[Case]:
+    """The case with a leaf of ones, of small whole numbers, or rounded to a few significant digits."""
+    x = case.leaves[number]
+    if x.dtype.kind not in "fV" or not x.size:
+        return
+    if not (x == 1).all():
+        yield _replaced(case, number, np.ones_like(x))
+    yield _replaced(case, number, (np.arange(x.size).reshape(x.shape) % 5).astype(x.dtype))
+    for digits in DIGITS:
+        yield _replaced(case, number, _rounded(x, digits))
+
+
+@np.errstate(all="ignore")
+def _rounded(x: Any, digits: int) -> Any:
+    """The elements with that many significant decimal digits; zeros and what is not finite stay."""
+    wide = x.astype(np.float64)
+    exponent = np.floor(np.log10(np.abs(np.where(wide == 0, 1, wide))))
+    scale = 10.0 ** (exponent - digits + 1)
+    near = np.where(np.isfinite(wide) & (scale > 0), np.rint(wide / scale) * scale, wide)
+    largest = float(ml_dtypes.finfo(x.dtype).max)
+    return np.where(np.abs(near) <= largest, near, wide).astype(x.dtype)
+
+
+def _plainer(case: Case, number: int, holds: Callable[[Case], bool]) -> Case:
+    """The leaf with ones wherever that changes nothing, by halves."""
+    ranges = [(0, case.leaves[number].size)]
+    while ranges:
+        start, stop = ranges.pop()
+        flat = case.leaves[number].ravel().copy()
+        if stop <= start or (flat[start:stop] == 1).all():
+            continue
+        flat[start:stop] = 1
+        candidate = _replaced(case, number, flat.reshape(case.leaves[number].shape))
+        if holds(candidate):
+            case = candidate
+        elif stop - start > 1:
+            middle = (start + stop) // 2
+            ranges += [(start, middle), (middle, stop)]
+    return case

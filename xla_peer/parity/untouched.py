@@ -1,0 +1,307 @@
+"""Decisions whose other side the arguments never reached, and a search for arguments that reach it.
+
+A check says nothing about a branch that was not taken, a bound of a clip that no element met, or a comparison that came
+out the same everywhere: a fault there is invisible. The program is run once op by op, and each side of each choice is
+noted, in the bodies of loops at every iteration. Choices that no argument can change are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tenferro.errors import TenferroError
+from tenferro.exec.interpreter import interpret
+from tenferro.exec.runtime.numpy_state import numpy_state
+from tenferro.exec.schedule import ExecInstruction, ExecProgram
+from tenferro.ops import StdTensorOp
+from tenferro.ops import elementwise as el
+from tenferro.ops.control import Cond, ControlOp, While
+from tenferro.ops.source import Constant
+from tenferro.program import GraphProgram, Instruction, makers, native_executor
+from xla_peer.json_values import json_value
+from xla_peer.parity.divergence import shown
+
+__all__ = ["Untouched", "reaching", "untouched"]
+
+SCALES = (-1.0, 10.0, -10.0, 0.1, 1000.0, -1000.0, 1e-6)
+"""Factors that the search tries on an argument."""
+
+LINE = re.compile(r"^<stablehlo>:(\d+)")
+NAME = re.compile(r"^\s*(%[\w$.-]+)")
+
+
+@dataclass(frozen=True)
+class Untouched:
+    """A side of a decision that no element and no iteration took.
+
+    Attributes:
+        op: the instruction, with types.
+        side: what did not happen, such as `is never true` or `branch 1 is never taken`.
+        line: the user's, where it is known; for an imported module the line of its text.
+        name: the value's name in the text of an imported module; empty for any other program.
+        place: the loops and branches that it is in, the outermost first; empty at the top.
+    """
+
+    op: str
+    side: str
+    line: str = ""
+    place: str = ""
+    name: str = ""
+    key: tuple[int, ...] = field(default=(), repr=False, compare=False)
+
+    def to_dict(self) -> dict[str, str]:
+        """As JSON can hold it."""
+        return json_value(
+            {
+                "op": self.op,
+                "side": self.side,
+                "line": self.line,
+                "place": self.place,
+                "name": self.name,
+            }
+        )
+
+    def __str__(self) -> str:
+        line = f" at {self.line}" if self.line else ""
+        place = f" in {self.place}" if self.place else ""
+        name = f"{self.name} = " if self.name else ""
+        return f"{name}{self.op} {self.side}{line}{place}"
+
+
+@dataclass(frozen=True)
+class _Site:
+    """A choice of the program: its instruction, the names of its sides, and where it is."""
+
+    program: GraphProgram
+    step: Instruction
+    at: ExecInstruction
+    sides: tuple[str, ...]
+    place: str
+    condition: Instruction | None = None
+
+
+def untouched(program: GraphProgram, leaves: Sequence[Any]) -> tuple[Untouched, ...]:
+    """The sides of decisions that these arguments do not reach, in the order of the program.
+
+    Args:
+        program: with numbers for extents.
+
+    >>> import tenferro as tnf
+    >>> x = np.arange(3.0)
+    >>> program = tnf.compile(lambda x: tnf.where(x < 5, x, x * 2), x)
+    >>> [(each.op.split()[0], each.side) for each in untouched(program, [x])]
+    [("Compare(direction='LT')", 'is never false')]
+    """
+    schedule = replace(native_executor().binder, passes=(), plan=()).bind(program)
+    sites = list(_sites(schedule, program))
+    if not sites:
+        return ()
+    touched: dict[int, set[int]] = {}
+    watched = {id(site.at): len(site.sides) for site in sites}
+
+    def around(
+        _: ExecProgram, step: ExecInstruction, arrays: Sequence[Any], call: Callable[..., Any]
+    ) -> Sequence[Any]:
+        results = list(map(np.asarray, call(arrays)))
+        if id(step) in watched:
+            taken = touched.setdefault(id(step), set())
+            if len(taken) < watched[id(step)]:
+                taken.update(_taken(step.source_op, list(map(np.asarray, arrays)), results))
+        return results
+
+    with numpy_state():
+        interpret(schedule, [np.asarray(leaf) for leaf in leaves], around)
+    text = [] if program.origin is None else program.origin.plain_text.splitlines()
+    missing: list[Untouched] = []
+    for number, site in enumerate(sites):
+        taken = touched.get(id(site.at))
+        if taken is None:
+            continue  # because the branch that it is in is missing itself
+        step = site.step if site.condition is None else site.condition
+        for side, words in enumerate(site.sides):
+            if side not in taken:
+                op, line = shown(site.program, step), str(step.source or "")
+                name = _name(text, line)
+                missing.append(Untouched(op, words, line, site.place, name, (number, side)))
+    return tuple(missing)
+
+
+def _name(text: Sequence[str], line: str) -> str:
+    """The name of the value that a line of a module's text defines."""
+    at = LINE.search(line)
+    if at is None or not 0 < int(at[1]) <= len(text):
+        return ""
+    named = NAME.match(text[int(at[1]) - 1])
+    return named[1] if named else ""
+
+
+def reaching(
+    program: GraphProgram, leaves: Sequence[Any], tries: int, seed: int = 0
+) -> Iterator[tuple[Untouched, list[Any]]]:
+    """Arguments that reach sides of decisions which these do not, each with one of the sides that it reaches first.
+
+    The arguments at hand are scaled, drawn again, and set to constants of the program and numbers beside these, all of an
+    array or one element. The order is always the same for a seed.
+
+    Args:
+        tries: how many arguments are tried at most.
+    """
+    missing = {each.key: each for each in untouched(program, leaves)}
+    rng = np.random.default_rng(seed)
+    constants = _constants(program)
+    arrays = [np.asarray(leaf) for leaf in leaves]
+    starts = [arrays]
+    for number in range(tries):
+        if not missing:
+            return
+        candidate = _mutated(starts[int(rng.integers(len(starts)))], constants, rng, number)
+        try:
+            still = {each.key for each in untouched(program, candidate)}
+        except TenferroError:
+            continue  # because a check on the way refuses such arguments
+        reached = [key for key in missing if key not in still]
+        if reached:
+            starts.append(candidate)
+            yield missing[reached[0]], candidate
+        for key in reached:
+            del missing[key]
+
+
+def _sites(schedule: ExecProgram, program: GraphProgram) -> Iterator[_Site]:
+    """Every choice that depends on an argument, with those in bodies."""
+    waiting: list[tuple[ExecProgram, GraphProgram, str]] = [(schedule, program, "")]
+    while waiting:
+        steps, part, place = waiting.pop(0)
+        maker_of, independent = makers(part.instructions), _independent(part)
+        for at in steps.instructions:
+            step = part.instructions[at.origin[0]] if at.origin else None
+            if step is None:
+                continue
+            sides, deciding = _sides(step.op), step.inputs[: _deciding(step.op)]
+            if sides and not independent.issuperset(deciding):
+                maker = maker_of.get(step.inputs[0]) if isinstance(step.op, el.Select) else None
+                is_compared = maker is not None and isinstance(maker.op, el.Compare)
+                yield _Site(part, step, at, sides, place, maker if is_compared else None)
+            if isinstance(step.op, ControlOp):
+                name = f"{step.op.name} at {step.source}" if step.source else step.op.name
+                inner = f"{place}, {name}" if place else name
+                parts = zip(at.bodies, step.op.parts, strict=True)
+                waiting += [(body, each.program, inner) for body, each in parts]
+
+
+def _independent(program: GraphProgram) -> set[int]:
+    """Slots that depend on no input."""
+    independent = set[int]()
+    for step in program.instructions:
+        if all(slot in independent for slot in step.inputs):
+            independent.update(step.outputs)
+    return independent
+
+
+def _deciding(op: StdTensorOp) -> int | None:
+    """The number of operands that decide; None for all."""
+    return 1 if isinstance(op, el.Select | Cond) else None
+
+
+def _sides(op: StdTensorOp) -> tuple[str, ...]:
+    """Sides of a choice, as what is said where one is missing."""
+    match op:
+        case el.Select():
+            return ("is never false", "is never true")
+        case el.Clamp():
+            return (
+                "never meets its lower bound",
+                "never meets its upper bound",
+                "is never between",
+            )
+        case el.Maximum() | el.Minimum():
+            return ("never takes its first operand", "never takes its second operand")
+        case Cond():
+            return tuple([f"never takes branch {number}" for number in range(len(op.parts))])
+        case While():
+            return ("never runs its body",)
+        case _:
+            return ()
+
+
+@np.errstate(all="ignore")
+def _taken(op: StdTensorOp, arrays: Sequence[Any], results: Sequence[Any]) -> set[int]:
+    """Numbers of the sides that a run of the op takes."""
+    match op:
+        case el.Select():
+            return {int(each) for each in np.unique(arrays[0])}
+        case el.Clamp():
+            x, low, high = arrays
+            each = np.where(x < low, 0, np.where(x > high, 1, 2))
+            return set(np.unique(each).tolist())
+        case el.Maximum() | el.Minimum():
+            x, y = arrays
+            return {number for number, z in enumerate((x, y)) if bool(np.any(results[0] == z))}
+        case Cond():
+            index, count = int(arrays[0]), len(op.parts)
+            return {index if 0 <= index < count else count - 1}
+        case While():
+            carry = arrays[op.num_consts :]
+            same = [np.array_equal(x, y) for x, y in zip(carry, results, strict=True)]
+            return set() if all(same) else {0}
+        case _:
+            return set()
+
+
+def _constants(program: GraphProgram) -> list[float]:
+    """Finite numbers of the program's constants, those in bodies too, each once."""
+    numbers: dict[float, None] = {0.0: None, 1.0: None}
+    waiting = [program]
+    while waiting:
+        part = waiting.pop()
+        for step in part.instructions:
+            if isinstance(step.op, Constant) and step.op.array.dtype.kind not in "bc":
+                small = step.op.array.ravel()[:8].astype(np.float64)
+                numbers |= dict.fromkeys(small[np.isfinite(small)].tolist())
+            if isinstance(step.op, ControlOp):
+                waiting += [each.program for each in step.op.parts]
+    return list(numbers)
+
+
+def _mutated(
+    arrays: Sequence[Any], constants: Sequence[float], rng: np.random.Generator, number: int
+) -> list[Any]:
+    """The arrays with one of them, or all, changed."""
+    chosen = int(rng.integers(len(arrays) + 1)) if arrays else 0
+    kind = number % 5
+    return [
+        _changed(x, constants, rng, kind) if chosen in (at, len(arrays)) else x
+        for at, x in enumerate(arrays)
+    ]
+
+
+@np.errstate(all="ignore")
+def _changed(x: Any, constants: Sequence[float], rng: np.random.Generator, kind: int) -> Any:
+    """The array scaled, drawn again, or set to a constant or beside it, in all elements or in one."""
+    if not x.size:
+        return x
+    if x.dtype.kind == "b":
+        return rng.random(x.shape) < rng.choice([0.0, 0.5, 1.0])
+    number = constants[int(rng.integers(len(constants)))] + float(rng.choice([-1, 0, 0, 1]))
+    number *= float(rng.choice([1, -1]))
+    wide = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+    if kind in (0, 1):
+        wide = wide * rng.choice(SCALES)
+    elif kind == 2:
+        wide = rng.standard_normal(x.shape) * rng.choice([1.0, 10.0, 100.0]) + number
+    elif kind == 3:
+        wide = np.full(x.shape, number)
+    else:
+        wide.ravel()[int(rng.integers(x.size))] = number
+    if x.dtype.kind in "iu":
+        info = np.iinfo(x.dtype)
+        least, most = max(info.min, -(1 << 53)), min(info.max, 1 << 53)
+        return np.clip(np.rint(wide), least, most).astype(x.dtype)
+    largest = float(ml_dtypes.finfo(x.real.dtype).max)
+    return np.where(np.abs(wide) <= largest, wide, 0.0).astype(x.dtype)
