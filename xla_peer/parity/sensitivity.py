@@ -195,7 +195,7 @@ class Moved(Plain):
     def __init__(
         self, generator: np.random.Generator, platform: str = "cpu", record: Record | None = None
     ) -> None:
-        self.generator, self.platform, self.record = generator, platform, record
+        self.generator, self.platform, self.watched = generator, platform, record
         self.position = 0
 
     def leaf(self, x: Any) -> Any:
@@ -214,8 +214,8 @@ class Moved(Plain):
             return self._approximated(op, kernel, operands, rounding)
         if type(op) in DISCRETE or _to_integers(op):
             results = self._decided(op, kernel, operands, self._before_a_decision(operands))
-            if self.record is not None and decides(op, operands):
-                self.record.watch(self.position, results[0])
+            if self.watched is not None and decides(op, operands):
+                self.watched.watch(self.position, results[0])
                 self.position += 1
             return results
         results = _all_of(op, kernel(op, *arrays))
