@@ -162,3 +162,11 @@ def test_what_xla_cannot_run_is_refused_by_name() -> None:
     assert "f6E2M3FN" in lowering.lower_to_stablehlo(program).text
     assert not tnf.capabilities("Add", "float6_e3m2fn", "cpu")
     assert not tnf.capabilities("Sort", "int2", "cpu")
+
+
+def test_the_peers_are_compared_in_narrow_dtypes() -> None:
+    x = np.array([1, 3, -2]).astype(DType.I4.dtype)
+    y = np.array([1, 1.5, -2]).astype(DType.F8E4M3FN.dtype)
+    for array in (x, y):
+        report = xla_peer.check_parity(lambda x: x * x + x, array)
+        assert report.ok, str(report)

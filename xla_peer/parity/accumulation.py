@@ -68,7 +68,7 @@ def _magnitude(op: StdTensorOp, kernel: Kernel, operands: Sequence[Any], result:
     """The size that rounding is relative to: the sum of the absolute terms, or the product itself."""
     if isinstance(op, PRODUCTS) or (isinstance(op, ix.Scatter) and op.combiner == "multiply"):
         return _wide_abs(result)
-    sizes = [x if x.dtype.kind in "biu" else np.abs(x).astype(x.dtype) for x in operands]
+    sizes = [x if DType.of(x.dtype).kind in "biu" else np.abs(x).astype(x.dtype) for x in operands]
     magnitude = _wide_abs(np.asarray(kernel(op, *sizes)))
     # Terms that cancel may be finite in every order although their sizes add up to infinity.
     return np.minimum(magnitude, float(ml_dtypes.finfo(result.real.dtype).max))

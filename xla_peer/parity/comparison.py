@@ -261,9 +261,9 @@ def _reached(native: Any, xla: Any, limit: Any, alternatives: Alternatives) -> A
     there = xla.ravel()[places]
     apart = ulps_apart(there, values)
     near = (apart == 0) | (_distance(values, there) <= limit.ravel()[places])
-    if native.dtype.kind not in "biu":
+    if DType.of(native.dtype).kind not in "biu":
         near |= apart <= float(ml_dtypes.finfo(native.real.dtype).eps) ** -0.25
-    if native.dtype.kind not in "biuc":
+    if DType.of(native.dtype).kind not in "biuc":
         number, reached = _wide(there), _wide(values)
         is_beside = np.isinf(_wide(native.ravel()[places])) & np.isfinite(reached)
         near |= is_beside & (number * np.sign(reached) >= np.abs(reached) / SAFETY)
@@ -272,7 +272,7 @@ def _reached(native: Any, xla: Any, limit: Any, alternatives: Alternatives) -> A
 
 def _distance(a: Any, b: Any) -> Any:
     """|a - b| of floats and complex numbers; of others, 0 where they are equal and infinity elsewhere."""
-    if a.dtype.kind in "biu":
+    if DType.of(a.dtype).kind in "biu":
         return np.where(a == b, 0.0, np.inf)
     return modulus(_wide(b) - _wide(a))
 
@@ -299,7 +299,7 @@ def explained(
         least_ulps: apart as far as this is no disagreement; 0 where nothing on the way rounds in more
             than one way.
     """
-    if native.dtype.kind in "biu":
+    if DType.of(native.dtype).kind in "biu":
         return Allowance(np.zeros(native.shape), _alternatives(native, moved))
     spread, size = _spread(native, moved, drawn, tips), _finite_size(native, moved)
     alternatives = _alternatives(native, moved, spread)
@@ -367,7 +367,7 @@ def _alternatives(native: Any, moved: Sequence[Any], spread: Any = None) -> Alte
     places: list[Any] = []
     values: list[Any] = []
     for other in moved:
-        if native.dtype.kind in "biu":
+        if DType.of(native.dtype).kind in "biu":
             altered = other != native
         else:
             wide, was = _wide(other), _wide(native)
@@ -391,7 +391,7 @@ def beyond(native: Any, moved: Sequence[Any], limit: Any) -> Alternatives:
 
 def granted(native: Any, tolerance: Tolerance) -> Allowance:
     """How far each element may be apart because the user says so; integers and bools not at all."""
-    if native.dtype.kind in "biu":
+    if DType.of(native.dtype).kind in "biu":
         return Allowance(np.zeros(native.shape), is_granted=True)
     size = modulus(native)
     size = np.where(np.isfinite(size), size, 0.0)
@@ -405,7 +405,7 @@ def _flushed(native: Any, xla: Any) -> Any:
         parts = [(native.real, xla.real), (native.imag, xla.imag)]
         same = [(a == b) | _flushed(a, b) for a, b in parts]
         return same[0] & same[1] & (_flushed(*parts[0]) | _flushed(*parts[1]))
-    if native.dtype.kind in "biu":
+    if DType.of(native.dtype).kind in "biu":
         return np.zeros(native.shape, bool)
     smallest = float(ml_dtypes.finfo(native.dtype).smallest_normal)
     a, b = _wide(native), _wide(xla)

@@ -10,6 +10,7 @@ import numpy as np
 
 from tenferro.ops import elementwise as el
 from tenferro.program import GraphProgram, Instruction
+from tenferro.types import DType
 from xla_peer.json_values import json_value
 from xla_peer.parity.comparison import OutputParity
 from xla_peer.parity.divergence import prefix, shown
@@ -99,7 +100,7 @@ def _tipped(results: Sequence[Any]) -> tuple[tuple[int, ...], Any, Any] | None:
     for result in results[1:]:
         other = np.asarray(result)
         with np.errstate(all="ignore"):
-            if one.dtype.kind in "biu":
+            if DType.of(one.dtype).kind in "biu":
                 apart = one != other
             else:
                 apart = np.abs(other - one) > 1e-3 * np.maximum(np.abs(one), np.abs(other))

@@ -12,6 +12,7 @@ import numpy as np
 
 from tenferro.definitions import DEFINITIONS
 from tenferro.ops import StdTensorOp
+from tenferro.types import DType
 from xla_peer.parity.divergence import Divergence, maker, values_of
 from xla_peer.parity.opinion import NATIVE, PEER, Opinion
 from xla_peer.parity.ulps import spacing
@@ -64,7 +65,7 @@ def _element(divergence: Divergence) -> _Element | None:
     if step is None or not is_alone or type(step.op) not in DEFINITIONS:
         return None
     arrays = values_of(divergence.program, step.inputs, divergence.leaves)
-    if any(x.dtype.kind in "biuc" for x in arrays) or output.spec.dtype.is_complex:
+    if any(DType.of(x.dtype).kind in "biuc" for x in arrays) or output.spec.dtype.is_complex:
         return None
     operands = [float(x[output.worst]) for x in arrays]
     if not np.isfinite(operands).all():

@@ -157,7 +157,7 @@ def _summary(name: str, ball: Ball) -> OutputBound:
     value, radius = ball.value, ball.radius
     is_finite = np.isfinite(radius)
     finite: Any = radius[is_finite]
-    units = np.ones(value.shape) if value.dtype.kind in "biu" else spacing(value)
+    units = np.ones(value.shape) if DType.of(value.dtype).kind in "biu" else spacing(value)
     with np.errstate(
         over="ignore"
     ):  # beside a value of zero a radius is many units, and the mean of two infinite

@@ -21,6 +21,7 @@ from tenferro.ops import indexing as ix
 from tenferro.ops import reduction as re
 from tenferro.ops.source import Constant
 from tenferro.program import GraphProgram, Instruction, copy_into
+from tenferro.types import DType
 from xla_peer.parity.confidence import CONFIDENCE, decision_runs
 from xla_peer.parity.divergence import Divergence, alone, maker, prefix, values_of
 from xla_peer.parity.paths import NativeAndPeer
@@ -134,7 +135,7 @@ class Explanation:
 
 
 def _special(x: Any) -> bool:
-    return x.dtype.kind not in "biu" and not np.isfinite(x.astype(complex)).all()
+    return DType.of(x.dtype).kind not in "biu" and not np.isfinite(x.astype(complex)).all()
 
 
 def _mirrored(parting: Parting) -> bool:
@@ -232,7 +233,7 @@ def _with_smallest(x: Any, sign: float, size: float | None, scale: int) -> Any:
     """The array with that multiple of the smallest normal number in place of subnormal parts, of their sign times
     `sign`; with these parts themselves where there is no size.
     """
-    if x.dtype.kind in "biu":
+    if DType.of(x.dtype).kind in "biu":
         return x
     if x.dtype.kind == "c":
         parts = [_with_smallest(part, sign, size, scale) for part in (x.real, x.imag)]
@@ -246,7 +247,7 @@ def _lies_among(y: Any, values: Any) -> bool:
     """One of the values, or between the least and the largest, up to rounding; of complex numbers, in each part."""
     if values.dtype.kind == "c":
         return _lies_among(y.real, values.real) and _lies_among(y.imag, values.imag)
-    if values.dtype.kind in "biu":
+    if DType.of(values.dtype).kind in "biu":
         return bool((values == y).any())
     number, wide = float(y), values.astype(np.float64)
     if np.isnan(number):
@@ -274,7 +275,7 @@ def _may_overflow(parting: Parting) -> bool:
 
 def _largest_term(x: Any, multiplies: bool) -> Any:
     """|x| where that is finite, and 0 elsewhere; as a factor, at least 1."""
-    if x.dtype.kind in "biu":
+    if DType.of(x.dtype).kind in "biu":
         return x
     size = np.abs(x)
     size = np.where(np.isfinite(size), size, 0)
@@ -325,7 +326,7 @@ def _leaves_a_range(parting: Parting) -> bool:
     overflows or underflows on the way.
     """
     program = parting.divergence.program
-    floats = [x for x in parting.operands if x.dtype.kind not in "biu"]
+    floats = [x for x in parting.operands if DType.of(x.dtype).kind not in "biu"]
     if len(program.instructions) < 2 or not floats:
         return False
     if any(_special(x) or not x.all() for x in floats):

@@ -19,6 +19,7 @@ import numpy as np
 from tenferro.ops.control import ControlOp
 from tenferro.ops.source import Constant
 from tenferro.program import GraphProgram, Instruction
+from tenferro.types import DType
 from xla_peer.parity.alignment import Side, aligned
 from xla_peer.parity.divergence import maker_numbers, values_of
 from xla_peer.parity.turns import native_outputs, turns_of
@@ -263,7 +264,7 @@ def _are_close(x: Any, y: Any) -> bool:
     """Whether two values are the same up to the rounding of another order of operations."""
     if x.dtype != y.dtype or x.shape != y.shape:
         return False
-    if x.dtype.kind in "biu":
+    if DType.of(x.dtype).kind in "biu":
         return bool((x == y).all())
     wide = np.complex128 if x.dtype.kind == "c" else np.float64
     x_wide, y_wide = x.astype(wide), y.astype(wide)

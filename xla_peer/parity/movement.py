@@ -169,7 +169,7 @@ def _quantile(moves: Any) -> float:
 
 
 def _has_digits(x: Any) -> bool:
-    return x.dtype.kind not in "biu" and bool(x.size)
+    return DType.of(x.dtype).kind not in "biu" and bool(x.size)
 
 
 def _least(x: Any) -> float:

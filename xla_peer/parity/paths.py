@@ -13,7 +13,7 @@ from tenferro.facts import Fact, ops_with
 from tenferro.ops import elementwise as el
 from tenferro.ops.reduction import ArgReduction
 from tenferro.program import GraphProgram
-from tenferro.types import flatten, unflatten
+from tenferro.types import DType, flatten, unflatten
 from xla_peer.isolated import IsolatedExecutor
 from xla_peer.known_faults import known_fault
 from xla_peer.parity.candidates import bit_patterns, choices, counts_between, rivals
@@ -241,7 +241,7 @@ def _tips_over(runs: Sequence[Any], jumps: bool) -> bool:
     float that does so too.
     """
     first = runs[0]
-    if first.dtype.kind in "biu":
+    if DType.of(first.dtype).kind in "biu":
         return any((run != first).any() for run in runs[1:])
     kinds = [np.where(np.isfinite(run), 0, run) for run in runs]
     if not all(np.array_equal(kind, kinds[0], equal_nan=True) for kind in kinds[1:]):

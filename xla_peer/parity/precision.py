@@ -106,7 +106,7 @@ class LowerPrecision:
         """
         if not compare("", native, other, *allowance).outside:
             return ""
-        if not self.bits or native.dtype.kind in "biu":
+        if not self.bits or DType.of(native.dtype).kind in "biu":
             return None
         largest, squares = (part[number] for part in self._deviations)
         # Truncated operands are off by twice as much as rounded ones.
@@ -166,7 +166,7 @@ def _inside(step: Any, program: GraphProgram) -> list[tuple[StdTensorOp, DType]]
 
 def _apart(y: Any, z: Any) -> Any:
     """|y - z|, and 0 where it is not finite."""
-    if y.dtype.kind in "biu":
+    if DType.of(y.dtype).kind in "biu":
         return np.zeros(y.shape)
     wide = np.complex128 if y.dtype.kind == "c" else np.float64
     away = modulus(z.astype(wide) - y.astype(wide))

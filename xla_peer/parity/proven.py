@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.program import GraphProgram
+from tenferro.types import DType
 from xla_peer.parity.balls.enclosure import enclosed
 from xla_peer.parity.balls.operands import Ball, outward, wide
 from xla_peer.parity.comparison import NO_ALTERNATIVES, Allowance, Alternatives
@@ -40,7 +41,7 @@ def lost_bounds(program: GraphProgram, leaves: Sequence[Any]) -> tuple[str, ...]
 
 
 def _allowance(ball: Ball, native: Any) -> Allowance:
-    if native.dtype.kind in "biu":
+    if DType.of(native.dtype).kind in "biu":
         return _among_integers(ball, native)
     x, y = wide(ball.value), wide(native)
     same = (x == y) | ((x != x) & (y != y))

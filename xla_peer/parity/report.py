@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from tenferro.table import aligned, first_of
+from tenferro.types import DType
 from xla_peer.json_values import json_value
 from xla_peer.parity.comparison import OutputParity
 from xla_peer.parity.decisions import Decision
@@ -287,7 +288,7 @@ def _share(output: OutputParity) -> str:
 
 def _shown(value: Any) -> str:
     """A number as it is told from its neighbours; a complex one with its parts."""
-    return str(value.item() if value.dtype.kind in "biu" else value)
+    return str(value.item() if DType.of(value.dtype).kind in "biu" else value)
 
 
 def _notes(output: OutputParity) -> str:

@@ -23,6 +23,7 @@ from tenferro.files import replacing, target_of
 from tenferro.program import GraphProgram
 from xla_peer.parity.turns import native_outputs
 from xla_peer.parity.twins import twins
+from xla_peer.storage import stored
 
 __all__ = ["save_reproduction", "triage"]
 
@@ -138,7 +139,7 @@ def save_reproduction(
 
 def _archive(letter: str, arrays: Sequence[Any]) -> bytes:
     buffer = io.BytesIO()
-    named: dict[str, Any] = {f"{letter}{i:03}": np.asarray(x) for i, x in enumerate(arrays)}
+    named: dict[str, Any] = {f"{letter}{i:03}": stored(np.asarray(x)) for i, x in enumerate(arrays)}
     np.savez(buffer, **named)
     return buffer.getvalue()
 

@@ -247,7 +247,7 @@ class Moved(Plain):
 
     def _compared(self, op: el.Compare, arrays: Sequence[Any], result: Any) -> Any:
         """Of numbers that are as good as equal some are equal, which movements of a few units do not make them."""
-        if op.direction not in ("EQ", "NE") or arrays[0].dtype.kind in "biu":
+        if op.direction not in ("EQ", "NE") or DType.of(arrays[0].dtype).kind in "biu":
             return result
         x, y = arrays
         share = AS_GOOD_AS_EQUAL * TRANSCENDENTAL.output(x.dtype.kind == "c")
@@ -343,7 +343,7 @@ class Moved(Plain):
 
     def _moved(self, x: Any, share: float) -> Any:
         """x up or down by that share of it."""
-        if not share or x.dtype.kind in "biu" or not x.size:
+        if not share or DType.of(x.dtype).kind in "biu" or not x.size:
             return x
         if x.dtype.kind == "c":
             return np.asarray(x + self._away(x, share), x.dtype)
@@ -413,7 +413,7 @@ class Turned(Plain):
 
 def subnormal(x: Any) -> Any:
     """Subnormal elements; of complex numbers, in either part."""
-    if x.dtype.kind in "biu":
+    if DType.of(x.dtype).kind in "biu":
         return np.zeros((), bool)
     if x.dtype.kind == "c":
         return subnormal(x.real) | subnormal(x.imag)
@@ -433,7 +433,7 @@ def _is_exact(x: Any, y: Any) -> Any:
 
 def _by_part(change: Callable[[Any], Any], x: Any) -> Any:
     """The change on floats, and on each part of complex numbers."""
-    if x.dtype.kind in "biu":
+    if DType.of(x.dtype).kind in "biu":
         return x
     if x.dtype.kind != "c":
         return change(x).astype(x.dtype, copy=False)

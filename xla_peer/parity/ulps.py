@@ -7,6 +7,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tenferro.types import DType
+
 __all__ = ["modulus", "spacing", "ulps_apart"]
 
 
@@ -48,7 +50,7 @@ def ulps_apart(actual: Any, expected: Any) -> np.ndarray[Any, Any]:
     >>> ulps_apart(np.array([1.0]), np.array([1.0 + 2.0**-52]))
     array([1.])
     """
-    if expected.dtype.kind in "biu":
+    if DType.of(expected.dtype).kind in "biu":
         return np.where(actual == expected, 0.0, np.inf)
     units = spacing(expected)
     if expected.dtype.kind == "c":
