@@ -53,13 +53,14 @@ def interpreted(program: GraphProgram, leaves: Sequence[Any]) -> list[Any] | str
 
 
 def _plain(x: Any) -> list[Any]:
-    """x in dtypes that the interpreter takes and gives: complex numbers in parts, narrow floats wider."""
+    """x in dtypes that the interpreter takes and gives: complex numbers in parts, narrow numbers wider."""
     dtype = DType.of(x.dtype)
     if dtype.is_complex:
         return [tnf.real(x), tnf.imag(x)]
     if dtype.is_bool:
         return [tnf.astype(x, np.uint8)]
-    return [tnf.astype(x, np.float32) if dtype in (DType.F16, DType.BF16) else x]
+    is_plain = not dtype.is_narrow and dtype not in (DType.F16, DType.BF16)
+    return [x if is_plain else tnf.astype(x, np.float32 if dtype.is_inexact else np.int32)]
 
 
 def _outputs(program: GraphProgram, leaves: Sequence[Any], plain: Sequence[Any]) -> list[Any]:
