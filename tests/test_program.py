@@ -305,7 +305,7 @@ def test_values_that_depend_on_no_input_are_evaluated_step_by_step() -> None:
 # ---- arguments -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", [*tnf.DType], ids=str)
+@pytest.mark.parametrize("dtype", [d for d in tnf.DType if not d.is_narrow], ids=str)
 def test_a_python_number_is_taken_where_numpy_would_keep_the_dtype(dtype: tnf.DType) -> None:
     program = tnf.compile(lambda x: (x, x), tnf.TensorSpec((), dtype))
     known = np.dtype("float16" if dtype is tnf.DType.BF16 else dtype.dtype)

@@ -66,15 +66,15 @@ class ArrayNamespaceInfo:
     def dtypes(
         self, *, device: str | None = None, kind: str | tuple[str, ...] | None = None
     ) -> dict[str, DType]:
-        """The standard's dtypes by name, of a kind as for `isdtype`; float16 and bfloat16 are additions of
-        tenferro.
+        """The standard's dtypes by name, of a kind as for `isdtype`; narrow dtypes, float16 and bfloat16 are
+        additions of tenferro.
         """
         check_device("dtypes", device)
-        ours = (DType.F16, DType.BF16)
+        common = [dtype for dtype in DType if not dtype.is_narrow]
         return {
             dtype.value: dtype
-            for dtype in DType
-            if dtype not in ours and (kind is None or isdtype(dtype, kind))
+            for dtype in common
+            if dtype not in (DType.F16, DType.BF16) and (kind is None or isdtype(dtype, kind))
         }
 
 

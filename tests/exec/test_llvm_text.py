@@ -335,7 +335,9 @@ TYPES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", DType, ids=lambda dtype: dtype.value)
+@pytest.mark.parametrize(
+    "dtype", [d for d in DType if not d.is_narrow], ids=lambda dtype: dtype.value
+)
 def test_types_in_registers_and_in_memory(dtype: DType) -> None:
     assert (llvm_type(dtype), memory_type(dtype)) == TYPES[dtype.value]
     is_integer = "int" in dtype.value or dtype is DType.Bool

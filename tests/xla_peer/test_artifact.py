@@ -57,7 +57,7 @@ def test_a_file_gives_what_the_program_gives(suffix: str, tmp_path: Path) -> Non
     )
 
 
-@pytest.mark.parametrize("dtype", list(tnf.DType), ids=str)
+@pytest.mark.parametrize("dtype", [d for d in tnf.DType if "float6" not in d.value], ids=str)
 def test_every_dtype_is_carried(dtype: Any, tmp_path: Path) -> None:
     x = np.arange(4).astype(dtype.dtype)
     table = np.arange(40)[::-1].reshape(10, 4).astype(dtype.dtype)

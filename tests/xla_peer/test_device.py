@@ -28,7 +28,7 @@ def xla(request: pytest.FixtureRequest) -> XlaExecutor:
 
 
 def test_every_dtype_and_order_in_and_out(xla: XlaExecutor) -> None:
-    for dtype in tnf.DType:
+    for dtype in [dtype for dtype in tnf.DType if not dtype.is_narrow]:
         for order in ("C", "F"):
             x = np.asarray(np.arange(12).reshape(3, 4), dtype.dtype, order=order)
             placed = xla.put(x)

@@ -87,7 +87,7 @@ def test_arguments_that_do_not_fit(xla: XlaExecutor) -> None:
     np.testing.assert_array_equal(executable(good), 2 * np.ones(4))
 
 
-@pytest.mark.parametrize("dtype", list(tnf.DType), ids=str)
+@pytest.mark.parametrize("dtype", [d for d in tnf.DType if "float6" not in d.value], ids=str)
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_aligned_memory_of_every_dtype(dtype: Any, order: Any, xla: XlaExecutor) -> None:
     x = xla_peer.empty((3, 4), dtype, order)
@@ -265,7 +265,9 @@ class Producer:
         return self._array.__dlpack_device__()
 
 
-@pytest.mark.parametrize("dtype", [d for d in tnf.DType if d is not tnf.DType.BF16], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [d for d in tnf.DType if not d.is_narrow and d is not tnf.DType.BF16], ids=str
+)
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("copy", [True, False])
 def test_dlpack_in_and_out(dtype: Any, order: Any, copy: bool, xla: XlaExecutor) -> None:

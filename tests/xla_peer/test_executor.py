@@ -18,7 +18,7 @@ def xla() -> XlaExecutor:
     return XlaExecutor("cpu")
 
 
-@pytest.mark.parametrize("dtype", list(tnf.DType), ids=str)
+@pytest.mark.parametrize("dtype", [d for d in tnf.DType if "float6" not in d.value], ids=str)
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("shape", [(), (0,), (2, 3), (2, 0, 3), (4, 1, 3)], ids=str)
 def test_what_goes_in_comes_out(dtype: Any, order: str, shape: Any, xla: XlaExecutor) -> None:

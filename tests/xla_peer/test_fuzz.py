@@ -46,7 +46,7 @@ def test_the_stream_has_every_op_and_dtype_and_values_of_every_kind() -> None:
     steps = [step for case in CASES for step in case.program.instructions]
     assert {step.op.name for step in steps} >= {card.__name__ for card in CARDS}
     types = {spec.dtype for case in CASES for spec in case.program.types}
-    assert types == set(tnf.DType)
+    assert types == {dtype for dtype in tnf.DType if not dtype.is_narrow}
     floats = [x for case in CASES for x in case.leaves if x.dtype.kind == "f"]
     assert any(np.isnan(x).any() for x in floats)
     assert any((np.signbit(x) & (x == 0)).any() for x in floats)

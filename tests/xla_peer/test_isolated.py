@@ -97,12 +97,12 @@ def waves(x: Any) -> Any:
 # ---- results -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", list(tnf.DType), ids=str)
+@pytest.mark.parametrize("dtype", [d for d in tnf.DType if "float6" not in d.value], ids=str)
 def test_every_dtype_goes_to_the_child_and_back(dtype: Any) -> None:
     x = np.arange(6).reshape(2, 3).T.astype(dtype.dtype)
     y = IsolatedExecutor().run(tnf.compile(lambda x: tnf.flip(x, axis=0), x), x)
     assert y.dtype == x.dtype
-    np.testing.assert_array_equal(y, np.flip(x, 0))
+    assert y.tobytes() == np.flip(x, 0).tobytes()
 
 
 def test_trees_constants_and_empty_arrays() -> None:

@@ -41,6 +41,8 @@ class NotProposed:
 
 
 Row = Propose | NotProposed
+COMMON = tuple(in_order(DType))
+"""Dtypes of random programs."""
 INTEGERS = tuple(in_order([dtype for dtype in DType if dtype.is_integer]))
 
 
@@ -84,7 +86,7 @@ def _select(card: Any, pool: Pool) -> Proposal:
 
 def _convert(card: Any, pool: Pool) -> Proposal:
     x = pool.operand(card.accepts)
-    return card(pool.choice(DType)), [x]
+    return card(pool.choice(COMMON)), [x]
 
 
 def _bitcast(card: Any, pool: Pool) -> Proposal:
@@ -170,7 +172,7 @@ def _extract_diag(card: Any, pool: Pool) -> Proposal:
     a, b = sorted(pool.rng.permutation(len(shape) + 2)[:2].tolist())
     shape.insert(a, n)
     shape.insert(b, n)
-    return card(a, b), [pool.of(shape, pool.choice(DType))]
+    return card(a, b), [pool.of(shape, pool.choice(COMMON))]
 
 
 def _embed_diag(card: Any, pool: Pool) -> Proposal:
@@ -210,7 +212,7 @@ def _scan(card: Any, pool: Pool) -> Proposal:
 def _sort(card: Any, pool: Pool) -> Proposal:
     x = pool.operand([d for d in card.accepts if not d.is_complex], _ranked(1, 0))
     count = pool.integer(1, 2)
-    rest = [pool.of(pool.spec(x).shape, pool.choice(DType)) for _ in range(count - 1)]
+    rest = [pool.of(pool.spec(x).shape, pool.choice(COMMON)) for _ in range(count - 1)]
     return card(_axis(pool, x), True, count), [x, *rest]
 
 
@@ -339,7 +341,7 @@ def _dynamic_update(card: Any, pool: Pool) -> Proposal:
 
 
 def _constant(card: Any, pool: Pool) -> Proposal:
-    value = pool.leaf(TensorSpec.of(pool.shape(), pool.choice(DType)))
+    value = pool.leaf(TensorSpec.of(pool.shape(), pool.choice(COMMON)))
     return st.OptimizationBarrier(1), [value]
 
 
