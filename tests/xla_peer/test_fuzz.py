@@ -261,8 +261,8 @@ def test_a_subnormal_term_of_a_product_is_on_the_way() -> None:
 def test_a_choice_that_few_roundings_leave_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """log Gamma is 0 at 1 and 2; XLA gives a little more at 1."""
 
-    def few(program: Any, leaves: Any, runs: int, platform: str) -> Any:
-        every = moved_outputs(program, leaves, 4)
+    def few(program: Any, leaves: Any, runs: int, platform: str, record: Any = None) -> Any:
+        every = moved_outputs(program, leaves, 4, platform, record)
         return [every[0], every[3]]  # of which neither tips over
 
     monkeypatch.setattr(paths, "moved_outputs", few)

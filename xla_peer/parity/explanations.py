@@ -349,8 +349,8 @@ EXPLANATIONS = (
     ),
     Explanation(
         "complex numbers that are not finite",
-        "Infinity times a complex number is NaN + NaN i by the formula and an infinity by C99's annex G, "
-        "which NumPy follows in some functions and XLA in others; overflow of a part leads there too.",
+        "Infinity times a complex number is NaN + NaN i by the formula and an infinity by C99's annex G. "
+        "NumPy follows the annex in some functions and XLA in others; overflow of a part leads there too.",
         lambda p: p.is_complex and p.has_special_result,
     ),
     Explanation(
@@ -361,7 +361,7 @@ EXPLANATIONS = (
     ),
     Explanation(
         "several updates of one element",
-        "Where several updates set one element, StableHLO leaves open which of them stays: natively the last, on a "
+        "Where several updates set one element, StableHLO leaves open which of them stays. Natively it is the last, on a "
         "GPU any, and not the same in every run.",
         lambda p: isinstance(p.op, ix.Scatter) and p.op.combiner == "set" and p.is_an_update(),
     ),
@@ -383,7 +383,7 @@ EXPLANATIONS = (
     ),
     Explanation(
         "exp of a NaN that is known before",
-        "Up to jaxlib 0.11.1 XLA's exp in float32 goes by the integer next to its operand. Where LLVM sees that a constant "
+        "Up to jaxlib 0.11.1 XLA's exp in float32 uses the integer next to its operand. Where LLVM sees that a constant "
         "makes that a NaN, whose integer is undefined, it takes any: the result is a number, and another when compiled again.",
         _is_folded_nan,
     ),
@@ -401,8 +401,8 @@ EXPLANATIONS = (
     ),
     Explanation(
         "choices that rounding tips over",
-        "Where two candidates are as good as equal, the last bit of what led to them decides an index or a "
-        "comparison; the check rounds a few ways, and here a rarer one is needed.",
+        "Where two candidates are within rounding of each other, the last bit of what led to them decides an index or "
+        "a comparison; the check rounds a few ways, and here a rarer one is needed.",
         Parting.tips_over,
     ),
     Explanation(
