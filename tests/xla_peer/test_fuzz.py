@@ -267,8 +267,8 @@ def test_a_choice_that_few_roundings_leave_alone(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(paths, "moved_outputs", few)
     x = np.array([1.0, 2.0], np.float32)
-    name = "choices that rounding tips over"
-    assert reason_of(lambda x: tnf.lgamma(x) > 0, x) == name
+    report = check_parity(lambda x: tnf.lgamma(x) > 0, x, interpreter=False)
+    assert report.ok, str(report)
 
 
 def test_a_wrong_choice_has_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
