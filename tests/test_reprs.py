@@ -90,8 +90,8 @@ def test_it_is_one_short_line(name: str) -> None:
 # What a test cannot make in a moment, or what is its own literal.
 ELSEWHERE = {
     "CompileCache", "CompileCacheStats", "DType", "DimExpr", "DoctorReport", "ExtensionAdRule",
-    "ExtensionRuleSet", "PartitionSpec", "PartitionedProgram", "Partitioning", "StdTensorOp", "SymDim",
-    "TenferroError", "Tensor", "Verification", "custom_jvp", "custom_vjp",
+    "ExtensionRuleSet", "NumpySource", "PartitionSpec", "PartitionedProgram", "Partitioning", "StdTensorOp", "SymDim",
+    "TenferroError", "Tensor", "TransformationReport", "Verification", "custom_jvp", "custom_vjp",
 }  # fmt: skip
 
 

@@ -488,6 +488,8 @@ def _clipped(x: Any, min: ArrayLike | None, max: ArrayLike | None) -> Any:
     for bound in (min, max):
         if bound is not None and result_type(x, bound) is not dtype:
             raise DTypeError(f"clip: a bound of {result_type(bound)} does not fit x of {dtype}")
+    if dtype.is_complex:
+        raise DTypeError(f"clip: complex numbers have no order: x is {dtype}")
     # Each bound is first clamped by x, so that an infinite x is at no bound.
     least, most = dtype.extremes
     operands: tuple[Any, ...]

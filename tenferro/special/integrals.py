@@ -218,7 +218,7 @@ lambertw = function(
 
     Natively it is within 16 ulps, but where it is close to -1. It has no expansion for other peers.
 
-    >>> lambertw([0.0, np.e])
+    >>> lambertw([0.0, 2.718281828459045])
     array([0., 1.])
 
     Source: NIST's DLMF, section 4.13; scipy.special.lambertw.

@@ -19,7 +19,7 @@ from tenferro.ext.linalg import families as la
 from tenferro.ext.random.families import Threefry2x32
 from tenferro.extension import apply
 from tenferro.types import DType
-from tests.samples.sample import Array, indices, ordinary_values
+from tests.samples.sample import COMMON, Array, indices, ordinary_values
 
 FAMILIES: list[type[Any]] = [
     family.op
@@ -346,6 +346,6 @@ FAMILY_SAMPLES: dict[type[Any], list[FamilySample]] = {
     la.TriangularSolve: in_each(triangular_solve, FOUR),
     la.Distinct: in_each(distinct, REAL),
     Fft: in_each(fourier, FOUR),
-    Einsum: in_each(einsum, DType),
+    Einsum: in_each(einsum, COMMON),
     Threefry2x32: list(threefry()),
 }

@@ -46,9 +46,9 @@ def test_the_report_says_how_many_runs_and_makes_them(monkeypatch: pytest.Monkey
     x = np.linspace(0.1, 0.9, 5)
     counts: list[int] = []
 
-    def counted(program: Any, leaves: Any, runs: int, platform: str) -> Any:
+    def counted(program: Any, leaves: Any, runs: int, platform: str, record: Any = None) -> Any:
         counts.append(runs)
-        return moved_outputs(program, leaves, runs, platform)
+        return moved_outputs(program, leaves, runs, platform, record)
 
     moved_outputs = paths.moved_outputs
     monkeypatch.setattr(paths, "moved_outputs", counted)

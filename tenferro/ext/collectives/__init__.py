@@ -5,9 +5,9 @@ A program of one device becomes one of all by a batch along a leading axis, in w
 
 from __future__ import annotations
 
-from tenferro.ad import AdContext, batch_program
+import tenferro as tnf
+from tenferro import GraphProgram, TensorSpec
 from tenferro.ext.collectives.families import Exchange
-from tenferro.program import GraphProgram
 
 __all__ = ["Exchange", "on_all_devices"]
 
@@ -18,4 +18,5 @@ def on_all_devices(program: GraphProgram, count: int) -> GraphProgram:
     Raises:
         UnsupportedError: an op without a batch rule.
     """
-    return batch_program(program, [True] * len(program.input_slots), count, AdContext())
+    specs = [TensorSpec.of((count, *spec.shape), spec.dtype) for spec in program.input_specs]
+    return tnf.compile(tnf.vmap(lambda *xs: program(*xs), axis_size=count), *specs)
