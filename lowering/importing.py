@@ -424,7 +424,7 @@ class Reading:
         """The reading of a function that several devices run, with a leading axis of devices."""
         specs = [_known(entry, spec) for spec in inputs]
         arguments = [
-            reader.builder.input(TensorSpec.of((devices.count, *spec.shape), spec.dtype))
+            reader.builder.input(TensorSpec.of((devices.total, *spec.shape), spec.dtype))
             for spec in specs
         ]
         results = on_devices(
@@ -543,8 +543,9 @@ def _given(declared: TensorSpec, said: Any, name: str) -> TensorSpec | ExtentArg
     Raises:
         ShapeError, DTypeError: it differs from the module's type.
     """
-    if isinstance(said, str | int | SymDim) and declared.dtype.is_integer and not declared.rank:
-        return ExtentArgument(declared, (SymDim(said) if isinstance(said, str) else said,))
+    extent: Any = said
+    if isinstance(extent, str | int | SymDim) and declared.dtype.is_integer and not declared.rank:
+        return ExtentArgument(declared, (SymDim(extent) if isinstance(extent, str) else extent,))
     spec = said if isinstance(said, TensorSpec) else TensorSpec(said.shape, said.dtype)
     if spec.dtype is not declared.dtype:
         raise DTypeError(f"import_stablehlo: {name} is {declared} in the module, got {spec}")

@@ -305,7 +305,7 @@ def _text(tree: Any, leaves: Sequence[str]) -> str:
         return f"[{', '.join(_text(value, leaves) for value in tree)}]"
     if isinstance(tree, tuple):
         return tuple_of([_text(value, leaves) for value in tree]) if tree else "()"
-    return "None" if tree is None else leaves[tree]
+    return "None" if tree is None else leaves[int(tree)]
 
 
 def tree_text(tree: TreeDef, leaves: Sequence[str]) -> str:

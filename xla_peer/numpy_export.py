@@ -54,8 +54,8 @@ def _recorded(vector: Any) -> Recorded:
     for y, (limit, (places, values), *_) in zip(vector.outputs, vector.allowed, strict=True):
         limits.append(np.broadcast_to(np.where(np.isfinite(limit), limit, 0.0), np.shape(y)))
         others.append((places, values) if len(places) else None)
-    arrays = [[np.asarray(x) for x in part] for part in (vector.inputs, vector.outputs)]
-    return Recorded(*arrays, limits, others)
+    inputs, outputs = (list(map(np.asarray, part)) for part in (vector.inputs, vector.outputs))
+    return Recorded(inputs, outputs, limits, others)
 
 
 def save_numpy(source: NumpySource, path: Any) -> None:

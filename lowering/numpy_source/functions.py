@@ -582,7 +582,8 @@ def scatter(
     size = int(np.prod(x.shape))
     flat = np.broadcast_to(np.where(fits, flat, size), updates.shape)
     if hasattr(x, "at"):  # a tensor of a trace
-        target = np.concatenate([np.reshape(x, -1), np.zeros(1, x.dtype)]).at[np.reshape(flat, -1)]
+        longer = np.concatenate([np.reshape(x, -1), np.zeros(1, x.dtype)])
+        target = longer.at[np.reshape(flat, -1)]  # pyright: ignore[reportAttributeAccessIssue]  # because it is a tensor, too
         combined = getattr(target, combiner)(np.reshape(updates, -1))
         return np.reshape(combined[:size], x.shape)
     target = np.append(x, np.zeros((), x.dtype))
@@ -638,7 +639,7 @@ def convolution(
     if any(low) or any(high) or any(gaps):
         x = padded(x, np.zeros((), x.dtype), (0, 0, *low), (0, 0, *high), (0, 0, *gaps))
     if reverse:
-        kernel = np.flip(kernel, [axis + 2 for axis, flag in enumerate(reverse) if flag])
+        kernel = np.flip(kernel, tuple([axis + 2 for axis, flag in enumerate(reverse) if flag]))
     sizes = kernel.shape[2:]
     widths = [(n - 1) * d + 1 if n else 0 for n, d in zip(sizes, kernel_dilation, strict=True)]
     counts = [

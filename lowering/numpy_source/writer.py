@@ -8,7 +8,7 @@ import keyword
 import linecache
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -114,7 +114,7 @@ class Writer:
         self.lines.append(line)
 
     @contextmanager
-    def block(self, head: str) -> Iterator[None]:
+    def block(self, head: str) -> Generator[None, None, None]:
         """Write an indented block below a head such as `for t in range(n):`."""
         self.say(head, self._source)
         self._depth += 1

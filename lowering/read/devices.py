@@ -41,7 +41,7 @@ class Devices(NamedTuple):
     partitions: int
 
     @property
-    def count(self) -> int:
+    def total(self) -> int:
         """The number of devices."""
         return self.replicas * self.partitions
 
@@ -60,7 +60,7 @@ class Devices(NamedTuple):
         (Devices(replicas=1, partitions=8), Devices(replicas=2, partitions=1))
         """
         declared = [attributes.get(f"mhlo.num_{name}s") for name in ("replica", "partition")]
-        sizes = [requested] if isinstance(requested, int) else list(requested.values())
+        sizes: list[Any] = [requested] if isinstance(requested, int) else list(requested.values())
         if not sizes or not all([isinstance(n, int) and n >= 1 for n in sizes]):
             raise InvalidConfigError(f"import_stablehlo: devices are at least 1, got {requested!r}")
         if isinstance(requested, Mapping) and requested.keys() <= {"replicas", "partitions"}:
@@ -101,8 +101,8 @@ def on_devices(
     finally:
         r.builder, r.device, r.devices = outside, device, among
         r.extents, r.claims = extents, claims
-    together = on_all_devices(program, devices.count)
-    numbers = r.constant(np.arange(devices.count, dtype=np.int64))
+    together = on_all_devices(program, devices.total)
+    numbers = r.constant(np.arange(devices.total, dtype=np.int64))
     places = dict(zip(together.input_slots, [numbers, *values], strict=True))
     r.builder.copy(together.instructions, places)
     return [places[slot] for slot in together.output_slots]
@@ -162,7 +162,7 @@ def table_of(r: Reader, operation: Operation, groups: Sequence[Sequence[int]]) -
     Raises:
         InvalidConfigError: a device that is in no group or in two, or does not exist.
     """
-    count = _among(r).count
+    count = _among(r).total
     members = [device for group in groups for device in group]
     if sorted(members) != list(range(count)):
         raise InvalidConfigError(
@@ -366,7 +366,7 @@ def broadcast(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     """The value of the first device of each group; zeros on devices in no group."""
     if is_alone(r, operation):
         return operands[0]
-    sources = [(-1,)] * _among(r).count
+    sources = [(-1,)] * _among(r).total
     for group in groups_of(r, operation, "partitions"):
         for device in group:
             sources[device] = (group[0],)

@@ -218,9 +218,10 @@ class Reader:
         for mine, wanted in zip(self.spec(value).shape, declared.shape, strict=True):
             if not isinstance(wanted, UpperBound) or not is_exact(mine):
                 continue
-            if isinstance(mine, int) and mine > wanted.dim:
-                raise ShapeError(f"{self.spec(value)} is declared as {declared}")
-            if not isinstance(mine, int):
+            if isinstance(mine, int) and isinstance(wanted.dim, int):
+                if mine > wanted.dim:
+                    raise ShapeError(f"{self.spec(value)} is declared as {declared}")
+            else:
                 self.builder.guards.require(wanted.dim, ">=", mine, "the module declares a bound")
 
     def parts(

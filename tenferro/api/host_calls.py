@@ -56,7 +56,7 @@ def check(condition: ArrayLike, message: str, *args: Any, **kwargs: Any) -> None
 
     Source: JAX's checkify.check; here nothing has to be transformed.
     """
-    if not isinstance(message, str):
+    if not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # because callers may not check
         raise InvalidConfigError(f"check: the message is a string, got {message!r:.60}")
     template, tensors = numbered_template("check", message, args, kwargs)
     operand = as_operand(condition)

@@ -245,7 +245,8 @@ def _require_choice(name: str, mode: str, modes: Sequence[str]) -> None:
 
 def _csr(matrix: Any) -> Any:
     """A boolean CSR array in canonical form."""
-    result = scipy_sparse.csr_array(matrix).astype(bool)
+    result: Any = scipy_sparse.csr_array(matrix)
+    result = result.astype(bool)
     result.eliminate_zeros()
     result.sum_duplicates()
     result.sort_indices()
@@ -273,7 +274,7 @@ class _Flat:
             )
         self.name, self.fn, self.context, self.executor = name, fn, context, executor
         leaves, self.tree = flatten(args)
-        self.specs = [
+        self.specs: list[Any] = [
             leaf if isinstance(leaf, TensorSpec) else spec_of(np.asarray(leaf)) for leaf in leaves
         ]
         positions = normalize_argnums(name, argnums, args)
@@ -282,9 +283,9 @@ class _Flat:
         names = leaf_paths(args)
         for i in self.active:
             _require_real(name, f"argument{names[i]}", self.specs[i])
-        self.active_specs = [self.specs[i] for i in self.active]
+        self.active_specs: list[Any] = [self.specs[i] for i in self.active]
         results, _ = flatten(eval_shape(self._of_all, self.specs))
-        self.results: list[TensorSpec] = results
+        self.results: list[Any] = results
         for spec in self.results:
             _require_real(name, "the result", spec)
         self.columns = sum([spec.size for spec in self.active_specs])

@@ -179,7 +179,7 @@ def _sums(op: Scan) -> list[_Sum]:
             slot = step.inputs[0]
         if reads[slot] > 1:
             return None
-        if dot is not None and isinstance(dot.op, DotGeneral):
+        if step is not None and dot is not None and isinstance(dot.op, DotGeneral):
             exchanged = exchanged_dot(dot.op, step.op, body.types[dot.inputs[0]].rank)
             return exchanged and _Product(exchanged, dot.inputs[::-1])
         if step is not None and isinstance(step.op, DotGeneral):

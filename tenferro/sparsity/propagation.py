@@ -322,7 +322,8 @@ def _repeated(pattern: Pattern, size: int, length: int) -> Pattern:
 
 
 def _joined(arrays: Sequence[Array | None], length: int) -> Array | None:
-    return None if not length or any([y is None for y in arrays]) else np.stack(arrays)  # pyright: ignore[reportArgumentType]  # because none is None
+    known = [y for y in arrays if y is not None]
+    return np.stack(known) if length and len(known) == len(arrays) else None
 
 
 def _last_uses(program: GraphProgram) -> dict[int, list[int]]:

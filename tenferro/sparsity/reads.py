@@ -133,7 +133,9 @@ def _prefix(op: Any, x: Operands, position: int) -> Relations:
     later, earlier = np.tril_indices(shape[op.axis])
     if op.reverse:
         later, earlier = earlier, later
-    return (Matrix(np.ravel(lines[:, later]), np.ravel(lines[:, earlier]), (lines.size,) * 2),)
+    return (
+        Matrix(np.ravel(lines[:, later]), np.ravel(lines[:, earlier]), (lines.size, lines.size)),
+    )
 
 
 def _sort(op: re.Sort, x: Operands, position: int) -> Relations:
@@ -375,14 +377,18 @@ def independent_slices(
     return Groups(index, np.repeat(np.arange(count), size // count if count else 0), count)
 
 
-ELEMENTWISE = {el.Multiply: _product, el.Select: _selection, el.BitcastConvert: _bitcast}
+ELEMENTWISE: dict[type[StdTensorOp], Reads] = {
+    el.Multiply: _product,
+    el.Select: _selection,
+    el.BitcastConvert: _bitcast,
+}
 
 READS: Column[Reads] = Column(
     "sparsity",
     "tenferro/sparsity/reads.py",
     set(STD_OPS) - set(cf.CARDS),
     dict.fromkeys(so.CARDS, nothing),
-    dict.fromkeys(el.CARDS, same) | ELEMENTWISE,
+    {**dict.fromkeys(el.CARDS, same), **ELEMENTWISE},
     dict.fromkeys(an.CARDS, same),
     dict.fromkeys(st.CARDS, moved),
     {

@@ -74,28 +74,28 @@ class Dirichlet:
         >>> stats.dirichlet.logpdf([0.25, 0.75], [1.0, 1.0])
         array(0.)
         """
-        x, alpha = _floats("dirichlet.logpdf", x, alpha)
+        points, powers = _floats("dirichlet.logpdf", x, alpha)
         if (
-            len(alpha.shape) != 1
-            or not x.shape
-            or x.shape[0] not in (alpha.shape[0], alpha.shape[0] - 1)
+            len(powers.shape) != 1
+            or not points.shape
+            or points.shape[0] not in (powers.shape[0], powers.shape[0] - 1)
         ):
             raise ShapeError(
-                f"stats.dirichlet: takes x [n, ..] or [n - 1, ..] and alpha [n], got {spec_of(x)} and {spec_of(alpha)}"
+                f"stats.dirichlet: takes x [n, ..] or [n - 1, ..] and alpha [n], got {spec_of(points)} and {spec_of(powers)}"
             )  # fmt: skip
-        x = moveaxis(x, 0, -1)
-        total = sum_over(x, axis=-1)
-        if x.shape[-1] == alpha.shape[0] - 1:
-            x = concat([x, expand_dims(subtract(1.0, total), axis=-1)], axis=-1)
+        points = moveaxis(points, 0, -1)
+        total = sum_over(points, axis=-1)
+        if points.shape[-1] == powers.shape[0] - 1:
+            points = concat([points, expand_dims(subtract(1.0, total), axis=-1)], axis=-1)
             total = add(multiply(total, 0.0), 1.0)
         is_inside = logical_and(
-            all_of(logical_and(greater_equal(x, 0.0), less_equal(x, 1.0)), axis=-1),
-            less(abs(subtract(total, 1.0)), 1e-6 if spec_of(x).dtype.itemsize == 8 else 1e-4),
+            all_of(logical_and(greater_equal(points, 0.0), less_equal(points, 1.0)), axis=-1),
+            less(abs(subtract(total, 1.0)), 1e-6 if spec_of(points).dtype.itemsize == 8 else 1e-4),
         )
-        powers = sum_over(xlogy(subtract(alpha, 1.0), x), axis=-1)
-        normal = subtract(sum_over(lgamma(alpha), axis=-1), lgamma(sum_over(alpha, axis=-1)))
-        values = where(is_inside, subtract(powers, normal), -math.inf)
-        return where(all_of(greater(alpha, 0.0)), values, math.nan)
+        logarithms = sum_over(xlogy(subtract(powers, 1.0), points), axis=-1)
+        normal = subtract(sum_over(lgamma(powers), axis=-1), lgamma(sum_over(powers, axis=-1)))
+        values = where(is_inside, subtract(logarithms, normal), -math.inf)
+        return where(all_of(greater(powers, 0.0)), values, math.nan)
 
     def pdf(self, x: ArrayLike, alpha: ArrayLike) -> Any:
         """Return the density; see `logpdf`."""
@@ -160,22 +160,24 @@ class MultivariateNormal:
             raise UnsupportedError(
                 f"stats.multivariate_normal: allow_singular is not supported, got {allow_singular!r}"
             )
-        x, mean, cov = _floats("multivariate_normal.logpdf", x, mean, cov)
-        away = subtract(x, mean)
-        if not mean.shape and not cov.shape:
-            size = add(divide(square(away), cov), log(multiply(2 * math.pi, cov)))
+        points, center, covariance = _floats("multivariate_normal.logpdf", x, mean, cov)
+        away = subtract(points, center)
+        if not center.shape and not covariance.shape:
+            size = add(divide(square(away), covariance), log(multiply(2 * math.pi, covariance)))
             return multiply(-0.5, size)
-        if not away.shape or (cov.shape and cov.shape[-2:] != (away.shape[-1], away.shape[-1])):
+        if not away.shape or (
+            covariance.shape and covariance.shape[-2:] != (away.shape[-1], away.shape[-1])
+        ):
             raise ShapeError(
                 f"stats.multivariate_normal: takes x [.., n], mean [.., n] and cov [.., n, n], "
-                f"got {spec_of(x)}, {spec_of(mean)} and {spec_of(cov)}"
+                f"got {spec_of(points)}, {spec_of(center)} and {spec_of(covariance)}"
             )
         count = away.shape[-1]
-        if not cov.shape:
-            form = divide(sum_over(square(away), axis=-1), cov)
-            determinant = multiply(log(cov), float(count))
+        if not covariance.shape:
+            form = divide(sum_over(square(away), axis=-1), covariance)
+            determinant = multiply(log(covariance), float(count))
         else:
-            factor = cholesky(cov)
+            factor = cholesky(covariance)
             lead = broadcast_shapes(away.shape[:-1], factor.shape[:-2])
             factor = broadcast_to(factor, (*lead, count, count))
             away = broadcast_to(away, (*lead, count))

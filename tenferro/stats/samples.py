@@ -31,6 +31,7 @@ from tenferro.api.linear import matmul
 from tenferro.api.manipulation import concat, expand_dims, moveaxis, ravel, reshape
 from tenferro.api.promotion import broadcast_to, convert, inexact_dtype, result_type
 from tenferro.api.random import choice, normal, split
+from tenferro.api.random.generator import shape_of_samples
 from tenferro.api.reductions import any as any_of
 from tenferro.api.reductions import cumulative_sum, var
 from tenferro.api.reductions import max as max_of
@@ -352,6 +353,9 @@ class gaussian_kde:  # noqa: N801  # because SciPy and JAX call it so
         """Draw points [d, *shape] from the estimated density."""
         first, second = split(key)
         dtype = spec_of(self.dataset).dtype
-        index = choice(first, self.n, shape, p=self.weights)
-        kernel = matmul(cholesky(self.covariance), normal(second, (self.d, product(shape)), dtype))
-        return add(take(self.dataset, index, axis=1), reshape(kernel, (self.d, *shape)))
+        extents = shape_of_samples("gaussian_kde.resample", shape)
+        index = choice(first, self.n, extents, p=self.weights)
+        kernel = matmul(
+            cholesky(self.covariance), normal(second, (self.d, product(extents)), dtype)
+        )
+        return add(take(self.dataset, index, axis=1), reshape(kernel, (self.d, *extents)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def to_onnx(program: GraphProgram, opset: int | None = None) -> Any:
         ModuleNotFoundError: the package `onnx` is not installed.
     """
     onnx = require_onnx()
-    newest = min(onnx.defs.onnx_opset_version(), OPSETS[1])
+    newest: int = min(onnx.defs.onnx_opset_version(), OPSETS[1])
     opset = newest if opset is None else opset
     if not OPSETS[0] <= opset <= newest:
         raise InvalidConfigError(f"to_onnx: opset is from {OPSETS[0]} to {newest}, got {opset}")
@@ -154,11 +155,9 @@ def require_onnx() -> Any:
         ModuleNotFoundError: it is not installed; says how to install it.
     """
     try:
-        import onnx
-        import onnx.checker
-        import onnx.helper
-        import onnx.numpy_helper
-        import onnx.shape_inference
+        onnx = import_module("onnx")
+        for name in ("checker", "helper", "numpy_helper", "shape_inference"):
+            import_module(f"onnx.{name}")
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             "ONNX models need the package onnx: pip install 'tenferro[onnx]'", name="onnx"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -107,8 +108,7 @@ def _missing(graph: Any, functions: set[str]) -> Any:
 
 def _evaluated(graph: Any, values: dict[str, Any]) -> list[Any]:
     """Return the outputs of a graph; values that are known stay arrays."""
-    from onnx import helper, numpy_helper
-
+    helper, numpy_helper = import_module("onnx.helper"), import_module("onnx.numpy_helper")
     for each in graph.initializer:
         values[each.name] = numpy_helper.to_array(each)
     for node in graph.node:
@@ -144,10 +144,12 @@ def _if(
 ) -> list[Any]:
     """One branch where the condition is known, else a conditional."""
     (flag,) = operands
-    branches = [_branch(attributes[name], values) for name in ("then_branch", "else_branch")]
+    then_branch, else_branch = (
+        _branch(attributes[name], values) for name in ("then_branch", "else_branch")
+    )
     if isinstance(flag, np.ndarray | np.generic):
-        return list(branches[not bool(np.ravel(flag)[0])]())
-    return list(tnf.cond(np.reshape(flag, ()), *branches))
+        return list(then_branch() if np.ravel(flag)[0] else else_branch())
+    return list(tnf.cond(np.reshape(flag, ()), then_branch, else_branch))
 
 
 def _loop(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,7 @@ def ints(x: Any, what: str) -> list[int]:
 
 def dtype_of(number: int) -> Any:
     """Return the NumPy dtype of ONNX's number of an element type."""
-    from onnx import helper
-
+    helper = import_module("onnx.helper")
     return DType.of(helper.tensor_dtype_to_np_dtype(number)).dtype
 
 
@@ -272,9 +272,8 @@ def pad(a: Any, x: Any, pads: Any = None, value: Any = None, axes: Any = None) -
     if mode == "constant":
         filled = a.get("value", 0) if value is None else np.reshape(value, ())
         return np.pad(x[index], edges, constant_values=filled)
-    return np.pad(
-        x[index], edges, mode={"edge": "edge", "reflect": "reflect", "wrap": "wrap"}[mode]
-    )
+    modes: Mapping[str, Any] = {"edge": "edge", "reflect": "reflect", "wrap": "wrap"}
+    return np.pad(x[index], edges, mode=modes[mode])
 
 
 def cumulative(function: Callable[..., Any], identity: int) -> Any:
@@ -653,7 +652,7 @@ def dropout(a: Any, x: Any, ratio: Any = None, training: Any = None) -> Any:
     return [x, np.ones(x.shape, bool)]
 
 
-def _heads(x: Any, count: int | None) -> Any:
+def _heads(x: Any, count: Any) -> Any:
     """Return [batch, length, features] as [batch, heads, length, features of one head]."""
     if np.ndim(x) == 4:
         return x
@@ -739,7 +738,7 @@ def rotary(a: Any, x: Any, cosines: Any, sines: Any, places: Any = None) -> Any:
         if rank == 4
         else np.reshape(x, (*shape[:2], a["num_heads"], -1))
     )
-    size = a.get("rotary_embedding_dim") or y.shape[3]
+    size = a.get("rotary_embedding_dim") or y.shape[-1]
     turned, rest = y[..., :size], y[..., size:]
     if places is not None:
         cosines, sines = (tnf.take(each, places, axis=0) for each in (cosines, sines))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,8 +37,7 @@ class Value(NamedTuple):
 
 def element_type(dtype: DType) -> int:
     """Return ONNX's number of an element type."""
-    from onnx import helper
-
+    helper = import_module("onnx.helper")
     return helper.np_dtype_to_tensor_dtype(np.dtype(dtype.dtype))
 
 
@@ -74,8 +74,7 @@ class Writer:
         self, kind: str, inputs: Sequence[Value | str], count: int, **attributes: Any
     ) -> list[str]:
         """Add a node of several outputs; return their names."""
-        from onnx import helper
-
+        helper = import_module("onnx.helper")
         names = [self.fresh() for _ in range(count)]
         texts = [value if isinstance(value, str) else value.name for value in inputs]
         self.nodes.append(helper.make_node(kind, texts, names, **attributes))
@@ -104,8 +103,7 @@ class Writer:
 
     def constant(self, array: Any) -> Value:
         """Return an initializer; the same for the same elements."""
-        from onnx import numpy_helper
-
+        numpy_helper = import_module("onnx.numpy_helper")
         array = np.ascontiguousarray(array).reshape(np.shape(array))
         key = (array.dtype.str, array.shape, array.tobytes())
         value = self._constants.get(key)
@@ -245,8 +243,7 @@ class Writer:
         self, name: str, inputs: Sequence[Value], write: Callable[[], Sequence[Value]]
     ) -> Any:
         """Return the graph of a loop's body or a branch, with a name of its own for each output."""
-        from onnx import helper
-
+        helper = import_module("onnx.helper")
         with self.inside() as nodes:
             outputs = [self.op("Identity", value) for value in write()]
             return helper.make_graph(
@@ -256,8 +253,7 @@ class Writer:
 
 def typed(value: Value) -> Any:
     """Return the declaration of a value: its element type, and extents that are numbers."""
-    from onnx import helper
-
+    helper = import_module("onnx.helper")
     shape = [
         n
         if isinstance(n, int)

@@ -96,6 +96,7 @@ def main(path: str) -> None:
     os.dup2(2, 1)  # because compilers write on the standard output too
     if settings["path"]:
         sys.path[:] = settings["path"]
+    adapter: Any = None
     try:
         adapter = load_adapter(settings["module"], settings["file"])
         function = settings["function"].rpartition(".")[0]

@@ -8,6 +8,7 @@ and the order of keys.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tenferro.api.autodiff import jvp
@@ -58,7 +59,7 @@ from tenferro.api.vmap import vmap
 from tenferro.dims import product
 from tenferro.door import spec_of, stop_gradient
 from tenferro.errors import InvalidConfigError, ShapeError
-from tenferro.types import ArrayLike, DType, DTypeLike, PyTree, Shape, Tensor
+from tenferro.types import ArrayLike, DType, DTypeLike, Shape, Tensor
 
 __all__ = [
     "ball", "beta", "chisquare", "dirichlet", "f", "gamma", "generalized_normal", "loggamma", "t",
@@ -122,7 +123,7 @@ def _log_sample(a: Tensor, logarithm: Tensor) -> Any:
 
 
 @_log_sample.defjvp
-def _log_sample_jvp(primals: PyTree, tangents: PyTree) -> Any:
+def _log_sample_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     (a, logarithm), (a_dot, log_dot) = primals, tangents
     slope = _log_slope(a, logarithm)
     return multiply(logarithm, 1.0), add(log_dot, multiply(a_dot, slope))
@@ -135,7 +136,7 @@ def _sample(a: Tensor, x: Tensor) -> Any:
 
 
 @_sample.defjvp
-def _sample_jvp(primals: PyTree, tangents: PyTree) -> Any:
+def _sample_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     (a, x), (a_dot, x_dot) = primals, tangents
     is_positive = greater(x, 0.0)
     slope = multiply(x, _log_slope(a, log(where(is_positive, x, 1.0))))

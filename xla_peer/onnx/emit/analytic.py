@@ -74,7 +74,7 @@ def erf(op: Any, w: Writer, x: Value) -> Value:
     return (decomposed(functions.erf) if x.dtype is DType.F64 else node("Erf"))(op, w, x)
 
 
-ROWS: Rows = {
+_WRITTEN: Rows = {
     ops.Exp: node("Exp"),
     ops.Expm1: decomposed(expm1),
     ops.Log: node("Log"),
@@ -103,5 +103,5 @@ ROWS: Rows = {
     ops.Digamma: decomposed(functions.digamma),
     ops.Polygamma: polygamma,
 }
-ROWS = {**dict.fromkeys(ops.CARDS, missing("no node computes it")), **ROWS}
+ROWS: Rows = {**dict.fromkeys(ops.CARDS, missing("no node computes it")), **_WRITTEN}
 """Ops that are new have no node until one is written."""

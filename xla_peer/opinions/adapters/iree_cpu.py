@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import metadata
+from importlib import import_module, metadata
 from typing import Any
 
 import numpy as np
@@ -13,22 +13,19 @@ FLAGS = ("--iree-llvmcpu-target-cpu=host", "--iree-input-demote-f64-to-f32=false
 
 def version() -> str:
     """Import the compiler, before any fork, and return its version."""
-    import iree.compiler
-    import iree.runtime  # noqa: F401
-
+    import_module("iree.compiler")
+    import_module("iree.runtime")
     return metadata.version("iree-base-compiler")
 
 
 def run(module: str, arrays: Sequence[Any]) -> list[Any]:
     """Compile a module for this processor, and run it."""
-    import iree.compiler
-    import iree.runtime
-
-    compiled = iree.compiler.compile_str(
+    compiler, runtime = import_module("iree.compiler"), import_module("iree.runtime")
+    compiled = compiler.compile_str(
         module, target_backends=["llvm-cpu"], input_type="stablehlo", extra_args=list(FLAGS)
     )
-    context = iree.runtime.SystemContext(config=iree.runtime.Config("local-sync"))
-    loaded = iree.runtime.VmModule.copy_buffer(context.instance, compiled)
+    context = runtime.SystemContext(config=runtime.Config("local-sync"))
+    loaded = runtime.VmModule.copy_buffer(context.instance, compiled)
     context.add_vm_module(loaded)
     results = context.modules[loaded.name]["main"](*arrays)
     return [np.asarray(y) for y in (results if isinstance(results, tuple | list) else [results])]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,8 @@ import numpy as np
 def version() -> str:
     """Import jaxlib, before any fork, and return its version."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # before XLA tells of each client
-    import jaxlib
-    from jaxlib import xla_client  # noqa: F401
-
+    jaxlib: Any = import_module("jaxlib")
+    import_module("jaxlib.xla_client")
     return str(jaxlib.__version__)
 
 
@@ -49,10 +49,9 @@ def run(
 
 def stablehlo_of(module: str) -> str:
     """Text of StableHLO for a module in the text of HLO."""
-    from jaxlib import _jax
-
+    _jax = import_module("jaxlib._jax")
     try:
-        from jaxlib import _hlo as hlo
+        hlo = import_module("jaxlib._hlo")
     except ImportError:  # before 0.10.2
         hlo = _jax
     parsed = hlo.hlo_module_from_text(module)
@@ -75,8 +74,7 @@ def stablehlo_of(module: str) -> str:
 
 def _buffer(x: Any, device: Any) -> Any:
     """An array on the device."""
-    from jaxlib import _jax
-
+    _jax = import_module("jaxlib._jax")
     if hasattr(device.client, "buffer_from_pyval"):  # before 0.10
         return device.client.buffer_from_pyval(x, device)
     if x.dtype.kind not in "biufc":
