@@ -160,7 +160,7 @@ def require_onnx() -> Any:
             import_module(f"onnx.{name}")
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            "ONNX models need the package onnx: pip install 'tenferro[onnx]'", name="onnx"
+            "ONNX models need the package onnx: pip install '.[onnx]'", name="onnx"
         ) from error
     return onnx
 
