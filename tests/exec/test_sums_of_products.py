@@ -81,8 +81,15 @@ def cotangent(random: Random, rng: Any) -> tuple[Any, Any]:
     return leading_last(x), leading_last(w)
 
 
+def contiguous(random: Random, rng: Any) -> tuple[Any, Any]:
+    """Return operands of either kind with contiguous rows, as JAX users write them; some images have one channel."""
+    x, w = random.choice([image, cotangent])(random, rng)
+    channels = random.choice([1, x.shape[1]])
+    return np.ascontiguousarray(x[:, :channels]), np.ascontiguousarray(w[:, :channels])
+
+
 @pytest.mark.parametrize("kernels", [sums_of_products.MAX_CACHED_KERNEL_BYTES, 1 << 13])
-@pytest.mark.parametrize("make", [image, cotangent])
+@pytest.mark.parametrize("make", [image, cotangent, contiguous])
 @pytest.mark.parametrize("how", [processor, narrow])
 def test_random_sums(
     make: Callable[..., Any],
@@ -120,7 +127,7 @@ def test_random_sums(
             np.testing.assert_allclose(results[0], expected, bound, 10 * bound, err_msg=str(op))
             for same in results[1:]:
                 np.testing.assert_array_equal(same, results[0], strict=True)
-    assert used.count(True) > len(used) // 3
+    assert used.count(True) >= len(used) // 2
 
 
 AXES_THAT_LIE_NOWHERE = {

@@ -171,6 +171,8 @@ def _write_phases(convolution: ConvolutionFunction, x: Array, w: Array, out: Arr
             window.lhs_dilation, out.shape[2:], window.padding, strict=True
         )
     ]
+    if convolution.direct is not None and x.ndim == 4:
+        x = x.transpose(0, 2, 3, 1).copy("C").transpose(0, 3, 1, 2)  # once, not once per phase
     ones, every = (1,) * len(axes), (slice(None), slice(None))
     for phase in product(*axes):
         # Elements first, first + d, .. of the kernel.

@@ -5,7 +5,7 @@ Only the padding of images is copied. One call computes many rows of a result, w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -36,6 +36,10 @@ MAX_COTANGENT_BYTES = 1 << 22
 """Maximum bytes of cotangents, which are read again for every few elements of a kernel."""
 OUTPUTS_LAST = 2, 3, 1, 0
 """Permutation of kernels [o, c, k..] that makes outputs contiguous for vectors."""
+IMAGE_ORDERS = (0, 2, 3, 1), None
+"""Order of axes [n, c, s..] of images with contiguous channels; kernels are copied by the plan."""
+GRADIENT_ORDERS = (1, 2, 3, 0), (1, 2, 3, 0)
+"""Orders of axes where n and o are channels and c is the batch, as in gradients of kernels."""
 MAX_PLANS = 16
 """Maximum number of plans per convolution, one for each layout of a group or phase."""
 CompiledSum: TypeAlias = tuple[Callable[..., Any], int]
@@ -73,24 +77,58 @@ class DirectSums:
 
     def __init__(self, resources: Resources, compiler: SumCompiler) -> None:
         self.resources, self.compiler = resources, compiler
-        self._plans: dict[Any, _Plan | Literal[False] | None] = {}
+        self._plans: dict[Any, _Direct | Literal[False] | None] = {}
 
     def write(self, window: Window, x: Array, w: Array, out: Array) -> bool:
         """Write out [n, o, p..] from x [n, c, s..] and kernels [o, c, k..]; return whether that was possible."""
         key = window, x.shape, x.strides, w.shape, w.strides, out.strides
-        plan = self._plans.get(key, False)
-        if plan is False:
+        direct = self._plans.get(key, False)
+        if direct is False:
             if len(self._plans) >= MAX_PLANS:
                 self._plans.clear()
-            plan = self._plans[key] = _plan(window, x, w, out)
-        if not plan:
+            direct = self._plans[key] = _direct(window, x, w, out)
+        if not direct:
             return False
+        plan, orders = direct
         compiled = self.compiler.function(plan.sums, plan.multiplications)
         if compiled is None:
             return False
         workers = workers_for(self.resources, plan.multiplications)
-        plan.run(compiled, self.resources, workers, x, w, out)
+        sizes = [0 if order is None else a.nbytes for order, a in zip(orders, (x, w), strict=True)]
+        with scratch(self.resources, sizes) as memory:
+            x, w = map(_in_order, (x, w), orders, memory)
+            plan.run(compiled, self.resources, workers, x, w, out)
         return True
+
+
+def _in_order(x: Array, order: Sequence[int] | None, into: Any) -> Array:
+    """Return x in these bytes, with the axes in this order in memory; x itself without an order."""
+    if order is None:
+        return x
+    copy = _view_in_order(x, order, into)
+    copy[...] = x
+    return copy
+
+
+def _view_in_order(x: Array, order: Sequence[int], into: Any = None) -> Array:
+    copy = np.ndarray([x.shape[axis] for axis in order], x.dtype, into)
+    return copy.transpose(sorted(range(x.ndim), key=order.__getitem__))
+
+
+def _direct(window: Window, x: Array, w: Array, out: Array) -> _Direct | None:
+    """Return the plan for arrays as they are, or else for copies with contiguous channels; None if there is none."""
+    plan = _plan(window, x, w, out)
+    if plan is not None:
+        return plan, (None, None)
+    if out.ndim != 4 or _is_product(w, out):
+        return None
+    orders = GRADIENT_ORDERS if _has_few_places(w, out) else IMAGE_ORDERS
+    x, w = (
+        a if order is None else _view_in_order(a, order)
+        for order, a in zip(orders, (x, w), strict=True)
+    )
+    plan = _plan(window, x, w, out)
+    return None if plan is None else (plan, orders)
 
 
 def _plan(window: Window, x: Array, w: Array, out: Array) -> _Plan | None:
@@ -98,18 +136,31 @@ def _plan(window: Window, x: Array, w: Array, out: Array) -> _Plan | None:
         return None
     if any([step % x.itemsize for step in (*x.strides, *w.strides, *out.strides)]):
         return None
-    is_product = prod(w.shape[2:]) == 1
-    if is_product and out.size * w[0].size < MIN_PRODUCT_WORK:
+    if _is_product(w, out) and out.size * w[0].size < MIN_PRODUCT_WORK:
         return None
-    if x.strides[1] == x.itemsize and x.shape[1] > 1 and w.nbytes <= MAX_KERNEL_BYTES:
+    has_contiguous_channels = (
+        x.strides[1] == x.itemsize if x.shape[1] > 1 else not _has_few_places(w, out)
+    )
+    if has_contiguous_channels and w.nbytes <= MAX_KERNEL_BYTES:
         return _ImagePlan.plan(window, x, w, out)
     if (
-        x.strides[0] == x.itemsize
+        (x.strides[0] == x.itemsize or len(x) == 1)
         and w.strides[0] == x.itemsize
         and w.nbytes <= MAX_COTANGENT_BYTES
     ):
         return _KernelGradientPlan.plan(window, x, w, out)
     return None
+
+
+def _is_product(w: Array, out: Array) -> bool:
+    """Return whether BLAS writes the result in place: a kernel of one element, and no phase of a larger result."""
+    steps = sorted(range(out.ndim), key=lambda axis: -abs(out.strides[axis]))
+    return prod(w.shape[2:]) == 1 and out.transpose(steps).flags.c_contiguous
+
+
+def _has_few_places(w: Array, out: Array) -> bool:
+    """Return whether more products are summed along space than there are sums, as in gradients of kernels."""
+    return prod(out.shape[2:]) < prod(w.shape[2:])
 
 
 class _ImagePlan:
@@ -127,7 +178,7 @@ class _ImagePlan:
             return None
         layout = PaddedLayout(window, x.shape, x.strides)
         windows = window_view(window, layout.pad(x), w.shape[2:])
-        if windows.strides[1] != x.itemsize:
+        if windows.strides[1] != x.itemsize and x.shape[1] > 1:
             return None
         return cls(layout, _padded_bytes(window, x, w, out), windows, w, out, block_outputs)
 
@@ -247,7 +298,7 @@ class _KernelGradientPlan:
         layout = PaddedLayout(window, x.shape, x.strides)
         windows = window_view(window, layout.pad(x), w.shape[2:])
         strides = [stride // size for stride in windows.strides]
-        if strides[0] != 1 or (width > 1 and strides[3] != channels):
+        if (channels > 1 and strides[0] != 1) or (width > 1 and strides[3] != channels):
             return None
         terms = tuple([
             (n, a, stride // size)
@@ -278,3 +329,5 @@ class _KernelGradientPlan:
 
 
 _Plan: TypeAlias = _ImagePlan | _KernelGradientPlan
+_Direct: TypeAlias = tuple[_Plan, tuple[Sequence[int] | None, Sequence[int] | None]]
+"""Plan, and the orders of axes in memory, the slowest first, in which x and w are copied; None without a copy."""
