@@ -40,6 +40,8 @@ IMAGE_ORDERS = (0, 2, 3, 1), None
 """Order of axes [n, c, s..] of images with contiguous channels; kernels are copied by the plan."""
 GRADIENT_ORDERS = (1, 2, 3, 0), (1, 2, 3, 0)
 """Orders of axes where n and o are channels and c is the batch, as in gradients of kernels."""
+MIN_PLACES = 128
+"""Minimum number of windows for which copies of images and of kernels cost less than copies of windows."""
 MAX_PLANS = 16
 """Maximum number of plans per convolution, one for each layout of a group or phase."""
 CompiledSum: TypeAlias = tuple[Callable[..., Any], int]
@@ -122,7 +124,10 @@ def _direct(window: Window, x: Array, w: Array, out: Array) -> _Direct | None:
         return plan, (None, None)
     if out.ndim != 4 or _is_product(w, out):
         return None
-    orders = GRADIENT_ORDERS if _has_few_places(w, out) else IMAGE_ORDERS
+    is_gradient = _has_few_places(w, out)
+    if not is_gradient and out.size < MIN_PLACES * len(w):
+        return None
+    orders = GRADIENT_ORDERS if is_gradient else IMAGE_ORDERS
     x, w = (
         a if order is None else _view_in_order(a, order)
         for order, a in zip(orders, (x, w), strict=True)
