@@ -17,6 +17,7 @@ from tenferro.passes.hoist_invariants import hoist_invariants
 from tenferro.passes.join_pieces import join_pieces
 from tenferro.passes.share_loops import share_loops
 from tenferro.passes.shrink_dots import shrink_dots
+from tenferro.passes.sink_constants import sink_constants
 from tenferro.passes.sort_dot_dimensions import sort_dot_dimensions
 from tenferro.passes.stop_early import stop_early
 from tenferro.passes.widen_narrow import is_widened, widen_narrow
@@ -37,6 +38,7 @@ __all__ = [
     "prune_outputs",
     "share_loops",
     "shrink_dots",
+    "sink_constants",
     "sort_dot_dimensions",
     "stop_early",
     "widen_narrow",
@@ -50,6 +52,7 @@ NATIVE_PASSES: tuple[Callable[[GraphProgram], GraphProgram], ...] = (
     hoist_invariants,
     defer_products,
     clean_up,
+    sink_constants,
     join_pieces,
     contract_convolutions,
     sort_dot_dimensions,

@@ -125,6 +125,10 @@ def fold_small(function: Callable[..., Any]) -> Rule:
     return rule
 
 
+AS_TYPE = fold_small(lambda op, x: x.astype(op.to.dtype))
+"""Rule that converts small constants of integers or bools."""
+
+
 def first_of(*rules: Rule) -> Rule:
     """Return the rule that applies the first of these that matches."""
 
@@ -222,6 +226,15 @@ def convert(
     if origin is op.to:
         return inner.inputs
     return producers.apply(op, inner.inputs, source)
+
+
+def fold_conversion(
+    producers: Producers, op: el.Convert, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """Fold conversions of small constants between integers and bools: integers wrap."""
+    if op.to.is_inexact or op.to.is_narrow:
+        return None
+    return AS_TYPE(producers, op, inputs, source)
 
 
 def holds(wide: DType, narrow: DType) -> bool:
@@ -338,7 +351,7 @@ RULES: Mapping[type[StdTensorOp], Rule] = {
     BroadcastInDim: broadcast,
     Slice: slice_,
     Reverse: reverse,
-    el.Convert: convert,
+    el.Convert: first_of(convert, fold_conversion),
     el.Multiply: first_of(multiply, fold_splats(lambda op, x, y: np.multiply(x, y))),
     el.Add: first_of(add, fold_splats(lambda op, x, y: np.add(x, y))),
     el.Subtract: first_of(subtract, fold_splats(lambda op, x, y: np.subtract(x, y))),
