@@ -108,7 +108,14 @@ def test_threads_of_a_caller_on_one_core_stay_there() -> None:
 def test_threads_end_with_their_executor() -> None:
     workers = Workers(2)
     found: set[threading.Thread] = set()
-    workers.parallel_for(lambda *_: found.add(threading.current_thread()), 2, 1)
+    is_begun = threading.Event()
+
+    def work(start: int, _: int) -> None:
+        found.add(threading.current_thread())
+        assert start or is_begun.wait(30)
+        is_begun.set()
+
+    workers.parallel_for(work, 2)
     found.discard(threading.current_thread())
     assert len(found) == 1
     del workers
@@ -137,6 +144,7 @@ workers.parallel_for(lambda *part: None, 2)
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer's signal")
 def test_whoever_is_interrupted_waits_for_the_others() -> None:
     workers = Workers(2)
+    is_begun = threading.Event()
     ended: list[int] = []
 
     def interrupt(*_: object) -> None:
@@ -144,13 +152,16 @@ def test_whoever_is_interrupted_waits_for_the_others() -> None:
 
     def work(start: int, _: int) -> None:
         if start:
+            is_begun.set()
             time.sleep(0.3)
             ended.append(start)
+        else:
+            assert is_begun.wait(30)
 
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         workers.parallel_for(lambda *_: None, 2)
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        signal.setitimer(signal.ITIMER_REAL, 0.15)
         with pytest.raises(TimeoutError):
             workers.parallel_for(work, 2)
         assert ended == [1]

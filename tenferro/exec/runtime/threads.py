@@ -54,11 +54,6 @@ class Workers:
 
     def parallel_for(self, work: Callable[[int, int], None], rows: int, step: int = 1) -> None:
         """Call work(start, stop) concurrently on ranges of `rows` that are multiples of `step`."""
-        self._run(work, rows, step, runs_pending=False)
-
-    def _run(
-        self, work: Callable[[int, int], None], rows: int, step: int, runs_pending: bool
-    ) -> None:
         tiles = -(-rows // step)
         tasks = self._start_threads() if min(self.count, tiles) > 1 else None
         count = min(self.count, tiles)  # because fewer threads may have started
@@ -76,8 +71,7 @@ class Workers:
             sent.extend(sending)  # by one call, so that a signal finds them all sent, or none
             work(*first[1:3])
         finally:
-            if runs_pending:
-                _run_pending(tasks, ended)
+            _run_pending(tasks, ended)
             # Wait, because no task may write to a result after the return.
             _wait(lambda: len(ended) < len(sent), done)
         for error in ended:
@@ -92,7 +86,7 @@ class Workers:
             for number in numbers:
                 work(number)
 
-        self._run(run_numbers, min(count, self.count), 1, runs_pending=True)
+        self.parallel_for(run_numbers, min(count, self.count))
 
     def _start_threads(self) -> SimpleQueue[Task | None]:
         """Return the queue of tasks, with threads that serve it."""
