@@ -223,6 +223,15 @@ class While(ControlOp):
         return While(cond, body, self.num_consts)
 
     @property
+    def length(self) -> None:
+        """None, because data decides the number of iterations."""
+
+    @property
+    def first_xs(self) -> int:
+        """The number of operands: a scan's xs would follow."""
+        return self.input_count
+
+    @property
     def input_count(self) -> int:
         """The number of constants and carries."""
         return len(self.body.input_specs)

@@ -120,8 +120,7 @@ def _plan(op: Scan | While) -> _Plan | None:
 def _invariant_inputs(op: Scan | While, body: GraphProgram) -> tuple[int, ...]:
     """Return the positions of constants, and of carries that the body returns unchanged."""
     n = op.num_consts
-    first = op.first_xs if isinstance(op, Scan) else len(body.input_slots)
-    carry = zip(range(n, first), body.output_slots, strict=False)
+    carry = zip(range(n, op.first_xs), body.output_slots, strict=False)
     return (*range(n), *[i for i, slot in carry if body.input_slots[i] == slot])
 
 

@@ -377,18 +377,17 @@ def independent_slices(
     return Groups(index, np.repeat(np.arange(count), size // count if count else 0), count)
 
 
-ELEMENTWISE: dict[type[StdTensorOp], Reads] = {
-    el.Multiply: _product,
-    el.Select: _selection,
-    el.BitcastConvert: _bitcast,
-}
-
 READS: Column[Reads] = Column(
     "sparsity",
     "tenferro/sparsity/reads.py",
     set(STD_OPS) - set(cf.CARDS),
     dict.fromkeys(so.CARDS, nothing),
-    {**dict.fromkeys(el.CARDS, same), **ELEMENTWISE},
+    {
+        **dict.fromkeys(el.CARDS, same),
+        el.Multiply: _product,
+        el.Select: _selection,
+        el.BitcastConvert: _bitcast,
+    },
     dict.fromkeys(an.CARDS, same),
     dict.fromkeys(st.CARDS, moved),
     {

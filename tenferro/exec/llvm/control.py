@@ -121,9 +121,9 @@ class Emitter:
     ) -> Tensors:
         op, body = step.op, self.body
         operands = [values[slot] for slot in step.inputs]
-        if isinstance(op, Scan | While | Cond):
-            return self._write_control(op, operands, types)
         row = COMPILED.cell(op)
+        if row is _INSIDE:
+            return self._write_control(op, operands, types)
         specs = tuple([x.spec for x in operands])
         reason = row.reason_for(op, specs)
         if reason:
@@ -400,8 +400,8 @@ def _materialised_slots(program: GraphProgram) -> set[int]:
             moves = False
             for reader, position in readers.get(slot, []):
                 user = program.instructions[reader]
-                row = None if isinstance(user.op, Scan | While | Cond) else COMPILED.cell(user.op)
-                if row is None or row.must_materialise(position):
+                row = COMPILED.cell(user.op)
+                if row is _INSIDE or row.must_materialise(position):
                     materialised.add(slot)
                     continue
                 y = user.outputs[0]

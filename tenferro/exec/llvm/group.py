@@ -22,11 +22,11 @@ from tenferro.exec.llvm.code import (
     literal,
     typed_arguments,
 )
-from tenferro.exec.llvm.control import Emitter
+from tenferro.exec.llvm.control import COMPILED, Emitter
 from tenferro.exec.llvm.folding import BLOCK_TERMS, INTERLEAVE, MIN_INTERLEAVED_TERMS, alloca_scalar
 from tenferro.exec.llvm.ir import Function, Module, Value
 from tenferro.exec.llvm.link import Linker, PointerConvention
-from tenferro.exec.llvm.reduction import TOTALS, identity
+from tenferro.exec.llvm.reduction import identity
 from tenferro.exec.llvm.tensor import Body, Memory, Store, Tensor
 from tenferro.exec.runtime.transposition import TransposedRows, transposed_rows
 from tenferro.exec.schedule import ExecInstruction, InPlace
@@ -298,7 +298,7 @@ class _Writer:
             for name, spec in zip(self.partials, self.op.totals, strict=True)
         ]
         for op, total in zip(self.rows.totals, partials, strict=True):
-            first = identity(TOTALS[type(op)][0], total.spec.dtype)
+            first = identity(COMPILED.cell(op).require_total()[0], total.spec.dtype)
             self.body.write(self.body.filled(total.spec, first), total)
         count = code.value("sub", "%stop", "%start", type="i64")
         if all([total.spec.shape for total in partials]):
@@ -317,7 +317,7 @@ class _Writer:
                 continue
             dtype = total.spec.dtype
             cell = Memory(alloca_scalar(code, dtype), total.spec)
-            first = identity(TOTALS[type(op)][0], dtype)
+            first = identity(COMPILED.cell(op).require_total()[0], dtype)
             code.store(literal(first, dtype), cell.pointer, 0, dtype)
             blocks.append(cell)
         done = code.scaled(block, BLOCK_TERMS)
@@ -408,7 +408,9 @@ class _Writer:
         code, spec = self.code, total.spec
         offset = code.ravel_index(at, spec.shape)
         old = code.load(total.pointer, offset, spec.dtype)
-        combine = _reassociated_sum if _is_reassociated(op, spec) else TOTALS[type(op)][1]
+        _, combine = COMPILED.cell(op).require_total()
+        if _is_reassociated(op, spec):
+            combine = _reassociated_sum
         value = combine(code, op, spec.dtype, [old, value])
         code.store(value, total.pointer, offset, spec.dtype)
 

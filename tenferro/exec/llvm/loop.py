@@ -111,7 +111,7 @@ def compiled_loop(
         host = HostCalls(kernels)
         written = written_loop(op, inputs, prepare, host, linker.processor)
         outputs = op.output_types(tuple(inputs), GuardLog())
-        carried = slice(op.num_consts, op.first_xs if isinstance(op, Scan) else len(inputs))
+        carried = slice(op.num_consts, op.first_xs)
         return CompiledFunction(LOOP, written, outputs, carried, host, linker, interpreted)
 
 
@@ -129,7 +129,7 @@ def require_gain(op: Scan | While, kernels: Kernels, always: bool) -> None:
     if always:
         return
     _require_few_calls(op, kernels)
-    if isinstance(op, Scan) and isinstance(op.length, int):
+    if isinstance(op.length, int):
         cost = estimated_cost(op, (), ())
         if cost < MIN_COMPILED_LOOP_COST:
             raise NotCompiledError(
@@ -178,7 +178,7 @@ def written_loop(
     code.ret(status)
     lines = code.length + code.shared_lines
     work: Work | None = None
-    if code.while_loops <= isinstance(op, While) or lines >= MIN_BASELINE_LINES:
+    if code.while_loops <= (op.length is None) or lines >= MIN_BASELINE_LINES:
         work = Work.from_code(code, BASELINE_ITERATIONS if code.while_loops else 1)
     if lines > MAX_TEXT_LINES:
         raise NotCompiledError(

@@ -18,7 +18,7 @@ from tenferro.exec.llvm.tensor import Body, Specs, Tensor, Tensors, in_float32, 
 from tenferro.ops import reduction as re
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["LONG_ROW", "ROWS", "TOTALS", "identity"]
+__all__ = ["LONG_ROW", "ROWS", "identity"]
 
 LONG_ROW = 8
 """Minimum number of elements of a row for reductions that combine rows elementwise."""
@@ -91,7 +91,7 @@ def reduction(name: str, combine: Combine, is_exact: bool = True) -> Row:
 
         return [body.materialised(Tensor(y, element, x.reads))]
 
-    return Row(in_float32(write), moves=True, is_exact=is_exact)
+    return Row(in_float32(write), moves=True, is_exact=is_exact, total=(name, combine))
 
 
 def _combines_rows(x: TensorSpec, axes: Sequence[int]) -> bool:
@@ -238,15 +238,6 @@ def cumulative(combine: Combine, is_exact: bool = True) -> Row:
     return Row(in_float32(write), moves=True, is_exact=is_exact)
 
 
-TOTALS: dict[type, tuple[str, Combine]] = {
-    re.ReduceSum: ("sum", el.add),
-    re.ReduceProd: ("prod", el.multiply),
-    re.ReduceMax: ("max", el.maximum),
-    re.ReduceMin: ("min", el.minimum),
-    re.ReduceAnd: ("and", el.logical("and")),
-    re.ReduceOr: ("or", el.logical("or")),
-}
-"""Name and combiner of the reductions whose partial results can be combined."""
 ROWS: Rows = {
     re.ReduceSum: reduction("sum", el.add, is_exact=False),
     re.ReduceProd: reduction("prod", el.multiply, is_exact=False),

@@ -66,9 +66,10 @@ def regions(program: GraphProgram) -> list[tuple[tuple[int, int], ...]]:
         cuts[slot] = (frozenset(),) * program.types[slot].rank
     for step in program.instructions:
         y = program.types[step.outputs[0]]
-        if type(step.op) in CUTS:
+        cut = CUTS.get(type(step.op))
+        if cut is not None:
             x = step.inputs[0]
-            moved = CUTS[type(step.op)](step.op, cuts[x], program.types[x], y)
+            moved = cut(step.op, cuts[x], program.types[x], y)
         else:
             same = [cuts[x] for x in step.inputs if program.types[x].shape == y.shape]
             moved = tuple([
