@@ -208,8 +208,7 @@ def _steps(
         if isinstance(op, cf.ControlOp):
             parts = op.parts[:1] if isinstance(op, cf.Alternatives) else op.parts
             if isinstance(op, cf.Scan | cf.While):
-                length = getattr(op, "length", None)
-                times *= length if isinstance(length, int) else WHILE_ITERATIONS
+                times *= op.length if isinstance(op.length, int) else WHILE_ITERATIONS
         elif isinstance(op, ex.Extension):
             times *= prod(results[0].shape[:-2]) if results[0].is_static else 1
         yield op, times, (*operands, *results)
