@@ -30,7 +30,7 @@ READ_ELSEWHERE = {
 }  # fmt: skip
 READ_OFTEN = {
     "BitcastConvert": True, "ArgMax": True, "ArgMin": True, "Sort": (0,), "TopK": (0,), "DotGeneral": True,
-    "Convolution": True, "Gather": True, "Scatter": (1, 2), "DynamicUpdateSlice": (1,),
+    "Convolution": True, "Gather": True, "Scatter": (1,),
 }  # fmt: skip
 """Operands that lie in memory: all of them, or those at these places."""
 

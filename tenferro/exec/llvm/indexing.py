@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 from tenferro.exec.attempts import NotCompiledError
@@ -16,6 +17,8 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["ROWS"]
 
 Indices = tuple[Index, ...]
+MIN_FUSED_WINDOW = 16
+"""Minimum number of elements of a window whose updates are computed while they are combined."""
 COMBINERS = {"add": el.add, "multiply": el.multiply, "min": el.minimum, "max": el.maximum}
 
 
@@ -87,6 +90,8 @@ def scatter(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
         zip([axis for axis in range(y.rank) if axis not in dropped], window_axes, strict=True)
     )
     sizes = {axis: updates.spec.shape[position] for axis, position in window.items()}
+    if prod(sizes.values()) < MIN_FUSED_WINDOW and not updates.is_cheap:
+        updates = body.materialised(updates)  # because loops over few elements are no vectors
 
     def at_window(batch: Indices, write: Callable[[Sequence[Index]], None]) -> None:
         """Call `write` with the start of a window, if it fits."""
@@ -185,7 +190,7 @@ def _clamped_starts(
 ROWS: Rows = {
     ix.Gather: Row(gather, moves=True, materialises=True),
     ix.GatherDynamicSliceSizes: not_compiled("sizes that the data decide are not compiled"),
-    ix.Scatter: Row(scatter, moves=True, materialises=(1, 2)),
+    ix.Scatter: Row(scatter, moves=True, materialises=(1,)),
     ix.DynamicSlice: Row(dynamic_slice, moves=True),
-    ix.DynamicUpdateSlice: Row(dynamic_update_slice, moves=True, materialises=(1,)),
+    ix.DynamicUpdateSlice: Row(dynamic_update_slice, moves=True),
 }
