@@ -203,7 +203,9 @@ def test_a_first_call_does_not_wait_for_passes() -> None:
 
 
 def sums(places: int, outputs: int, dtype: DType = DType.F64) -> SumOfProducts:
-    return SumOfProducts(dtype, (9, outputs), (places, 3, 1), (outputs, 1), ((3, 1, outputs),))
+    return SumOfProducts(
+        dtype, (9, outputs), (0, 0, 0), (places, 3, 1), (outputs, 1), ((3, 1, outputs),)
+    )
 
 
 def vectors_of(*lanes: int, has_fma: bool = True) -> Processor:

@@ -40,6 +40,8 @@ IMAGE_ORDERS = (0, 2, 3, 1), None
 """Order of axes [n, c, s..] of images with contiguous channels; kernels are copied by the plan."""
 GRADIENT_ORDERS = (1, 2, 3, 0), (1, 2, 3, 0)
 """Orders of axes where n and o are channels and c is the batch, as in gradients of kernels."""
+ONE_IMAGE = 0, 0, 0
+"""Rows and strides of images if there is one."""
 MIN_PLACES = 128
 """Minimum number of windows for which copies of images and of kernels cost less than copies of windows."""
 MAX_PLANS = 16
@@ -54,6 +56,7 @@ class SumOfProducts:
 
     Attributes:
         rows: the strides of r in a and in y.
+        images: the number of rows of an image, and the strides between images in a and in y; 0 rows for one image.
         places: the extent of m, and its strides in a and in y.
         outputs: the extent of o, which is contiguous in b, and its stride in y.
         terms: the extent, and the strides in a and in b, of each summed axis, the slowest first.
@@ -61,6 +64,7 @@ class SumOfProducts:
 
     dtype: DType
     rows: tuple[int, int]
+    images: tuple[int, int, int]
     places: tuple[int, int, int]
     outputs: tuple[int, int]
     terms: tuple[tuple[int, int, int], ...]
@@ -212,14 +216,13 @@ class _ImagePlan:
         self.sums = SumOfProducts(
             DType.of(w.dtype),
             (strides[slow], y_strides[slow]),
+            (out.shape[slow], strides[0], y_strides[0]) if len(out) > 1 else ONE_IMAGE,
             (out.shape[fast], strides[fast], y_strides[fast]),
             (block_outputs, y_strides[1]),
             ((height, strides[4], width * channels * row), *inner),
         )
         self.multiplications = out.size * w[0].size
-        self.rows, self.blocks = out.shape[slow], range(0, outputs, block_outputs)
-        images = range(len(out))
-        self.images = [(n * windows.strides[0], n * out.strides[0]) for n in images]
+        self.rows, self.blocks = len(out) * out.shape[slow], range(0, outputs, block_outputs)
 
     def run(self, compiled: CompiledSum, resources: Resources, workers: Workers, x: Array, w: Array, out: Array) -> None:  # fmt: skip
         """Write out by the function of `sums`."""
@@ -244,8 +247,7 @@ class _ImagePlan:
                         copy = np.ndarray(part.shape, w.dtype, block_memory)
                         copy[...] = part
                         block = _address(copy)
-                    for a_offset, y_offset in self.images:
-                        function(a + a_offset, block, y + y_offset + first * output_stride, *rows)
+                    function(a, block, y + first * output_stride, *rows)
 
             workers.for_each(work, len(parts))
 
@@ -310,7 +312,7 @@ class _KernelGradientPlan:
             for n, a, stride in zip(w.shape[1:], (strides[1], *strides[4:]), w.strides[1:], strict=True)
         ])  # fmt: skip
         row = width * channels
-        sums = SumOfProducts(DType.of(x.dtype), (strides[2], row * outputs), (row, 1, outputs), (outputs, 1), terms)  # fmt: skip
+        sums = SumOfProducts(DType.of(x.dtype), (strides[2], row * outputs), ONE_IMAGE, (row, 1, outputs), (outputs, 1), terms)  # fmt: skip
         return cls(layout, _padded_bytes(window, x, w, out), sums, out)
 
     def run(self, compiled: CompiledSum, resources: Resources, workers: Workers, x: Array, w: Array, out: Array) -> None:  # fmt: skip

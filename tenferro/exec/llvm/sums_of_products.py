@@ -121,8 +121,16 @@ def module_of(sums: SumOfProducts, processor: Processor) -> Module:
         first = code.scaled(tile, height)
         if positions % height:
             first = code.intrinsic("smin", first, positions - height)
-        a = code.add(code.scaled(row, sums.rows[0]), code.scaled(first, position_stride_a))
-        y = code.add(code.scaled(row, sums.rows[1]), code.scaled(first, position_stride_y))
+        a, y = code.scaled(first, position_stride_a), code.scaled(first, position_stride_y)
+        rows, *image_strides = sums.images
+        if rows:
+            image, row = code.divmod(row, rows)
+            a, y = (
+                code.add(offset, code.scaled(image, stride))
+                for offset, stride in zip((a, y), image_strides, strict=True)
+            )
+        a = code.add(code.scaled(row, sums.rows[0]), a)
+        y = code.add(code.scaled(row, sums.rows[1]), y)
         code.loop(outputs // (columns * lanes), lambda block: write_tile(a, y, block))
 
     def write_tile(a: Index, y: Index, block: Index) -> None:
