@@ -72,7 +72,7 @@ def register_extension_lowering(
 
 
 def has_lowering(family_id: str, platform: str) -> bool:
-    """Whether a family, by its id, has a rule for that platform."""
+    """Return whether a family, by its id, has a rule for that platform."""
     family = registered_family(family_id)
     return any([
         (family_id, target) in _RULES

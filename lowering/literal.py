@@ -63,7 +63,7 @@ def quoted(text: str) -> str:
 
 
 def is_splat(array: Any) -> bool:
-    """True when every element has the bits of the first."""
+    """Return whether every element has the bits of the first."""
     return array.tobytes() == array.ravel()[:1].tobytes() * array.size
 
 

@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 MAGIC = b"ML\xefR"
-"""How MLIR's bytecode begins."""
+"""First bytes of MLIR's bytecode."""
 WINDOWS = ("week4", "week12", "minimum", "current")
 
 
@@ -53,7 +53,7 @@ class MlirDiagnosticError(TenferroError, ValueError):
 
 
 def is_jaxlib_installed() -> bool:
-    """Whether jaxlib can be imported."""
+    """Return whether jaxlib can be imported."""
     try:
         return find_spec("jaxlib") is not None
     except (ImportError, ValueError):  # because an import may be blocked

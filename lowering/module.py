@@ -21,7 +21,7 @@ __all__ = ["StableHloModule"]
 
 
 NOTEBOOK = 100_000
-"""How many characters of a module a notebook shows."""
+"""Maximum length of a module's text in a notebook, in characters."""
 
 
 @public_methods

@@ -38,7 +38,7 @@ Type = TensorSpec | ForeignType
 
 
 def has_unknown_extents(spec: Type) -> bool:
-    """Whether a type has an open extent."""
+    """Return whether a type has an open extent."""
     return "?" in spec.text if isinstance(spec, ForeignType) else not spec.is_static
 
 
@@ -112,7 +112,7 @@ class ModuleTree:
                 waiting += operation.regions
 
     def has_unknown_extents(self) -> bool:
-        """Whether a result has an open extent."""
+        """Return whether a result has an open extent."""
         types = [spec for operation in self.operations() for spec in operation.types]
         return any(map(has_unknown_extents, types))
 

@@ -33,7 +33,7 @@ __all__ = ["Value", "Writer"]
 
 
 class Writer:
-    """Collects the operations of one function or region, and the private functions that they call."""
+    """Writer of the operations of one function or region, and of the private functions that they call."""
 
     def __init__(
         self,
@@ -373,7 +373,7 @@ class Writer:
 
 
 def comparison_type(dtype: DType) -> str:
-    """How StableHLO compares elements of this dtype."""
+    """Return StableHLO's `compare_type` for elements of this dtype."""
     if dtype.is_inexact:
         return "FLOAT"
     return "SIGNED" if dtype.kind == "i" else "UNSIGNED"

@@ -32,7 +32,7 @@ _NO_HEADER = (ValueError, KeyError, TypeError, SyntaxError, MemoryError, Recursi
               OverflowError, tokenize.TokenError)  # fmt: skip
 """Exceptions of NumPy over a malformed header."""
 DATE = (1980, 1, 1, 0, 0, 0)
-"""Of every member, so that the same content is the same file."""
+"""Date of every member, constant so that equal contents give equal files."""
 
 
 class Header(NamedTuple):

@@ -182,7 +182,7 @@ COUNTERPARTS: dict[str, dict[str, str]] = {
         "zero_grad": "x.clear_grad() of eager variables",
     },
 }  # fmt: skip
-"""By the namespace that is asked, and the name that is asked for; `x` is a tensor."""
+"""Counterparts by namespace and by the requested name; `x` is a tensor."""
 
 ABSENT: dict[str, str] = {
     name: reason.replace("{name}", name).replace("{set}", "x.at[index].set(values)")
@@ -300,7 +300,7 @@ class MissingMember:
 
 
 def is_missing(cls: type, name: str) -> bool:
-    """Whether a class has a name only to name its counterpart here."""
+    """Return whether a class has a name only to name its counterpart here."""
     return isinstance(inspect.getattr_static(cls, name, None), MissingMember)
 
 

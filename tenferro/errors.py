@@ -198,11 +198,11 @@ class DisagreementWarning(RuntimeWarning):
 
 
 class LostDerivativeWarning(RuntimeWarning):
-    """A derivative is taken for zero where the rule of the function is not known, as in a module from a file."""
+    """A derivative is taken as zero because its rule is unavailable, as for a module read from a file."""
 
 
 class UnusableCacheWarning(RuntimeWarning):
-    """The folder that TENFERRO_CACHE_DIR names cannot be used, so that every process compiles anew."""
+    """The folder that TENFERRO_CACHE_DIR names cannot be used, and every process compiles again."""
 
 
 class MissingCellError(TenferroError, ImportError):
@@ -254,7 +254,7 @@ def show_internal_frames(show: bool = True) -> None:
 
 
 def shows_internal_frames() -> bool:
-    """Whether tracebacks hold the frames of tenferro.
+    """Return whether tracebacks hold the frames of tenferro.
 
     >>> shows_internal_frames()
     False

@@ -42,10 +42,10 @@ _ROOT = os.path.dirname(_PACKAGE)
 INTERNAL = tuple(
     os.path.join(_ROOT, name) + os.sep for name in ("tenferro", "lowering", "xla_peer")
 )
-"""Where the files of tenferro are."""
+"""Folders of tenferro's source files."""
 
 _GENERATED = "<tenferro"
-"""How the file names of generated code begin."""
+"""Prefix of the file names of generated code."""
 
 _SITE = os.path.dirname(os.path.dirname(os.path.abspath(np.__file__)))
 _LIBRARIES = (
@@ -108,7 +108,7 @@ _OF_JAX = (
 
 
 def is_refusal_of_jax(error: BaseException) -> bool:
-    """Whether JAX was called on tensors of a trace, and refused them.
+    """Return whether JAX was called on tensors of a trace, and refused them.
 
     >>> is_refusal_of_jax(TypeError("unsupported operand"))
     False
@@ -167,7 +167,7 @@ def _user_frames(traceback: TracebackType | None) -> TracebackType | None:
 
 
 def _ends_inside(traceback: TracebackType | None) -> bool:
-    """Whether a function of tenferro raised it.
+    """Return whether a function of tenferro raised it.
 
     Arguments that do not fit are refused in `public` itself, before there is a frame: that is the caller's error.
     """

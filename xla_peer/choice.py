@@ -71,7 +71,7 @@ class Choice:
 
     @property
     def reason(self) -> str:
-        """Why this side runs."""
+        """The reason why this side runs."""
         if self.is_decided:
             return self._reason
         spent, estimate = shown_seconds(self._spent), shown_seconds(self._estimate)
@@ -164,7 +164,7 @@ class Choice:
 
 
 def is_close(x: Any, y: Any) -> bool:
-    """Whether two arrays differ by so little that no verdict is needed."""
+    """Return whether two arrays differ by so little that no verdict is needed."""
     jax, _ = pjrt.modules()
     if not jax.numpy.issubdtype(x.dtype, jax.numpy.inexact):
         return bool(np.array_equal(x, y))

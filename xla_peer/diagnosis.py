@@ -57,7 +57,7 @@ VARIABLES = (
     "LD_LIBRARY_PATH",
 )
 SECONDS = 120
-"""How long a platform may take to answer."""
+"""Maximum time in which a platform must answer, in seconds."""
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ class Plan(NamedTuple):
 
 @public_methods
 class XlaExecutor:
-    """Lowers a program to StableHLO, compiles it once per shapes, and runs it on one device.
+    """Executor that lowers a program to StableHLO, compiles it once per set of shapes, and runs it on one device.
 
     Args:
         platform: "cpu", "cuda", "rocm", "tpu", the name of a PJRT plugin, or the path of one; "gpu" is "cuda" or
@@ -353,7 +353,7 @@ class XlaExecutor:
 
     @property
     def settings(self) -> LoweringSettings:
-        """What decides the text of its modules."""
+        """The settings that determine the text of its modules."""
         return LoweringSettings(
             self.platform, self.precision, self.linalg, self.extensions, self.effects
         )

@@ -34,7 +34,7 @@ def watch(owner: Forkable) -> None:
 
 
 def forked() -> bool:
-    """Whether this process was forked from one that had a client of PJRT's."""
+    """Return whether this process was forked from one that had a client of PJRT's."""
     return bool(_inherited)
 
 

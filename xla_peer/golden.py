@@ -233,7 +233,7 @@ class GoldenComparison:
         return next((pair for pair in pairs if pair[1].outside), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Convert to JSON-compatible values."""
         first = self.first
         return {
             "ok": self.ok,

@@ -255,7 +255,7 @@ class IsolatedModule:
 
 
 def isolated_by_default() -> bool:
-    """Whether checks run XLA in a process of its own where the caller does not say."""
+    """Return whether checks run XLA in a process of its own where the caller does not say."""
     return os.environ.get(ISOLATED_VARIABLE) != "off"
 
 

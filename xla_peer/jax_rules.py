@@ -26,7 +26,7 @@ from xla_peer import pjrt
 __all__ = ["JaxRule", "LostRule", "with_rules"]
 
 FUNCTION = "tenferro_rule_"
-"""How the names of the private functions begin."""
+"""Prefix of the names of the private functions."""
 
 RULES: Mapping[str, str] = {
     "custom_jvp_call": "custom_jvp",
@@ -181,7 +181,7 @@ class JaxRule:
         return _RuleMark(self, operand_count, result_count, takes)
 
     def _of_active(self, xs: Sequence[Any], active: Sequence[bool], outputs: Sequence[int]) -> Any:
-        """Some outputs as a function of the active arguments."""
+        """Restrict the function to the active arguments and to some outputs."""
 
         def fn(*chosen: Any) -> list[Any]:
             free = iter(chosen)
@@ -426,7 +426,7 @@ class LostRule(KeptMark):
 
     @property
     def key(self) -> Any:
-        """What it names."""
+        """The key that identifies the rule."""
         return (LostRule, self.shown, self.operand_count, self.takes)
 
     def differentiates(self, mode: str) -> tuple[int, ...]:

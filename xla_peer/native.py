@@ -153,7 +153,7 @@ def native(
 
 @dataclass(frozen=True, repr=False)
 class NativeReport:
-    """What a native function has compiled.
+    """Programs that a native function has compiled.
 
     Attributes:
         name: of the function.
@@ -229,7 +229,7 @@ class _Last(NamedTuple):
 
 
 def _type_of(x: Any, array_class: type | None) -> Any:
-    """What a program depends on of a leaf."""
+    """Return the part of a leaf that its program depends on."""
     if type(x) is np.ndarray:
         return (x.shape, x.dtype)
     if type(x) is array_class:
@@ -557,7 +557,7 @@ class NativeFunction(Jitted[..., Any]):
 
     @public
     def report(self) -> NativeReport:
-        """What was traced, imported and compiled; printed, a line for each program.
+        """Report of what was traced, imported and compiled; printed as a line for each program.
 
         >>> import jax.numpy as jnp
         >>> double = native(lambda x: x + x)

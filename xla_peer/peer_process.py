@@ -50,7 +50,7 @@ LONGEST_ANSWER = 1 << 20
 EXHAUSTED = ("RESOURCE_EXHAUSTED", "Out of memory", "out of memory", "bad_alloc", "Cannot allocate")
 """Words by which XLA, LLVM and the C++ runtime say that there is no memory."""
 ATTEMPTS = 3
-"""How often a request is sent to a worker that something ends before it has read it."""
+"""Number of times a request is sent to a worker that ends before it has read it."""
 STARTING = 300.0
 """Seconds that starting a child may take."""
 KEPT_BYTES = 64 << 20
@@ -298,7 +298,7 @@ class PeerProcess:
         return bytes(data)
 
     def _is_readable(self, seconds: float) -> bool:
-        """Whether the child sends something within that time."""
+        """Return whether the child sends something within that time."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._streams[1], selectors.EVENT_READ)
             return bool(selector.select(max(0.0, seconds)))

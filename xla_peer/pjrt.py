@@ -428,7 +428,7 @@ def put_dlpack(producer: Any, device: Any, copy: bool) -> Any:
 
 
 def is_row_major(array: Any) -> bool:
-    """Whether a device array is row-major, the layout that programs read.
+    """Return whether a device array is row-major, the layout that programs read.
 
     Relies on jax.Array.format.
     """
@@ -543,7 +543,7 @@ def require_equal_replicas(arrays: Mapping[str, Any], devices: Any) -> None:
 
 
 def _has_replicas(array: Any) -> bool:
-    """Whether several devices hold the same part."""
+    """Return whether several devices hold the same part."""
     places = list(map(str, array.sharding.devices_indices_map(array.shape).values()))
     return len(set(places)) < len(places)
 
@@ -576,7 +576,7 @@ def _itself(x: Any) -> Any:
 
 
 def is_device_array(value: Any) -> bool:
-    """Whether it is an array of PJRT's."""
+    """Return whether it is an array of PJRT's."""
     jax, _ = modules()
     return isinstance(value, jax.Array)
 
@@ -600,7 +600,7 @@ def merge_module(context: Any, text: str, operands: Any) -> Any:
 
 
 def is_gone(value: Any) -> bool:
-    """Whether it is a device array with donated or deleted memory."""
+    """Return whether it is a device array with donated or deleted memory."""
     return is_device_array(value) and value.is_deleted()
 
 
@@ -645,7 +645,7 @@ def emit_callback(context: Any, run: Any, operands: Sequence[Any]) -> Any:
 
 
 def knows_trees(*trees: TreeDef) -> bool:
-    """Whether jax flattens these trees in the same order."""
+    """Return whether jax flattens these trees in the same order."""
     jax, _ = modules()
     for tree in trees:
         numbers = list(range(tree.num_leaves))

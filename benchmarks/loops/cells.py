@@ -34,7 +34,7 @@ class Times:
 
 @dataclass
 class Cell:
-    """What was measured.
+    """Measurements of one kernel by one compiler.
 
     Attributes:
         times: of those who finished.
@@ -48,7 +48,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Of the row."""
+        """The label of the row."""
         return f"{self.kernel}, gradient" if self.gradient else self.kernel
 
     def seconds(self, contestant: str) -> float | None:

@@ -104,7 +104,7 @@ def arg_reduction(direction: str) -> Emitter:
 def _better(
     w: Writer, direction: str, a: Value, i: Value, b: Value, j: Value
 ) -> tuple[Value, Value]:
-    """Of two pairs (value, index) the one that an arg reduction keeps."""
+    """Select the (value, index) pair that an arg reduction keeps."""
     nan_a = w.compare("NE", a, a).called("nan_a")
     nan_b = w.compare("NE", b, b).called("nan_b")
     more = w.compare(direction, a, b).called("more")
@@ -146,7 +146,7 @@ def sort_together(
 
 
 def _before(w: Writer, a: Value, b: Value) -> Value:
-    """Whether a sorts before b: a < b, or only b is NaN."""
+    """Return whether a sorts before b: a < b, or only b is NaN."""
     if a.dtype.is_complex:
         return _before_complex(w, a, b)
     if not a.dtype.is_float:

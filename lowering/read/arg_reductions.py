@@ -60,7 +60,7 @@ def _keeps_the_winner(
     start: Sequence[Any],
     largest: bool,
 ) -> bool:
-    """Whether the region keeps the better pair, for all standings of places below `extent`."""
+    """Return whether the region keeps the better pair, for all standings of places below `extent`."""
     constants = constants_of(r, block)
     values, numbers = standings(dtype, constants), standings(kind, constants)
     numbers = numbers[numbers >= 0]
@@ -95,7 +95,7 @@ def _keeps_the_winner(
 
 
 def _loses(start: Any, values: Any, largest: bool) -> bool:
-    """Whether no element is worse than the value to begin with."""
+    """Return whether no element is worse than the value to begin with."""
     start = np.asarray(start).reshape(())
     with np.errstate(all="ignore"):
         worse = (values < start) if largest else (values > start)

@@ -44,7 +44,7 @@ def with_bounds(tree: ModuleTree) -> ModuleTree:
 
 
 def has_bounds(types: Sequence[Type]) -> bool:
-    """Whether an extent has a bound."""
+    """Return whether an extent has a bound."""
     shapes = [spec.shape for spec in types if isinstance(spec, TensorSpec)]
     return any([isinstance(extent, UpperBound) for shape in shapes for extent in shape])
 

@@ -36,7 +36,7 @@ MOST_TRIALS = 300_000
 
 
 class Key(NamedTuple):
-    """How one operand orders: up or down; in the total order of floats, or with all NaN last and zeros equal."""
+    """Order of one sort key: ascending or descending; the total order of floats, or NaN last and zeros equal."""
 
     descending: bool
     total: bool
@@ -58,7 +58,7 @@ def sorted_by(r: Reader, block: Block, operands: list[int], axis: int, stable: b
 
 
 def _is_top_k(r: Reader, order: tuple[Key, ...], operands: list[int], axis: int) -> bool:
-    """Whether values and their indices are sorted in descending order along the last axis."""
+    """Return whether values and their indices are sorted in descending order along the last axis."""
     if len(operands) != 2 or len(order) != 1 or not order[0].descending:
         return False
     return axis == len(r.spec(operands[0]).shape) - 1 and counts_along(r, operands[1], axis)
@@ -83,7 +83,7 @@ def _sorted(r: Reader, operands: list[int], index: int, axis: int, key: Key) -> 
 
 
 def counts_along(r: Reader, places: int, axis: int) -> bool:
-    """Whether a tensor holds 0, 1, .. along an axis."""
+    """Return whether a tensor holds 0, 1, .. along an axis."""
     producer = r.builder.made_by(places)
     if producer is None:
         return False
@@ -187,7 +187,7 @@ def _answers(r: Reader, block: Block, pairs: list[Any]) -> Any:
 
 
 def _agrees(answers: Any, pairs: list[Any], order: tuple[Key, ...]) -> bool:
-    """Whether the answers are those of a lexicographic order."""
+    """Return whether the answers are those of a lexicographic order."""
     wanted = np.zeros(len(answers), bool)
     tied = np.ones(len(answers), bool)
     for (a, b), key in zip(pairs, order, strict=True):

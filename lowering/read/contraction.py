@@ -132,7 +132,7 @@ def fft(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def cholesky(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Only one triangle is read: the other is its mirror image."""
+    """Read a Cholesky factorisation; the unread triangle is mirrored from the other."""
     (x,) = operands
     is_lower = operation.attributes.get("lower", False)
     (factor,) = extension(r, Cholesky(), mirrored(r, x if is_lower else adjoint(r, x)))

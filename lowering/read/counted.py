@@ -1,8 +1,8 @@
 """Counted loops: a `while` with a known trip count, read as a scan.
 
-StableHLO has one loop. Where a carry counts by a constant up to a constant, the trip count is known; a
-tensor of which each turn reads one slice is scanned over, and one of which each turn writes one slice is
-stacked. So a lowered scan is a scan again, and can be differentiated in reverse.
+StableHLO has one loop. Where a carry counts by a constant up to a constant, the trip count is known. A
+tensor that is read one slice per iteration is scanned over, and one that is written one slice per iteration
+is stacked. So a lowered scan is read as a scan again, and can be differentiated in reverse.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["counted_loop"]
 
 
 class Line(NamedTuple):
-    """slope t + first, in turn t."""
+    """slope t + first, in iteration t."""
 
     slope: int
     first: int
@@ -142,11 +142,11 @@ def _constants(program: GraphProgram) -> dict[int, int]:
     }
 
 
-# ---- where the turns read and write ------------------------------------------------------------------
+# ---- where the iterations read and write ------------------------------------------------------------------
 
 
 def _lines(program: GraphProgram, turns: Turns, numbers: Mapping[int, int]) -> dict[int, Line]:
-    """Scalars that are affine functions of the number of the turn."""
+    """Return the scalars that are affine functions of the induction variable."""
     affine = {slot: Line(0, number) for slot, number in numbers.items()}
     affine[turns.counter] = turns.line
     for step in program.instructions:
@@ -185,7 +185,7 @@ def _fits(line: Line, turns: Turns, dtype: Any) -> bool:
 
 
 def _compared(op: el.Compare, turns: Turns, x: Line, y: Line) -> Line | None:
-    """True or false in every turn, or no line."""
+    """Return the constant outcome of a comparison, 0 or 1, or None if it varies between iterations."""
     low, high = _ends(Line(x.slope - y.slope, x.first - y.first), turns)
     always = {"LT": high < 0, "LE": high <= 0, "GT": low > 0, "GE": low >= 0,
               "EQ": low == high == 0, "NE": high < 0 or low > 0}[op.direction]  # fmt: skip
@@ -230,10 +230,10 @@ _RULES: dict[Any, Callable[..., Line | None]] = {
 
 @dataclass(frozen=True)
 class _Windows:
-    """Slices of tensors that the turns read and write.
+    """Slices of tensors that the iterations read and write.
 
     Attributes:
-        handed: values that a turn passes unchanged to the next, in carries that change.
+        handed: values that an iteration passes unchanged to the next, in carries that change.
     """
 
     program: GraphProgram
@@ -243,7 +243,7 @@ class _Windows:
     handed: Sequence[int]
 
     def direction(self, starts: Sequence[int], extent: Any) -> int | None:
-        """1 where turn t is at slice t, -1 where it is at the t-th from the end."""
+        """Return 1 if iteration t accesses slice t, -1 if it accesses the t-th slice from the end."""
         at = [self.lines.get(slot) for slot in starts]
         if extent != self.turns.count or at[0] is None or any(line != (0, 0) for line in at[1:]):
             return None
@@ -268,7 +268,7 @@ class _Windows:
         return directions.pop() if len(directions) == 1 else None
 
     def written(self, slot: int, output: int, maker: Instruction | None) -> int | None:
-        """The direction in which the turns fill a carry without other readers; None for other carries."""
+        """Return the direction in which iterations fill a carry without other readers, or None."""
         spec = self.program.types[slot]
         if maker is None or not isinstance(maker.op, DynamicUpdateSlice) or not spec.rank:
             return None

@@ -157,7 +157,7 @@ def _among(r: Reader) -> Devices:
 
 
 def table_of(r: Reader, operation: Operation, groups: Sequence[Sequence[int]]) -> Any:
-    """For each device the members of its group.
+    """Return the members of each device's group.
 
     Raises:
         InvalidConfigError: a device that is in no group or in two, or does not exist.
@@ -199,7 +199,7 @@ def gathered(r: Reader, operation: Operation, x: int, by_channel: str) -> tuple[
 
 
 def is_alone(r: Reader, operation: Operation) -> bool:
-    """Whether the program is one device's, and the groups are of one.
+    """Return whether the program is one device's, and the groups are of one.
 
     Raises:
         UnsupportedError: a group of several, in a program of one.

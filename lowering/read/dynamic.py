@@ -286,7 +286,7 @@ def _note_claim(r: Reader, operation: Operation, operands: Sequence[int], result
 
 
 def _at_least(r: Reader, lhs: Any, rhs: Any) -> bool | None:
-    """Whether lhs >= rhs, for symbols bounded below by the module's assertions."""
+    """Return whether lhs >= rhs, for symbols bounded below by the module's assertions."""
     if isinstance(lhs, int) and isinstance(rhs, int):
         return lhs >= rhs
     shifted: dict[Any, Any] = {
@@ -406,7 +406,7 @@ def _select(r: Reader, pred: Any, on_true: Any, on_false: Any) -> Any:
 
 
 def _is_rounded_up(r: Reader, lhs: Any, rhs: Any) -> Any:
-    """Whether a quotient rounded towards zero is above the exact one, as floor divisions of JAX ask."""
+    """Return whether a quotient rounded towards zero is above the exact one, as floor divisions of JAX ask."""
     is_negative = _decided(r, "NE", _sign(r, lhs), _sign(r, rhs))
     return _and(r, is_negative, _decided(r, "NE", _remainder(r, lhs, rhs), 0))
 

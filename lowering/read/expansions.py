@@ -44,7 +44,7 @@ def expanded_op(function: Function) -> StdTensorOp | None:
 
 
 def same_body(first: Block, second: Block) -> bool:
-    """Whether two blocks do the same, up to the numbers of their values."""
+    """Return whether two blocks do the same, up to the numbers of their values."""
     pairs: dict[int, int] = {}
     waiting = [(first, second)]
     while waiting:

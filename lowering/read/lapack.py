@@ -38,7 +38,7 @@ Routine = Callable[[Reader, Operation, Sequence[int], dict[str, Any]], Sequence[
 
 
 def columns_first(kind: str, rank: int) -> tuple[int, ...]:
-    """How a handler reads memory, minor to major: matrices ("m") by columns, all else ("v") by rows."""
+    """Return a handler's layout, minor to major: column-major for matrices ("m"), row-major for others ("v")."""
     order = list(range(rank))[::-1]
     if kind == "m":
         order[:2] = [rank - 2, rank - 1]
@@ -334,4 +334,4 @@ LAPACK: ReadRows = {
     for name, read in ROUTINES.items()
     for letter in "sdcz"
 }
-"""By target."""
+"""Readers by custom-call target."""

@@ -52,7 +52,7 @@ class Mesh:
         return cls(sizes, devices)
 
     def parts(self, axes: tuple[str, ...]) -> np.ndarray:
-        """For each device, the number of its part along some axes, the first of which varies slowest."""
+        """Return each device's part number along some axes, the first of which varies slowest."""
         grid = np.indices(tuple(self.sizes.values())).reshape(len(self.sizes), -1)
         coordinates = dict(zip(self.sizes, grid, strict=True))
         part = np.zeros(len(self.devices), np.int64)
@@ -65,7 +65,7 @@ class Mesh:
 
 @dataclass(frozen=True)
 class Cut:
-    """How a tensor is cut over the manual axes of a mesh.
+    """Layout of a tensor that is partitioned over the manual axes of a mesh.
 
     Attributes:
         axes: for each axis of the tensor, the mesh axes that cut it.
@@ -81,7 +81,7 @@ class Cut:
 
     @property
     def rows(self) -> np.ndarray:
-        """For each device, the number of its part, in row-major order."""
+        """The part number of each device, in row-major order."""
         return self.mesh.parts(tuple([axis for axes in self.axes for axis in axes]))
 
 

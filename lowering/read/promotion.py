@@ -15,7 +15,7 @@ __all__ = ["is_promotable", "promoted"]
 
 
 def is_promotable(dtype: DType, wider: DType) -> bool:
-    """Whether a dtype's numbers are of the same kind, and no wider.
+    """Return whether a dtype's numbers are of the same kind, and no wider.
 
     >>> is_promotable(DType.I8, DType.I32), is_promotable(DType.F32, DType.BF16), is_promotable(DType.U8, DType.I32)
     (True, False, False)

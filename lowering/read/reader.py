@@ -22,11 +22,11 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["MOST_OPS", "Read", "ReadRows", "Reader", "located"]
 
 Read = Callable[["Reader", Operation, Sequence[int]], "int | Sequence[int]"]
-"""Writes an operation on these values, and gives its results."""
+"""Function that writes an operation on these values, and returns its results."""
 ReadRows = Mapping[str, Read]
 Note = Callable[["Reader", Operation, Sequence[int], Sequence[int]], None]
 Rule = Callable[[int, int, tuple[int, ...]], Any]
-"""Makes the mark of a call, from the numbers of operands and results, and the positions of the named ones."""
+"""Function that makes the mark of a call, from the numbers of operands and results, and the named positions."""
 Write = Callable[[Sequence[int]], Sequence[int]]
 """A function that writes a region on its arguments, and returns the results."""
 
@@ -190,7 +190,7 @@ class Reader:
         return results
 
     def _agrees(self, value: int, declared: TensorSpec) -> bool:
-        """Whether a value has the type that the module declares, up to open extents.
+        """Return whether a value has the type that the module declares, up to open extents.
 
         An extent that the module declares, and that is a symbol here, is checked when the program runs.
         """
@@ -475,7 +475,7 @@ def _captured(captures: Captures, device: Callable[[], int]) -> int:
 
 
 def _is_flat(shape: Sequence[int]) -> bool:
-    """Whether row-major and column-major order are the same, because at most one extent is not 1."""
+    """Return whether row-major and column-major order are the same, because at most one extent is not 1."""
     return sum(extent != 1 for extent in shape) <= 1
 
 

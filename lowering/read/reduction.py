@@ -50,7 +50,7 @@ PAIRS: dict[str, StdTensorOp] = {
 
 
 def is_identity(name: str, value: Any) -> bool:
-    """Whether a constant scalar is the identity of a combiner."""
+    """Return whether a constant scalar is the identity of a combiner."""
     if value is None or value.size != 1:
         return False
     return bool(value.flat[0] == identity(name, DType.of(value.dtype)))
@@ -249,8 +249,9 @@ def _along(
 
 
 def select_and_scatter(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """In each window the element that the first region selects takes the window's source; sources of one
-    element are combined by the second region.
+    """Read `select_and_scatter`: the first region selects the element of each window that receives its source.
+
+    The second region combines the sources of one element.
     """
     x, source, start = operands
     windows = Windows(operation)

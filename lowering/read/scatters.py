@@ -1,8 +1,8 @@
-"""Scatters with any elementwise region: gathered, combined, and written back.
+"""Scatters with any elementwise region: windows are gathered, combined, and written back.
 
-Windows that may overlap are combined in turns in the order of their indices, as in XLA's CPU and the
-reference interpreter; where all indices are declared or known to differ there is one turn. A window out of
-bounds is read somewhere inside, and its result is dropped.
+Windows that may overlap are combined one after the other in the order of their indices, as in XLA's CPU
+backend and the reference interpreter. If all indices are declared unique or known to differ, one step
+combines all windows. An out-of-bounds window is read at a clamped position, and its result is dropped.
 
 Source: StableHLO spec #scatter.
 """
@@ -129,7 +129,7 @@ def _turning_axes(
 
 
 def _differ(r: Reader, numbers: Numbers, indices: int) -> bool:
-    """Whether constant indices all differ, and their windows are single elements."""
+    """Return whether constant indices all differ, and their windows are single elements."""
     constant = r.evaluated(indices)
     axis = numbers.index_vector_dim
     if constant is None or numbers.update_window_dims or numbers.scatter_indices_batching_dims:

@@ -130,7 +130,7 @@ _FIELDS = {
         r"mode=#stablehlo\.result_accuracy_mode<(?:DEFAULT|HIGHEST|TOLERANCE)>"
     ),
 }
-"""What stands in the brackets of attributes that are kept as text, without its spaces."""
+"""Contents of the brackets of attributes that are kept as text, without spaces."""
 _ESCAPE = re.compile(r"\\(?:([nt\"\\])|([0-9A-Fa-f]{2}))")
 
 

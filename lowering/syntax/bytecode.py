@@ -33,7 +33,7 @@ STRINGS, DIALECTS, ENTRIES, OFFSETS, OPERATIONS, RESOURCES, RESOURCE_OFFSETS, _,
 
 HAS_ATTRIBUTES, HAS_RESULTS, HAS_OPERANDS, HAS_SUCCESSORS = 1, 2, 4, 8
 HAS_REGIONS, HAS_USE_LISTS, HAS_PROPERTIES = 16, 32, 64
-"""What an operation's mask says that follows."""
+"""Flags of an operation's mask, which say what follows it."""
 
 
 def bytecode_tree(data: bytes) -> ModuleTree:

@@ -29,7 +29,7 @@ DYNAMIC = -(1 << 63)
 
 
 class References(Protocol):
-    """What an attribute or a type may refer to, by the number that is next."""
+    """Interface of the attributes and types that an encoding may refer to, by the number that is next."""
 
     def string(self, index: int) -> str:
         """A string by its number."""

@@ -11,7 +11,7 @@ from tenferro.errors import InvalidConfigError
 __all__ = ["DEEPEST", "require_shallow"]
 
 DEEPEST = 256
-"""How deep brackets may stand in brackets: the parser calls itself for each."""
+"""Maximum nesting depth of brackets; the parser recurses for each."""
 
 
 STRING_OR_COMMENT = re.compile(r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"|//[^\n]*')

@@ -61,12 +61,12 @@ class Tokens:
 
     @cached_property
     def offsets(self) -> list[int]:
-        """Where each token begins; texts whose operations have locations need none."""
+        """The offset of each token; texts whose operations have locations do not need it."""
         return [*[match.start(1) for match in _TOKEN.finditer(self.text)], len(self.text)]
 
     @cached_property
     def _lines(self) -> list[int]:
-        """Where each line begins."""
+        """The offset of each line."""
         return [0, *[match.end() for match in re.finditer("\n", self.text)]]
 
     def place(self, index: int) -> tuple[int, int]:

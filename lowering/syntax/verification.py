@@ -104,7 +104,7 @@ _ARGUMENTS: Mapping[str, Callable[[int], int]] = {
     "scatter": lambda count: 2 * (count // 2),
     "select_and_scatter": lambda count: 2,
 }
-"""How many arguments the regions have, by the number of operands."""
+"""Number of arguments of the regions, as a function of the number of operands."""
 
 
 def _scalar(kind: Type) -> Type:

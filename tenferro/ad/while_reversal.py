@@ -245,7 +245,7 @@ def _buffer_rows(specs: Sequence[TensorSpec]) -> int:
 
 
 Write = Callable[[Values, Values], Sequence[Value]]
-"""Emit the condition or the body of a loop, given its constants and carry."""
+"""Function that emits the condition or the body of a loop, given its constants and carry."""
 
 
 def _while(

@@ -101,7 +101,7 @@ class Transform:
 
     @property
     def shown(self) -> str:
-        """Its name and the function's, such as `grad of loss`."""
+        """The transform and the function, such as `grad of loss`."""
         return f"{self.name} of {name_of(self.fn)}"
 
     def __repr__(self) -> str:

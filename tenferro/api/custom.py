@@ -104,7 +104,7 @@ def checkpoint(
 
 @public_methods
 class Checkpointed:
-    """See `checkpoint`."""
+    """Callable that `checkpoint` returns."""
 
     def __init__(
         self, fn: Callable[..., Any], static: frozenset[int], levels: int, policy: str
@@ -125,7 +125,7 @@ class Checkpointed:
 
     @property
     def shown(self) -> str:
-        """Its name and the function's."""
+        """The name of the transform and of the function."""
         return f"checkpoint of {name_of(self._fn)}"
 
     def __repr__(self) -> str:

@@ -106,7 +106,7 @@ _KINDS = {
 
 
 def isdtype(dtype: DTypeLike | None, kind: DTypeLike | tuple[Any, ...]) -> bool:
-    """Whether a dtype equals another one, or is of a kind, or of any of a tuple of these.
+    """Return whether a dtype equals another one, or is of a kind, or of any of a tuple of these.
 
     Args:
         kind: a dtype, "bool", "signed integer", "unsigned integer", "integral", "real floating",
@@ -164,7 +164,7 @@ def promote_types(type1: DTypeLike, type2: DTypeLike) -> DType:
 
 
 def can_cast(from_: Any, to: DTypeLike, /) -> bool:
-    """Whether a dtype, or an array's, promotes to another: every operation on both results in that dtype.
+    """Return whether a dtype, or an array's, promotes to another: every operation on both results in that dtype.
 
     >>> can_cast("int32", "float64"), can_cast("int64", "int32")
     (True, False)

@@ -82,7 +82,7 @@ class EinsumPlan:
 
     @property
     def multiplications(self) -> int:
-        """Of all steps."""
+        """The number of multiplications in all steps."""
         return sum([step.multiplications for step in self.steps])
 
     @property

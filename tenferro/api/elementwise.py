@@ -216,7 +216,7 @@ def _comparison(name: str, direction: str, formula: str) -> Any:
 
 
 def of_both_signs(x1: ArrayLike, x2: ArrayLike) -> bool:
-    """Whether one operand is of uint64 and one of a signed integer dtype, whose common dtype is a float."""
+    """Return whether one operand is of uint64 and one of a signed integer dtype, whose common dtype is a float."""
     dtypes = [spec_of(as_operand(x)).dtype for x in (x1, x2) if not is_weak(x)]
     return DType.U64 in dtypes and any([dtype.kind == "i" for dtype in dtypes])
 
@@ -538,7 +538,7 @@ def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Any:
 
 @elementwise
 def signbit(x: ArrayLike, /) -> Any:
-    """True where the sign bit of x is set: for negative numbers and -0.0."""
+    """Return whether the sign bit of x is set: for negative numbers and -0.0."""
     x = as_operand(x)
     dtype = spec_of(x).dtype
     if not dtype.is_float:
@@ -805,13 +805,13 @@ def bitwise_count(x: ArrayLike, /) -> Any:
 
 @elementwise
 def logical_not(x: ArrayLike, /) -> Any:
-    """True where x is zero."""
+    """Return whether x is zero."""
     return apply_one(ops.Not(), _truth(x))
 
 
 @elementwise
 def isfinite(x: ArrayLike, /) -> Any:
-    """True where x is neither infinite nor NaN."""
+    """Return whether x is neither infinite nor NaN."""
     x = as_operand(x)
     dtype = spec_of(x).dtype
     if dtype.is_complex:
@@ -821,14 +821,14 @@ def isfinite(x: ArrayLike, /) -> Any:
 
 @elementwise
 def isnan(x: ArrayLike, /) -> Any:
-    """True where x is NaN."""
+    """Return whether x is NaN."""
     x = as_operand(x)
     return apply_one(ops.Compare("NE"), x, x)
 
 
 @elementwise
 def isinf(x: ArrayLike, /) -> Any:
-    """True where x is infinite."""
+    """Return whether x is infinite."""
     x = as_operand(x)
     dtype = spec_of(x).dtype
     if dtype.is_complex:

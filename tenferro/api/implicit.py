@@ -608,7 +608,7 @@ def _transpose(builder: GraphBuilder, space: _Space, matvec: Callable[[Any], Any
 
 
 def _narrowed(instruction: Instruction, wanted: Collection[int]) -> Instruction:
-    """Only the wanted outputs of a loop or branch, if no rule of a user is lost by that."""
+    """Keep only the wanted outputs of a loop or conditional, unless that would drop a user's rule."""
     op = instruction.op
     return (
         instruction if isinstance(op, ControlOp) and op.is_marked else pruned(instruction, wanted)

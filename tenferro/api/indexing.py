@@ -362,7 +362,7 @@ def _placed(gathered: Tensor, entries: list[Any], window: list[int], count: int)
 
 
 def axes_of(entries: list[Any]) -> list[int]:
-    """For each entry its axis of x; for a None or a `...`, the axis of the next entry."""
+    """Return the axis of x of each entry; a None or a `...` has the axis of the next entry."""
     axes: list[int] = []
     axis = 0
     for entry in entries:

@@ -447,7 +447,7 @@ class Jitted(Generic[P, R]):
 
     @property
     def shown(self) -> str:
-        """Its name and the function's."""
+        """The name of the transform and of the function."""
         return f"{self.kind} of {name_of(self._fn)}"
 
 
@@ -484,5 +484,5 @@ class BoundJitted:
 
 
 def _is_under_trace(leaves: Sequence[Any]) -> bool:
-    """Whether there is a current trace, or a leaf belongs to one."""
+    """Return whether there is a current trace, or a leaf belongs to one."""
     return current_builder() is not None or any([isinstance(x, TracedTensor) for x in leaves])

@@ -126,7 +126,7 @@ def _logsumexp(name: str, x: Tensor, axis: Axis, keepdims: bool) -> Any:
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
 def _kept_logsumexp(x: Tensor, axes: tuple[int, ...]) -> Any:
-    """Over axes that are kept with extent 1."""
+    """Compute log(sum(e^x)) over axes that are kept with extent 1."""
     top, shift, powers = _shifted_powers(x, axes)
     total = add(log(sum(powers, axis=axes, keepdims=True)), shift)
     return where(isinf(top), top, total)

@@ -50,7 +50,7 @@ HAZARD_SINGLE = (
     0.00016649577329608118, 0.003851213093229638, -0.0173912662542174, 0.04643485653090109,
     -0.09075757734128871, 0.13685696095572714, -0.15680788549844937, 0.11787913393753723,
 )  # fmt: skip
-"""The same for float32, right to a tenth of a unit."""
+"""Coefficients for float32, right to a tenth of a unit."""
 
 
 @custom_jvp
@@ -69,7 +69,7 @@ def _ndtr_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def side_and_size(x: Tensor) -> tuple[Any, Any]:
-    """Whether x <= 0, and |x| with slope -1 there."""
+    """Return whether x <= 0, and |x| with slope -1 there."""
     is_below = less_equal(x, 0.0)
     return is_below, where(is_below, negative(x), x)
 

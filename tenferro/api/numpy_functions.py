@@ -267,7 +267,7 @@ def _all_pairs(
 
 
 def _is_foreign(kind: type, protocol: str) -> bool:
-    """Whether a class other than NumPy's and tenferro's implements the protocol, so that NumPy is to ask it."""
+    """Return whether a class other than NumPy's and tenferro's implements the protocol, so that NumPy is to ask it."""
     if kind is np.ndarray or hasattr(kind, "__tenferro_apply__"):
         return False
     return hasattr(kind, protocol) and not issubclass(kind, np.ndarray | np.generic)

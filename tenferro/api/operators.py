@@ -387,7 +387,7 @@ class Operators:
 
 
 def _has_elements(rhs: Tensor) -> bool:
-    """Whether `==` compares elements: with numbers, sequences, tensors and arrays."""
+    """Return whether `==` compares elements: with numbers, sequences, tensors and arrays."""
     return isinstance(rhs, bool | int | float | complex | list | tuple) or any(
         hasattr(type(rhs), protocol) for protocol in ("__tenferro_apply__", "__array__")
     )

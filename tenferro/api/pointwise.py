@@ -238,7 +238,7 @@ def spacing(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) 
 
 
 def isposinf(x: ArrayLike, out: None = None) -> Any:
-    """True where real x is positive infinity.
+    """Return whether real x is positive infinity.
 
     Raises:
         DTypeError: complex x.
@@ -251,7 +251,7 @@ def isposinf(x: ArrayLike, out: None = None) -> Any:
 
 
 def isneginf(x: ArrayLike, out: None = None) -> Any:
-    """True where real x is negative infinity.
+    """Return whether real x is negative infinity.
 
     Raises:
         DTypeError: complex x.
@@ -427,7 +427,7 @@ def nan_to_num(
 
 
 def isreal(x: ArrayLike) -> Any:
-    """True where the imaginary part is zero.
+    """Return whether the imaginary part is zero.
 
     >>> isreal([1 + 0j, 1j])
     array([ True, False])
@@ -436,7 +436,7 @@ def isreal(x: ArrayLike) -> Any:
 
 
 def iscomplex(x: ArrayLike) -> Any:
-    """True where the imaginary part is not zero.
+    """Return whether the imaginary part is not zero.
 
     >>> iscomplex([1 + 0j, 1j])
     array([False,  True])
@@ -454,7 +454,7 @@ def isclose(
     atol: ArrayLike = 1e-8,
     equal_nan: bool = False,
 ) -> Any:
-    """True where |a - b| <= atol + rtol |b|; infinities are close to themselves, NaN too if `equal_nan`.
+    """Return whether |a - b| <= atol + rtol |b|; infinities are close to themselves, NaN too if `equal_nan`.
 
     >>> isclose([1.0, np.inf], [1.0 + 1e-9, np.inf])
     array([ True,  True])
@@ -474,7 +474,7 @@ def allclose(
     atol: ArrayLike = 1e-8,
     equal_nan: bool = False,
 ) -> Any:
-    """Whether all elements are close, as in `isclose`: a bool of rank 0.
+    """Return whether all elements are close, as in `isclose`: a bool of rank 0.
 
     >>> allclose([1.0, 2.0], [1.0, 2.1])
     array(False)
@@ -483,7 +483,7 @@ def allclose(
 
 
 def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Any:
-    """Whether both have the same shape and equal elements, NaN equal to NaN if `equal_nan`: a bool of rank 0.
+    """Return whether both have the same shape and equal elements, NaN equal to NaN if `equal_nan`: a bool of rank 0.
 
     >>> array_equal([1, 2], [1, 2]), array_equal([1, 2], [1])
     (array(True), array(False))

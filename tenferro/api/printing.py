@@ -121,7 +121,7 @@ def _first(field: str) -> tuple[str, str]:
 
 
 def _is_text(value: Any) -> bool:
-    """Whether a value is static and not a tensor: a string, None, a type."""
+    """Return whether a value is static and not a tensor: a string, None, a type."""
     try:
         as_operand(value)
     except DTypeError:

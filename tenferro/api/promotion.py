@@ -128,7 +128,7 @@ def convert(x: ArrayLike, dtype: DType) -> Tensor:
 
 
 def _holds(dtype: DType, number: Any) -> bool:
-    """Whether a narrow integer dtype has a number; NumPy would wrap it."""
+    """Return whether a narrow integer dtype has a number; NumPy would wrap it."""
     limits = ml_dtypes.iinfo(dtype.dtype)
     return type(number) is not complex and limits.min <= number <= limits.max
 
@@ -189,7 +189,7 @@ def promote_number(x1: Any, x2: Any, is_inexact: bool = False) -> tuple[Any, Any
 
 
 def _takes_dtype_of(number: Any, x: ArrayLike, is_inexact: bool) -> bool:
-    """Whether the number takes the dtype of x, a tensor."""
+    """Return whether the number takes the dtype of x, a tensor."""
     spec = getattr(x, "spec", None)
     if spec is None:
         return False
@@ -349,7 +349,7 @@ def broadcast_like(x: Any, like: Any) -> Any:
 
 
 def _same_up_to_guards(shape: Sequence[Any], wanted: Sequence[Any]) -> bool:
-    """Whether the shapes are equal or may become so: the op on both records the guard itself."""
+    """Return whether the shapes are equal or may become so: the op on both records the guard itself."""
     return len(shape) == len(wanted) and all(
         a == b or (a != 1 and not (is_static(a) and is_static(b)))
         for a, b in zip(shape, wanted, strict=True)

@@ -218,7 +218,7 @@ def all(
     *,
     where: ArrayLike = True,
 ) -> Any:
-    """Whether every element over `axis` is nonzero, of those that `where` includes.
+    """Return whether every element over `axis` is nonzero, of those that `where` includes.
 
     >>> all([[True, False], [True, True]], 1)
     array([False,  True])
@@ -238,7 +238,7 @@ def any(
     *,
     where: ArrayLike = True,
 ) -> Any:
-    """Whether some element over `axis` is nonzero, of those that `where` includes.
+    """Return whether some element over `axis` is nonzero, of those that `where` includes.
 
     >>> any([[False, False], [True, False]], 1)
     array([False,  True])

@@ -278,7 +278,7 @@ FEW = 32
 
 
 def _is_before(element: Tensor, value: Tensor, side: str) -> Any:
-    """Whether an element of the vector sorts before the value: NaN sorts last."""
+    """Return whether an element of the vector sorts before the value: NaN sorts last."""
     before = greater(value, element) if side == "left" else greater_equal(value, element)
     if not spec_of(value).dtype.is_inexact:
         return before

@@ -268,7 +268,7 @@ def _first_distinct(
 
 
 def _as_sets(name: str, ar1: ArrayLike, ar2: ArrayLike) -> tuple[Any, Any]:
-    """Both operands as vectors of one dtype whose elements are known."""
+    """Convert both operands to vectors of one dtype, and require that their elements are known."""
     x1, x2 = ravel(ar1), ravel(ar2)
     dtype = result_type(x1, x2)
     x1, x2 = convert(x1, dtype), convert(x2, dtype)
@@ -403,7 +403,7 @@ def isin(
     *,
     kind: str | None = None,
 ) -> Any:
-    """Whether each element of `element` equals some element of `test_elements`; NaN equals none.
+    """Return whether each element of `element` equals some element of `test_elements`; NaN equals none.
 
     Args:
         assume_unique, kind: NumPy's hints; no effect.

@@ -49,7 +49,7 @@ def size(a: ArrayLike, axis: Axis = None) -> Any:
 
 
 def iscomplexobj(x: ArrayLike) -> bool:
-    """Whether the dtype is complex.
+    """Return whether the dtype is complex.
 
     >>> iscomplexobj([1j]), iscomplexobj(1.0)
     (True, False)
@@ -58,7 +58,7 @@ def iscomplexobj(x: ArrayLike) -> bool:
 
 
 def isrealobj(x: ArrayLike) -> bool:
-    """Whether the dtype is not complex.
+    """Return whether the dtype is not complex.
 
     >>> isrealobj([1j]), isrealobj(1.0)
     (False, True)
@@ -67,7 +67,7 @@ def isrealobj(x: ArrayLike) -> bool:
 
 
 def isscalar(element: ArrayLike) -> bool:
-    """Whether it is a number, a string or a NumPy scalar; arrays and tensors, also of rank 0, are not.
+    """Return whether it is a number, a string or a NumPy scalar; arrays and tensors, also of rank 0, are not.
 
     >>> isscalar(1.0), isscalar([1.0])
     (True, False)

@@ -398,7 +398,7 @@ def noted_run(
 
 
 def _fits(spec: TensorSpec, wanted: TensorSpec) -> bool:
-    """Whether two types are equal; a data-dependent extent fits every extent."""
+    """Return whether two types are equal; a data-dependent extent fits every extent."""
     return spec == wanted or (
         spec.dtype is wanted.dtype
         and spec.rank == wanted.rank

@@ -244,7 +244,7 @@ def append(
 
 
 tracing: Callable[[GraphBuilder], AbstractContextManager[None]] = partial(under_way, append=append)
-"""Make this builder's trace the current one while the body runs."""
+"""Context manager that makes this builder's trace the current one."""
 
 
 def value_in(builder: GraphBuilder, operand: Any) -> int:

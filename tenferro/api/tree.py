@@ -140,7 +140,7 @@ def _beneath(name: str, treedef: TreeDef, tree: Any, position: int) -> list[Any]
 
 
 def all(tree: PyTree, *, is_leaf: IsLeaf = None) -> bool:
-    """Whether every leaf is true.
+    """Return whether every leaf is true.
 
     >>> all([True, {"a": True}]), all((True, False)), all(None)
     (True, False, True)

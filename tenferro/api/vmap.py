@@ -148,7 +148,7 @@ class _Mapped:
 
     @property
     def shown(self) -> str:
-        """Its name and the function's."""
+        """The name of the transform and of the function."""
         return f"vmap of {name_of(self._fn)}"
 
     def __repr__(self) -> str:

@@ -29,7 +29,7 @@ class DimExpr(Polynomial):
         return cls._leaf(InputAxis(index, axis))
 
     def resolve(self, input_shapes: Sequence[Sequence[Any]]) -> Any:
-        """This extent for inputs of the given shapes; entries may be numbers, symbols or bounds."""
+        """Evaluate this extent for inputs of the given shapes; entries may be numbers, symbols or bounds."""
         return self.substitute(lambda leaf: input_shapes[leaf.input][leaf.axis])
 
 

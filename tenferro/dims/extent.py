@@ -127,7 +127,7 @@ def extent_of(entry: Extent) -> ShapeExtent:
 
 
 def is_exact(entry: object) -> bool:
-    """Whether the entry may become a shape parameter."""
+    """Return whether the entry may become a shape parameter."""
     return isinstance(entry, int | Polynomial)
 
 

@@ -14,7 +14,7 @@ from tenferro.errors import GuardError, InvalidConfigError
 __all__ = ["RELATIONS", "Guard", "GuardLog", "load_guards", "save_guards"]
 
 MOST_GUARDS = 100_000
-"""In a file."""
+"""Maximum number of guards in a file."""
 
 RELATIONS: Mapping[str, Any] = {
     "==": lambda lhs, rhs: lhs == rhs,

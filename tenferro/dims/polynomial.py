@@ -220,7 +220,7 @@ class Polynomial:
 
     @property
     def sides(self) -> tuple[Self | int, Self | int]:
-        """What is added and what is subtracted: two sums whose difference this is.
+        """Two sums, of the added and of the subtracted terms, whose difference this is.
 
         >>> from tenferro.dims import SymDim
         >>> (SymDim("n") * 2 - SymDim("m") - 3).sides
@@ -233,7 +233,7 @@ class Polynomial:
     # ---- meaning ---------------------------------------------------------------------------
 
     def substitute(self, value_of: Callable[[Any], Any]) -> Any:
-        """This polynomial with each leaf replaced by `value_of(leaf)`; an int when all are ints.
+        """Replace each leaf of this polynomial by `value_of(leaf)`; the result is an int if all values are.
 
         Raises:
             InvalidConfigError: a division by an extent that is zero.
@@ -346,7 +346,7 @@ def total(summands: Any) -> Any:
 
 
 def is_static(dim: object) -> bool:
-    """Whether an extent is a number."""
+    """Return whether an extent is a number."""
     return isinstance(dim, int)
 
 
@@ -359,7 +359,7 @@ def product(dims: Any) -> Any:
 
 
 def at_least(lhs: Any, rhs: Any) -> bool | None:
-    """Whether lhs >= rhs for all extents >= 0; None where that depends on their values."""
+    """Return whether lhs >= rhs for all extents >= 0; None where that depends on their values."""
     difference = lhs - rhs
     if isinstance(difference, int):
         return difference >= 0
@@ -409,7 +409,7 @@ def _extremum(kind: str, lhs: Any, rhs: Any) -> Any:
 
 
 def _not_negative(atom: Hashable) -> bool:
-    """Whether an atom cannot be negative: a leaf, or an operation on sides that cannot be."""
+    """Return whether an atom cannot be negative: a leaf, or an operation on sides that cannot be."""
     if not isinstance(atom, Operation):
         return True
     sides = [at_least(side, 0) is True for side in (atom.lhs, atom.rhs)]

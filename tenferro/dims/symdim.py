@@ -73,7 +73,7 @@ class SymDim(Polynomial):
         return cls._leaf(InputAxis(index, axis))
 
     def evaluate(self, bindings: Mapping[Symbol | InputAxis, int]) -> Dim:
-        """This extent with the leaves in `bindings` replaced by numbers.
+        """Replace the leaves in `bindings` by numbers.
 
         >>> (SymDim("n") * 2 + 1).evaluate({Symbol("n"): 3})
         7

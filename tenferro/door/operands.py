@@ -45,12 +45,12 @@ def beside(x: Any, value: Any) -> Any:
 
 
 def is_traced(operand: Any) -> bool:
-    """Whether an operand is a tensor of a trace or a runtime, and not an array."""
+    """Return whether an operand is a tensor of a trace or a runtime, and not an array."""
     return hasattr(type(operand), "__tenferro_apply__")
 
 
 def is_weak(operand: Any) -> bool:
-    """Whether an operand is a Python number, or a tensor that stands for one in a trace.
+    """Return whether an operand is a Python number, or a tensor that stands for one in a trace.
 
     Combined with a tensor, it takes the tensor's dtype.
     """

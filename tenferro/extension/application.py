@@ -39,5 +39,5 @@ def apply(op: ExtensionOp, *inputs: Any, like: Any = None) -> Any:
 
 
 def _is_a_call(op: Extension) -> bool:
-    """Whether running the op while tracing would not do: its outputs do not follow from arrays."""
+    """Return whether running the op while tracing would not do: its outputs do not follow from arrays."""
     return op.has_effects or not op.input_count

@@ -238,7 +238,7 @@ class _Bench:
         return shown
 
     def cut(self, extent: int, fewer: int) -> _Bench:
-        """The same op on the first elements along every axis of that extent."""
+        """Return the bench of the same op on the first elements along every axis of that extent."""
         inputs = [
             x[tuple(slice(fewer if n == extent else n) for n in x.shape)] for x in self.inputs
         ]
@@ -253,7 +253,7 @@ class _Bench:
         )
 
     def fails(self, law: str) -> bool:
-        """Whether the law fails by itself, with the essential ones satisfied."""
+        """Return whether the law fails by itself, with the essential ones satisfied."""
         if any(self.tried(essential) for essential in ESSENTIAL if essential != law):
             return False
         finding = self.tried(law)
@@ -318,7 +318,7 @@ class _Bench:
         return executor
 
     def has_runtime(self) -> bool:
-        """Whether the op's family has a runtime, or its expansion stands in."""
+        """Return whether the op's family has a runtime, or its expansion stands in."""
         return getattr(self.op, "from_expansion", False) or (
             self.family is not None and self.family.runtime is not None
         )
@@ -357,7 +357,7 @@ class _Bench:
         )
 
     def execution(self) -> str:
-        # In columns, because these are lent as they are.
+        # Column-major, because such arrays are passed to the runtime without a copy.
         inputs = [np.array(x, order="F") for x in self.inputs]
         executor, program = self.native(), self.program()
         first, second = executor.run(program, *inputs), executor.run(program, *inputs)
@@ -419,7 +419,7 @@ class _Bench:
         return ""
 
     def history(self) -> str:
-        """The same memory with other numbers in it gives the results of fresh memory with these numbers."""
+        """Check that reused memory with other numbers in it gives the results of fresh memory."""
         if self.carrier.has_effects:
             return _NotApplicable("effects are declared")
         executor, program = self.native(), self.program()
@@ -502,7 +502,7 @@ class _Bench:
         return self.compare(self.native().run(expanded, *self.inputs), "expansion")
 
     def pruning(self) -> str:
-        """Where the op has a smaller form, this takes its place, here and in the expansion."""
+        """Check that a smaller form of the op gives the same outputs, here and in the expansion."""
         prune = getattr(self.op, "prune_outputs", None)
         if prune is None or self.carrier.has_effects:
             return _NotApplicable("the op has no smaller form")
@@ -719,7 +719,7 @@ class _Bench:
 
 
 def _is_owned(array: Any) -> bool:
-    """Whether its memory is NumPy's, and not that of another library."""
+    """Return whether its memory is NumPy's, and not that of another library."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array.base is None and bool(array.flags.owndata)
@@ -741,7 +741,7 @@ def _choices(count: int) -> list[tuple[bool, ...]]:
 
 
 def _spread(x: Any) -> Any:
-    """The same elements from the last to the first in memory, each followed by a gap."""
+    """Return a view with the same elements, in reversed order in memory with a gap after each."""
     wide = np.zeros(tuple(2 * n for n in x.shape), x.dtype)
     view = wide[tuple(slice(None, None, -2) for _ in x.shape)]
     view[...] = x

@@ -136,7 +136,7 @@ class ExtensionOp:
         return hash(self._normal_payload())
 
     def payload_eq(self, other: Any) -> bool:
-        """Whether the payloads mean the same; called for ops of one family."""
+        """Return whether the payloads mean the same; called for ops of one family."""
         return type(self) is type(other) and self._normal_payload() == other._normal_payload()
 
     def payload_text(self) -> str:

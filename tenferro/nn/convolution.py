@@ -36,7 +36,7 @@ _FEATURES_SECOND = ("NCW", "NCHW", "NCDHW")
 
 
 def _is_last(name: str, data_format: Any) -> bool:
-    """Whether a layout has features last.
+    """Return whether a layout has features last.
 
     Raises:
         InvalidConfigError: another layout.

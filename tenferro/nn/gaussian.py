@@ -37,7 +37,7 @@ __all__ = ["gelu"]
 LINEAR = 2 * math.sqrt(2 / math.pi)
 CUBIC = 0.044715 * LINEAR
 LINEAR_LOW, CUBIC_LOW = -9.96930880911092e-17, -6.175149918155315e-19
-"""What both lack of 2 sqrt(2 / pi) and its multiple."""
+"""Low parts of the two constants, 2 sqrt(2 / pi) and its multiple."""
 
 
 def gelu(x: ArrayLike, approximate: bool = True) -> Any:
@@ -101,7 +101,7 @@ def _times_power_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def _power(x: Tensor) -> tuple[Any, Any, Any, Any]:
-    """Whether x < 0, |x|, and e^-|u| as a square of a root and a rest, u = x (a + b x^2).
+    """Return whether x < 0, |x|, and e^-|u| as a square of a root and a rest, u = x (a + b x^2).
 
     With |x| = s + r and a + b x^2 = w + d, where s and w have few digits, the product s w is exact. That d is small
     and right takes b in two parts: s^2 times the first is exact, and what is left of w is then.

@@ -47,12 +47,12 @@ class Extension(StdTensorOp):
 
     @property
     def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because the op declares it
-        """As the op declares."""
+        """The number that the op declares."""
         return self.op.input_count
 
     @property
     def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because the op declares it
-        """As the op declares."""
+        """The number that the op declares."""
         return self.op.output_count
 
     @property

@@ -122,8 +122,7 @@ class GatherRule(StdTensorOp):
 
 
 class Gather(GatherRule):
-    """Read windows of x at the positions that `indices` name; each start is clamped so that its
-    window fits.
+    """Windows of x at the positions that `indices` name; each start is clamped to keep its window in bounds.
 
     For a result index r split into batch and offset parts, start = indices[batch] along
     `index_vector_dim`, put on the axes `start_index_map`, and y[r] = x[clamp(start) + offset].

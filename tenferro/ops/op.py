@@ -60,9 +60,9 @@ class StdTensorOp:
     parts: ClassVar[Any] = ()
     """The programs inside of it: of a loop, a conditional or alternatives."""
     payload_of: ClassVar[attrgetter[Any] | None] = None
-    """Gives what tells two ops of the class apart; None where nothing does."""
+    """Getter of the payload that distinguishes two ops of the class; None if there is none."""
     token: ClassVar[Any]
-    """What equal ops have in common: the class itself, which is hashed soonest, if nothing tells two apart."""
+    """Key that equal ops share: the class itself, which is hashed fastest, if there is no payload."""
 
     def __init_subclass__(cls) -> None:
         if cls.payload_of is None:
@@ -118,7 +118,7 @@ class StdTensorOp:
         raise NotImplementedError(f"{self.name} states no shape rule")
 
     def specialize(self, bindings: Any) -> StdTensorOp:
-        """The same op with the symbols of its payload replaced by numbers."""
+        """Replace the symbols of the payload by numbers."""
         changes = {
             field.name: _bind(getattr(self, field.name), bindings)
             for field in fields(self)

@@ -344,12 +344,12 @@ class Sort(StdTensorOp):
 
     @property
     def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
-        """As many as the payload says."""
+        """The number in the payload."""
         return self.count
 
     @property
     def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
-        """As many as inputs."""
+        """The number of inputs."""
         return self.count
 
     def output_types(

@@ -82,7 +82,7 @@ def extents_spec(extents: Sequence[Any]) -> TensorSpec:
 
 
 def is_extents(spec: TensorSpec) -> bool:
-    """Whether a type is one of `extents_spec`."""
+    """Return whether a type is one of `extents_spec`."""
     return spec.dtype is DType.Bool and spec.rank > 1 and spec.shape[-1] == 0
 
 

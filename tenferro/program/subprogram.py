@@ -292,7 +292,7 @@ class Subprogram(GraphProgram):
 
     @cached_property
     def identity(self) -> tuple[Any, ...]:
-        """As a program's; one with marks is identical only to itself, because their rules cannot be hashed."""
+        """The identity of the program; one with marks equals only itself, because their rules cannot be hashed."""
         identity = self.program.identity
         return (*identity, next(_NUMBERS)) if self._has_marks else identity
 

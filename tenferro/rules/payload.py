@@ -219,7 +219,7 @@ def written_form(value: Any) -> str:
 
 
 def _is_record(value: Any) -> bool:
-    """Whether a value is a dataclass compared by its fields, as cards are by `payload_of`."""
+    """Return whether a value is a dataclass compared by its fields, as cards are by `payload_of`."""
     cls = type(value)
     parameters = getattr(cls, "__dataclass_params__", None)
     is_compared = parameters is not None and (parameters.eq or hasattr(cls, "payload_of"))

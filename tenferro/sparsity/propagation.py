@@ -118,7 +118,7 @@ class _Propagation:
         patterns: Patterns,
         known: Known,
     ) -> Patterns:
-        """By its expansion, where it has one; else each result reads all of the operands' independent slices."""
+        """Propagate patterns through an op's expansion; without one, a result reads its slice of all operands."""
         try:
             expansion = expansion_of(op, types, lambda inner: inner is not op and inner != op)
         except UnsupportedError:
@@ -257,7 +257,7 @@ class _Local:
         self.rows, _ = _Propagation(total).run(body, patterns, known)
 
     def part(self, output: int, position: int) -> Pattern:
-        """Which elements of one input an output reads; None for none."""
+        """Return the elements of one input that an output reads; None if it reads none."""
         row = self.rows[output]
         if row is None:
             return None

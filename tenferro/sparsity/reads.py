@@ -36,7 +36,7 @@ MAX_PAIRS = 1 << 25
 
 @dataclass(frozen=True)
 class Operands:
-    """What is known of an instruction when its sparsity is asked for.
+    """Facts about an instruction from which its sparsity is derived.
 
     Attributes:
         types: the types of the operands.
@@ -117,7 +117,7 @@ def _selection(op: el.Select, x: Operands, position: int) -> Relations:
 
 
 def _slices_along(shape: Sequence[int], axes: Sequence[int]) -> np.ndarray[Any, Any]:
-    """For each element, the number of its slice along the axes."""
+    """Return the slice number of each element along the axes."""
     kept = [1 if axis in axes else n for axis, n in enumerate(shape)]
     return np.broadcast_to(_numbers(kept), shape)
 
@@ -306,7 +306,7 @@ def _scatter(op: ix.Scatter, x: Operands, position: int) -> Relations:
 
 
 def _windows_that_fit(op: ix.Scatter, x: Operands, sizes: Sequence[int]) -> np.ndarray[Any, Any]:
-    """For each update, whether its window is in bounds: others are dropped."""
+    """Return whether the window of each update is in bounds; others are dropped."""
     starts: Any = x.known[1]
     if op.index_vector_dim == starts.ndim:
         starts = starts[..., None]

@@ -39,7 +39,7 @@ MAX_NONZEROS = 1 << 28
 
 
 class Relation:
-    """Which elements of an operand an element of the result reads."""
+    """Relation between elements of a result and the operand's elements that they read."""
 
     def of(self, pattern: Pattern) -> Pattern:
         """The pattern of the result, from the operand's."""

@@ -64,7 +64,7 @@ def full(x: Tensor, value: float) -> Any:
 
 
 def positive(*parameters: Tensor) -> Any:
-    """Whether all parameters are above zero."""
+    """Return whether all parameters are above zero."""
     return functools.reduce(logical_and, [greater(x, 0.0) for x in parameters])
 
 

@@ -68,7 +68,7 @@ def host_array(value: Any, name: str) -> np.ndarray[Any, Any]:
 
 
 def has_dtype(value: Any) -> bool:
-    """Whether a value has a dtype in NumPy's or tenferro's form; torch's dtypes are of another class.
+    """Return whether a value has a dtype in NumPy's or tenferro's form; torch's dtypes are of another class.
 
     >>> has_dtype(np.ones(2)), has_dtype(1.0)
     (True, False)

@@ -195,7 +195,7 @@ def leaf_paths_of(treedef: TreeDef) -> list[str]:
 
 
 def prefix_leaves(prefix: Any, full: Any) -> list[Any]:
-    """For each leaf of `full`, the entry of `prefix` above it; None may be an entry.
+    """Return the entry of `prefix` above each leaf of `full`; None may be an entry.
 
     Raises:
         ValueError: a tree that is not a prefix.
@@ -215,7 +215,7 @@ def prefix_leaves(prefix: Any, full: Any) -> list[Any]:
 
 
 def agree(tree: TreeDef, wanted: TreeDef) -> bool:
-    """Whether two structures agree, as `difference` says."""
+    """Return whether two structures agree, as `difference` says."""
     return tree == wanted or not difference(tree, wanted, ("", ""))
 
 
@@ -253,7 +253,7 @@ def difference(
 
 
 def _are_alike(left: TreeDef, right: TreeDef) -> bool:
-    """Whether both are named tuples, of one name and the same fields."""
+    """Return whether both are named tuples, of one name and the same fields."""
     names, others = (getattr(each.type, "_fields", None) for each in (left, right))
     if left.type is None or right.type is None or names is None or names != others:
         return False
@@ -337,7 +337,7 @@ def _register_with_optree(nodetype: type, parts: Any, whole: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Fields:
-    """Flattens objects into fields with leaves, and fields that are compared."""
+    """Flattener of objects into fields with leaves, and fields that are compared."""
 
     nodetype: type
     data: tuple[str, ...]
@@ -431,7 +431,7 @@ def _check_fields(fields: _Fields, dropped: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _JaxNode:
-    """Flattens objects as JAX does, one level deep."""
+    """Flattener of objects that flattens as JAX does, one level deep."""
 
     def __call__(self, node: Any) -> Any:
         jax: Any = sys.modules["jax.tree_util"]
@@ -474,7 +474,7 @@ def _is_registered_now(cls: type, leaf: Any) -> bool:
 
 
 def _is_array_type(cls: type) -> bool:
-    """Whether objects are arrays, or describe arrays, as a `TensorSpec` does."""
+    """Return whether objects are arrays, or describe arrays, as a `TensorSpec` does."""
     if hasattr(cls, "__array__") or hasattr(cls, "__dlpack__"):
         return True
     own: Any = cls

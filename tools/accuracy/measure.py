@@ -48,7 +48,7 @@ FLUSHED = 2.0**10
 
 @dataclass(frozen=True)
 class Cell:
-    """What was measured.
+    """Measurements of one function in one dtype.
 
     Attributes:
         count: arguments that were looked at.

@@ -27,7 +27,7 @@ MEMORY = 12 << 30
 
 
 class Trial(NamedTuple):
-    """What became of a run.
+    """Outcome of a run of the tests.
 
     outcome:  passed, failed (which a test is named for), import, time or signal
     test:     the first test that failed, or words

@@ -210,7 +210,7 @@ RECURRENCES = (
     ("sums", lambda c, a, b: c + b, lambda a0, b0, a1, b1: (a1, b0 + b1)),
     ("products", lambda c, a, b: c * b, lambda a0, b0, a1, b1: (a1, b0 * b1)),
 )
-"""Of each recurrence its step, and how two of its steps are one."""
+"""Steps of recurrences, each with the composition of two steps."""
 
 
 def _of_fewer_bits() -> Iterator[Subject]:

@@ -22,7 +22,7 @@ MOST_VALUES = 1000
 
 
 class Output:
-    """Where a command prints.
+    """Output of a command: text, or one JSON document.
 
     Args:
         as_json: print one JSON document only.

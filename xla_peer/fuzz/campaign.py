@@ -29,7 +29,7 @@ __all__ = ["FuzzReport", "Group", "fuzz"]
 
 GRADIENT_EVERY = 3
 INTERPRETER_EVERY = 20
-"""How often a program is differentiated, and how often the reference interpreter is asked, unasked."""
+"""Numbers of programs per differentiated one, and per one given to the reference interpreter, by default."""
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Group:
     folder: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Convert to JSON-compatible values."""
         return {
             "op": self.op,
             "dtype": self.dtype,
@@ -103,7 +103,7 @@ class FuzzReport:
         return not self.unexplained
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Convert to JSON-compatible values."""
         return {
             "ok": self.ok,
             "seed": self.seed,

@@ -16,7 +16,7 @@ __all__ = ["Pool", "in_order", "random_elements"]
 
 EXTENTS = (1, 2, 3, 4, 5)
 REUSE = 0.7
-"""How often an operand is a value that is there already."""
+"""Probability that an operand is an existing value."""
 
 
 class Pool:
@@ -43,7 +43,7 @@ class Pool:
         return bool(self.rng.random() < probability)
 
     def integer(self, low: int, high: int) -> int:
-        """From low to high, both possible."""
+        """Draw an integer from low to high, both included."""
         return int(self.rng.integers(low, high + 1))
 
     def choice(self, items: Iterable[Any]) -> Any:

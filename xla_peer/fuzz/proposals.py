@@ -35,7 +35,7 @@ Propose = Callable[[Any, Pool], Proposal]
 
 @dataclass(frozen=True)
 class NotProposed:
-    """Why an op is left out."""
+    """Reason why an op is not proposed."""
 
     reason: str
 

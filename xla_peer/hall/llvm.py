@@ -73,7 +73,7 @@ def distance(x: Any, y: Any) -> Any:
 
 
 def is_positive_infinity(x: Any, y: Any) -> Any:
-    """Whether a number with the sign of another is not below infinity; false for NaN."""
+    """Return whether a number with the sign of another is not below infinity; false for NaN."""
     return tnf.logical_and(x == x, tnf.logical_not(tnf.copysign(x, y) < np.inf))
 
 

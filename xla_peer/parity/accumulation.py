@@ -99,7 +99,7 @@ def _share(op: Any, operands: Sequence[Any], result: Any) -> float:
 
 
 def _is_one_chain(op: co.DotGeneral, lhs: Any, rhs: Any) -> bool:
-    """Whether the product is of small matrices, or of a vector with a matrix."""
+    """Return whether the product is of small matrices, or of a vector with a matrix."""
     rows = math.prod([lhs.shape[axis] for axis in op.lhs_free(lhs.ndim)])
     columns = math.prod([rhs.shape[axis] for axis in op.rhs_free(rhs.ndim)])
     length = math.prod([lhs.shape[axis] for axis in op.lhs_contracting])
@@ -223,7 +223,7 @@ TERMS: Column[Callable[..., Any]] = Column(
 def _scattered(
     op: ix.Scatter, kernel: Kernel, operands: Sequence[Any], result: Any, pending: float
 ) -> Any:
-    """By the number of updates of each element: all their roundings but one may go one way."""
+    """Estimate the error of a scatter from the updates of each element; all roundings but one may go one way."""
     x, indices, updates = operands
     ones = np.zeros(x.shape), indices, np.ones(updates.shape)
     hits = np.asarray(kernel(replace(op, combiner="add"), *ones))

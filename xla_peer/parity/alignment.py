@@ -30,7 +30,7 @@ class Side:
 
 
 class Alignment(NamedTuple):
-    """Where the walk ends.
+    """Places where the walk of two programs ends.
 
     Attributes:
         places: slots whose makers differ while they read the same, with the other program's; None where the other
@@ -98,7 +98,7 @@ def _reads(side: Side, step: Instruction, number: int) -> bool:
 
 
 def _are_alike(step: Instruction, there: Instruction, slot: int, other_slot: int) -> bool:
-    """The same op on as many operands, and the same of its results."""
+    """Return whether two instructions have the same op, as many operands, and the slots at the same position."""
     return (
         type(step.op) is type(there.op)
         and len(step.inputs) == len(there.inputs)

@@ -63,7 +63,7 @@ def _carries(step: Instruction, program: GraphProgram) -> bool:
 
 
 def bit_patterns(program: GraphProgram) -> list[bool]:
-    """Of each output, whether it is a copy of bits that were an integer."""
+    """Return whether each output is a copy of bits that were an integer."""
     maker_of = makers(program.instructions)
     patterns: list[bool] = []
     for slot in program.output_slots:

@@ -60,10 +60,10 @@ def check_parity(
 ) -> ParityReport:
     """Run natively and through PJRT, or in another way, and compare every element of every output.
 
-    What may be apart is what rounding explains: each op may round a little differently
+    Results may differ as far as rounding explains it. Each op may round a little differently
     (`xla_peer.parity.ROUNDING`), and how far that moves the results is measured on the program and the
-    arrays at hand. Integers and bools must be equal, unless rounding tips them over. Each output has a verdict:
-    see `OutputParity.verdict`.
+    arrays at hand. Integers and bools must be equal, unless rounding flips the decision behind them. Each output
+    has a verdict: see `OutputParity.verdict`.
 
     Args:
         fn_or_program: a function is traced on the arrays' shapes and dtypes. For a program that was imported, the
@@ -80,7 +80,7 @@ def check_parity(
         confidence: of the estimate, between 0 and 1: it decides how many runs are made, and the report says how many.
         interpreter: ask StableHLO's reference interpreter for a third opinion, in a process of its own;
             by default where the paths disagree and the program is small.
-        locate: where the paths disagree, find the first op that parts; inside of a loop, with its turn.
+        locate: where the paths disagree, find the first op that diverges; within a loop, with its iteration.
         context: whose rules differentiate for `grad`.
         isolated: run what XLA compiles in a child process, so that a crash, a hang or exhausted memory is the verdict
             `peer ended`, with the module that does it. By default it is, unless the environment variable
@@ -252,7 +252,7 @@ class Check:
         )
 
     def _open_steps(self, outputs: Sequence[OutputParity]) -> tuple[str, ...]:
-        """Where a proven bound is lost that would decide."""
+        """Return the steps at which a proven bound is lost that would decide."""
         if not self.paths.is_proven or not any(output.undecided for output in outputs):
             return ()
         return lost_bounds(self.program, self.leaves)

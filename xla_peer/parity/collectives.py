@@ -55,7 +55,7 @@ def wrong_collective(
 
 
 def _changes(text: str) -> Iterator[tuple[str, str, str]]:
-    """For each change the collective with its line, the change, and the text with it."""
+    """Yield each change of a collective: the collective with its line, the change, and the changed text."""
     sizes = {name: int(size) for name, size in _SIZE.findall("".join(_MESH.findall(text)))}
     calls = [*_COLLECTIVE.finditer(text)]
     for call, after in zip(calls, [*calls[1:], None], strict=True):

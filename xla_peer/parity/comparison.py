@@ -33,12 +33,12 @@ NEAR = 4.0
 
 
 class Alternatives(NamedTuple):
-    """Values that rounding reaches in place of some elements: the index of a candidate as good as the
-    winner, infinity beside the largest number.
+    """Values that rounding may give in place of some elements, such as the index of a candidate that ties with
+    the winner within rounding, or infinity beside the largest number.
 
     Attributes:
-        places: which elements, as places in row-major order; one may occur several times.
-        values: what each may be instead, in the dtype of the output.
+        places: positions of the elements in row-major order; one may occur several times.
+        values: the alternative value of each element, in the dtype of the output.
     """
 
     places: Any
@@ -132,11 +132,11 @@ class OutputParity:
         """`equal`, `rounding`, `unstable`, `peer departs`, `not decidable here`, `wrong: side`,
         `lower precision: how`, or `peer ended: how`.
 
-        `rounding`: apart, and within the bound everywhere. `unstable`: a decision tips, and both of its sides are
-        right. `peer departs`: for a reason that is known XLA does not give what StableHLO says, such as zeros for
-        subnormal numbers.
+        `rounding`: the values differ, and stay within the bound everywhere. `unstable`: rounding flips a decision,
+        and both of its outcomes are right. `peer departs`: for a known reason XLA does not give what StableHLO
+        says, such as zeros for subnormal numbers.
         `not decidable here`: elements differ by more than rounding alone makes, in a place where rounding makes
-        anything. `wrong`: nothing of that explains the difference; without a side where none is known to be right.
+        anything. `wrong`: none of these explains the difference; no side is named if neither is known to be right.
         `lower precision`: products left out bits of their operands, as the module's `precision_config` grants.
         `peer ended`: XLA crashed, took too long or ran out of memory, and there is nothing to compare.
         """
@@ -158,11 +158,11 @@ class OutputParity:
 
     @property
     def ok(self) -> bool:
-        """Within the bound everywhere, and the bound decides."""
+        """Whether every element is within the bound, and the bound decides."""
         return not (self.outside or self.undecided or self.ended)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it; see `xla_peer.json_values`."""
+        """Convert to JSON-compatible values; see `xla_peer.json_values`."""
         return json_value(
             asdict(self) | {"spec": str(self.spec), "ok": self.ok, "verdict": self.verdict}
         )
@@ -294,10 +294,10 @@ def explained(
     Args:
         moved: the same output of a run op by op, and of runs that rounded differently; see
             `sensitivity`.
-        drawn: how many of those runs rounded every op at random, the first ones; all by default.
-        tips: a decision on the way may tip.
-        least_ulps: apart as far as this is no disagreement; 0 where nothing on the way rounds in more
-            than one way.
+        drawn: number of runs, the first ones, that rounded every op at random; all by default.
+        tips: whether rounding may flip a decision on the way.
+        least_ulps: difference that is always allowed, in units in the last place; 0 if nothing on the way
+            rounds in more than one way.
     """
     if DType.of(native.dtype).kind in "biu":
         return Allowance(np.zeros(native.shape), _alternatives(native, moved))
@@ -324,7 +324,7 @@ def _finite_size(native: Any, moved: Sequence[Any]) -> Any:
 
 
 def _spread(native: Any, moved: Sequence[Any], drawn: int | None, tips: bool) -> Any:
-    """How far each element moved among the runs that left it finite: from the first of them.
+    """Measure the movement of each element among the runs that left it finite, from the first of them.
 
     Where some runs lie `GAP` times farther away than all others, a decision has tipped in them: these are
     alternatives, and no part of the spread. A run that changes one kind of op alone, and leaves an element where it
@@ -390,7 +390,7 @@ def beyond(native: Any, moved: Sequence[Any], limit: Any) -> Alternatives:
 
 
 def granted(native: Any, tolerance: Tolerance) -> Allowance:
-    """How far each element may be apart because the user says so; integers and bools not at all."""
+    """Compute the differences that the user's tolerance allows; integers and bools may not differ."""
     if DType.of(native.dtype).kind in "biu":
         return Allowance(np.zeros(native.shape), is_granted=True)
     size = modulus(native)
@@ -400,7 +400,7 @@ def granted(native: Any, tolerance: Tolerance) -> Allowance:
 
 
 def _flushed(native: Any, xla: Any) -> Any:
-    """Where one path has a subnormal number and the other zero; of complex numbers, in each part."""
+    """Find the elements that are subnormal on one path and zero on the other, part by part for complex numbers."""
     if native.dtype.kind == "c":
         parts = [(native.real, xla.real), (native.imag, xla.imag)]
         same = [(a == b) | _flushed(a, b) for a, b in parts]

@@ -34,9 +34,9 @@ CONFIDENCE = 0.95
 SAFETY = 8.0
 """The bound is the largest movement, times this."""
 SHARE = 0.999
-"""Of the right implementations, that the bound holds for."""
+"""Share of the right implementations that the bound covers."""
 LEAST_CHANCE = 0.09
-"""Of a side of a decision, that the runs do not miss it."""
+"""Smallest probability of an outcome of a decision that the runs are meant to show."""
 
 
 def rounding_runs(confidence: float) -> int:
@@ -52,7 +52,7 @@ def rounding_runs(confidence: float) -> int:
 
 
 def decision_runs(confidence: float) -> int:
-    """Runs that have both sides of a decision that tips, with that confidence.
+    """Return the number of runs that show both outcomes of a decision that rounding flips, with that confidence.
 
     >>> decision_runs(0.95)
     32

@@ -63,7 +63,7 @@ class Contender:
         return "program" if isinstance(self.other, GraphProgram) else "other"
 
     def outputs(self, arguments: Sequence[Any]) -> list[Any]:
-        """Its outputs on these arguments, each of the type that the program's output has.
+        """Compute its outputs on these arguments, each of the type of the program's output.
 
         Raises:
             ArityError, ShapeError, DTypeError: outputs of other types.
@@ -103,7 +103,7 @@ class Contender:
         return results
 
     def as_program(self, arguments: Sequence[Any]) -> GraphProgram | None:
-        """Its operations as a program, for the search of the first one that parts; None where they are hidden."""
+        """Return its operations as a program, for the search of the first divergent op; None if they are hidden."""
         if isinstance(self.other, GraphProgram):
             return self.other
         try:
@@ -167,7 +167,7 @@ def program_of_module(module: Any, arguments: Sequence[Any] = ()) -> GraphProgra
 
 
 def is_artifact(value: Any) -> bool:
-    """Whether it is a module with a way to run it, as `xla_peer.load` gives."""
+    """Return whether it is a module with a way to run it, as `xla_peer.load` gives."""
     return isinstance(getattr(value, "module", None), StableHloModule) and hasattr(value, "run")
 
 
@@ -185,7 +185,7 @@ def _called(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
 
 
 def _is_of_jax(function: Any) -> bool:
-    """Whether `jax.jit` wrapped it."""
+    """Return whether `jax.jit` wrapped it."""
     stages: Any = sys.modules.get("jax.stages")
     return stages is not None and isinstance(function, stages.Wrapped)
 
@@ -209,7 +209,7 @@ def _host(torch: Any, y: Any) -> Any:
 
 
 def _is_of_torch(function: Any, torch: Any) -> bool:
-    """Whether a function takes PyTorch's tensors: one of the package, or Python that names it."""
+    """Return whether a function takes PyTorch's tensors: one of the package, or Python that names it."""
     while isinstance(function, partial):
         function = function.func
     if isinstance(function, torch.nn.Module) or _belongs_to_torch(function):
@@ -222,7 +222,7 @@ def _is_of_torch(function: Any, torch: Any) -> bool:
 
 
 def _belongs_to_torch(value: Any) -> bool:
-    """Whether it is PyTorch's: a module by its name, anything else by that of the module it is from."""
+    """Return whether it is PyTorch's: a module by its name, anything else by that of the module it is from."""
     value = getattr(value, "__objclass__", value)  # the class of a method such as torch.Tensor.sin
     name = value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", None)
     return str(name).partition(".")[0] == "torch"

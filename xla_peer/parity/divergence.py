@@ -1,8 +1,8 @@
-"""The first op on which the paths part: its inputs agree, and its output does not.
+"""The first op on which the paths diverge: its inputs agree, and its output does not.
 
-Prefixes of the program are run on both paths, and bisected: each is compiled as a program of its own, so
-that XLA fuses it as it fused the whole. Where the op is a loop, its body is run so at each turn, on the values that
-the turn has natively, and bisected at the first turn that parts.
+Prefixes of the program are run on both paths, and bisected. Each is compiled as a program of its own, and XLA fuses
+it as it fused the whole. If the op is a loop, its body is run at each iteration on that iteration's native values,
+and bisected at the first iteration that diverges.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Divergence:
-    """Where the paths part.
+    """First divergence of the paths.
 
     Attributes:
-        op: as printed in the program.
-        line: the user's, where it is known.
+        op: the op, as printed in the program.
+        line: the user's source line, if it is known.
         output: the comparison of the op's own output.
-        verdict: who is alone, by the reference interpreter; or why it was not asked.
-        turns: the turn of each loop that the op is in, the outermost first, such as "turn 3 of Scan at model.py:7".
+        verdict: the side that the reference interpreter contradicts; or why it was not run.
+        turns: the iteration of each enclosing loop, the outermost first, such as "turn 3 of Scan at model.py:7".
         other: where the other program has it, for two programs; empty where both run one.
         sides: the names of both paths.
         program: the op alone, on the values it had, where that is enough to part; else what leads to it, or
@@ -78,7 +78,7 @@ class Divergence:
         return self.output.name
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Convert to JSON-compatible values."""
         return {
             "op": self.op,
             "line": self.line,
@@ -122,7 +122,7 @@ class Paths(Protocol):
 
     @property
     def platform(self) -> str:
-        """Where the other one runs."""
+        """The platform of the other path."""
         ...
 
     @property
@@ -131,11 +131,11 @@ class Paths(Protocol):
         ...
 
     def compared(self, program: GraphProgram, leaves: Sequence[Any]) -> tuple[OutputParity, ...]:
-        """Its outputs on both."""
+        """Compare the outputs of both paths."""
         ...
 
     def agree(self, program: GraphProgram, leaves: Sequence[Any]) -> bool:
-        """Whether no output is wrong on one of them."""
+        """Return whether no output is wrong on one of them."""
         ...
 
     def opinion(self, program: GraphProgram, leaves: Sequence[Any]) -> Opinion:
@@ -215,7 +215,7 @@ def _parting(program: GraphProgram, leaves: Sequence[Any], paths: Paths) -> _Par
 
 
 def _inside(parting: _Parting, paths: Paths) -> tuple[str, GraphProgram, list[Any]] | None:
-    """The first turn of a loop that parts by itself: its name, the body and the body's arguments."""
+    """Find the first iteration of a loop that diverges by itself: its name, the body and the body's arguments."""
     program, leaves, _, instruction, _ = parting
     if not isinstance(instruction.op, ControlOp):
         return None
@@ -227,7 +227,7 @@ def _inside(parting: _Parting, paths: Paths) -> tuple[str, GraphProgram, list[An
 
 
 def maker(program: GraphProgram, output: OutputParity) -> Instruction | None:
-    """The instruction that made an output; None for one that is an argument."""
+    """Return the instruction that computes an output, or None if the output is an argument."""
     slot = program.output_slots[program.output_names.index(output.name)]
     return makers(program.instructions).get(slot)
 
@@ -294,7 +294,7 @@ def values_of(program: GraphProgram, slots: Sequence[int], leaves: Sequence[Any]
 
 
 def maker_numbers(program: GraphProgram) -> dict[int, int]:
-    """For each slot that an instruction makes, the instruction's number."""
+    """Return the number of the instruction that computes each slot."""
     return {
         slot: number for number, step in enumerate(program.instructions) for slot in step.outputs
     }

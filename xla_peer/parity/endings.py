@@ -28,7 +28,7 @@ SHOWN_LINES = 12
 
 @dataclass(frozen=True)
 class Ending:
-    """How the peer's process ended, and over what.
+    """Signal, exit status or timeout that ended the peer's process, and what it was doing.
 
     Attributes:
         how: `SIGSEGV` or another signal, `exit status 7`, `timeout` or `out of memory`.
@@ -58,7 +58,7 @@ class Ending:
         return PeerEndedError(self.how, self.stage, self.said, self.module)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Convert to JSON-compatible values."""
         return {
             "how": self.how,
             "stage": self.stage,

@@ -1,4 +1,4 @@
-"""Reasons for which both paths part and neither is wrong, or the peer departs from StableHLO: a tested list."""
+"""Reasons for which the paths diverge and neither is wrong, or the peer departs from StableHLO: a tested list."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class Parting:
 
     @cached_property
     def step(self) -> Instruction:
-        """The instruction on which the paths part."""
+        """The first instruction on which the paths diverge."""
         step = maker(self.divergence.program, self.divergence.output)
         assert step is not None
         return step
 
     @property
     def op(self) -> StdTensorOp:
-        """Its op."""
+        """The op of the step."""
         return self.step.op
 
     @property
@@ -139,7 +139,7 @@ def _special(x: Any) -> bool:
 
 
 def _mirrored(parting: Parting) -> bool:
-    """The same up to the signs of the real and the imaginary part, or of an angle."""
+    """Return whether the results are equal up to the signs of the real and the imaginary part, or of an angle."""
     a, b = (complex(y) for y in parting.results)
     near = 1e-3 * max(map(_size, parting.results))
     return abs(abs(a.real) - abs(b.real)) <= near and abs(abs(a.imag) - abs(b.imag)) <= near
@@ -400,9 +400,9 @@ EXPLANATIONS = (
         _meets_subnormals,
     ),
     Explanation(
-        "choices that rounding tips over",
-        "Where two candidates are within rounding of each other, the last bit of what led to them decides an index or "
-        "a comparison; the check rounds a few ways, and here a rarer one is needed.",
+        "decisions that rounding flips",
+        "Where two candidates are within rounding of each other, the last bit of an earlier result decides an index or "
+        "a comparison. The check tries a few roundings, and a rarer one is needed here.",
         Parting.tips_over,
     ),
     Explanation(

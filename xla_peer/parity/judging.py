@@ -183,12 +183,12 @@ class Witnesses:
         return original
 
     def peer_agrees(self, number: int, y: Any, allowance: Allowance) -> bool:
-        """Whether PJRT gives an output too; False where it has no opinion."""
+        """Return whether PJRT gives an output too; False where it has no opinion."""
         peer = self.peer
         return not isinstance(peer, str) and not compare("", peer[number], y, *allowance).outside
 
     def peer_gives(self, number: int, y: Any) -> bool:
-        """Whether PJRT gives the bits of an output."""
+        """Return whether PJRT gives the bits of an output."""
         peer = self.peer
         return not isinstance(peer, str) and peer[number].tobytes() == y.tobytes()
 

@@ -27,7 +27,7 @@ from xla_peer.parity.turns import native_outputs, turns_of
 __all__ = ["Difference", "first_difference"]
 
 MOST_BYTES = 1 << 28
-"""Of all values in the middle of both programs together."""
+"""Maximum size of all intermediate values of both programs together, in bytes."""
 MOST_COMPARED = 256
 """Values of one type that are tried as partners of a value."""
 FEW = 3
@@ -37,7 +37,7 @@ alone say where they differ.
 
 
 class Difference(NamedTuple):
-    """Where two programs begin to differ.
+    """First difference of two programs.
 
     Attributes:
         program, number: the first program, or the body of its loop, and the number of the instruction there.
@@ -69,7 +69,7 @@ class Difference(NamedTuple):
 def first_difference(
     program: GraphProgram, other: GraphProgram, leaves: Sequence[Any], outputs: Iterable[int]
 ) -> Difference | None:
-    """Where two programs begin to differ; None where their values say nothing, or are too many.
+    """Find where two programs begin to differ; None if their values say nothing, or are too many.
 
     Args:
         program, other: with numbers for extents, and arguments of the same types.
@@ -261,7 +261,7 @@ def _key(x: Any) -> Any:
 
 @np.errstate(all="ignore")
 def _are_close(x: Any, y: Any) -> bool:
-    """Whether two values are the same up to the rounding of another order of operations."""
+    """Return whether two values are the same up to the rounding of another order of operations."""
     if x.dtype != y.dtype or x.shape != y.shape:
         return False
     if DType.of(x.dtype).kind in "biu":
@@ -289,9 +289,10 @@ def _beginnings(
     slots: Sequence[int],
     other_slots: Sequence[int],
 ) -> tuple[list[int], list[int]]:
-    """Where both programs begin to differ. A constant is such a place where both have one, of the same type; else what
-    reads it.
-    """
+    """Find the instructions at which both programs begin to differ.
+
+    A constant counts if both programs have one of the same type; otherwise the instruction that reads it counts.
+"""
     begins, other_begins = (
         _begins(program, partners[0], slots),
         _begins(other, partners[1], other_slots),
@@ -359,7 +360,7 @@ def _counterpart(
 
 
 def _inside(difference: Difference) -> tuple[str, Call, Call] | None:
-    """The first turn of a loop in which the bodies of both programs differ, each on its own arguments."""
+    """Find the first iteration of a loop at which the bodies of both programs differ, each on its own arguments."""
     step, other = difference.instruction, difference.other_instruction
     if not isinstance(step.op, ControlOp) or other is None or type(other.op) is not type(step.op):
         return None

@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 MOST_ELEMENTS = 1 << 24
-"""Of all values of one run that are kept."""
+"""Maximum number of elements of all values of one run that are kept."""
 SHARE = 0.9
 """The quantile of the elements that stands for an array: a sum that happens to end near zero loses digits in a few
 elements of many, a cancellation of the user's in most."""
@@ -42,7 +42,7 @@ class StepMoves:
         self.operand_count = len(operands)
 
     def note(self, operands: Sequence[Any], results: Sequence[Any]) -> None:
-        """The same execution in another run."""
+        """Record the same execution in another run."""
         for moves, x, y in zip(self.moves, self.values, (*operands, *results), strict=True):
             np.maximum(moves, movement(x, y), out=moves)
 

@@ -63,21 +63,21 @@ class NativeAndPeer:
         return native_outputs(program, leaves), self.peer_outputs(program, leaves)
 
     def peer_outputs(self, program: GraphProgram, leaves: Sequence[Any]) -> list[Any]:
-        """Through the peer."""
+        """Run a program through the peer."""
         results, _ = flatten(self.peer.run(program, *unflatten(program.in_tree, leaves)))
         return list(map(np.asarray, results))
 
     def limits(
         self, program: GraphProgram, leaves: Sequence[Any], native: Sequence[Any]
     ) -> list[Allowance]:
-        """How far the peer's outputs may be from these native ones."""
+        """Bound the distances of the peer's outputs from these native ones."""
         if self.is_proven and self.tolerance is None:
             return proven_limits(program, leaves, native)
         return limits(program, leaves, native, self.tolerance, self.confidence, self.platform)
 
     @property
     def platform(self) -> str:
-        """Where the peer runs; the CPU where it does not say."""
+        """The platform of the peer; the CPU if it names none."""
         return getattr(self.peer, "platform", "cpu")
 
     @property
@@ -99,12 +99,12 @@ class NativeAndPeer:
         return "proven" if self.is_proven else in_words(self.confidence)
 
     def compared(self, program: GraphProgram, leaves: Sequence[Any]) -> tuple[OutputParity, ...]:
-        """Its outputs on both."""
+        """Compare the outputs of both paths."""
         native, peer = self.outputs(program, leaves)
         return compared(program, native, peer, self.limits(program, leaves, native))
 
     def agree(self, program: GraphProgram, leaves: Sequence[Any]) -> bool:
-        """Whether no output is wrong on one of them; equal bits need no bound."""
+        """Return whether no output is wrong on one of them; equal bits need no bound."""
         native, peer = self.outputs(program, leaves)
         if all([y.tobytes() == z.tobytes() for y, z in zip(native, peer, strict=True)]):
             return True
@@ -176,7 +176,7 @@ def limits(
 
 
 def _least(program: GraphProgram, slots: Sequence[int], pending: Sequence[Pending]) -> list[float]:
-    """Of each slot, the units in the last place that are no disagreement."""
+    """Return the difference that is allowed for each slot, in units in the last place."""
     return [pending[slot].least_ulps(program.types[slot].dtype) for slot in slots]
 
 
@@ -221,7 +221,7 @@ def _runs(
     platform: str,
     record: Record | None = None,
 ) -> list[_Runs]:
-    """Of each slot, its values in runs that round differently; in more runs where these tip it over."""
+    """Return the values of each slot in runs that round differently; in more runs if rounding flips decisions."""
     drawn = rounding_runs(confidence)
     moved = moved_outputs(prefix(program, slots), leaves, drawn, platform, record)
     runs_of = [_Runs(list(runs), drawn) for runs in zip(*moved, strict=True)]

@@ -38,7 +38,7 @@ __all__ = [
 
 LEAST_ULPS = 4.0
 LEAST_NARROW_ULPS = 2.0
-"""Of float16 and bfloat16, which are computed in float32 and rounded once."""
+"""Allowed difference in units in the last place, for float16 and bfloat16: computed in float32, and rounded once."""
 ADDITIVE = (el.Add, el.Subtract)
 MULTIPLICATIVE = (el.Multiply, el.Divide, el.Convert)
 CHOICES = ops_with(Fact.CHOOSES)
@@ -88,9 +88,11 @@ class Pending:
 def pending_roundings(
     program: GraphProgram, is_body: bool = False, platform: str = "cpu"
 ) -> list[Pending]:
-    """Of each slot, for that platform's compiler. The body of a loop gets what an earlier turn has rounded: a compiler that unrolls the loop may
-    contract a product of that turn with a sum of this one, and leaves no other rounding out.
-    """
+    """Compute the pending roundings of each slot for a platform's compiler.
+
+    The body of a loop gets values that an earlier iteration has rounded. A compiler that unrolls the loop may contract a
+    product of that iteration with a sum of this one, and omits no other rounding.
+"""
     pending = _pending(program, [Pending()] * len(program.input_slots), platform)
     if not is_body:
         return pending
@@ -186,9 +188,10 @@ def combines_one(op: StdTensorOp, rounding: Rounding, specs: tuple[TensorSpec, .
 def divides_by_reciprocal(
     op: StdTensorOp, operands: Sequence[Pending], specs: tuple[TensorSpec, ...]
 ) -> bool:
-    """Where XLA multiplies by the reciprocal: of a constant, and of what it computes once for several quotients; bfloat16
-    is divided in float32.
-    """
+    """Return whether XLA multiplies by the reciprocal.
+
+    It does for constant divisors, and for divisors of several quotients; bfloat16 is divided in float32.
+"""
     if not isinstance(op, el.Divide):
         return False
     if not (operands[1].is_constant or operands[1].is_repeated):

@@ -63,7 +63,7 @@ def granted_precision(program: GraphProgram, peer: Any) -> str:
 
 
 class LowerPrecision:
-    """What products with fewer bits may make of a program's outputs.
+    """Effect of products with fewer bits on a program's outputs.
 
     Args:
         program: with numbers for extents; `leaves` are its arguments.
@@ -85,7 +85,7 @@ class LowerPrecision:
 
     @cached_property
     def _deviations(self) -> tuple[list[Any], list[Any]]:
-        """For each output, how far it moves at most and in the mean square, where operands lose bits."""
+        """Measure the largest and the root-mean-square movement of each output if operands lose bits."""
         _, run = changed_run(self.program, self.leaves, self.platform)
         with np.errstate(all="ignore"):
             plain = run(change=Plain())

@@ -24,7 +24,7 @@ MOST_INTEGERS = 16
 def proven_limits(
     program: GraphProgram, leaves: Sequence[Any], native: Sequence[Any]
 ) -> list[Allowance]:
-    """How far each output of another right implementation may be from these native ones, which are in the balls too."""
+    """Bound the distance of any right implementation's outputs from these native ones, which are in the balls too."""
     balls, _ = enclosed(program, leaves)
     return [_allowance(ball, np.asarray(y)) for ball, y in zip(balls, native, strict=True)]
 

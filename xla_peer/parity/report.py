@@ -26,7 +26,7 @@ MOST_UNTOUCHED = 5
 MOST_SHORT = 15
 """Lines of a short report."""
 WIDTH = 240
-"""Characters of a line of a short report."""
+"""Maximum width of a line of a short report, in characters."""
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,17 @@ class ParityReport:
         program: its name.
         platform: of the peer.
         outputs: one comparison per output.
-        interpreter: what StableHLO's reference interpreter says: with whom it agrees, and who is alone;
-            that it shares an expansion with PJRT, or is between the two; or why it has no opinion.
-        first_divergence: the first op whose inputs agree and whose output does not; None where all agree.
-        sides: the names of the two that are compared.
-        decisions: for outputs that are unstable, the decision that tips.
+        interpreter: verdict of StableHLO's reference interpreter: the side that it agrees with; that it shares an
+            expansion with PJRT, or is between the two; or why it has no opinion.
+        first_divergence: the first op whose inputs agree and whose output does not; None if all agree.
+        sides: the names of the two paths that are compared.
+        decisions: for unstable outputs, the decision that rounding flips.
         notes: known faults of the peer and further opinions, a sentence each.
-        bound: how what may be apart was found: proven, or sampled, with the number of runs and the confidence; empty
-            where the user said it.
-        ended: how the process of the peer ended, and over which module; None where it gave its outputs.
-        untouched: sides of decisions that the arguments did not reach, of which the check says nothing.
-        leaves: the arguments that were checked: those given, or others that `search=` came upon.
+        bound: origin of the bound: proven, or sampled, with the number of runs and the confidence; empty if the
+            user gave it.
+        ended: how the process of the peer ended, and at which module; None if it returned its outputs.
+        untouched: sides of decisions that the arguments did not reach, and that the check says nothing about.
+        leaves: the arguments that were checked: the given ones, or others that `search=` found.
     """
 
     HEADER: ClassVar = (
@@ -74,7 +74,7 @@ class ParityReport:
         return all(output.ok for output in self.outputs)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Convert to JSON-compatible values."""
         first = self.first_divergence
         return {
             "ok": self.ok,
@@ -102,7 +102,7 @@ class ParityReport:
 
     @property
     def verdict(self) -> str:
-        """In one line."""
+        """The verdict in one line."""
         one, other = self.sides[0], self.platform
         word = "agree" if self.ok else "DISAGREE"
         if self.ended is not None:
@@ -182,7 +182,7 @@ class ParityReport:
         return "\n".join([f"{line:.{2 * WIDTH}}" for line in lines[:MOST_SHORT]])
 
     def _advice(self, bad: list[OutputParity]) -> str:
-        """What a reader does next."""
+        """Advise the reader what to do next."""
         if self.ended is not None:
             return "report.save(folder) writes a small module that ends it; `tenferro triage folder` makes an issue of it"
         sides = {output.alone for output in bad if output.alone}

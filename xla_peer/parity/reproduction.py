@@ -223,7 +223,7 @@ def _about(path: Path) -> dict[str, Any]:
 
 
 def _ran(directory: Path, python: str, outcomes: dict[str, str]) -> list[str]:
-    """What the JAX of an interpreter gives, in lines; the outcome known before under its version goes out."""
+    """Run a reproduction with a Python interpreter; report the result, and drop the older outcome of its version."""
     try:
         done = subprocess.run(
             [python, "-c", VERSION], capture_output=True, text=True, timeout=SECONDS, check=False
@@ -252,7 +252,7 @@ def _alike(module: str, reports: Iterable[Any] | None) -> list[str]:
 
 
 def _outcome(directory: Path, python: str) -> str:
-    """What the script says, or how it ends."""
+    """Return what the script prints, or how it ends."""
     try:
         done = subprocess.run(
             [python, "repro_jax.py"],

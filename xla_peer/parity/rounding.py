@@ -33,12 +33,12 @@ __all__ = ["ROUNDING", "TRANSCENDENTAL", "Rounding", "rounding_of"]
 
 Specs = tuple[TensorSpec, ...]
 Terms = Callable[[Any, Specs], int]
-"""How many terms an op combines for one element, given its inputs' types."""
+"""Number of terms that an op combines for one element, given its inputs' types."""
 
 
 @dataclass(frozen=True)
 class Rounding:
-    """How an op rounds.
+    """Rounding of an op.
 
     Attributes:
         rounds: the result is no copy, choice or comparison.
@@ -178,8 +178,8 @@ IN_FLOAT32_ON_A_GPU: Mapping[type[StdTensorOp], Rounding] = {
     el.Divide: Rounding(real=2, complex=16),
     an.Sqrt: Rounding(real=1, complex=80),
 }
-"""What a GPU computes in float32 without the last correction: XLA takes PTX's div.full and sqrt.approx, which are up to
-2 units off, and 1 (PTX ISA, "Floating Point Instructions")."""
+"""Accuracy of functions that a GPU computes in float32 without the last correction: XLA uses PTX's div.full and
+sqrt.approx, which are up to 2 and 1 units off (PTX ISA, "Floating Point Instructions")."""
 
 
 def rounding_of(op: StdTensorOp, specs: Specs, platform: str = "cpu") -> Rounding:

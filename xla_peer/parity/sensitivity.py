@@ -1,13 +1,14 @@
 """How far results may be apart when every op rounds a little differently.
 
-The program is run op by op, natively, a few times over, and each time every op rounds in a way of its own:
-by as many units in the last place as its row of `ROUNDING` allows, up or down at random; roundings that
-another implementation may leave out are left out in part; sums and products of many terms go as far as
-their terms let them, and in one more run all the same way. How far the outputs move is what rounding may
-do to them: cancellation, ill conditioning and comparisons that tip over are all in it. Where a run meets
-subnormal numbers, one more run flushes them to zero, as XLA does on CPU; and where ops tell zeros apart by
-their sign, one more turns the zeros that sums have made, because a sum may give either. It is a
-first-order estimate from samples, and not a proof.
+The program is run natively, op by op, a few times, and each time every op rounds differently: up or down at
+random, by as many units in the last place as its row of `ROUNDING` allows. Roundings that another
+implementation may omit are omitted at random. Sums and products of many terms move as far as their terms
+permit, and in one more run all in the same direction.
+
+The movement of the outputs is the effect of rounding, which includes cancellation, ill conditioning and
+comparisons that flip. If a run meets subnormal numbers, one more run flushes them to zero, as XLA does on
+CPU. If ops distinguish the signs of zeros, one more run flips the zeros that sums have given, because a sum
+may give either. The result is a first-order estimate from samples, not a proof.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ __all__ = [
 ]
 
 AS_GOOD_AS_EQUAL = 4.0
-"""How often a function may be as far away as it moves by itself, where two of them are as good as equal."""
+"""Largest distance of two numbers that count as equal within rounding, in declared errors of a function."""
 REORDERED = 2.0
 """Largest movement of a sum or product of a loop's carry, in roundings: iterations may be combined in another order."""
 LARGEST_RECORD = 1 << 28
@@ -246,7 +247,7 @@ class Moved(Plain):
         return results
 
     def _compared(self, op: el.Compare, arrays: Sequence[Any], result: Any) -> Any:
-        """Of numbers that are as good as equal some are equal, which movements of a few units do not make them."""
+        """Make some pairs of numbers equal that are within rounding of each other, as moving by a few units may not."""
         if op.direction not in ("EQ", "NE") or DType.of(arrays[0].dtype).kind in "biu":
             return result
         x, y = arrays
@@ -354,9 +355,10 @@ class Moved(Plain):
         return np.asarray(wide * signs).astype(x.dtype, copy=False)
 
     def _away(self, x: Any, share: float) -> Any:
-        """That share of the size of x, of random signs. What rounding does to a part of a complex number is
-        relative to the modulus; but a part that is zero stays so.
-        """
+        """Return a share of the size of x with random signs.
+
+        Rounding moves a part of a complex number relative to the modulus, but a part that is zero stays zero.
+"""
         size = np.abs(x) * share
         away = np.where(np.isfinite(size), size, 0) * self._signs(x.shape, x.dtype)
         if x.dtype.kind != "c":
@@ -493,7 +495,7 @@ def _run(
     change: Plain,
     pending: Mapping[ExecProgram, Sequence[Pending]],
 ) -> list[Any]:
-    """The outputs, where every op rounds as the change has it, in the bodies of loops at every turn."""
+    """Run a schedule with every op rounded as the change specifies, also at every iteration of a loop."""
 
     def around(
         program: ExecProgram, step: ExecInstruction, arrays: Sequence[Any], call: Callable[..., Any]

@@ -32,9 +32,9 @@ __all__ = ["Digits", "LineDigits", "digits"]
 
 RUNS = 6
 MOST_BYTES = 180_000
-"""Of the table rows of a page."""
+"""Maximum size of the table rows of a page, in bytes."""
 MOST_COLUMNS = 300
-"""Of a line of source that are shown."""
+"""Maximum number of columns of a source line that are shown."""
 LEAST = 1.0
 """Digits that a line must lose to be shown."""
 STYLE = """body { font: 13px/1.5 ui-monospace, monospace; margin: 16px; color: #1f2328; background: #fff; }
@@ -98,7 +98,7 @@ class Digits:
         return f"<Digits {self.name}: {location:.80}>"
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Convert to JSON-compatible values."""
         culprit = self.culprit
         return json_value({
             "name": self.name,

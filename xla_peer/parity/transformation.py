@@ -40,7 +40,7 @@ class TransformationReport:
         return self.parity.ok
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Convert to JSON-compatible values."""
         return {
             "ok": self.ok,
             "before": _as_dict(self.before),

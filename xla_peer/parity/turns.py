@@ -1,4 +1,4 @@
-"""The turns of a loop, run natively one by one, so that a difference can be found inside of it."""
+"""Iterations of a loop, run natively one by one, to find the iteration and the op that differ."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from tenferro.types import flatten, unflatten
 __all__ = ["MOST_TURNS", "native_outputs", "turns_of"]
 
 MOST_TURNS = 1000
-"""Turns of one loop that are looked into."""
+"""Maximum number of iterations of one loop that are examined."""
 
 
 def turns_of(
     op: Any, operands: Sequence[Any]
 ) -> Iterator[tuple[str, int, GraphProgram, list[Any]]]:
-    """For each turn its name, the number of the part that runs, its program and its arguments, as a native run has
-    them; for a choice the branch that is taken.
+    """Yield the name, the number of the subprogram, the subprogram and its arguments of each iteration of a native run.
+
+    A conditional yields the branch that is taken.
     """
     if isinstance(op, Alternatives):
         yield "the parallel one of Alternatives", 1, op.parallel.program, list(operands)

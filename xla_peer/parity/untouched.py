@@ -56,7 +56,7 @@ class Untouched:
     key: tuple[int, ...] = field(default=(), repr=False, compare=False)
 
     def to_dict(self) -> dict[str, str]:
-        """As JSON can hold it."""
+        """Convert to JSON-compatible values."""
         return json_value(
             {
                 "op": self.op,

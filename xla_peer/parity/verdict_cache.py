@@ -132,7 +132,7 @@ class VerdictCache:
                 path.unlink(missing_ok=True)
 
     def counts(self) -> VerdictCounts:
-        """How often a check was there and was not, and how many entries there are."""
+        """Numbers of hits, of misses and of entries."""
         on_disk = 0 if self.folder is None else len(list(self.folder.glob("*.json")))
         return VerdictCounts(self._hits, self._misses, max(len(self._entries), on_disk))
 

@@ -16,7 +16,7 @@ __all__ = ["Bisection", "bisect", "releases_between"]
 
 @dataclass(frozen=True)
 class Bisection:
-    """Where an outcome changes between two releases.
+    """Two releases between which an outcome changes.
 
     Attributes:
         last: the last release with the outcome of the first.

@@ -54,7 +54,7 @@ class Case:
         return tuple(unflatten(self.program.in_tree, list(self.arrays)))
 
     def is_right(self, outputs: Sequence[Any]) -> bool:
-        """Whether results are the right ones by their definition, or where there is none, the bits of the native run."""
+        """Return whether results are the right ones by their definition, or where there is none, the bits of the native run."""
         if self.expected is None:
             native = native_outputs(self.program, self.arrays)
             return all(
@@ -65,7 +65,7 @@ class Case:
 
 
 def is_close(y: Any, expected: Any) -> bool:
-    """Whether an array has the dtype, the shape and, within rounding, the values of another."""
+    """Return whether an array has the dtype, the shape and, within rounding, the values of another."""
     y = np.asarray(y)
     if y.dtype != expected.dtype or y.shape != expected.shape:
         return False

@@ -160,7 +160,7 @@ def _by_meaning(case: Case, executor: AdapterExecutor, dumps: Sequence[_Dump]) -
 
 
 def _means_right(case: Case, executor: AdapterExecutor, text: str) -> bool | None:
-    """Whether a dumped module gives the right results natively; None where it cannot be read or run."""
+    """Return whether a dumped module gives the right results natively; None where it cannot be read or run."""
     try:
         module = executor.text("stablehlo_of", text)
         program = import_stablehlo(module)
@@ -207,7 +207,7 @@ def _smallest(case: Case, executor: AdapterExecutor, candidates: Sequence[str]) 
 
 
 def _is_right_with(case: Case, executor: AdapterExecutor, options: Options) -> bool:
-    """Whether the result is right with these debug options; False where XLA refuses them."""
+    """Return whether the result is right with these debug options; False where XLA refuses them."""
     try:
         outputs = executor.outputs(case.text, case.arrays, options)
     except (PeerEndedError, BackendFailureError):

@@ -168,7 +168,7 @@ class Table:
         return cls.from_dict(document)
 
     def counts(self) -> list[tuple[str, dict[str, int]]]:
-        """For each compiler, the number of entries in each state."""
+        """The number of entries in each state, for each compiler."""
         return [
             (
                 compiler,

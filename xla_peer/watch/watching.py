@@ -104,7 +104,7 @@ def judged(
 
 
 def _is_rounding(case: Case, outputs: Sequence[Any]) -> bool:
-    """Whether the results are the native ones within what rounding explains."""
+    """Return whether the results are the native ones within what rounding explains."""
     native = native_outputs(case.program, case.arrays)
     if [(y.dtype, y.shape) for y in outputs] != [(y.dtype, y.shape) for y in native]:
         return False

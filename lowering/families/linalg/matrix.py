@@ -71,7 +71,7 @@ def or_nan(w: Writer, info: Value, x: Value) -> Value:
 
 
 def is_finite(w: Writer, a: Value) -> Value:
-    """Whether all elements of each matrix are finite."""
+    """Return whether all elements of each matrix are finite."""
     components = [w.op(name, a) for name in ("real", "imag")] if a.dtype.is_complex else [a]
     answers = [w.op("is_finite", x) for x in components]
     finite = w.op("and", *answers) if a.dtype.is_complex else answers[0]

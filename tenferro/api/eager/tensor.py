@@ -274,14 +274,14 @@ class EagerTensor(Operators):
         self.grad = None
 
     def copy(self, order: str = "C") -> EagerTensor:
-        """The same value as a new tensor, which may be assigned to; tracked if this one is."""
+        """Return a new tensor of the same value, which may be assigned to and is tracked if this one is."""
         refuse("copy", "order", order)
         if self.is_variable:
             return self.runtime.apply(Reshape(self.shape), (self,))[0]
         return EagerTensor(self.runtime, self.array, self.spec, self.record, self.position)
 
     def detach(self) -> EagerTensor:
-        """The same elements as a constant."""
+        """Return the same elements as a constant."""
         return EagerTensor(self.runtime, self.array)
 
     # ---- elements ----------------------------------------------------------------------------

@@ -449,7 +449,7 @@ def truncated_svd(
 
 
 def _at_most(x: Tensor, count: int, axis: int) -> Any:
-    """At most `count` elements along an axis of static or data-dependent extent."""
+    """Keep at most `count` elements along an axis of static or data-dependent extent."""
     if not is_exact(x.shape[axis]):
         return dynamic_truncate(x, count, axis=axis)
     return x[..., :count] if axis == -1 else x[..., :count, :]
@@ -762,7 +762,7 @@ def lstsq(
 
 
 def _has_residuals(a: Any, rank: Any) -> bool:
-    """Whether residuals may be nonzero; for one matrix with known elements, by its rank."""
+    """Return whether residuals may be nonzero; for one matrix with known elements, by its rank."""
     rows, columns = a.shape[-2:]
     if is_static(rows) and is_static(columns) and rows <= columns:
         return False

@@ -37,7 +37,7 @@ def _check_steps(name: str, transition_steps: int, transition_begin: int) -> Non
 
 
 def constant_schedule(value: ArrayLike) -> Schedule:
-    """The same value at each step.
+    """Return a schedule with the same value at each step.
 
     Source: optax.constant_schedule.
     """

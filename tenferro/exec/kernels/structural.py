@@ -35,7 +35,7 @@ def broadcast_in_dim(op: ops.BroadcastInDim, x: Array) -> Array:
 
 
 class BroadcastView:
-    """Broadcast of an operand of static shape, ten times as fast as `broadcast_in_dim` if it is row-major.
+    """View of a broadcast operand of static shape, ten times as fast as `broadcast_in_dim` if it is row-major.
 
     Args:
         x: the operand's type, which is not empty.

@@ -337,7 +337,7 @@ RULES: Mapping[str, Callable[[VectorBlock, Instruction], None]] = {
     "select": VectorBlock.select,
     "store": VectorBlock.store,
 }
-"""Rewrites of scalar instructions to vector instructions, by opcode; others have no vector form."""
+"""Vector forms of scalar instructions, by opcode; other opcodes have none."""
 
 
 class VectorLoop(Structure):

@@ -34,8 +34,8 @@ TYPICAL_EXTENT = 32
 
 
 MOST_OPERANDS = {"optimal": 8, "branch-all": 8, "branch-2": 20}
-"""Of optimisers that try orders one by one: about four seconds at most. Their number grows by a factor that grows
-too."""
+"""Maximum number of operands for optimisers that try every order, about four seconds of search. The number of orders
+grows faster than exponentially."""
 
 MOST_NEIGHBOURS = 10
 """The largest number of operands that share summed labels with one, for optimisers that enumerate connected parts:
@@ -56,7 +56,7 @@ def require_bounded(optimize: Any, inputs: Sequence[str], output: str) -> None:
 
 
 def unbounded(optimize: Any, inputs: Sequence[str], output: str) -> str | None:
-    """Why the optimiser of that name would not end soon for these operands; None where it does."""
+    """Explain why the named optimiser would not end soon for these operands; return None if it would."""
     name = optimize[0] if isinstance(optimize, tuple) and optimize else optimize
     most = MOST_OPERANDS.get(name) if isinstance(name, str) else None
     if most is not None and len(inputs) > most:
@@ -131,7 +131,7 @@ def _is_path(optimize: Any) -> bool:
 
 
 def waits_for_extents(operands: int, optimize: Any) -> bool:
-    """Whether the path depends on the extents."""
+    """Return whether the path depends on the extents."""
     return operands > 2 and not _is_path(optimize)
 
 
@@ -178,7 +178,7 @@ def plan_info(
 
 
 def _names(labels: str) -> dict[int, str]:
-    """For each label that is no letter an unused symbol of opt_einsum's."""
+    """Assign an unused opt_einsum symbol to each label that is not a letter."""
     import opt_einsum
 
     letters = set(labels)

@@ -13,7 +13,7 @@ __all__ = ["CallbackRuntime", "CheckRuntime"]
 
 
 class CheckRuntime(ExtensionRuntime):
-    """Raises where a condition is not true."""
+    """Runtime of `Check`, which raises if a condition is false."""
 
     order = "K"
 

@@ -101,7 +101,7 @@ def packed_tangents(
 
 
 class GeqrfRule(MatrixRule):
-    """See `packed_tangents`."""
+    """Derivative rule of geqrf; see `packed_tangents`."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         return packed_tangents(builder, *primals, *outputs, *tangents)

@@ -73,7 +73,7 @@ def geev(op: fam.Geev, a: Array) -> Any:
 
 
 def _geev(a: Array) -> tuple[Array, ...]:
-    """The same of a finite matrix."""
+    """Compute the eigenvalues and eigenvectors of a finite matrix."""
     scale = _scale(a)
     *values, left, right, info = routine("geev", a)(a / scale)
     if a.dtype.kind == "c":
@@ -144,7 +144,7 @@ KERNELS: dict[type[Any], tuple[Callable[..., Any], tuple[int, ...]]] = {
     fam.Gehrd: (gehrd, (2,)),
     fam.Gees: (gees, (2,)),
 }
-"""For each family the kernel of one matrix, and the number of its axes in each input."""
+"""Kernel for one matrix of each family, and the number of its axes in each input."""
 
 
 ROUTINES: dict[type[Any], str] = {

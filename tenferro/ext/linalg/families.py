@@ -317,7 +317,7 @@ class LuSolve(Solver):
 @extension_family("tenferro", "distinct", version=1)
 @dataclass(frozen=True)
 class Distinct(MatrixOp):
-    """Its input, values in a row, of which no two may coincide; natively only, where it is an error."""
+    """Op that returns its input, a vector, and raises if two elements coincide; it runs natively only."""
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         return [(input_dtypes[0], input_shapes[0])]

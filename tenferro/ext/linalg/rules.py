@@ -124,7 +124,7 @@ def cut(x: Value, axis: int, start: Any, limit: Any) -> Value:
 
 
 def may_exceed(lhs: Any, rhs: Any) -> bool:
-    """Whether one extent is, or may be, larger than another: slices beyond the smaller may be empty."""
+    """Return whether one extent is, or may be, larger than another: slices beyond the smaller may be empty."""
     return at_least(rhs, lhs.dim if isinstance(lhs, UpperBound) else lhs) is not True
 
 
@@ -221,8 +221,8 @@ class CholeskyRule(MatrixRule):
 
 
 class QrRule(FactorisationRule):
-    """With W = A_dot R^-1 and G = Q^H W: Q_dot = W - Q U, R_dot = U R, where U is upper triangular with a
-    real diagonal, and G - U is skew.
+    """Derivative of QR. With W = A_dot R^-1 and G = Q^H W: Q_dot = W - Q U, R_dot = U R, where U is upper triangular
+    with a real diagonal, and G - U is skew.
 
     A wide matrix is split into the square part that decides Q and the rest. A full Q's other columns
     turn so as to stay orthogonal, and not among themselves.
@@ -263,7 +263,7 @@ class QrRule(FactorisationRule):
 
 
 class EighRule(FactorisationRule):
-    """With G = V^H A_dot V: w_dot = Re diag G, V_dot = V (F o G), F[i, j] = 1 / (w_j - w_i)."""
+    """Derivative of eigh. With G = V^H A_dot V: w_dot = Re diag G, V_dot = V (F o G), F[i, j] = 1 / (w_j - w_i)."""
 
     position = 0
 
@@ -275,7 +275,7 @@ class EighRule(FactorisationRule):
 
 
 class EigRule(FactorisationRule):
-    """With G = V^-1 A_dot V: w_dot = diag G, V_dot = V (F o G), without changes of a column's length."""
+    """Derivative of eig. With G = V^-1 A_dot V: w_dot = diag G, V_dot = V (F o G), and columns keep their lengths."""
 
     position = 0
 
@@ -288,8 +288,8 @@ class EigRule(FactorisationRule):
 
 
 class SvdRule(FactorisationRule):
-    """With G = U^H A_dot V: s_dot = Re diag G, and U_dot = U X, V_dot = V Y with skew X and Y that
-    solve X S - S Y = G - S_dot off the diagonal, plus terms orthogonal to the spans.
+    """Derivative of the SVD. With G = U^H A_dot V: s_dot = Re diag G, U_dot = U X and V_dot = V Y, plus terms
+    orthogonal to the spans. The skew X and Y solve X S - S Y = G - S_dot off the diagonal.
 
     X[i, j] = (G s_j + s_i G^H)[i, j] / (s_j^2 - s_i^2), Y[i, j] = (s_i G + G^H s_j)[i, j] / (s_j^2 - s_i^2).
     The phase of complex vectors is fixed by giving the diagonal's imaginary part to U.
@@ -337,7 +337,7 @@ class SvdRule(FactorisationRule):
 
 
 class LuRule(MatrixRule):
-    """With G = L^-1 A_dot[perm] U^-1: L_dot = L tril(G, -1), U_dot = triu(G) U.
+    """Derivative of LU. With G = L^-1 A_dot[perm] U^-1: L_dot = L tril(G, -1), U_dot = triu(G) U.
 
     For a rectangular matrix the square corner determines both, and the rest follows linearly.
     """
@@ -408,15 +408,15 @@ class SolverRule(MatrixRule):
 
 
 class SolveRule(SolverRule):
-    """See `SolverRule`."""
+    """Derivative rule of `Solve`; see `SolverRule`."""
 
 
 class LuSolveRule(SolverRule):
-    """See `SolverRule`."""
+    """Derivative rule of `LuSolve`; see `SolverRule`."""
 
 
 class TriangularSolveRule(SolverRule):
-    """See `SolverRule`; only the triangle that is read moves the solution."""
+    """Derivative rule of `TriangularSolve`; see `SolverRule`. Only the triangle that is read moves the solution."""
 
     def read(self, op: Any, a_dot: Value) -> Value:
         """The triangle, without a unit diagonal."""

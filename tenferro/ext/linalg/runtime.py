@@ -79,12 +79,12 @@ def or_nan(function: Callable[[Array], tuple[Array, ...]], a: Array) -> tuple[Ar
 
 
 def is_large(a: Array) -> bool:
-    """Whether LAPACK is called for each matrix: NumPy would copy it there and back."""
+    """Return whether LAPACK is called for each matrix: NumPy would copy it there and back."""
     return min(a.shape[-2:]) >= LARGE and a.size > 0
 
 
 def is_large_in_double(a: Array) -> bool:
-    """The same of spectra, where NumPy takes singles for doubles."""
+    """Return whether a double-precision matrix is large; NumPy computes spectra of singles in doubles."""
     return is_large(a) and a.dtype.char in "dD"
 
 
@@ -310,12 +310,12 @@ def distinct(op: fam.Distinct, rows: Dense, values: Array) -> Array:
 
 
 def always(_: Array) -> bool:
-    """For matrices of any extents."""
+    """Return True, for families that use SciPy's LAPACK for matrices of any extents."""
     return True
 
 
 def never(_: Array) -> bool:
-    """For no matrix."""
+    """Return False, for families that never use SciPy's LAPACK."""
     return False
 
 
@@ -331,7 +331,7 @@ KERNELS: dict[type[Any], tuple[Callable[..., Any], Callable[[Array], bool]]] = {
     fam.LuSolve: (lu_solve, always),
     fam.Distinct: (distinct, never),
 }
-"""For each family its kernel, and for which first operands that calls SciPy's LAPACK or BLAS, and not NumPy's."""
+"""Kernel of each family, and the predicate of first operands for which it calls SciPy's LAPACK or BLAS, not NumPy's."""
 
 
 ROUTINES: dict[type[Any], str] = {

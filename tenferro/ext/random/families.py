@@ -30,7 +30,7 @@ from tenferro.types import DType
 __all__ = ["PARITY", "ROTATIONS", "Threefry2x32"]
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-"""Of the rounds of even and of odd groups."""
+"""Rotation distances of the rounds of even and of odd groups, in bits."""
 PARITY = 0x1BD11BDA
 GROUPS = 5
 

@@ -1,12 +1,13 @@
-"""Radii of outputs by the mean value theorem: the own rounding error of each step times its adjoint, added up.
+"""Radii of outputs by the mean value theorem: each step's own rounding error times its adjoint, added up.
 
-Balls take the errors of different operands for unrelated, so that x - x has a radius and what a loop carries gains one
-each turn. As a function of the rounding errors d_i of its steps an output moves by no more than sum_i |dy/dd_i| |d_i|,
-with derivatives anywhere in the balls. These are balls too: the reverse of the run, step by step, by `Pullbacks`.
+Balls treat the errors of different operands as independent, so x - x has a radius, and the radius of a loop's carry
+grows at each iteration. As a function of the rounding errors d_i of its steps, an output moves by at most
+sum_i |dy/dd_i| |d_i|, with derivatives anywhere in the balls. The derivatives are balls too: `Pullbacks` computes them
+step by step in reverse.
 
-What is computed once has one rounding error, whatever reads it: functions beyond arithmetic, reductions, contractions,
-and what a loop carries. Arithmetic may be computed again for each use, with a product rounded here and contracted
-there: then each use has an error of its own, and their adjoints are added up by size.
+A value that is computed once has one rounding error, whatever reads it: functions beyond arithmetic, reductions,
+contractions, and loop carries. A compiler may compute arithmetic again for each use, and round a product here that it
+contracts there. Each use then has an error of its own, and the magnitudes of their adjoints are added up.
 
 Sources: S. M. Rump, Verification methods, Acta Numerica 19, 2010, section 11 (mean value forms); S. Linnainmaa, Taylor
 expansion of the accumulated rounding error, BIT 16, 1976.
@@ -87,7 +88,7 @@ def _tightened(tape: Tape, output: Ball, pullbacks: Pullbacks, batch: int) -> Ba
 def _of_one_output(
     tape: Tape, output: Ball, places: Any, direction: complex, pullbacks: Pullbacks
 ) -> Any:
-    """How far these elements move, of complex numbers in one direction."""
+    """Bound the movement of some elements of an output; if they are complex, in one direction."""
     seeds = np.zeros((len(places), output.value.size), _wide_dtype(output))
     seeds[np.arange(len(places)), places] = direction
     seeds = seeds.reshape(len(places), *output.value.shape)
@@ -310,7 +311,7 @@ def _own_error(step: Step, result: Ball) -> Any:
 
 
 def _backward_errors(step: Step) -> list[Any]:
-    """Of each operand, how far an implementation may be from it where it evaluates the op."""
+    """Return each operand's backward error: the distance of the argument that an implementation may evaluate at."""
     zeros: list[Any] = [0.0 for _ in step.operands]
     if isinstance(step.op, FUNCTIONS) and len(step.operands) == 1:
         zeros[0] = operand_error(_operands(step), step.operands[0].value)

@@ -30,7 +30,7 @@ from xla_peer.parity.ulps import modulus
 __all__ = ["ROWS", "operand_error"]
 
 Continuity = Callable[[Any, Any, Any], Any]
-"""Of x, a radius around it and f(x): how far f may be from f(x)."""
+"""Function of x, a radius around it and f(x), which bounds how far f moves from f(x)."""
 
 
 def _analytic(real: Continuity | None, complex_: Continuity | None = None) -> Rule:
@@ -99,7 +99,7 @@ def _exp(x: Any, radius: Any, result: Any) -> Any:
 
 
 def _exp_rule(operands: Operands) -> Sequence[Any]:
-    """At most 1, rounded, where the operand is never positive."""
+    """Bound the movement of e^x; results are at most 1, rounded, if the operand is never positive."""
     (ball,) = operands.balls
     (radius,) = _analytic(_exp, _exp)(operands)
     return (np.minimum(radius, 1.02) if ball.sign < 0 else radius,)
@@ -177,7 +177,7 @@ def _erf_inv(x: Any, radius: Any, result: Any) -> Any:
 
 
 def _digamma_slope(order: int) -> Continuity:
-    """By sum_k |x + k|^-m, m = order + 2: over the poles on both sides of x, times order + 1 factorial."""
+    """Bound the slope by (order + 1)! sum_k |x + k|^-m, m = order + 2, over the poles on both sides of x."""
 
     def continuity(x: Any, radius: Any, result: Any) -> Any:
         power = order + 2
@@ -302,7 +302,7 @@ def _by_branch_points(*points: complex, power: float) -> Continuity:
 
 
 def _acosh_on_disc(x: Any, radius: Any, result: Any) -> Any:
-    """Its cut goes from 1 along the real axis to minus infinity."""
+    """Bound the movement of acosh, whose cut runs from 1 along the real axis to minus infinity."""
     crosses = (np.abs(x.imag) <= radius) & (x.real - radius <= 1)
     return np.where(crosses, np.inf, radius * _slope_by_distance(x, radius, (1.0, -1.0), 0.5))
 

@@ -21,7 +21,7 @@ MOST_OPEN_TURNS = 16
 
 Part = Callable[[Sequence[Ball]], list[Ball]]
 Loop = Callable[[Any, Sequence[Part], Sequence[Ball], Tape], list[Ball]]
-"""Of an op, its bodies, its operands and the tape, the results."""
+"""Function of an op, its bodies, its operands and the tape, which gives the results."""
 
 
 def united(ball: Ball, addition: Ball) -> Ball:

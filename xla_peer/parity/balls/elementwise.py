@@ -138,7 +138,7 @@ def _error_of_quotient(values: Sequence[Any], result: Any) -> Any:
 
 
 def _divide(operands: Operands) -> Sequence[Any]:
-    """By zero it is one infinity or the other, since no rule says which sign a zero has."""
+    """Bound a quotient; division by zero has no bound, because no rule fixes the sign of the zero."""
     (radius,) = QUOTIENT(operands)
     if not operands.dtype.is_inexact:
         return (np.where(_all_zero(operands.radii), 0.0, np.inf),)
@@ -150,7 +150,7 @@ QUOTIENT = _arithmetic(_quotient_spread, _error_of_quotient, roundings=3.0, unde
 
 
 def _remainder(operands: Operands) -> Sequence[Any]:
-    """The same number of divisors less, where the balls decide it; else any remainder."""
+    """Bound a remainder: the balls decide the quotient, or any remainder is possible."""
     (result,) = operands.results
     a, b = operands.radii
     if not operands.dtype.is_inexact:
@@ -165,7 +165,7 @@ def _remainder(operands: Operands) -> Sequence[Any]:
 
 
 def powers_radius(x: Any, y: Any, a: Any, b: Any, result: Any) -> Any:
-    """How far x^y moves, for real numbers within a of x and b of y."""
+    """Bound the movement of x^y, for real numbers within a of x and b of y."""
     relative = (np.abs(y) + b) * -np.log1p(-a / np.abs(x)) + b * np.abs(np.log(np.abs(x)))
     size = np.abs(result) * (1.0 + 2.0**-6)
     positive = np.where(x - a > 0, size * np.expm1(outward(relative)), np.inf)
@@ -266,7 +266,7 @@ def _are_copies(x: Ball, y: Ball) -> Any:
 
 
 def _select(operands: Operands) -> Sequence[Any]:
-    """Both sides where the predicate is undecided."""
+    """Bound a selection; an undecided predicate allows both sides."""
     pred, on_true, on_false = operands.balls
     own = np.where(pred.value, on_true.radius, on_false.radius)
     not_chosen = np.where(pred.value, on_false.radius, on_true.radius)

@@ -26,7 +26,7 @@ __all__ = ["FAMILIES", "extension_radii"]
 
 
 def extension_radii(operands: Operands) -> Sequence[Any]:
-    """By the rule of the family; without one there is no bound, unless all of it is integers."""
+    """Compute radii by the rule of the family; without a rule, only integers have a bound."""
     rule = FAMILIES.get(type(operands.op.op))
     if rule is not None and all(np.isfinite(wide(x)).all() for x in operands.values):
         return rule(operands)

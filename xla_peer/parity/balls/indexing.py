@@ -27,7 +27,7 @@ def _read(operands: Operands) -> Sequence[Any]:
 
 
 def _any_element(result: Any, source: Ball) -> Any:
-    """How far every element of the source may be from each of the result."""
+    """Bound the distance of each element of the result from every element of the source."""
     x, radius = source.value, source.radius
     if not x.size:
         return np.zeros(result.shape)
@@ -66,13 +66,13 @@ def _scattered(operands: Operands) -> Sequence[Any]:
 
 
 def _with(operands: Operands, combiner: str, x: Any, updates: Any) -> Any:
-    """The same scatter of other numbers by another combiner."""
+    """Run the scatter on other numbers with another combiner."""
     op = replace(operands.op, combiner=combiner)
     return operands.run(op, x, operands.values[1], updates)
 
 
 def hits(operands: Operands) -> Any:
-    """How many updates each element has."""
+    """Count the updates of each element."""
     x, _, updates = operands.values
     return _with(operands, "add", np.zeros(x.shape), np.ones(updates.shape))
 
@@ -120,7 +120,7 @@ def _extreme(operands: Operands) -> Any:
 
 
 def _put(operands: Operands) -> Any:
-    """Of several updates of one element, StableHLO leaves open which one stays."""
+    """Bound a scatter that sets elements; StableHLO leaves open which of several updates of one element stays."""
     (x, _, updates), (result,) = operands.balls, operands.results
     radius = _with(operands, "set", x.radius, updates.radius)
     several = hits(operands) > 1

@@ -68,7 +68,7 @@ def _halves(x: Any) -> tuple[Any, Any]:
 
 
 def error_of_terms(operands: Operands, op: StdTensorOp, terms: float) -> Any:
-    """How far the result is from the exact sum or contraction, at most; infinity where that is not known."""
+    """Bound the distance of the result from the exact sum or contraction; infinity if it is not known."""
     (result,) = operands.results
     unknown = np.full(result.shape, np.inf)
     values = [wide(x) for x in operands.values]

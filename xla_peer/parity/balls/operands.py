@@ -106,12 +106,12 @@ class Operands:
 
     @property
     def dtype(self) -> DType:
-        """Of the first result."""
+        """The dtype of the first result."""
         return DType.of(self.results[0].dtype)
 
     @property
     def rounding(self) -> Rounding:
-        """How the op rounds on operands of these types."""
+        """The rounding of the op on operands of these types."""
         return rounding_of(self.op, self.specs)
 
     @property
@@ -125,7 +125,7 @@ class Operands:
         return not any(radius.any() for radius in self.radii)
 
     def run(self, op: StdTensorOp, *arrays: Any) -> Any:
-        """This op, or another, on other arrays."""
+        """Run this op, or another, on other arrays."""
         return np.asarray(KERNELS[type(op)](op, *arrays))
 
 

@@ -194,7 +194,7 @@ def _logic(operands: Operands) -> Sequence[Any]:
 
 
 def _index(operands: Operands) -> Sequence[Any]:
-    """How far the farthest candidate is from the winner."""
+    """Bound the distance of the winning index from the farthest candidate."""
     (x,), (radius,), (result,) = operands.values, operands.radii, operands.results
     axis, sign = operands.op.axis, -1.0 if isinstance(operands.op, re.ArgMin) else 1.0
     keys = sign * x.astype(np.float64)
@@ -242,7 +242,7 @@ def _in_place(keys: Any, radius: Any, axis: int) -> Any:
 
 
 def _any_of(x: Any, radius: Any, axis: int) -> Any:
-    """How far an element is from all others along an axis."""
+    """Return the largest distance of each element from all others along an axis."""
     if x.dtype.kind == "c":
         size = np.max(modulus(x) + radius, axis=axis, keepdims=True, initial=0.0)
         return outward(size + modulus(x))

@@ -296,6 +296,6 @@ def with_one_more(x: Value, last: Value) -> Value:
 
 
 def unfinished(sweep: Value, doubts: Value) -> Value:
-    """Whether some matrix of the batch has not converged, and sweeps are left."""
+    """Return whether some matrix of the batch has not converged, and sweeps are left."""
     some = apply_one(ReduceOr(tuple(range(doubts.rank))), doubts) if doubts.rank else doubts
     return logical_and(some, compare(sweep, "LT", SWEEPS))

@@ -15,7 +15,7 @@ __all__ = ["block", "column", "dot", "loop", "loop_while", "row", "values_of", "
 
 
 class WriterEmitter:
-    """Where the ops of an algorithm go: through their emitters into a writer."""
+    """Emitter of an algorithm's ops, which passes them through their emitters to a writer."""
 
     def __init__(self, w: Writer) -> None:
         self.writer = w
@@ -89,7 +89,7 @@ def dot(x: Value, y: Value) -> Value:
 
 
 def block(x: Value, rows: tuple[int, int], columns: tuple[int, int]) -> Value:
-    """Some rows and columns of each matrix, from (first, past the last)."""
+    """Slice a block of each matrix, given half-open ranges of rows and columns."""
     lead = x.shape[:-2]
     starts = (*[0] * len(lead), rows[0], columns[0])
     limits = (*lead, rows[1], columns[1])
