@@ -1,8 +1,8 @@
 """tenferro in small: trace, differentiate, run on NumPy, lower to StableHLO, in under 300 lines that are not blank.
 
-The names are the library's, and so is the design: an op is a card, a layer is a column, a graph is an
-arena in topological order, and every pass is a loop. What is left out: dtypes, symbols, guards, passes,
-caches, errors, and a hundred ops. Everything is float64.
+The names and the design are the library's. An op is a card, a layer is a column, a graph is an arena in
+topological order, and every pass is a loop. Dtypes, symbols, guards, passes, caches, errors and a hundred
+ops are left out. Everything is float64.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """tenferro: a compiler for tensor graphs with automatic differentiation.
 
-Write a function, trace it into a graph of ops, compile it to a program, and run that one program
-natively on NumPy, or lowered to StableHLO and run through PJRT.
+Write a function, trace it into a graph of ops, and compile it to a program. The same program runs natively
+on NumPy, or is lowered to StableHLO and runs through PJRT.
 """
 
 import importlib

@@ -3,10 +3,12 @@
     python -m tools.core record    run all tests, and keep the lines and the seconds of each in build/core
     python -m tools.core choose    write tests/selections/core.txt from that
 
-Recording needs Python 3.12, whose `sys.monitoring` makes it cost little. Values and derivatives of every op and every
-family of extensions are chosen, and a test of every file. After these, the tests with the most new lines a second are chosen until
-no line is new, then a test of every other function, if it takes less than a second, and then what functions have left,
-the cheapest first, while the time lasts.
+Recording needs Python 3.12, whose `sys.monitoring` makes it cheap. Tests are chosen in this order, while time is left:
+
+- values and derivatives of every op and every family of extensions, and a test of every file;
+- the tests with the most new lines per second, until no line is new;
+- a test of every other function, if it takes less than a second;
+- the remaining tests of these functions, the cheapest first.
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ CLOSE = 2 / 3
 class Choice:
     """A decision between both sides, made once, by their times and results on live arguments.
 
-    Native runs come first. Once they have together taken as long as a first result of `jax.jit` is estimated to take,
-    both sides run on the arguments of one call: the comparison costs at most about as much as was spent before.
+    Native runs come first. Once their total time reaches the estimated time of a first result of `jax.jit`, both sides
+    run on the arguments of one call. The comparison costs at most about as much as was spent before.
 
     Args:
         function: a JAX function.
@@ -45,8 +45,8 @@ class Choice:
         is_jax: whether results are arrays of JAX's.
 
     Attributes:
-        side: the one that runs, "native" until it is decided.
-        is_decided: whether it is.
+        side: the side that runs, "native" until the choice is made.
+        is_decided: whether the choice is made.
         reason: why.
     """
 

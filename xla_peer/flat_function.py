@@ -1,8 +1,8 @@
 """`FlatFunction`: a JAX function of arrays, its native program, and the functions that JAX derives from it.
 
 JAX's transformations of a native function meet one primitive, as those of a program do (`jax_primitive`). Its
-tangents, transpose and batch are JAX functions again, so that every rule that JAX states holds, and each runs
-natively: at once on arrays, and by a callback in a module that JAX compiles.
+tangents, transpose and batch are JAX functions again, so every rule that JAX states holds. Each runs natively:
+directly on arrays, and by a callback in a module that JAX compiles.
 """
 
 from __future__ import annotations

@@ -34,11 +34,11 @@ def to_jax(
     linalg: str = "auto",
     context: AdContext | None = None,
 ) -> Any:
-    """The program as a function of jax arrays and tracers.
+    """Convert a program to a function of jax arrays and tracers.
 
-    It takes and returns the trees of the program. It can be jitted (and fuses with the code around it),
-    differentiated to any order by tenferro's rules, and mapped by jax.vmap: at once where every op has
-    a batch rule, else slice by slice.
+    It takes and returns the trees of the program. It can be jitted, and fuses with the code around it; it is
+    differentiated to any order by tenferro's rules. `jax.vmap` maps it at once if every op has a batch rule,
+    otherwise slice by slice.
 
     Args:
         program: one with symbols is specialised to the shapes of the arguments.

@@ -21,9 +21,9 @@ def precision_of(op: DotGeneral | Convolution, w: Writer) -> str:
 def dot_general(op: DotGeneral, w: Writer, lhs: Value, rhs: Value) -> Value:
     """`stablehlo.dot_general`; low-precision operands accumulate in float32 and are rounded afterwards.
 
-    Narrow integers are converted before they are multiplied, but on TPU, which has products of int8: on CUDA XLA passes
-    int8 that accumulates in int32 on to cuBLAS, and gives twice the product of 2 x 3 and 3 x 2 among others (seen with
-    jaxlib 0.11.2 on an H200).
+    Narrow integers are converted before they are multiplied, except on TPU, which has products of int8. On CUDA, XLA
+    passes products of int8 that accumulate in int32 to cuBLAS. Some results are twice the product, such as that of
+    2 x 3 and 3 x 2 (seen with jaxlib 0.11.2 on an H200).
     """
     result = result_type(op, lhs, rhs)
     work = (op.accumulate_dtype or lhs.dtype).accumulator

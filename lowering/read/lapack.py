@@ -1,7 +1,7 @@
 """Readers of LAPACK's custom calls, as JAX writes them for a CPU.
 
-A routine is read as the extension family with the same meaning: the factorisations of `tenferro.linalg` where
-nothing is lost, LAPACK's own forms where packed factors, pivots or both kinds of vectors are read.
+A routine is read as the extension family with the same meaning. That is a factorisation of `tenferro.linalg` where
+nothing is lost, and LAPACK's own form where packed factors, pivots or both kinds of vectors are read.
 A failure is an `info` other than 0; the number itself is unspecified. Operands that a routine overwrites, and
 results that it is asked not to compute, are NaN here.
 

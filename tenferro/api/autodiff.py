@@ -378,10 +378,10 @@ def jet(
 
 
 def _derivatives_along(stage: Stage, terms: Sequence[Sequence[int]]) -> list[int]:
-    """Derivatives of the outputs along a curve, order by order: d/dt maps each term to the next one.
+    """Compute derivatives of the outputs along a curve, order by order: d/dt maps each term to the next one.
 
-    An instruction of a lower order is the same in each sweep, and the graph has it once, so that order k takes O(k^2)
-    instructions for one of the function, and no value is computed twice.
+    Sweeps share the instructions of lower orders, which the graph has once. So order k takes O(k^2) instructions per
+    instruction of the function, and no value is computed twice.
     """
     derivatives: list[int] = []
     current: list[int | None] = list(stage.outputs)

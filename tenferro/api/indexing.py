@@ -372,11 +372,11 @@ def axes_of(entries: list[Any]) -> list[int]:
 
 
 def pieces(entries: list[Any]) -> list[tuple[str, int]]:
-    """The origin of the result's axes, in order: "arrays" once for all broadcast axes of index arrays, "new" for
-    a None, "slice" for a slice, each with the position of the entry.
+    """Return the origin of each axis of the result, with the position of its entry.
 
-    Integers count as arrays here: when they and the arrays are adjacent the new axes stay there,
-    otherwise they come first, as in NumPy, where a `...` for no axis parts them, too.
+    The origin is "arrays" once for all broadcast axes of index arrays, "new" for a None, and "slice" for a slice.
+    Integers count as arrays: if they and the arrays are adjacent, the new axes stay there; otherwise they come
+    first. As in NumPy, a `...` that stands for no axis separates them too.
     """
     kinds = [_kind(entry) for entry in entries]
     axes = [(kind, i) for i, kind in enumerate(kinds) if kind in ("new", "slice")]

@@ -1,7 +1,7 @@
-"""Named axes of `vmap`: what a slice computes from all slices of its batch.
+"""Named axes of `vmap`: reductions over all slices of a batch, computed from within one slice.
 
 `vmap` traces its function on one slice and batches the trace. A reduction over a named axis batches the part of the
-trace that its operand needs at once, reduces the leading axis, and continues with a tensor that all slices share.
+trace that its operand needs, and reduces the leading axis. The trace continues with a tensor that all slices share.
 """
 
 from __future__ import annotations

@@ -42,8 +42,8 @@ HAZARD = (
 )  # fmt: skip
 """(r - 1) / (1 - q^2) for r = (x + h(0)) / h(x) and q = (x - k) / (x + k), with the hazard h and k = 5, highest power first.
 
-The polynomial of its degree that meets it at the zeros of a Chebyshev polynomial, in 50 digits: it and its slope
-are right to a quarter of a unit of float64. The factor takes r to 1 at both ends exactly.
+The polynomial interpolates the function at the zeros of a Chebyshev polynomial, computed in 50 digits. Its value and
+slope are right to a quarter of a unit of float64. The factor takes r to exactly 1 at both ends.
 """
 HAZARD_SINGLE = (
     -1.3510830439484527e-05, 2.5678364071934435e-05, 0.0001073720172089178, -0.0004572430910518854,

@@ -23,8 +23,8 @@ from tenferro.types import Tensor
 __all__ = ["with_columns", "with_rows"]
 
 NEARLY_ORTHOGONAL = 0.25
-"""The largest squared length of Q^H X, for X with orthonormal columns, from which one more projection makes X orthogonal
-to Q up to rounding: the singular values of X - Q Q^H X are at least sqrt(3/4) then."""
+"""Maximum squared length of Q^H X, for X with orthonormal columns, at which one more projection makes X orthogonal to Q
+up to rounding. The singular values of X - Q Q^H X are then at least sqrt(3/4)."""
 
 
 def with_rows(q: Tensor, r: Tensor, b: Tensor) -> tuple[Any, Any]:

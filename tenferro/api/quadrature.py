@@ -1,7 +1,7 @@
 """Integrals over the positive numbers of tensors, by the double exponential formula.
 
-The substitution w = c e^(t - e^-t) makes any integrand that falls like e^-w one that falls doubly exponentially on
-both sides, for which the trapezoidal rule converges exponentially. An integrand without a change of sign loses no
+The substitution w = c e^(t - e^-t) makes an integrand that decays like e^-w decay doubly exponentially on both sides.
+For such integrands the trapezoidal rule converges exponentially. An integrand without a change of sign loses no
 digit, and the derivative of the rule in a parameter is the rule of the derivative.
 
 Source: Takahasi and Mori, Publications of RIMS 9 (1974), 721-741.

@@ -140,10 +140,10 @@ def sparse_jacobian(
 ) -> SparseDerivative:
     """Find the sparsity of the Jacobian of `fn`, and return the function that computes it.
 
-    Element (i, j) of a call's result is dy_i / dx_j. The pattern is that of every value of the arguments: it is exact
-    for what moves, reduces and multiplies elements, also in loops whose counters are known, and a union of all cases
-    where data decide, as at an index that is an argument. Columns, or rows, without a common nonzero are computed by
-    one product, and all products by one program.
+    Element (i, j) of a call's result is dy_i / dx_j. The pattern covers every value of the arguments. It is exact for
+    ops that move, reduce and multiply elements, also in loops with known counters. Where data decide, as at an index
+    that is an argument, it is the union of all cases. Columns, or rows, without a common nonzero are computed by one
+    product, and all products by one program.
 
     Args:
         args: arguments of `fn`, or `TensorSpec`s of them; their values do not matter. Arrays that `fn` captures are

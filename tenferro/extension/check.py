@@ -1,8 +1,8 @@
 """`check_extension`: does an operation keep the contract?
 
-Everything is checked against the op's own execution, or against a definition: identity laws, metadata on
-numbers and on symbols, the expansion, derivatives against differences and the adjoint identity, closure
-of the rules, the way through a file, and another executor's results.
+Everything is checked against the op's own execution, or against a definition. The checks cover identity laws,
+metadata on numbers and on symbols, the expansion, and derivatives, by differences and the adjoint identity. They
+also cover closure of the rules, saving and loading, and another executor's results.
 """
 
 from __future__ import annotations

@@ -48,10 +48,10 @@ def payload_of(op: Any, inside: Inside | None = None) -> dict[str, Any]:
 
 
 def payload_classes(owner: Any) -> dict[str, type[Any]]:
-    """The enums and dataclasses that payloads may hold, by name: those that the annotations of an op's class
-    name, at any depth, and those in its `payload_classes`, which a factory may have too.
+    """Return the enums and dataclasses that payloads may hold, by name.
 
-    A file names them, and only classes that are listed here are created from it.
+    They are the classes in the annotations of an op's class, at any depth, and in its `payload_classes`, which a
+    factory may have too. A file names them, and only classes that are listed here are created from it.
     """
     classes: dict[str, type[Any]] = {}
     remaining: list[Any] = [owner, *getattr(owner, "payload_classes", ())]

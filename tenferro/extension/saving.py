@@ -1,8 +1,8 @@
 """`save` and `load`: a program as one file.
 
-The file is a zip of `program.json` and `constants/<n>.npy`, which are not compressed. Nothing in it is executed on reading: ops are
-looked up by name in the vocabulary, extension ops by family id among the registered factories, and
-every op infers its types again. It is written to a temporary file and renamed.
+The file is a zip of `program.json` and `constants/<n>.npy`, which are not compressed. Nothing in it is executed on
+reading. Ops are looked up by name in the vocabulary, and extension ops by family id among the registered factories;
+every op infers its types again. The file is written to a temporary file and renamed.
 
 Source: docs/specification/files.md.
 """

@@ -1,7 +1,7 @@
 """The Gaussian error linear unit and its kin: x times the probability that a standard normal number is below x.
 
-Both forms are x times a power far below zero, and half a bit of an exponent is as many bits of the power as the
-exponent has: so the exponent is a part that is exact and a small one.
+Far below zero both forms are x times a power, and a relative error of the exponent is multiplied by the exponent in
+the power. So the exponent is split into an exact part and a small remainder.
 """
 
 from __future__ import annotations

@@ -38,12 +38,12 @@ class StdTensorOp:
     A card without payload is a plain subclass; one with payload is declared with `@card`. Two ops are
     equal if they are of one class and their payloads are.
 
-    A card states its formula, shapes, dtypes and errors in its docstring and holds the one rule that
-    belongs to every layer: the types of the outputs for the types of the inputs. What a layer *does* with
-    the op is a row in that layer's column.
+    A card states its formula, shapes, dtypes and errors in its docstring. It holds the one rule that belongs to every
+    layer: the types of the outputs for the types of the inputs. What a layer *does* with the op is a row in that
+    layer's column.
 
-    The docstring leaves out what is stated once elsewhere, and the page of the card shows it: errors that its base
-    class states, the StableHLO operation that it is lowered to one to one, and that operation's definition.
+    The page of the card adds facts that are stated elsewhere. They are the errors of its base class, the StableHLO
+    operation that it is lowered to one to one, and that operation's definition.
 
     Source: docs/specification/primitives.md.
     """

@@ -1,7 +1,7 @@
 """Groups of columns or rows of a sparse matrix that one derivative computes together.
 
-A cover names, for each nonzero, where to read it: in the product of the matrix with the sum of the unit vectors of a
-group of columns, or of its transpose with those of a group of rows. Groups are colours of a graph:
+A cover names, for each nonzero, the product to read it from. A product is the matrix times the sum of the unit vectors
+of a group of columns, or its transpose times that of a group of rows. Groups are colours of a graph:
 
 - columns of one colour have no nonzero in a common row (Curtis, Powell and Reid, 1974);
 - both: dense rows by colours of rows, the others by colours of columns (Coleman and Verma, 1998);

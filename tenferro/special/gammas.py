@@ -1,7 +1,7 @@
 """The gamma function and functions derived from it.
 
-Between 2 and 3 it is Cephes' rational function, below 20 that times a product of at most 18 factors, exact at
-integers, above 20 Stirling's series, below 0 the reflection pi / (-x sin(pi x) Gamma(-x)).
+Between 2 and 3, Gamma is Cephes' rational function; up to 20, it is that times a product of at most 18 factors, exact
+at integers. Above 20 it is Stirling's series, and below 0 the reflection pi / (-x sin(pi x) Gamma(-x)).
 
 Source: Cephes, gamma.c, for the rational function; NIST's DLMF, sections 5.11, 5.12 and 25.11, for the rest.
 """

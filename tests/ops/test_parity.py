@@ -128,8 +128,9 @@ def runs_on(sample: OpSample, platform: str) -> bool:
 
 
 def parted(samples: list[OpSample], results: list[Any], platform: str = "cpu") -> Iterator[str]:
-    """Where results, of one sample after the other, are not native ones within what is declared, or, on another platform
-    than the CPU, within what the parity check knows of it.
+    """Yield the samples whose results differ from the native ones by more than is declared.
+
+    On platforms other than the CPU, the parity check's rounding for the platform counts too.
     """
     rest = iter(results)
     for sample in samples:

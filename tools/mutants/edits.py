@@ -295,8 +295,9 @@ def _is_a_measure(value: ast.expr) -> bool:
 
 
 def _is_tuning(statement: ast.AST, following: ast.AST | None) -> bool:
-    """Return whether a statement gives a name to a number that was chosen by measuring, with words below it: one more or less is
-    as good, and a test that noticed would be of the number.
+    """Return whether a statement names a number that was chosen by measurement, with a docstring below it.
+
+    One more or less would be as good, and a test that noticed would only test the number.
     """
     return (
         isinstance(statement, ast.Assign)

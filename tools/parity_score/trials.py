@@ -149,9 +149,10 @@ class _AsWritten:
 
 
 def _indistinguishable(subject: Subject, edit: Edit) -> bool:
-    """Return whether a reference cannot tell the two modules apart on these arguments: computed in float64 throughout, the
-    outputs are the same to the precision of their dtypes, or as near as those of the original on arguments that
-    differ in their last places.
+    """Return whether a reference cannot tell the two modules apart on these arguments.
+
+    The outputs, computed in float64 throughout, are the same to the precision of their dtypes, or as close as the
+    original's outputs on arguments that differ in their last places.
     """
     plain = [_plain(text, subject.leaves) for text in (subject.text, edit.text)]
     if all(y.tobytes() == z.tobytes() for y, z in zip(*plain, strict=True)):

@@ -11,15 +11,16 @@ __all__ = ["Report", "f32", "i8", "i32", "main"]
 
 
 class Report(NamedTuple):
-    """One report.
+    """Public report of a miscompilation.
 
-    name:      of the project's issue, such as `jax-ml/jax 39103`
-    words:     what goes wrong
-    function:  the program, or its StableHLO text
-    arrays:    its arguments
-    expected:  the result that the ops' definitions give, each rounded to its dtype
-    rounding:  whether another right implementation may round to what is reported
-    compiler:  the one that the report is about
+    Attributes:
+        name: the project's issue, such as `jax-ml/jax 39103`.
+        words: what goes wrong.
+        function: the program, or its StableHLO text.
+        arrays: its arguments.
+        expected: the result by the ops' definitions, each rounded to its dtype.
+        rounding: whether another right implementation may round to the reported result.
+        compiler: the compiler that the report is about.
     """
 
     name: str

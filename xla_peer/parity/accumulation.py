@@ -1,13 +1,13 @@
-"""How much rounding takes from long sums and products: measured on the terms at hand.
+"""Rounding errors of long sums and products, measured on the terms at hand.
 
-Sums of random terms lose about the square root of what sums of equal terms lose, whose roundings all go
-one way. So some elements of the result are chosen, their terms are added up in the dtype that sums are
-formed in, and every partial sum is compared with the same in higher precision. Reductions and scans add
-one term after the other, and so do products of small matrices and of a vector with a matrix; others do so
-for `BLOCK` terms. These are the longest chains that NumPy, BLAS and XLA on CPU were seen to form.
+The error of a sum of random terms is about the square root of that of equal terms, whose roundings all have one
+sign. So some elements of the result are chosen, and their terms are added up in the dtype of the sum. Every partial
+sum is compared with the same sum in higher precision. Reductions and scans add one term after the other, and so do
+products of small matrices and of a vector with a matrix; others do so for `BLOCK` terms. These are the longest
+chains that NumPy, BLAS and XLA on CPU were seen to form.
 
-Terms whose signs follow a pattern cancel in one chain, and are all of one sign in some of the sums that a vector unit
-keeps side by side: so the terms are added up in each of `LANES` too, in the direction that equal terms take.
+Terms whose signs follow a pattern cancel in one chain, but may all have one sign in the partial sums of a vector unit.
+So the terms are also added up in each of `LANES`, in the direction that equal terms take.
 """
 
 from __future__ import annotations

@@ -287,7 +287,7 @@ def explained(
     moved: Sequence[Any],
     least_ulps: float = 0.0,
     drawn: int | None = None,
-    tips: bool = True,
+    flips: bool = True,
 ) -> Allowance:
     """Values that rounding allows for each element.
 
@@ -295,13 +295,13 @@ def explained(
         moved: the same output of a run op by op, and of runs that rounded differently; see
             `sensitivity`.
         drawn: number of runs, the first ones, that rounded every op at random; all by default.
-        tips: whether rounding may flip a decision on the way.
+        flips: false if rounding can flip no decision on the way.
         least_ulps: difference that is always allowed, in units in the last place; 0 if nothing on the way
             rounds in more than one way.
     """
     if DType.of(native.dtype).kind in "biu":
         return Allowance(np.zeros(native.shape), _alternatives(native, moved))
-    spread, size = _spread(native, moved, drawn, tips), _finite_size(native, moved)
+    spread, size = _spread(native, moved, drawn, flips), _finite_size(native, moved)
     alternatives = _alternatives(native, moved, spread)
     shares = (spread / size)[np.isfinite(modulus(native)) & (size > 0)]
     usual = np.median(shares) if shares.size else 0.0
@@ -323,12 +323,12 @@ def _finite_size(native: Any, moved: Sequence[Any]) -> Any:
     return size
 
 
-def _spread(native: Any, moved: Sequence[Any], drawn: int | None, tips: bool) -> Any:
+def _spread(native: Any, moved: Sequence[Any], drawn: int | None, flips: bool) -> Any:
     """Measure the movement of each element among the runs that left it finite, from the first of them.
 
-    Where some runs lie `GAP` times farther away than all others, a decision has tipped in them: these are
-    alternatives, and no part of the spread. A run that changes one kind of op alone, and leaves an element where it
-    was, says that the decisions of all others tipped only where there are any, and they go far.
+    If some runs are `GAP` times farther away than all others, a decision has flipped in them. They are alternatives,
+    and not part of the spread. Some runs change only one kind of op, and may leave an element unmoved; the others have
+    then flipped a decision only if there are any and they move far.
     """
     first = _wide(moved[0])
     distances: list[Any] = []
@@ -353,7 +353,7 @@ def _spread(native: Any, moved: Sequence[Any], drawn: int | None, tips: bool) ->
     for away in distances[len(ordered) :]:
         is_far = (away > GAP * np.maximum(spread, least)) & decides
         calm = np.where(is_far, calm, np.maximum(calm, away))
-    if tips and len(distances) > len(ordered):
+    if flips and len(distances) > len(ordered):
         far = np.maximum(GAP * np.maximum(calm, least), eps**0.25 * modulus(first))
         far = np.where(far == 0, np.inf, far)  # beside zeros alone nothing is far
         return np.where((ordered[0] > far) & decides, calm, np.maximum(spread, calm))

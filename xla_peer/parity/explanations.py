@@ -151,11 +151,13 @@ def _size(y: Any) -> float:
 
 
 def _meets_subnormals(parting: Parting) -> bool:
-    """An operand, or an argument or a constant that leads to it, is subnormal at the worst element, or for complex
-    numbers, whose parts are halved and squared on the way, about as small, and numbers as small in its place reach
-    as far as the other path; or the sides are apart by no more than a subnormal number, as by one term of a product;
-    or one side is zero there, and the other within a few powers of two of the smallest normal number, or a complex
-    power, whose factors may be subnormal.
+    """Return whether subnormal numbers explain the difference at the worst element, in one of three ways.
+
+    - An operand, or an argument or constant that leads to it, is subnormal there, and numbers as small in its place
+      reach the result of the other path. Complex numbers may be larger, because their parts are halved and squared.
+    - The sides differ by no more than a subnormal number, as by one term of a product.
+    - One side is zero, and the other within a few powers of two of the smallest normal number, or a complex power,
+      whose factors may be subnormal.
     """
     divergence = parting.divergence
     program, leaves = divergence.program, list(map(np.asarray, divergence.leaves))
@@ -202,8 +204,10 @@ def _with_constants_as_arguments(
 def _reached_from_subnormals(
     parting: Parting, program: GraphProgram, leaves: Sequence[Any], position: int
 ) -> bool:
-    """PJRT's worst element is among those that numbers of the smallest size, zeros, or the same numbers give in place of
-    subnormal ones in the output at this position, all of their own sign or all of the other.
+    """Return whether replacing subnormal numbers natively gives PJRT's value of the worst element.
+
+    They are replaced by the smallest normal numbers, by zeros, or by themselves, all with their own sign or all with
+    the opposite one. `position` is the output's.
     """
     index, spec = parting.divergence.output.worst, parting.divergence.output.spec
     scale = 4 if parting.is_complex else 1
@@ -260,8 +264,9 @@ def _lies_among(y: Any, values: Any) -> bool:
 
 @np.errstate(all="ignore")
 def _may_overflow(parting: Parting) -> bool:
-    """One side is NaN or infinite, and the sum of all finite terms without their signs overflows, or the product of
-    those above 1: then a partial one may, in some order.
+    """Return whether a side is NaN or infinite, and a partial sum or product may overflow in some order.
+
+    It may if the sum of the absolute finite terms overflows, or the product of those above 1.
     """
     if ROUNDING[type(parting.op)].combined is None or not parting.has_special_result:
         return False
@@ -367,7 +372,7 @@ EXPLANATIONS = (
     ),
     Explanation(
         "convolutions that are not finite on a GPU",
-        "cuDNN leaves padding out or multiplies it, and transforms tiles of the input: an infinity or NaN reaches "
+        "cuDNN leaves padding out or multiplies it, and transforms tiles of the input. An infinity or NaN reaches "
         "other elements there than by the definition, or fewer.",
         lambda p: (
             p.divergence.platform in GPUS
@@ -377,7 +382,7 @@ EXPLANATIONS = (
     ),
     Explanation(
         "zeros that convolutions leave out",
-        "By the definition padding and the holes of a dilated operand are zeros, and an infinity or NaN of the kernel "
+        "By the definition, padding and the holes of a dilated operand are zeros. An infinity or NaN of the kernel "
         "times one of them is NaN; where XLA writes the loops itself it leaves these products out.",
         _leaves_zeros_out,
     ),
@@ -396,7 +401,7 @@ EXPLANATIONS = (
     Explanation(
         "subnormal numbers on the way",
         "XLA runs the CPU with subnormal numbers flushed to zero, also within an operation that is "
-        "computed in several steps, and sometimes their sign goes too.",
+        "computed in several steps. Sometimes their sign is lost too.",
         _meets_subnormals,
     ),
     Explanation(
@@ -420,8 +425,8 @@ EXPLANATIONS = (
     ),
     Explanation(
         "algebra rewritten by XLA",
-        "XLA's algebraic simplifier takes exp(a) exp(b) for exp(a + b), log(x^y) for y log x and the "
-        "like, which differs where one form overflows; with it switched off both paths agree.",
+        "XLA's algebraic simplifier rewrites exp(a) exp(b) as exp(a + b), log(x^y) as y log x and the "
+        "like. The forms differ where one overflows; with the simplifier switched off both paths agree.",
         lambda p: _leaves_a_range(p) and p.agrees_without_rewrites(),
         excuses=False,
     ),

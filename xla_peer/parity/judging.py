@@ -41,21 +41,21 @@ def judge(
     isolated: bool | None = None,
     precision: str | None = None,
 ) -> ParityReport:
-    """A verdict for two sets of outputs of one module, such as those of two compilers.
+    """Judge two sets of outputs of one module, such as those of two compilers.
 
-    The module runs natively, and what rounding may do to it there says how far apart right outputs can be. An output
-    is `equal`, `rounding` or `unstable` where both are within that of the native one, `wrong: a` or `wrong: b` where
-    one is not, `wrong: a and b` where neither is and they differ, and `not decidable here` where the bound is wider
-    than the values. Where the native run itself is in doubt, the module's own text through PJRT and StableHLO's
-    reference interpreter are asked.
+    The module runs natively, and the effect of rounding on that run bounds the distance of right outputs. An output is
+    `equal`, `rounding` or `unstable` if both are within that bound of the native one. It is `wrong: a` or `wrong: b`
+    if one is not, `wrong: a and b` if neither is and they differ, and `not decidable here` if the bound is wider than
+    the values. If the native run itself is in doubt, the module's text runs through PJRT and StableHLO's reference
+    interpreter.
 
     Args:
         module: StableHLO as text, bytes, a `StableHloModule` or a path; a program, an artifact, or a function of
             tenferro or JAX, which is traced on `inputs`.
         inputs: the arguments of `main`, in order.
-        outputs_a, outputs_b: its results, in order, as each has them.
-        executor: where the text runs; the CPU by default.
-        ulps, rtol, atol: what is allowed in place of what rounding explains; any of those given suffices.
+        outputs_a, outputs_b: its results on each side, in order.
+        executor: the executor that runs the text; the CPU by default.
+        ulps, rtol, atol: tolerances that replace the bound of rounding; meeting any given one suffices.
         interpreter: ask the reference interpreter; by default where the others do not decide.
         locate: where a wrong output is what PJRT gives here too, find the first op that parts.
         precision: None accepts products with fewer bits where the module grants them, with the verdict `lower

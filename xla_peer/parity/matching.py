@@ -292,7 +292,7 @@ def _beginnings(
     """Find the instructions at which both programs begin to differ.
 
     A constant counts if both programs have one of the same type; otherwise the instruction that reads it counts.
-"""
+    """
     begins, other_begins = (
         _begins(program, partners[0], slots),
         _begins(other, partners[1], other_slots),

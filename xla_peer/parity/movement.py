@@ -26,8 +26,8 @@ __all__ = [
 MOST_ELEMENTS = 1 << 24
 """Maximum number of elements of all values of one run that are kept."""
 SHARE = 0.9
-"""The quantile of the elements that stands for an array: a sum that happens to end near zero loses digits in a few
-elements of many, a cancellation of the user's in most."""
+"""Quantile of the elements that represents an array. Sums that end near zero by chance lose digits in few elements; a
+cancellation in the user's formula loses them in most."""
 
 
 class StepMoves:

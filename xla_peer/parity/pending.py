@@ -1,9 +1,9 @@
 """Roundings that another implementation may leave out or place otherwise, by types alone.
 
-Every implementation rounds a sum or a product alike. But where the result is taken on, a compiler may
-leave the rounding out: it contracts a product and a sum to one operation, gathers constants, and skips
-the narrow dtype between two steps. So a rounding is pending until something takes the value on, and it
-is relative to that value, however small what comes after.
+Every implementation rounds a single sum or product alike. But if another operation uses the result, a compiler may
+omit the rounding. It may contract a product and a sum to one operation, fold constants together, or skip the
+conversion to a narrow dtype between two steps. So a rounding is pending until an operation uses the value. The
+rounding is relative to that value, however small the later result.
 """
 
 from __future__ import annotations
@@ -76,8 +76,9 @@ class Pending:
     is_carried: bool = False
 
     def least_ulps(self, dtype: DType) -> float:
-        """Apart as far as this is no disagreement: some units in the last place where the value may differ,
-        and as many as there are roundings in it that were never applied; 0 where it may not.
+        """Return the difference that is always allowed, in units in the last place; 0 if the value may not differ.
+
+        It covers a few units, or the pending roundings if they are larger.
         """
         if not self.differs or not dtype.is_inexact:
             return 0.0
@@ -92,7 +93,7 @@ def pending_roundings(
 
     The body of a loop gets values that an earlier iteration has rounded. A compiler that unrolls the loop may contract a
     product of that iteration with a sum of this one, and omits no other rounding.
-"""
+    """
     pending = _pending(program, [Pending()] * len(program.input_slots), platform)
     if not is_body:
         return pending
@@ -191,7 +192,7 @@ def divides_by_reciprocal(
     """Return whether XLA multiplies by the reciprocal.
 
     It does for constant divisors, and for divisors of several quotients; bfloat16 is divided in float32.
-"""
+    """
     if not isinstance(op, el.Divide):
         return False
     if not (operands[1].is_constant or operands[1].is_repeated):

@@ -1,8 +1,8 @@
 """Products computed with fewer bits than their dtype has, where the module grants it.
 
-StableHLO's `precision_config` says what a product of float32 numbers may leave out: DEFAULT, which is also what an op
-without one has, is "the fastest calculation, but the least accurate", HIGH is slower and more accurate, HIGHEST leaves
-nothing out. In use are bfloat16 and TF32 for DEFAULT, and TF32 and three products of bfloat16 for HIGH.
+StableHLO's `precision_config` says which bits a product of float32 numbers may omit. DEFAULT, also for an op without a
+configuration, is "the fastest calculation, but the least accurate". HIGH is slower and more accurate, and HIGHEST omits
+nothing. Compilers use bfloat16 and TF32 for DEFAULT, and TF32 and three products of bfloat16 for HIGH.
 
 Source: StableHLO specification, dot_general; JAX, `jax.lax.Precision`.
 """
@@ -33,8 +33,8 @@ LEAST_BITS = {"default": 8, "high": 11}
 NAMES = (("bfloat16", 6.5, 9.5), ("TF32", 9.5, 12.5), ("bf16x3", 13.5, 19.0))
 """Names of ways to compute, with the range of the bits that are found of each."""
 TYPICAL = 0.4
-"""Root mean square of the relative error of rounding to p bits, in units of 2^-p: 1/sqrt(3) of half a unit in the last
-place, of numbers that are 1.44 times their power of two in the mean."""
+"""Root mean square of the relative error of rounding to p bits, in units of 2^-p. The error is 1/sqrt(3) of half a unit
+in the last place, and numbers are 1.44 times their power of two on average."""
 SLACK = 1.25
 """Bits by which the number that is found may be too low: operands that are cut off lose one more."""
 RUNS = 9

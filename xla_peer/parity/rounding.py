@@ -1,9 +1,9 @@
-"""How differently two right implementations may round each op: the column of the parity check.
+"""Rounding of each op in right implementations: the column of the parity check.
 
-An op is exact (it copies, chooses or compares), or rounded once from the exact value, which every
-implementation does alike, or approximate: then the row says by how many units in the last place NumPy's
-kernels and XLA's may be apart. Sums and products of many terms depend on the order; how much is measured
-on their terms, see `accumulation`.
+An op is exact, rounded once, or approximate. Exact ops copy, select or compare. Ops that round the exact value once
+are the same in every implementation. For an approximate op, the row has the allowed difference of NumPy's kernel and
+XLA's in units in the last place. Sums and products of many terms depend on the order; the effect is measured on
+their terms, see `accumulation`.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ EXACT = Rounding(rounds=False)
 CORRECT = Rounding()
 ARITHMETIC = Rounding(complex=12)
 TRANSCENDENTAL = Rounding(real=8, complex=80)
-# XLA computes cosh(x) as e^(x + log(1/2)) + e^(-x + log(1/2)), and sinh(x) so where |x| > 1: the sum is rounded by up
-# to half a unit in the last place of x, which is |x|/2 units of the result.
+# XLA computes cosh(x) as e^(x + log(1/2)) + e^(-x + log(1/2)), and sinh(x) likewise where |x| > 1. The sum in the
+# exponent is rounded by up to half a unit in the last place of x, which is |x|/2 units of the result.
 HYPERBOLIC = Rounding(real=8, complex=80, argument=0.25)
 # XLA's polynomial for its inverse is in log1p(-x x), and x x is rounded.
 ERROR_FUNCTION = Rounding(real=8, complex=80, argument=0.25)
@@ -178,13 +178,15 @@ IN_FLOAT32_ON_A_GPU: Mapping[type[StdTensorOp], Rounding] = {
     el.Divide: Rounding(real=2, complex=16),
     an.Sqrt: Rounding(real=1, complex=80),
 }
-"""Accuracy of functions that a GPU computes in float32 without the last correction: XLA uses PTX's div.full and
-sqrt.approx, which are up to 2 and 1 units off (PTX ISA, "Floating Point Instructions")."""
+"""Accuracy of functions that a GPU computes in float32 without the last correction.
+
+XLA uses PTX's div.full and sqrt.approx, with errors of up to 2 and 1 units (PTX ISA, "Floating Point Instructions")."""
 
 
 def rounding_of(op: StdTensorOp, specs: Specs, platform: str = "cpu") -> Rounding:
-    """The row of an op on operands of those types, natively and on that platform; exact where its payload or the types
-    leave nothing to round.
+    """Return the rounding of an op on operands of these types, natively and on that platform.
+
+    It is exact if the payload or the types leave nothing to round.
     """
     row = ROUNDING[type(op)]
     if isinstance(op, Extension | el.Convert):

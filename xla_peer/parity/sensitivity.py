@@ -1,7 +1,7 @@
-"""How far results may be apart when every op rounds a little differently.
+"""Movement of results when every op rounds a little differently.
 
-The program is run natively, op by op, a few times, and each time every op rounds differently: up or down at
-random, by as many units in the last place as its row of `ROUNDING` allows. Roundings that another
+The program is run natively, op by op, a few times, and each time every op rounds differently. It rounds up or down
+at random, by as many units in the last place as its row of `ROUNDING` allows. Roundings that another
 implementation may omit are omitted at random. Sums and products of many terms move as far as their terms
 permit, and in one more run all in the same direction.
 
@@ -109,12 +109,13 @@ def moved_outputs(
     platform: str = "cpu",
     record: Record | None = None,
 ) -> list[list[Any]]:
-    """The outputs of a run as it is, of `runs` that round in ways that platform may take, of one in which all sums
-    go the same way, one that flushes subnormal numbers and one that turns zeros, where there are any;
-    always the same.
+    """Return the outputs of an unchanged run, and of runs that round differently; a seed makes them reproducible.
+
+    The `runs` round as that platform may. One more run rounds all sums in the same direction. If there are subnormal
+    numbers or zeros to change, one flushes the former, and one flips the signs of the latter.
 
     Args:
-        record: receives the decisions of the run as it is, and whether others decide otherwise.
+        record: receives the decisions of the unchanged run, and whether other runs decide differently.
     """
     plain = Plain() if record is None else Recorder(record)
     moved = [Moved(np.random.default_rng(seed), platform, record) for seed in range(runs)]
@@ -291,8 +292,9 @@ class Moved(Plain):
         values: Sequence[Any],
         ulps: float,
     ) -> list[Any]:
-        """The values where each operand moves by a part of a unit in its last place, which no float can: that part of
-        the way to the values of the next floats.
+        """Return the values for operands that move by a fraction of a unit in the last place.
+
+        No float is there, so the values are interpolated between those at the operands and at the next floats.
         """
         beside = [self._moved(x, float(ml_dtypes.finfo(x.dtype).eps)) for x in arrays]
         return [
@@ -358,7 +360,7 @@ class Moved(Plain):
         """Return a share of the size of x with random signs.
 
         Rounding moves a part of a complex number relative to the modulus, but a part that is zero stays zero.
-"""
+        """
         size = np.abs(x) * share
         away = np.where(np.isfinite(size), size, 0) * self._signs(x.shape, x.dtype)
         if x.dtype.kind != "c":

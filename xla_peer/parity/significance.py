@@ -188,17 +188,17 @@ def _shown(value: float | None) -> str:
 
 
 def digits(fn: Callable[..., Any] | GraphProgram, *arrays: Any, grad: bool = False) -> Digits:
-    """Significant digits that a function loses, line by line.
+    """Measure the significant digits that a function loses, line by line.
 
-    For an op y = f(x), with d(v) = -log10(|v' - v| / |v|) over runs v' that round differently: lost is
-    d(x) - d(y) for the operand with the fewest digits, and never below 0. Elementwise ops are judged element by
-    element, with the 90 % quantile for the array, because a sum that happens to be near zero loses digits in a few
-    elements of many; all others by max |v' - v| / max |v| of their result.
+    For a value v, let d(v) = -log10(|v' - v| / |v|) over runs v' that round differently. An op y = f(x) loses
+    d(x) - d(y) digits, for the operand with the fewest digits, and never fewer than 0. Elementwise ops are judged
+    element by element, with the 90 % quantile for the array, because a sum that is near zero by chance loses digits
+    in few elements. All others are judged by max |v' - v| / max |v| of their result.
 
     Args:
         fn: a function of tensors, or a program.
         arrays: its arguments.
-        grad: the gradient of the sum of its outputs too, as columns beside the values'.
+        grad: whether to add columns for the gradient of the sum of the outputs.
 
     Raises:
         ArityError, DTypeError, ShapeError: arrays that do not fit.

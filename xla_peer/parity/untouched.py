@@ -1,8 +1,8 @@
 """Decisions whose other side the arguments never reached, and a search for arguments that reach it.
 
-A check says nothing about a branch that was not taken, a bound of a clip that no element met, or a comparison that came
-out the same everywhere: a fault there is invisible. The program is run once op by op, and each side of each choice is
-noted, in the bodies of loops at every iteration. Choices that no argument can change are left out.
+A check misses faults in branches that were not taken, at bounds of a clip that no element met, and in comparisons
+with the same outcome everywhere. The program is run once op by op, and each side of each decision is
+recorded, in the bodies of loops at every iteration. Decisions that no argument can change are omitted.
 """
 
 from __future__ import annotations

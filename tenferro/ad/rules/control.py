@@ -368,8 +368,8 @@ def _of_chosen_branches(op: Cond, inputs: Values, mask: Mask, chosen: Values) ->
 class Chosen(Mark):
     """The operands of a conditional, then its results, which the mark gives: their derivative is the conditional's.
 
-    Differentiated op by op, a batch of all branches would send a cotangent of zero through the branches
-    that a slice does not take, where it meets slopes that are infinite or NaN.
+    Differentiated op by op, a batch of all branches would send a cotangent of zero through branches that a slice
+    does not take. There it may meet infinite slopes, and give NaN.
     """
 
     __slots__ = ("conditional",)
@@ -410,8 +410,9 @@ class Chosen(Mark):
 def alternatives_jvp(
     op: Alternatives, inputs: Values, outputs: Values, tangents: Tangents
 ) -> Tangents:
-    """Return the alternatives of the tangent, each from the operands alone: no residual of one is a
-    residual of the other, and where the executor takes the same one again, equal instructions are one.
+    """Return the alternatives of the tangent, each computed from the operands alone.
+
+    The alternatives share no residuals. If the executor takes the same alternative again, equal instructions are merged.
     """
     active = [dot is not None for dot in tangents]
     linear, moving = _tangents_of(op.parts, active, inputs[0].emitter)

@@ -257,10 +257,10 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
 def qr_append(q: ArrayLike, r: ArrayLike, b: ArrayLike, /, *, axis: int = -1) -> QRResult:
     """Q and R of a matrix A with `b` appended, from the factors q and r of A, without factorising A again.
 
-    With columns, [A, b], Q keeps the columns of q, and R contains r in its corner; with rows, [A; b], both are new. For
-    A of [m, n] and k columns of q, p appended columns take O(m k p) instead of O(m (k + p)^2) operations, and as many
-    as `qr` where they are nearly in the span of q. Derivatives are those of QR, for tangents of q and r that are
-    those of factors; they are infinite where `qr` has none, as at dependent columns.
+    With columns, [A, b], Q keeps the columns of q, and R contains r in its corner; with rows, [A; b], both are new.
+    Let A be [m, n], and q have k columns. Then p appended columns take O(m k p) instead of O(m (k + p)^2) operations;
+    if they are nearly in the span of q, they take as many as `qr`. Derivatives are those of QR, for tangents of q and
+    r that are those of factors; they are infinite where `qr` has none, as at dependent columns.
 
     Args:
         q: [.., m, k] with orthonormal columns. r: [.., k, n]. Leading axes broadcast.
@@ -415,8 +415,8 @@ def truncated_svd(
 
     U is [m, rank], S [rank] and V^H [rank, n], with the dtypes of `svd`; the rank, an int64 of
     rank 0, depends on the data. Derivatives are those of the full decomposition, restricted to the retained part, at
-    constant rank: they are right for functions that do not depend on phases of vectors, where the
-    last retained value and the first dropped one differ. The rank has no derivative.
+    constant rank. They are right for functions that do not depend on phases of vectors, if the last retained
+    value and the first dropped one differ. The rank has no derivative.
 
     Args:
         max_rank: at least 1.
@@ -458,12 +458,12 @@ def _at_most(x: Tensor, count: int, axis: int) -> Any:
 def rank_revealing_qr(
     a: ArrayLike, *, rtol: ArrayLike, max_rank: int | None = None, masked: bool = False
 ) -> RankRevealingQRResult:
-    """Q, R, perm and rank with a[:, perm] = Q R up to `rtol`, by QR with column pivoting.
+    """Compute Q, R, perm and rank with a[:, perm] = Q R up to `rtol`, by QR with column pivoting.
 
-    Q is [m, rank] with orthonormal columns, R [rank, n] upper trapezoidal, perm [n] the column order,
-    int64, and the rank, an int64 of rank 0, the number of diagonal elements of R above `rtol` times the
-    first in magnitude, at most `max_rank`. Derivatives of Q and R hold the order and the rank fixed, and are
-    right also where `a` is singular; perm and rank have none.
+    Q is [m, rank] with orthonormal columns, R [rank, n] upper trapezoidal, and perm [n] the column order, int64.
+    The rank, an int64 of rank 0, is the number of diagonal elements of R above `rtol` times the first in
+    magnitude, at most `max_rank`. Derivatives of Q and R hold the order and the rank fixed, and are right also
+    where `a` is singular; perm and rank have none.
 
     Args:
         max_rank: at least 1; None for min(m, n).

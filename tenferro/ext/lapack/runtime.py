@@ -86,8 +86,9 @@ def _geev(a: Array) -> tuple[Array, ...]:
 
 
 def _scale(a: Array) -> Any:
-    """A power of two near the largest element where that is far from 1, else 1: the eigenvalues of a matrix that geev
-    itself has to scale are not scaled back by OpenBLAS's.
+    """Return a power of two near the largest element if that is far from 1, otherwise 1.
+
+    OpenBLAS's geev does not scale the eigenvalues back if it has to scale the matrix itself.
     """
     largest = np.abs(a).max(initial=0)
     info = np.finfo(a.dtype)

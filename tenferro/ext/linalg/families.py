@@ -132,9 +132,9 @@ class Svd(MatrixOp):
     """U, s and V^H with A = U diag(s) V^H, s descending; U and V^H are square with `full`. s alone without
     `vectors`.
 
-    `degenerate` selects the derivative of the vectors where singular values coincide: "zero" omits
-    the rotation within the subspace, which is right for functions of the values, and of projectors on
-    whole subspaces; "nan" keeps the division by zero; "raise" is an error at run time.
+    `degenerate` selects the derivative of the vectors where singular values coincide. "zero" omits the rotation
+    within the subspace, which is right for functions of the values and of projectors on whole subspaces. "nan"
+    keeps the division by zero; "raise" is an error at run time.
     """
 
     full: bool = False

@@ -1,7 +1,7 @@
 """Threefry-2x32: a keyed bijection of pairs of 32-bit words, which maps a count to random bits.
 
-With t = 5 groups of four rounds, key words k0, k1 and k2 = k0 ^ k1 ^ 0x1BD11BDA: the key is added before
-the first group, and after group g the words k_(g+1), k_(g+2) + g + 1, indices modulo 3; each round is
+There are 5 groups of four rounds, and key words k0, k1 and k2 = k0 ^ k1 ^ 0x1BD11BDA. The key is added before the
+first group, and the words k_(g+1) and k_(g+2) + g + 1, indices modulo 3, after group g. Each round is
 x0 += x1; x1 = rotl(x1, r) ^ x0.
 
 Source: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011), whose

@@ -1,8 +1,8 @@
 """Rounding errors of the native results themselves: not bounded, but computed, to far more places than they have.
 
-The distance of two implementations is at most what the other one may round and what this one did. Its sums and
-products are compared with exact ones: by error-free transformations elementwise, and for sums of many terms by
-splitting the operands into slices of so few bits that sums of their products round nowhere.
+The distance of two implementations is at most the error bound of the other plus the actual error of this one.
+Elementwise sums and products are compared with exact ones by error-free transformations. For sums of many terms, the
+operands are split into slices of so few bits that sums of their products are exact.
 
 Sources: T. J. Dekker, A floating-point technique for extending the available precision, Numerische Mathematik 18, 1971;
 K. Ozaki, T. Ogita, S. Oishi, S. M. Rump, Error-free transformations of matrix multiplication, Numerical Algorithms 59, 2012.

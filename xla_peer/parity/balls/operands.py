@@ -227,8 +227,10 @@ def _may_be_flushed(x: Any, radius: Any, smallest: float) -> Any:
 
 
 def _not_finite(operands: Operands, result: Any, elementwise: bool) -> Any:
-    """0 where every implementation has this infinity or NaN, and infinity elsewhere: an overflow that a contraction or
-    another order of the terms avoids is not everywhere, and nor is an infinite or NaN complex number.
+    """Return 0 where every implementation gives this infinity or NaN, and infinity elsewhere.
+
+    A contraction or another order of the terms may avoid an overflow, and implementations differ in infinite and NaN
+    complex numbers.
     """
     if np.isfinite(result).all():
         return 0.0

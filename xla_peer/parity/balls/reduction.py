@@ -32,17 +32,17 @@ __all__ = ["ROWS", "integer_sum_radius", "sum_error"]
 def sum_error(
     operands: Operands, op: StdTensorOp, terms: Any, size: Any, spread: Any, products: bool = False
 ) -> Any:
-    """Rounding errors of two implementations of a sum, in any order: gamma_n times the absolute sum.
+    """Bound the rounding errors of two implementations of a sum, in any order: gamma_n times the absolute sum.
 
-    Of real numbers the native error is computed, and another implementation's sums on the way are no larger than the
+    For real numbers the native error is computed. The partial sums of another implementation are no larger than the
     sum of the positive terms, or of the negative ones: (sum |x| + |sum x|) / 2.
 
     Args:
         op: the op in float64.
-        terms: how many, for each element or for all.
+        terms: number of terms, for each element or for all.
         size: the sum of the absolute terms.
-        spread: how far the exact result moves within the balls.
-        products: each term is a product, which is rounded too, unless it is contracted.
+        spread: movement of the exact result within the balls.
+        products: whether each term is a product, which is rounded too, unless it is contracted.
 
     Source: N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., sections 3.1 and 4.2.
     """

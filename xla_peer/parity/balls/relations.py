@@ -1,8 +1,7 @@
 """Relations of values besides their balls: copies of other values, and signs.
 
-A maximum is one of the elements it is taken of, in every implementation, so that the comparison of both in its
-derivative is decided however wide their balls are, as long as one element alone can be the largest. A square is not
-negative, so that its root is a number.
+In every implementation a maximum is one of the elements. So the comparison of both in its derivative is decided,
+however wide their balls are, if only one element can be the largest. A square is not negative, so its root is a number.
 """
 
 from __future__ import annotations
