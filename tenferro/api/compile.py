@@ -181,7 +181,7 @@ def as_array(leaf: PyTree, path: str) -> Any:
 
 
 def eval_shape(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """The tree of the types of `fn`'s results for arguments of these types; nothing is computed.
+    """Infer the tree of the types of `fn`'s results for arguments of these types; nothing is computed.
 
     Args:
         args, kwargs: trees of `TensorSpec`s, or of anything with `shape` and `dtype`.
@@ -197,7 +197,7 @@ def eval_shape(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def output_value(builder: GraphBuilder, leaf: Any, path: str) -> int:
-    """The graph value of a leaf returned by a traced function."""
+    """Return the graph value of a leaf returned by a traced function."""
     if isinstance(leaf, TracedTensor) and not isinstance(builder, BodyBuilder):
         if leaf.builder.graph is not builder.graph:
             raise InvalidConfigError(f"result{path} belongs to another trace")
@@ -217,7 +217,7 @@ def name_of(fn: Callable[..., Any]) -> str:
 
 
 def parameter_names(fn: Callable[..., Any]) -> list[str]:
-    """The positional parameters of a function; an empty list without a signature."""
+    """Return the positional parameters of a function; an empty list without a signature."""
     if (
         type(fn) is FunctionType and not fn.__dict__
     ):  # because `signature` takes longer than a small trace
@@ -230,7 +230,7 @@ def parameter_names(fn: Callable[..., Any]) -> list[str]:
 
 
 def _argument_names(fn: Callable[..., Any], in_tree: TreeDef) -> list[str]:
-    """Names of the leaves, from the parameters that hold them: `x`, `params['w']`."""
+    """Name the leaves by the parameters that hold them: `x`, `params['w']`."""
     parameters = parameter_names(fn)
     names: list[str] = []
     for index, tree in enumerate(in_tree.children()):

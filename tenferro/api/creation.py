@@ -143,7 +143,7 @@ def _is_python(obj: ArrayLike) -> bool:
 
 
 def _from_python(obj: ArrayLike, dtype: DTypeLike | None) -> Any:
-    """Python numbers, and nested sequences of them, in a dtype; some of them may be tensors."""
+    """Convert Python numbers, and nested sequences of them, to a dtype; some of them may be tensors."""
     if isinstance(obj, list | tuple) and first_tensor(obj) is not None:
         rows = [_from_python(row, dtype) if isinstance(row, list | tuple) else row for row in obj]
         common = result_type(*rows)
@@ -160,7 +160,7 @@ def _from_python(obj: ArrayLike, dtype: DTypeLike | None) -> Any:
 def from_dlpack(
     x: Any, /, *, device: str | None = None, copy: bool | None = None, like: Any = None
 ) -> Any:
-    """The elements of any array with `__dlpack__`, shared where possible.
+    """Import the elements of any array with `__dlpack__`, shared where possible.
 
     Raises:
         BufferError: elements that NumPy cannot reach, such as those on a GPU; or copy=False, where a copy
@@ -290,14 +290,14 @@ def ones(
 def zeros_like(
     a: ArrayLike, dtype: DTypeLike | None = None, order: str = "K", subok: bool = True, shape: Shape | None = None, *, device: str | None = None
 ) -> Any:  # fmt: skip
-    """Zeros, by default of a's shape and dtype."""
+    """Create zeros, by default of a's shape and dtype."""
     return full_like(a, 0, dtype, order, subok, shape, device=device)
 
 
 def ones_like(
     a: ArrayLike, dtype: DTypeLike | None = None, order: str = "K", subok: bool = True, shape: Shape | None = None, *, device: str | None = None
 ) -> Any:  # fmt: skip
-    """Ones, by default of a's shape and dtype."""
+    """Create ones, by default of a's shape and dtype."""
     return full_like(a, 1, dtype, order, subok, shape, device=device)
 
 
@@ -392,7 +392,7 @@ def linspace(
 
 
 def _step(start: ArrayLike, stop: ArrayLike, intervals: int) -> Any:
-    """The distance of neighbours; NaN for a single number, as in NumPy."""
+    """Compute the distance of neighbours; NaN for a single number, as in NumPy."""
     low, high = promote(start, stop, dtype=result_type(start, stop, 1.0))
     return divide(subtract(high, low), float(intervals)) if intervals > 0 else full((), math.nan)
 
@@ -414,7 +414,7 @@ def eye(
     N: Any, M: Any = None, k: Any = 0, dtype: Any = None, order: str = "C", *, device: str | None = None,  # noqa: N803  # because NumPy calls them so
     like: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    """The N by M matrix (M = N by default) with ones on diagonal k and zeros elsewhere.
+    """Create the N by M matrix (M = N by default) with ones on diagonal k and zeros elsewhere.
 
     >>> eye(2, 3, 1)
     array([[0., 1., 0.],
@@ -435,7 +435,7 @@ def eye(
 
 
 def identity(n: Any, dtype: DTypeLike | None = None, *, like: Tensor | None = None) -> Any:
-    """The unit matrix of order n.
+    """Create the identity matrix of order n.
 
     >>> identity(2)
     array([[1., 0.],
@@ -452,7 +452,7 @@ def tri(
     *,
     like: Tensor | None = None,
 ) -> Any:
-    """The N by M matrix (M = N by default) with ones on and below diagonal k, and zeros above.
+    """Create the N by M matrix (M = N by default) with ones on and below diagonal k, and zeros above.
 
     >>> tri(2, 3, 1)
     array([[1., 1., 0.],
@@ -464,7 +464,7 @@ def tri(
 def meshgrid(
     *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy"
 ) -> list[Any]:
-    """Coordinate grids from coordinate vectors; "xy" swaps the first two axes.
+    """Build coordinate grids from coordinate vectors; "xy" swaps the first two axes.
 
     Args:
         copy: has no effect; the grids are values.
@@ -520,11 +520,11 @@ def triu(m: ArrayLike, k: int = 0) -> Any:
 
 
 def shape_of(x: ArrayLike, axis: int, /) -> Any:
-    """The extent of one axis as a scalar int64 tensor, symbolic extents included."""
+    """Return the extent of one axis as a scalar int64 tensor, symbolic extents included."""
     x = as_operand(x)
     return apply_one(ShapeOf(axis + len(x.shape) if axis < 0 else axis), x)
 
 
 def iota(shape: Any, axis: int, dtype: DTypeLike | None = np.int64) -> Any:
-    """Indices along one axis: y[i0, .., ik] = i_axis."""
+    """Create indices along one axis: y[i0, .., ik] = i_axis."""
     return apply_one(Iota(tuple(shape), axis, DType.of(dtype)))

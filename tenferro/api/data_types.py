@@ -56,7 +56,7 @@ def _dtype_of(source: Any) -> DType:
 
 
 def finfo(type: DTypeLike | Tensor, /) -> FInfo:  # because the standard calls it so
-    """The limits of a float or complex dtype, or of an array's.
+    """Return the limits of a float or complex dtype, or of an array's.
 
     Raises:
         DTypeError: another kind of dtype.
@@ -79,7 +79,7 @@ def finfo(type: DTypeLike | Tensor, /) -> FInfo:  # because the standard calls i
 
 
 def iinfo(type: DTypeLike | Tensor, /) -> IInfo:  # because the standard calls it so
-    """The limits of an integer dtype, or of an array's.
+    """Return the limits of an integer dtype, or of an array's.
 
     Raises:
         DTypeError: another kind of dtype.

@@ -145,7 +145,7 @@ def einsum_plan(
 
 
 def _shape(operand: ArrayLike | TensorSpec) -> Shape:
-    """The shape that an argument is, or has."""
+    """Return the shape of an argument, which may be the shape itself."""
     if isinstance(operand, tuple):
         return TensorSpec(operand, "float64").shape
     shape = getattr(operand, "shape", None)
@@ -157,7 +157,7 @@ def _shape(operand: ArrayLike | TensorSpec) -> Shape:
 
 
 def _with_dots(notation: Notation, shapes: Sequence[Shape]) -> list[Shape]:
-    """The shapes with all axes of the ellipsis, those that an operand lacks being of extent 1."""
+    """Complete the shapes to all axes of the ellipsis; axes that an operand lacks have extent 1."""
     widest = len(notation.dots)
     result: list[Shape] = []
     for part, shape, slot in zip(notation.inputs, shapes, notation.slots, strict=True):
@@ -180,7 +180,7 @@ def _without(entries: Sequence[Any], positions: Sequence[int]) -> list[Any]:
 def _steps(
     inputs: Sequence[str], output: str, path: Sequence[tuple[int, ...]], sizes: dict[str, int]
 ) -> tuple[EinsumStep, ...]:
-    """Each step keeps the labels that the output or an operand that is left has."""
+    """Build the steps of a path; each keeps the labels of the output and of the remaining operands."""
     parts, steps = list(inputs), list[EinsumStep]()
     for number, positions in enumerate(path):
         operands = [parts[i] for i in positions]

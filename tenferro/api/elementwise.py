@@ -222,7 +222,7 @@ def of_both_signs(x1: ArrayLike, x2: ArrayLike) -> bool:
 
 
 def bits64(x: ArrayLike) -> Any:
-    """The 64 bits of integers, as int64: those of uint64 from 2^63 are negative."""
+    """Return the 64 bits of integers, as int64: those of uint64 from 2^63 are negative."""
     x = as_operand(x)
     if spec_of(x).dtype is DType.U64:
         return apply_one(ops.BitcastConvert(DType.I64), x)
@@ -230,14 +230,14 @@ def bits64(x: ArrayLike) -> Any:
 
 
 def as_int64(x: Tensor) -> Any:
-    """Integers as int64; those of uint64 beyond it as its largest."""
+    """Convert integers to int64; larger numbers of uint64 are clamped to its largest."""
     if spec_of(x).dtype is DType.U64:
         x = minimum(x, np.uint64(np.iinfo(np.int64).max))
     return convert(x, DType.I64)
 
 
 def _compared_by_bits(op: ops.Compare, x1: ArrayLike, x2: ArrayLike) -> Any:
-    """Unsigned, and where the signed operand is negative, as -1 with 0 compares."""
+    """Compare the operands as unsigned; where the signed operand is negative, compare -1 with 0."""
     bits = broadcast_arrays(bits64(x1), bits64(x2))
     unsigned = apply_one(op, *[apply_one(ops.BitcastConvert(DType.U64), x) for x in bits])
     is_first = spec_of(as_operand(x1)).dtype.kind == "i"
@@ -277,7 +277,7 @@ minimum = _arithmetic("minimum", ops.Minimum(), "The smaller of x1 and x2; NaN w
 
 @elementwise
 def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """The remainder of x1 / x2, with the sign of x1; 0 for integers and an x2 of 0.
+    """Compute the remainder of x1 / x2, with the sign of x1; 0 for integers and an x2 of 0.
 
     >>> fmod([-7, 7], [3, 0])
     array([-1,  0])
@@ -554,7 +554,7 @@ def _bits(x: Tensor) -> Any:
 
 @_in_inexact_dtype
 def nextafter(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """The next number after x1 towards x2; x2 where they are equal, NaN where either is.
+    """Return the next number after x1 towards x2; x2 where they are equal, NaN where either is.
 
     The bits are incremented, so that subnormal numbers are reached also where arithmetic flushes them.
 
@@ -616,19 +616,19 @@ digamma = _analytic("digamma", analytic.Digamma(), "The derivative of log Gamma 
 
 @_in_inexact_dtype
 def atan2(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """The angle of the point (x2, x1), in radians from -pi to pi."""
+    """Compute the angle of the point (x2, x1), in radians from -pi to pi."""
     return apply_one(analytic.Atan2(), *promote(x1, x2, dtype=inexact_dtype(result_type(x1, x2))))
 
 
 @elementwise
 def log2(x: ArrayLike, /) -> Any:
-    """The logarithm of x to base 2."""
+    """Compute the logarithm of x to base 2."""
     return _scaled_logarithm(x, 1.4426950408889634)
 
 
 @elementwise
 def log10(x: ArrayLike, /) -> Any:
-    """The logarithm of x to base 10."""
+    """Compute the logarithm of x to base 10."""
     return _scaled_logarithm(x, 0.4342944819032518)
 
 
@@ -707,7 +707,7 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Any:
 
 
 def _whole(x: Tensor) -> Any:
-    """The nearest integer, halves to even; of complex numbers part by part."""
+    """Round to the nearest integer, halves to even; complex numbers part by part."""
     dtype = spec_of(x).dtype
     if dtype.is_complex:
         return apply_one(
@@ -718,7 +718,7 @@ def _whole(x: Tensor) -> Any:
 
 @elementwise
 def rint(x: ArrayLike, /) -> Any:
-    """The integer nearest to x, halves to even, in a float dtype; complex numbers by parts.
+    """Round x to the nearest integer, halves to even, in a float dtype; complex numbers by parts.
 
     >>> rint(np.int32(3))
     array(3.)
@@ -740,7 +740,7 @@ def trunc(x: ArrayLike, /) -> Any:
 
 
 def conj(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-    """The complex conjugate; a real x itself."""
+    """Return the complex conjugate; a real x itself."""
     if options or out is not None:
         refuse_options("conj", options, out)
     x = as_operand(x)
@@ -748,13 +748,13 @@ def conj(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> 
 
 
 def real(val: ArrayLike) -> Any:
-    """The real part; a real number itself."""
+    """Return the real part; a real number itself."""
     x = as_operand(val)
     return apply_one(ops.Real(), x) if spec_of(x).dtype.is_complex else x
 
 
 def imag(val: ArrayLike) -> Any:
-    """The imaginary part; zeros for real numbers."""
+    """Return the imaginary part; zeros for real numbers."""
     x = as_operand(val)
     return apply_one(ops.Imag(), x) if spec_of(x).dtype.is_inexact else bitwise_xor(x, x)
 
@@ -786,13 +786,13 @@ def bitwise_right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Any:
 
 @elementwise
 def bitwise_invert(x: ArrayLike, /) -> Any:
-    """Every bit of x inverted."""
+    """Invert every bit of x."""
     return apply_one(ops.Not(), as_operand(x))
 
 
 @elementwise
 def bitwise_count(x: ArrayLike, /) -> Any:
-    """The number of one bits of |x|, as uint8; 1 of True, as in NumPy.
+    """Count the one bits of |x|, as uint8; 1 of True, as in NumPy.
 
     >>> bitwise_count([-7, 8])
     array([3, 1], dtype=uint8)
@@ -865,13 +865,13 @@ def _selected(condition: ArrayLike, x1: Tensor, x2: Tensor) -> Any:
 
 
 def polygamma(n: int, x: ArrayLike, /) -> Any:
-    """The n-th derivative of digamma."""
+    """Compute the n-th derivative of digamma."""
     x = as_operand(x)
     return apply_one(analytic.Polygamma(n), convert(x, inexact_dtype(spec_of(x).dtype)))
 
 
 def angle(z: Any, deg: bool = False) -> Any:
-    """The phase of z, from -pi to pi; pi, with slope 0, for a negative real number. In degrees if `deg`.
+    """Compute the phase of z, from -pi to pi; pi, with slope 0, for a negative real number. In degrees if `deg`.
 
     >>> angle(-2.0), angle(1j, True)
     (array(3.14159265), array(90.))

@@ -89,7 +89,7 @@ class _FlatFunction:
     types: tuple[TensorSpec, ...]
 
     def __call__(self, *arrays: Any) -> Sequence[Any]:
-        """The leaves of the results, in the declared dtypes.
+        """Call the function, and return the leaves of the results in the declared dtypes.
 
         Raises:
             ArityError, ShapeError, DTypeError: the function returns something else than it declares.

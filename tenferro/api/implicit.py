@@ -75,7 +75,7 @@ class _Space:
 
     @classmethod
     def of(cls, name: str, label: str, leaves: Sequence[Any], tree: TreeDef) -> _Space:
-        """The space of a tree.
+        """Return the space of a tree.
 
         Raises:
             DTypeError: a leaf that has no derivative.
@@ -90,7 +90,7 @@ class _Space:
         return cls(name, label, tree, specs)
 
     def leaves(self, what: str, vector: PyTree) -> list[Any]:
-        """The leaves of a tree of this space; Python numbers take its dtypes.
+        """Return the leaves of a tree of this space; Python numbers take its dtypes.
 
         Raises:
             ArityError, ShapeError, DTypeError: a tree of another space.
@@ -154,7 +154,7 @@ class _Traced:
         self.frontier = set(frontier).difference(self.inputs)
 
     def part(self, consts: Sequence[int]) -> Subprogram:
-        """The function of these constants and its arguments, as a sub-program."""
+        """Return the function of these constants and its arguments, as a sub-program."""
         return Subprogram.of(self.builder.graph, [*consts, *self.inputs], self.outputs)
 
 
@@ -205,7 +205,7 @@ class _Solver:
         self.aux_tree: TreeDef = flatten(())[1]
 
     def split(self, *arguments: Any) -> tuple[list[Any], PyTree]:
-        """The leaves of the solution, and aux.
+        """Call the function, and return the leaves of the solution, and aux.
 
         Raises:
             ArityError, ShapeError, DTypeError: the result is not of the space, or not a pair.
@@ -222,7 +222,7 @@ class _Solver:
         return self.space.leaves(f"{self.what}(..)", result), aux
 
     def values(self, builder: GraphBuilder, *arguments: Any) -> list[int]:
-        """Graph values of the solution and of aux."""
+        """Return the graph values of the solution and of aux."""
         solution, aux = self.split(*arguments)
         leaves, self.aux_tree = flatten(aux)
         return [
@@ -234,7 +234,7 @@ class _Solver:
         ]
 
     def packed(self, values: Sequence[Any], aux: PyTree) -> Any:
-        """The result in the form of the user's function."""
+        """Arrange the result in the form of the user's function."""
         solution = unflatten(self.space.tree, values)
         return (solution, aux) if self._has_aux else solution
 
@@ -252,7 +252,7 @@ class _Solution(Mark):
         self.operand_count = operand_count
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """The operands of the equation; never the solver's steps."""
+        """Return the operands of the equation; never the solver's steps."""
         return tuple(range(self.operand_count))
 
 
@@ -264,7 +264,7 @@ def _pushed(
     vector: Sequence[Value],
     mode: Any,
 ) -> list[Value | None]:
-    """The tangents of a function of constants and a vector, with the vector held fixed."""
+    """Compute the tangents of a function of constants and a vector, with the vector held fixed."""
     if all([dot is None for dot in tangents]):
         return [None] * len(part.output_slots)
     graph, source = emitter.graph, emitter.source
@@ -299,12 +299,12 @@ class _LinearSystem:
     shown: str
 
     def solved(self, emitter: Any, consts: Sequence[int], rhs: Sequence[int]) -> tuple[int, ...]:
-        """Solution and aux, marked."""
+        """Solve the system, and return solution and aux, marked."""
         solution = self.solve.emit(emitter.graph, [*consts, *rhs], emitter.source)
         return emitter.graph.add(_LinearSolution(self), (*consts, *rhs, *solution), emitter.source)
 
     def transposed(self) -> _LinearSystem:
-        """The system of the transposed map.
+        """Return the system of the transposed map.
 
         Raises:
             ADRuleUnsupportedError: there is no solver for it.
@@ -388,7 +388,7 @@ def _difference(lhs: Value | None, rhs: Value | None) -> Value | None:
 
 
 def _zeros_of(emitter: Any, x: Value) -> Value:
-    """Zeros of the type of a linear value, for a missing cotangent."""
+    """Create zeros of the type of a linear value, for a missing cotangent."""
     return Value(emitter, emitter.zeros(x.type)) if x.type.is_exact else zeros(x)
 
 
@@ -437,7 +437,7 @@ class _Root(_Solution):
 
 
 def _builder_of(leaves: Sequence[Any]) -> GraphBuilder | None:
-    """The current trace, or the trace of a tensor."""
+    """Return the current trace, or the trace of a tensor."""
     traced = next((x for x in leaves if isinstance(x, TracedTensor)), None)
     return current_builder() or (None if traced is None else traced.builder)
 
@@ -555,7 +555,7 @@ def custom_linear_solve(
 
 
 def _transpose(builder: GraphBuilder, space: _Space, matvec: Callable[[Any], Any]) -> _LinearMap:
-    """The transpose of a linear map: its adjoint between conjugations.
+    """Transpose a linear map: its adjoint between conjugations.
 
     Raises:
         InvalidConfigError: it depends on the point, so that the map is not linear.
@@ -789,5 +789,5 @@ def _settled(
 
 
 def _norm(x: Any) -> Any:
-    """The largest absolute value."""
+    """Return the largest absolute value."""
     return largest(abs(x), initial=0)

@@ -58,7 +58,7 @@ HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
 def stirling_rest(a: Tensor) -> Any:
-    """The difference of log Gamma(a) and (a - 1/2) log(a) - a + log(2 pi) / 2, for a > 0."""
+    """Compute the difference of log Gamma(a) and (a - 1/2) log(a) - a + log(2 pi) / 2, for a > 0."""
     is_large = greater(a, 10.0)
     large, small = where(is_large, a, 10.0), where(is_large, 10.0, a)
     inverse = divide(1.0, large)

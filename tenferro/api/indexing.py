@@ -86,7 +86,7 @@ def getitem(x: Any, index: Index) -> Any:
 
 
 def is_array(entry: Index) -> bool:
-    """True for arrays, masks and bools; False for integers, slices, None and Ellipsis."""
+    """Return whether an entry is an array, a mask or a bool, not an integer, slice, None or Ellipsis."""
     return not (
         entry is None or entry is Ellipsis or isinstance(entry, slice | int | np.integer)
     ) or (isinstance(entry, bool))
@@ -117,7 +117,7 @@ def _with_axes_for_masks(x: ArrayLike, index: tuple[Any, ...]) -> tuple[Any, tup
 
 
 def _axes_of(entry: Any) -> int:
-    """The number of axes of x that an entry indexes."""
+    """Count the axes of x that an entry indexes."""
     if entry is None or entry is Ellipsis or _is_rank_0_mask(entry):
         return 0
     return (
@@ -132,8 +132,9 @@ def _has_mask(entry: Index) -> bool:
 
 
 def expanded(x: Any, index: Index) -> tuple[Any, list[Any]]:
-    """One entry per axis, and the None's: with `...` expanded and masks as vectors of indices. A `...` that stands for no
-    axis stays, because it parts the arrays beside it.
+    """Expand `...` and masks, which become vectors of indices, to one entry per axis, besides the None's.
+
+    A `...` that stands for no axis stays, because it separates the arrays beside it.
 
     Also x, with an axis for each mask of rank 0.
     """
@@ -171,7 +172,7 @@ MASK = (
 
 
 def _where_true(mask: Tensor) -> list[Any]:
-    """The indices of a mask's true elements, one vector for each of its axes."""
+    """Return the indices of a mask's true elements, one vector for each of its axes."""
     true_indices = np.nonzero(elements(mask, *MASK))
     return [indices.astype(np.int64, copy=False) for indices in true_indices]
 
@@ -189,17 +190,17 @@ def _require_mask_fits(x: Any, entries: list[Any], mask_position: int, mask: Ten
 
 
 def _axis_count(entries: list[Any]) -> int:
-    """The number of entries that index an axis."""
+    """Count the entries that index an axis."""
     return sum(map(indexes_axis, entries))
 
 
 def indexes_axis(entry: Index) -> bool:
-    """True for all but None and Ellipsis."""
+    """Return whether an entry is neither None nor Ellipsis."""
     return entry is not None and entry is not Ellipsis
 
 
 def _written_out(x: Tensor, entries: list[Any]) -> list[Any]:
-    """The entries with the Ellipsis expanded into slices, one per axis, and the None's; itself, for no axis."""
+    """Expand the Ellipsis into slices, one per axis, besides the None's; one for no axis stays."""
     dots = sum(entry is Ellipsis for entry in entries)
     if dots > 1:
         raise InvalidConfigError("indexing: an index has at most one Ellipsis")
@@ -261,7 +262,7 @@ def _basic(x: Tensor, entries: list[Any]) -> tuple[Any, set[int], list[int], lis
 
 
 def position(index: int, extent: Any, axis: int) -> int:
-    """An integer index from 0, checked where the extent is known."""
+    """Count an integer index from 0, and check it if the extent is known."""
     if is_static(extent):
         if not -extent <= index < extent:
             raise OutOfBoundsError(
@@ -305,7 +306,7 @@ def slice_bounds(entry: slice, extent: Any, axis: int) -> tuple[Any, Any, int]:
 
 
 def _backwards(start: Tensor, limit: Tensor, stride: int) -> tuple[Any, Any, int]:
-    """The forward slice over the elements from start down to limit in steps of -stride."""
+    """Return the forward slice over the elements from start down to limit in steps of -stride."""
     if is_static(start) and is_static(limit) and limit >= start:
         return 0, 0, 1
     count = (start - limit + stride - 1) // stride
@@ -314,7 +315,7 @@ def _backwards(start: Tensor, limit: Tensor, stride: int) -> tuple[Any, Any, int
 
 
 def _advanced(x: Any, entries: list[Any], arrays: list[Any], array_axes: list[int]) -> Any:
-    """Integer arrays: broadcast together, gathered at once, with axes ordered as in NumPy."""
+    """Gather at integer arrays, broadcast together, at once, with axes ordered as in NumPy."""
     rank = len(x.shape)
     indices = [from_start(array, x, axis) for array, axis in zip(arrays, array_axes, strict=True)]
     indices = broadcast_arrays(*indices)
@@ -390,7 +391,7 @@ def pieces(entries: list[Any]) -> list[tuple[str, int]]:
 
 
 def _kind(entry: Index) -> str:
-    """The name in `pieces`, and "none" for a `...` for no axis."""
+    """Return the name in `pieces`, and "none" for a `...` for no axis."""
     if entry is None:
         return "new"
     if entry is Ellipsis:
@@ -399,7 +400,7 @@ def _kind(entry: Index) -> str:
 
 
 def from_start(index: Any, x: Tensor, axis: int) -> Any:
-    """Indices with negative ones counted from the end; concrete ones checked."""
+    """Count negative indices from the end; check concrete ones."""
     index = as_operand(index)
     extent = x.shape[axis]
     if not is_traced(index) and is_static(extent) and index.size:
@@ -419,7 +420,7 @@ def from_start(index: Any, x: Tensor, axis: int) -> Any:
 def take(
     a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = None, mode: str = "raise"
 ) -> Any:
-    """The slices of a at `indices` along `axis`; of the flattened a for an axis of None.
+    """Gather the slices of a at `indices` along `axis`; of the flattened a for an axis of None.
 
     Args:
         mode: "raise" counts negative indices from the end, refuses concrete ones outside the axis, and clamps

@@ -48,7 +48,7 @@ _AXES: ContextVar[tuple[NamedAxis, ...]] = ContextVar("tenferro_named_axes", def
 
 @contextmanager
 def under_axis(axis: NamedAxis) -> Generator[None]:
-    """While the body runs, this is the innermost `vmap`.
+    """Make this the innermost `vmap` while the body runs.
 
     Raises:
         InvalidConfigError: an outer one has the same name.
@@ -65,7 +65,7 @@ def under_axis(axis: NamedAxis) -> Generator[None]:
 
 @contextmanager
 def differentiating() -> Generator[None]:
-    """While the body runs, a function is traced for its derivative."""
+    """Record, while the body runs, that a function is traced for its derivative."""
     axes = _AXES.get()
     if not axes:
         yield
@@ -78,7 +78,7 @@ def differentiating() -> Generator[None]:
 
 
 def named_axis(name: str, axis_name: Hashable) -> NamedAxis:
-    """The `vmap` of this axis_name.
+    """Return the `vmap` of this axis_name.
 
     Raises:
         InvalidConfigError: there is none.
@@ -157,7 +157,7 @@ def slice_of(axis: NamedAxis, value: int) -> int:
 
 
 def axis_names(name: str, axis_name: Hashable) -> Sequence[Any]:
-    """One name, or several in a tuple or list."""
+    """Return one name, or several from a tuple or list, as a list."""
     names = list(axis_name) if isinstance(axis_name, tuple | list) else [axis_name]
     if not names:
         raise InvalidConfigError(f"{name}: axis_name is empty")

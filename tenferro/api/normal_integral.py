@@ -55,7 +55,7 @@ HAZARD_SINGLE = (
 
 @custom_jvp
 def ndtr(x: Tensor) -> Any:
-    """The normal distribution function."""
+    """Compute the normal distribution function."""
     is_below, size = side_and_size(x)
     beyond = tail(size)
     return where(is_below, beyond, subtract(1.0, beyond))
@@ -63,7 +63,7 @@ def ndtr(x: Tensor) -> Any:
 
 @ndtr.defjvp
 def _ndtr_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """The derivative: the density."""
+    """Compute the derivative: the density."""
     (x,), (x_dot,) = primals, tangents
     return ndtr(x), multiply(x_dot, density(side_and_size(x)[1]))
 
@@ -75,13 +75,13 @@ def side_and_size(x: Tensor) -> tuple[Any, Any]:
 
 
 def density(x: Tensor) -> Any:
-    """The normal density of x >= 0; from 40 on it is 0 in every dtype."""
+    """Compute the normal density of x >= 0; from 40 on it is 0 in every dtype."""
     least, power = _density_factors(x)
     return multiply(least, power)
 
 
 def _density_factors(x: Tensor) -> tuple[Any, Any]:
-    """Two factors of the normal density of x >= 0, of which the first is between 0.3 and 0.4; from 40 on x is held fixed.
+    """Factor the normal density of x >= 0; the first factor is between 0.3 and 0.4, and from 40 on x is held fixed.
 
     The power is one of a square that is exact and one of what is left, because half a bit of x^2 / 2 is x^2 / 2
     bits of the power.
@@ -94,7 +94,7 @@ def _density_factors(x: Tensor) -> tuple[Any, Any]:
 
 
 def _ratio_to_hazard(x: Tensor) -> tuple[Any, Any]:
-    """The numerator x + h(0) and the denominator of the hazard h(x), x >= 0; beyond `FAR` those of h(1)."""
+    """Compute the numerator x + h(0) and the denominator of the hazard h(x), x >= 0; beyond `FAR` those of h(1)."""
     x = where(greater(x, FAR), 1.0, x)
     inverse = divide(1.0, add(x, CENTRE))
     q = multiply(subtract(x, CENTRE), inverse)
@@ -105,13 +105,13 @@ def _ratio_to_hazard(x: Tensor) -> tuple[Any, Any]:
 
 
 def hazard(x: Tensor) -> Any:
-    """The normal density of x >= 0 over its integral from x on."""
+    """Divide the normal density of x >= 0 by its integral from x on."""
     above, ratio = _ratio_to_hazard(x)
     return where(greater(x, FAR), x, divide(above, ratio))
 
 
 def tail(x: Tensor) -> Any:
-    """The integral of the normal density from x >= 0 on."""
+    """Integrate the normal density from x >= 0 on."""
     above, ratio = _ratio_to_hazard(x)
     return divide(multiply(density(x), ratio), above)
 
@@ -129,7 +129,7 @@ def times_ndtr(x: Tensor) -> Any:
 
 @times_ndtr.defjvp
 def _times_ndtr_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """The derivative: ndtr and x times the density."""
+    """Compute the derivative: ndtr plus x times the density."""
     (x,), (x_dot,) = primals, tangents
     least, power = _density_factors(side_and_size(x)[1])
     slope = add(ndtr(x), multiply(multiply(x, least), power))

@@ -11,7 +11,7 @@ __all__ = ["reduced"]
 
 
 def reduced(wrapper: object, make: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """The value of `__reduce__` for a wrapper; its cached programs are traced again where it is loaded.
+    """Return the value of `__reduce__` for a wrapper; its cached programs are traced again where it is loaded.
 
     A decorated function is pickled under its global name, because its inner function has none.
 

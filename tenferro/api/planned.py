@@ -57,7 +57,7 @@ class NotFixedError(Exception):
 
 
 def fixed(argument: Any) -> Any:
-    """An argument as a part of a key, equal only for equal values of one type: `True` differs from 1.
+    """Convert an argument to a part of a key, equal only for equal values of one type: `True` differs from 1.
 
     >>> fixed((2, None)), fixed(slice(1, 5)) == fixed(slice(1, 5, 1)), fixed(True) == fixed(1)
     ((2, None), False, False)

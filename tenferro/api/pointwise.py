@@ -123,7 +123,7 @@ def fix(x: ArrayLike, out: None = None) -> Any:
 
 
 def modf(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> tuple[Any, Any]:
-    """The fractional and the integral part of real x, both with its sign; 0 and itself for an infinity.
+    """Split real x into its fractional and its integral part, both with its sign; 0 and itself for an infinity.
 
     >>> modf(-1.5)
     (array(-0.5), array(-1.))
@@ -349,7 +349,7 @@ def logaddexp2(
 
 
 def real_if_close(a: ArrayLike, tol: float = 100) -> Any:
-    """The real part of a if every imaginary part is near zero, else a.
+    """Return the real part of a if every imaginary part is near zero, else a.
 
     Args:
         tol: the tolerance, in spacings of numbers at 1; or in absolute terms, if it is 1 or less.
@@ -379,7 +379,7 @@ def _extreme(of_two: Callable[..., Any], x1: ArrayLike, x2: ArrayLike) -> Any:
 
 
 def fmax(x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-    """The larger of x1 and x2, ignoring a NaN in one of them.
+    """Return the larger of x1 and x2, ignoring a NaN in one of them.
 
     >>> fmax([1.0, np.nan], [2.0, 3.0])
     array([2., 3.])
@@ -389,7 +389,7 @@ def fmax(x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[Uf
 
 
 def fmin(x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-    """The smaller of x1 and x2, ignoring a NaN in one of them.
+    """Return the smaller of x1 and x2, ignoring a NaN in one of them.
 
     >>> fmin([1.0, np.nan], [2.0, 3.0])
     array([1., 3.])
@@ -498,7 +498,7 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Any:
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: ArrayLike = 0) -> Any:
-    """The choice of the first true condition, elementwise; `default` where all are false. All broadcast.
+    """Select the choice of the first true condition, elementwise; `default` where all are false. All broadcast.
 
     Raises:
         ShapeError: unless there is one choice per condition, and at least one.

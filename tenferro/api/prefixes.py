@@ -28,7 +28,7 @@ __all__ = ["parallel_scan", "prefixes"]
 
 
 def parallel_scan(op: Scan, operands: Sequence[Any], paths: Sequence[str]) -> list[Any]:
-    """The outputs of a scan of linear recurrences, all turns at once.
+    """Compute the outputs of a scan of linear recurrences, all iterations at once.
 
     Args:
         paths: of the tensors of the carry, for errors.
@@ -67,7 +67,7 @@ def parallel_scan(op: Scan, operands: Sequence[Any], paths: Sequence[str]) -> li
 
 
 def _order(op: Scan, paths: Sequence[str]) -> list[int]:
-    """The tensors of the carry, each after those that it depends on.
+    """Order the tensors of the carry, each after those that it depends on.
 
     Raises:
         UnsupportedError: some depend on each other.
@@ -232,7 +232,7 @@ LINES: dict[type, Callable[..., _Line | None]] = {
 
 
 def _composed(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
-    """The second line of the first."""
+    """Compose two affine functions, the second after the first."""
     (a, b), (c, d) = first, second
     return [multiply(c, a), add(multiply(c, b), d)]
 
@@ -240,7 +240,7 @@ def _composed(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
 def prefixes(
     combine: Callable[[list[Any], list[Any]], list[Any]], xs: list[Any], axes: Sequence[int]
 ) -> list[Any]:
-    """All prefixes in 2 log2(n) steps.
+    """Combine all prefixes in 2 log2(n) steps.
 
     Neighbours are combined; the prefixes of those are every second prefix of all.
 
@@ -269,7 +269,7 @@ def prefixes(
 
 
 def _interleaved(even: Tensor, odd: Tensor, axis: int) -> Any:
-    """Elements of two tensors in turn."""
+    """Interleave the elements of two tensors."""
     count = odd.shape[axis]
     head = (slice(None),) * axis
     both = stack([even[(*head, slice(0, count))], odd], axis=axis + 1)

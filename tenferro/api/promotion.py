@@ -44,7 +44,7 @@ _WEAK: dict[type, int] = {bool: 0, int: 1, SymDim: 1, float: 2, complex: 3}
 
 
 def promote_dtypes(first: DType, second: DType) -> DType:
-    """The smallest dtype that holds both.
+    """Return the smallest dtype that holds both.
 
     >>> promote_dtypes(DType.I32, DType.F32), promote_dtypes(DType.BF16, DType.F16)
     (DType.F64, DType.F32)
@@ -69,7 +69,7 @@ def promote_dtypes(first: DType, second: DType) -> DType:
 
 
 def result_type(*operands: ArrayLike | DTypeLike) -> DType:
-    """The common dtype of arrays, tensors, dtypes and Python numbers.
+    """Return the common dtype of arrays, tensors, dtypes and Python numbers.
 
     >>> result_type(np.float32(1), 2.0), result_type(np.int8(1), 2), result_type(np.int32(1), 2.0)
     (DType.F32, DType.I8, DType.F64)
@@ -134,7 +134,7 @@ def _holds(dtype: DType, number: Any) -> bool:
 
 
 def promote(*operands: ArrayLike, dtype: DType | None = None) -> list[Any]:
-    """The operands in their common dtype and shape.
+    """Convert the operands to their common dtype and shape.
 
     Raises:
         ShapeError: shapes that do not broadcast.
@@ -155,7 +155,7 @@ def promote(*operands: ArrayLike, dtype: DType | None = None) -> list[Any]:
 
 
 def as_weak(operands: Sequence[Any], converted: list[Any]) -> list[Any]:
-    """The converted operands, weak if all operands are: numbers with weak tensors stay numbers."""
+    """Make the converted operands weak if all operands are: numbers with weak tensors stay numbers."""
     like: Any = None
     for x in operands:
         if not is_weak(x):
@@ -175,7 +175,7 @@ def _promoted_arrays(lhs: Any, rhs: Any) -> list[Tensor]:
 
 
 def promote_number(x1: Any, x2: Any, is_inexact: bool = False) -> tuple[Any, Any]:
-    """Two operands, with a Python number converted to the other operand's type if that is its dtype.
+    """Convert a Python number to the type of the other operand, if that is the common dtype.
 
     Args:
         is_inexact: leave numbers with integers as they are, because the result will be inexact.
@@ -198,7 +198,7 @@ def _takes_dtype_of(number: Any, x: ArrayLike, is_inexact: bool) -> bool:
 
 
 def inexact_dtype(dtype: DType) -> DType:
-    """The dtype of NumPy's float functions for a dtype: float16 for int8, float64 for int32.
+    """Return the dtype of NumPy's float functions for a dtype: float16 for int8, float64 for int32.
 
     >>> inexact_dtype(DType.I32), inexact_dtype(DType.F32), inexact_dtype(DType.U8)
     (DType.F64, DType.F32, DType.F16)
@@ -215,7 +215,7 @@ def as_inexact(x: ArrayLike) -> Tensor:
 
 
 def broadcast_shapes(*shapes: Sequence[Any]) -> tuple[Any, ...]:
-    """The common broadcast shape; symbolic extents must be equal or meet a 1.
+    """Compute the common broadcast shape; symbolic extents must be equal or meet a 1.
 
     Two extents that cannot be compared yet are assumed equal, and the op on them records
     the guard.
@@ -285,7 +285,7 @@ def broadcast_to(array: ArrayLike, shape: Any, subok: bool = False) -> Tensor:
 
 
 def _with_own_extents(x: Tensor, shape: Sequence[Any]) -> tuple[Any, ...]:
-    """The shape, with data-dependent extents replaced by those of x.
+    """Replace data-dependent extents of the shape by those of x.
 
     Raises:
         NonStaticShapeError: x does not have such an extent.
@@ -305,7 +305,7 @@ def _with_own_extents(x: Tensor, shape: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def broadcast_arrays(*args: ArrayLike, subok: bool = False) -> list[Any]:
-    """The arrays repeated to their common shape; `subok` is of NumPy, and has no effect.
+    """Broadcast the arrays to their common shape; `subok` is NumPy's, and has no effect.
 
     Raises:
         ShapeError: shapes that do not broadcast.

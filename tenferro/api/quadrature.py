@@ -30,12 +30,12 @@ WEIGHTS = (STEPS[1] - STEPS[0]) * NODES * (1 + np.exp(-STEPS))
 
 
 def along_nodes(*operands: Tensor) -> list[Any]:
-    """The operands with a last axis for the nodes."""
+    """Add a last axis for the nodes to the operands."""
     return [expand_dims(x, axis=-1) for x in operands]
 
 
 def integral(integrand: Callable[..., Any], rate: Tensor, *operands: Tensor) -> Any:
-    """The integral of `integrand(w, *operands)` over w > 0.
+    """Integrate `integrand(w, *operands)` over w > 0.
 
     Args:
         rate: the integrand falls about like e^(-rate w); positive, and treated as a constant.

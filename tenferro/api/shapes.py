@@ -19,7 +19,7 @@ __all__ = ["iscomplexobj", "isrealobj", "isscalar", "iterable", "ndim", "shape",
 
 
 def shape(a: ArrayLike) -> tuple[Any, ...]:
-    """The extents: numbers, in a trace also symbols.
+    """Return the extents: numbers, in a trace also symbols.
 
     >>> shape([[1, 2]])
     (1, 2)
@@ -28,7 +28,7 @@ def shape(a: ArrayLike) -> tuple[Any, ...]:
 
 
 def ndim(a: ArrayLike) -> int:
-    """The number of axes.
+    """Return the number of axes.
 
     >>> ndim([[1, 2]])
     2
@@ -37,7 +37,7 @@ def ndim(a: ArrayLike) -> int:
 
 
 def size(a: ArrayLike, axis: Axis = None) -> Any:
-    """The number of elements, or the extent of one axis, or the product of several.
+    """Return the number of elements, or the extent of one axis, or the product of several.
 
     >>> size([[1, 2]]), size([[1, 2]], 0)
     (2, 1)

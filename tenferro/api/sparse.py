@@ -96,7 +96,7 @@ class SparseDerivative:
         return self._cover.rows
 
     def __call__(self, *args: Any) -> Any:
-        """The derivative at these arguments.
+        """Compute the derivative at these arguments.
 
         Raises:
             ShapeError, DTypeError: arguments of other types than those of the pattern.
@@ -292,11 +292,11 @@ class _Flat:
         self.rows = sum([spec.size for spec in self.results])
 
     def _of_all(self, leaves: Sequence[Any]) -> list[Any]:
-        """The leaves of the result."""
+        """Compute the leaves of the result."""
         return flatten(self.fn(*unflatten(self.tree, leaves)))[0]
 
     def _of_active(self, leaves: Sequence[Any]) -> Callable[..., list[Any]]:
-        """The function of the active leaves, the others being these."""
+        """Return the function of the active leaves, with the others fixed."""
 
         def function(*active: Any) -> list[Any]:
             everything = list(leaves)
@@ -318,7 +318,7 @@ class _Flat:
     # ---- pattern -----------------------------------------------------------------------------------
 
     def pattern(self) -> tuple[Any, bool]:
-        """The pattern; and whether it was found in reverse, because there is no forward derivative."""
+        """Find the pattern, and whether it was found in reverse, because there is no forward derivative."""
         try:
             tangent = compile(self._push, self.specs, self.active_specs)
         except ADRuleUnsupportedError as error:
@@ -341,7 +341,7 @@ class _Flat:
     # ---- nonzeros ----------------------------------------------------------------------------------
 
     def derivative(self, pattern: Any, cover: Cover) -> SparseDerivative:
-        """The reusable function."""
+        """Build the reusable function."""
         forward = _seeds(cover.columns, cover.forward, self.active_specs)
         reverse = _seeds(cover.rows, cover.reverse, self.results)
 
@@ -381,7 +381,7 @@ def _require_real(name: str, what: str, spec: TensorSpec) -> None:
 
 
 def _pattern_of(program: GraphProgram, data: int, columns: int, rows: int) -> Any:
-    """The pattern of a linear program: outputs by the inputs after the first `data` ones."""
+    """Find the pattern of a linear program: outputs by the inputs after the first `data` ones."""
     specs = program.input_specs[data:]
     starts = np.cumsum([0, *[spec.size for spec in specs]])
     patterns = [
@@ -407,7 +407,7 @@ def _pattern_of(program: GraphProgram, data: int, columns: int, rows: int) -> An
 def _seeds(
     colors: np.ndarray[Any, Any] | None, count: int, specs: Sequence[TensorSpec]
 ) -> list[Callable[[], Any]] | None:
-    """Functions that write, per leaf, the sums of the unit tensors of each colour; None without colours."""
+    """Build functions that write, per leaf, the sums of the unit tensors of each colour; None without colours."""
     if colors is None or not count:
         return None
     seeds: list[Callable[[], Any]] = []

@@ -365,7 +365,7 @@ def _is_zero(start: Tensor) -> bool:
 
 
 def _vectors(x: ArrayLike, positions: _Positions) -> Any:
-    """The starts of all windows, as index vectors along a last axis."""
+    """Return the starts of all windows, as index vectors along a last axis."""
     wide: list[Any] = []
     for start in positions.starts.values():
         if isinstance(start, DimExpr):

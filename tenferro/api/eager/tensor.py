@@ -98,7 +98,7 @@ class EagerTensor(Operators):
     def __tenferro_call__(
         function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
-        """The result of a planned surface function; the first of its arguments is a tensor."""
+        """Run a planned surface function; the first of its arguments is a tensor."""
         return arguments[0].runtime.call(function, arguments, options)
 
     def __setitem__(self, index: Index, value: ArrayLike) -> None:
@@ -195,11 +195,11 @@ class EagerTensor(Operators):
         return self._changed(operator.matmul, rhs)
 
     def __tenferro_stop__(self) -> EagerTensor:
-        """This tensor as a constant to differentiation."""
+        """Return this tensor as a constant to differentiation."""
         return self.detach()
 
     def __tenferro_constant__(self) -> Any:
-        """The elements as a constant of a trace.
+        """Return the elements as a constant of a trace.
 
         Raises:
             InvalidConfigError: the tensor is tracked, and its gradient would be lost.
@@ -212,11 +212,11 @@ class EagerTensor(Operators):
         return self.array
 
     def __tenferro_elements__(self, asked: str, hint: str) -> Any:
-        """The elements, for a result of data-dependent shape."""
+        """Return the elements, for a result of data-dependent shape."""
         return self.array
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        """The namespace of its runtime: `tenferro`, creating tensors like this one.
+        """Return the namespace of its runtime: `tenferro`, creating tensors like this one.
 
         Raises:
             InvalidConfigError: a version of the standard that it does not follow.
@@ -225,7 +225,7 @@ class EagerTensor(Operators):
         return self.runtime.namespace
 
     def lift(self, value: ArrayLike) -> EagerTensor:
-        """An array as a constant of this tensor's runtime."""
+        """Wrap an array as a constant of this tensor's runtime."""
         return self.runtime.constant(value)
 
     def __tenferro_number__(self, value: ArrayLike) -> EagerTensor:
@@ -236,7 +236,7 @@ class EagerTensor(Operators):
     """Extents of eager tensors are numbers."""
 
     def __tenferro_distrust__(self) -> None:
-        """Nothing: operations on eager tensors run natively, and XLA compiles no program of them."""
+        """Do nothing: operations on eager tensors run natively, and XLA compiles no program of them."""
 
     @property
     def caches(self) -> Any:
@@ -295,15 +295,15 @@ class EagerTensor(Operators):
         return np.asarray(view, dtype=dtype, copy=copy)
 
     def numpy(self) -> Any:
-        """The elements as a read-only NumPy array."""
+        """Return the elements as a read-only NumPy array."""
         return self.__array__()
 
     def item(self, *index: SupportsIndex) -> Any:
-        """The only element, or the one at an index, as a Python number."""
+        """Return the only element, or the one at an index, as a Python number."""
         return self.array.item(*index)
 
     def tolist(self) -> Any:
-        """The elements as nested lists."""
+        """Return the elements as nested lists."""
         return self.array.tolist()
 
     def __bool__(self) -> bool:
@@ -340,7 +340,7 @@ class EagerTensor(Operators):
         dl_device: tuple[Any, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """The elements, read-only. Consumers before DLPack 1.0 get a copy: they cannot be told that it is read-only.
+        """Export the elements, read-only. Consumers before DLPack 1.0, which knows no such flag, get a copy.
 
         Raises:
             BufferError: copy=False for such a consumer.
@@ -366,7 +366,7 @@ class EagerTensor(Operators):
         return EagerTensor(self.runtime, self._alone("copied").copy(), is_variable=self.is_variable)
 
     def __reduce__(self) -> Any:
-        """Pickled with its runtime, which tensors pickled together share.
+        """Pickle the tensor with its runtime, which tensors pickled together share.
 
         Raises:
             InvalidConfigError: operations led to the tensor, and the copy would lose its derivatives.

@@ -13,7 +13,7 @@ __all__ = ["chain", "masked"]
 
 
 def chain(*args: GradientTransformation) -> GradientTransformation:
-    """Transformations applied in order; the state is the tuple of their states.
+    """Apply transformations in order; the state is the tuple of their states.
 
     Raises:
         ArityError: from `update`, for a state of another length.

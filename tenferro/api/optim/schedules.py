@@ -191,7 +191,7 @@ def warmup_cosine_decay_schedule(
 
 
 def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> Schedule:
-    """Schedules in sequence, each counting from its boundary.
+    """Join schedules in sequence, each counting from its boundary.
 
     Raises:
         InvalidConfigError: unless there is one boundary between each two schedules.

@@ -118,7 +118,7 @@ def _samples(
 
 @custom_jvp
 def _log_sample(a: Tensor, logarithm: Tensor) -> Any:
-    """The logarithm of a sample x, whose derivative in a keeps P(a, x), its probability, constant."""
+    """Return the logarithm of a sample x, whose derivative in a keeps P(a, x), its probability, constant."""
     return multiply(logarithm, 1.0)
 
 
