@@ -30,7 +30,7 @@ __all__ = ["emit_composite"]
 
 
 def emit_composite(op: Extension, w: Writer, *operands: Value) -> tuple[Value, ...]:
-    """One operation, and a private function for each op and types."""
+    """Emit one operation, and a private function for each op and types."""
     mangled = op.family_id.replace("-", "_")
     shown = "_".join(re.sub(r"\W+", "_", tensor_type(x.spec)).strip("_") for x in operands)
     stem = f"{mangled.replace('.', '_')}_{shown}"

@@ -104,7 +104,7 @@ class ModuleTree:
     meshes: dict[str, str] = field(default_factory=dict)
 
     def operations(self) -> Iterator[Operation]:
-        """Every operation, those in regions too."""
+        """Yield every operation, including those in regions."""
         waiting = [function.body for function in self.functions.values()]
         while waiting:
             for operation in waiting.pop().operations:
@@ -117,5 +117,5 @@ class ModuleTree:
         return any(map(has_unknown_extents, types))
 
     def operation_names(self) -> set[str]:
-        """The names of the operations that occur."""
+        """Return the names of the operations that occur."""
         return {operation.name for operation in self.operations()}

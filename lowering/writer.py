@@ -231,7 +231,7 @@ class Writer:
         )
 
     def extent(self, extent: Any) -> Value:
-        """An extent as a scalar of int64."""
+        """Write an extent as a scalar of int64."""
         if is_static(extent):
             return self.scalar(extent, DType.I64)
         return self.reshape(self.shape((extent,)), ())
@@ -333,18 +333,20 @@ class Writer:
         return self.op("slice", x, result=result, **bounds)
 
     def compare(self, direction: str, lhs: Value, rhs: Value) -> Value:
-        """The predicate `lhs direction rhs`, with the comparison type its dtype calls for."""
+        """Write the predicate `lhs direction rhs`, with the comparison type of the dtype."""
         spec = TensorSpec.of(lhs.shape, DType.Bool)
         how = {"comparison_direction": direction, "compare_type": comparison_type(lhs.dtype)}
         return self.op("compare", lhs, rhs, result=spec, **how)
 
     def select(self, pred: Value, on_true: Value, on_false: Value) -> Value:
-        """Elements of `on_true` where `pred`, else of `on_false`."""
+        """Select elements of `on_true` where `pred`, else of `on_false`."""
         return self.op("select", pred, on_true, on_false, result=on_true.spec)
 
     def iota(self, shape: Sequence[int], axis: int, dtype: DType = DType.I64) -> Value:
-        """Counts along one axis; complex ones of real counts, because XLA takes a complex iota for real
-        and ends the process at its absolute value.
+        """Write counts along one axis.
+
+        Complex counts are made of real ones, because XLA takes a complex iota for real, and its absolute value ends the
+        process.
         """
         if dtype.is_complex:
             spec = TensorSpec.of(tuple(shape), dtype)

@@ -130,7 +130,7 @@ class Choice:
         self.is_decided = True
 
     def _timed(self, arrays: Sequence[Any]) -> tuple[float, float]:
-        """The least seconds of a run of each side, in turns."""
+        """Time each side in alternation, and return its least seconds of a run."""
         runs = (lambda: self._run(self._program, arrays), lambda: self._jitted(arrays))
         least = [float("inf"), float("inf")]
         stop = time.perf_counter() + ROUNDS_SECONDS
@@ -146,7 +146,7 @@ class Choice:
     def _disagreement(
         self, arrays: Sequence[Any], ours: Sequence[Any], theirs: Sequence[Any]
     ) -> tuple[Side, str] | None:
-        """The side that is not wrong, and the verdict; None where rounding explains the differences."""
+        """Return the side that is not wrong, and the verdict; None if rounding explains the differences."""
         if all([is_close(np.asarray(x), np.asarray(y)) for x, y in zip(ours, theirs, strict=True)]):
             return None
         from xla_peer.parity import judge  # because most results are close

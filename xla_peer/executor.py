@@ -221,7 +221,7 @@ class XlaExecutor:
         return cut.program.pack(list(map(pjrt.fetched, executable.on_leaves(placed))))
 
     def _plan(self, program: GraphProgram, arrays: tuple[Any, ...], seen: list[Any]) -> Plan:
-        """The plan for arguments of these shapes, dtypes and strides."""
+        """Return the plan for arguments of these shapes, dtypes and strides."""
         leaves = program.check_arguments(arrays)
         orders = [_order(leaf) for leaf in leaves]
         out = self._out_order(leaves, orders)
@@ -252,7 +252,7 @@ class XlaExecutor:
         *specs: Any,
         donate: Sequence[str] = (),
     ) -> Executable:
-        """The program on this device, for device arrays of its own types, or of `specs`.
+        """Compile the program on this device, for device arrays of its own types, or of `specs`.
 
         Args:
             specs: concrete specs, or arrays, one per input; of a program with symbols.
@@ -309,7 +309,7 @@ class XlaExecutor:
         return Executable(module, loaded, in_tree, out_tree, *places, (), specs, constants)
 
     def put(self, array: Any, *, copy: bool = True) -> Any:
-        """An array on this device.
+        """Put an array on this device.
 
         Args:
             array: a NumPy array or an object that converts to one; a device array, which is moved here from
@@ -374,12 +374,12 @@ class XlaExecutor:
         return Executable(module, loaded, *trees, *places, donate, specs)
 
     def _places(self, module: StableHloModule) -> tuple[list[Any], list[Any]]:
-        """This device for every input and output."""
+        """Return this device for every input and output."""
         here = pjrt.on_one(self.device)
         return [here] * len(module.input_specs), [here] * len(module.output_specs)
 
     def _loaded(self, module: StableHloModule, devices: Sequence[Any], name: str) -> Any:
-        """Compiled now, or by an earlier process."""
+        """Load an executable that was compiled by an earlier process, or compile it."""
         forking.require_own_client()
         options = pjrt.compile_options(self._client, devices, self.options, self.optimization_level)
         cache = self.compile_cache
@@ -437,11 +437,11 @@ class XlaExecutor:
     # ---- caches ------------------------------------------------------------------------------
 
     def cache_stats(self) -> CacheStats:
-        """Counts of the cache of executables in memory."""
+        """Return the statistics of the cache of executables in memory."""
         return self._compiled.stats()
 
     def compile_cache_stats(self) -> CompileCacheStats | None:
-        """Counts of the folder of executables; None without one."""
+        """Return the statistics of the folder of executables; None without one."""
         return None if self.compile_cache is None else self.compile_cache.stats()
 
     def cache_clear(self) -> None:
@@ -457,7 +457,7 @@ def _order(array: Any) -> str:
 
 
 def _blamed_line(text: str, message: str) -> str:
-    """The user's line that a message of XLA's is about; empty where none is named.
+    """Find the user's line that a message of XLA's is about; empty if none is named.
 
     XLA names a location, a custom call's target, or an instruction such as `%fft.3`.
     """

@@ -25,15 +25,15 @@ class Owner(Protocol):
     """
 
     def evaluate(self, program: Any, leaves: Sequence[Any]) -> Any:
-        """The results on arrays, outside of any jit."""
+        """Compute the results on arrays, outside of any jit."""
         ...
 
     def output_types(self, program: Any) -> list[Any]:
-        """The types of the results, for JAX."""
+        """Return the types of the results, for JAX."""
         ...
 
     def lower(self, context: Any, program: Any, operands: Sequence[Any]) -> Any:
-        """The results in the module that JAX is lowering."""
+        """Lower the call into the module that JAX is lowering."""
         ...
 
     def tangents(self, program: Any, active: tuple[bool, ...]) -> Any:
@@ -45,13 +45,13 @@ class Owner(Protocol):
         ...
 
     def batched(self, program: Any, mask: tuple[bool, ...], size: int) -> Any:
-        """The program of `size` slices at once; None where an op has no batch rule."""
+        """Batch the program over `size` slices; None if an op has no batch rule."""
         ...
 
 
 @cache
 def program_primitive() -> Any:
-    """The primitive, with its rules; there is one, because jax compares primitives by identity."""
+    """Create the primitive, with its rules; there is one, because jax compares primitives by identity."""
     jax, _ = pjrt.modules()
     from jax.extend.core import Primitive
     from jax.interpreters import ad, batching, mlir

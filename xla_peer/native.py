@@ -268,7 +268,7 @@ class NativeFunction(Jitted[..., Any]):
         self._array_class: Any = None
 
     def __reduce__(self) -> Any:
-        """The function and the options, or its global name: programs are traced again where it is loaded."""
+        """Pickle the function and the options, or the global name: programs are traced again where it is loaded."""
         return reduced(self, native, self._fn, **self._options)
 
     # ---- calls -----------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ class NativeFunction(Jitted[..., Any]):
             raise
 
     def _result(self, call: Call, leaves: list[Any], tree: Any) -> Any:
-        """The result of a call for which the last one's program does not serve."""
+        """Compute the result of a call that the last call's program does not fit."""
         entry = self._entry(call, leaves, tree)
         if any([isinstance(x, self._jax.core.Tracer) for x in leaves]):
             return self._inside_jax(entry, leaves)
@@ -335,7 +335,7 @@ class NativeFunction(Jitted[..., Any]):
         return self._run_entry(entry, leaves)
 
     def _class_of_arrays(self, leaves: Sequence[Any], entry: _Entry) -> Any:
-        """The class of JAX's arrays, if one is among the leaves."""
+        """Return the class of JAX's arrays, if one is among the leaves."""
         pairs = zip(leaves, entry.key_inputs, strict=True)
         arrays = [x for x, impl in pairs if impl is None and isinstance(x, self._jax.Array)]
         return type(arrays[0]) if arrays else None
@@ -372,7 +372,7 @@ class NativeFunction(Jitted[..., Any]):
         return np.asarray(leaf, dtype)
 
     def _with_keys(self, entry: _Entry, results: Sequence[Any]) -> list[Any]:
-        """The results, with random keys where the function gives some."""
+        """Replace the data of random keys among the results by the keys."""
         wrap = self._jax.random.wrap_key_data
         return [
             y if impl is None else wrap(self._jax.numpy.asarray(y), impl=impl)
@@ -401,7 +401,7 @@ class NativeFunction(Jitted[..., Any]):
     # ---- tracing ---------------------------------------------------------------------------------
 
     def _entry(self, call: Call, leaves: list[Any], tree: Any) -> _Entry:
-        """The traced function for arguments of these types.
+        """Return the traced function for arguments of these types.
 
         Raises:
             DTypeError: an argument that is no array, by its name.
@@ -451,7 +451,7 @@ class NativeFunction(Jitted[..., Any]):
         )  # fmt: skip
 
     def _aval(self, call: Call, number: int, leaf: Any) -> Any:
-        """The type of a leaf, as `jax.jit` would have it.
+        """Return the type of a leaf, as `jax.jit` has it.
 
         Raises:
             DTypeError: it is no array.
@@ -477,7 +477,7 @@ class NativeFunction(Jitted[..., Any]):
     def _specified(
         self, call: Call, leaves: Sequence[Any], tree: Any, specs: Sequence[Any]
     ) -> list[Any]:
-        """The types that the user gave.
+        """Return the types that the user gave.
 
         Raises:
             InvalidConfigError: another tree than the arguments'.
@@ -494,7 +494,7 @@ class NativeFunction(Jitted[..., Any]):
         return wanted
 
     def _names(self, call: Call) -> list[str]:
-        """The name of each leaf, from the parameter that holds it."""
+        """Name each leaf by the parameter that holds it."""
         keystr = self._jax.tree_util.keystr
         bases = [
             self._parameters[i] if i < len(self._parameters) else f"x{i}" for i in call.positions
@@ -540,7 +540,7 @@ class NativeFunction(Jitted[..., Any]):
 
     @public
     def lower(self, *args: Any, **kwargs: Any) -> GraphProgram:
-        """The program for arguments like these, arrays or specs, with their trees."""
+        """Return the program for arguments like these, arrays or specs, with their trees."""
         call = self._call(args, kwargs)
         leaves, tree = self._flatten(call.dynamic)
         avals = [self._aval(call, number, leaf) for number, leaf in enumerate(leaves)]
@@ -583,7 +583,7 @@ class NativeFunction(Jitted[..., Any]):
         )
 
     def cache_stats(self) -> CacheStats:
-        """Counts of hits, misses and entries of the cache of programs."""
+        """Count hits, misses and entries of the cache of programs."""
         return self._entries.stats()
 
     def cache_clear(self) -> None:

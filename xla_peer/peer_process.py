@@ -161,7 +161,7 @@ class PeerProcess:
     # ---- the child -------------------------------------------------------------------------------
 
     def _started(self) -> SharedArrays:
-        """The memory shared with a worker that waits for a request.
+        """Start a worker that waits for a request, and return the memory shared with it.
 
         Raises:
             PeerEndedError: no worker can be started.
@@ -271,7 +271,7 @@ class PeerProcess:
             self.starts += 1
 
     def _message(self, deadline: float) -> dict[str, Any]:
-        """The next message of the child.
+        """Read the next message of the child.
 
         Raises:
             EOFError: there is no child.
@@ -307,7 +307,7 @@ class PeerProcess:
         return last_words(os.pread(self._streams[2].fileno(), 1 << 16, 0))
 
     def _lost(self, stage: str) -> PeerEndedError:
-        """The error for a child that ended itself, or answers nonsense."""
+        """Create the error for a child that ended itself, or answers nonsense."""
         process = self._process
         assert process is not None
         said = self._said()
@@ -343,7 +343,7 @@ SHARED_PROCESS = PeerProcess()
 
 
 def _ending(status: int) -> str:
-    """The name of a signal, or the status of an exit."""
+    """Name the signal, or the status of an exit."""
     if status >= 0:
         return f"exit status {status}"
     try:

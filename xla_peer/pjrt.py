@@ -74,7 +74,7 @@ _INSTALL = {
 
 @cache
 def modules() -> Any:
-    """Jax, and jax.extend.backend.
+    """Import jax, and jax.extend.backend.
 
     Raises:
         PlatformUnavailableError: jax is not installed, or cannot be loaded.
@@ -116,7 +116,7 @@ def client(name: str) -> Any:
 
 
 def named_platform(name: str, pjrt_client: Any) -> str:
-    """The platform's name; of "gpu", jax's word for several, that of the client.
+    """Return the platform's name; for "gpu", jax's word for several, that of the client.
 
     Relies on Client.platform_version, which begins with it.
     """
@@ -125,7 +125,7 @@ def named_platform(name: str, pjrt_client: Any) -> str:
 
 @cache  # because a plugin is loaded once per process
 def _plugin_client(path: str) -> Any:
-    """The client of a PJRT plugin in a shared library.
+    """Create the client of a PJRT plugin in a shared library.
 
     Relies on xla_client's load_pjrt_plugin_dynamically, initialize_pjrt_plugin and make_c_api_client.
     """
@@ -146,7 +146,7 @@ def _plugin_client(path: str) -> Any:
 
 
 def available_platforms() -> list[str]:
-    """The platforms jax finds here."""
+    """Return the platforms jax finds here."""
     _, backend = modules()
     try:
         return sorted(backend.backends())
@@ -170,7 +170,7 @@ def compile_options(
     options: Mapping[str, bool | int | str],
     level: int | None,
 ) -> Any:
-    """Options for one program over these devices: XLA debug options by name, and a level from 0 to 3.
+    """Build the options for one program over these devices: XLA debug options by name, and a level from 0 to 3.
 
     Relies on jax.extend.backend.get_compile_options, and ExecutableBuildOptions' partitioner switches.
     """
@@ -232,7 +232,7 @@ def prepare(text: str) -> None:
 
 
 def serialized(pjrt_client: Any, executable: Any) -> bytes:
-    """An executable as bytes, which hold native code.
+    """Serialise an executable to bytes, which hold native code.
 
     Relies on Client.serialize_executable.
 
@@ -256,7 +256,7 @@ def serialized_options(options: Any) -> str:
 
 
 def deserialized(pjrt_client: Any, devices: Sequence[Any], blob: bytes, options: Any) -> Any:
-    """The executable in bytes that this machine has written itself.
+    """Load the executable in bytes that this machine has written itself.
 
     Relies on Client.deserialize_executable.
 
@@ -275,14 +275,14 @@ def deserialized(pjrt_client: Any, devices: Sequence[Any], blob: bytes, options:
 
 
 def jaxlib_version() -> str:
-    """The version of jaxlib."""
+    """Return the version of jaxlib."""
     from jaxlib import version
 
     return version.__version__
 
 
 def cache_identity(pjrt_client: Any, devices: Sequence[Any], options: Any) -> list[bytes]:
-    """The key of an executable, except its text: options, platform, device, jaxlib, CPU.
+    """Return the key of an executable, except its text: options, platform, device, jaxlib, CPU.
 
     Relies on CompileOptions.SerializeAsString.
     """
@@ -334,7 +334,7 @@ def put(array: np.ndarray[Any, Any], device: Any, copy: bool = True) -> Any:
 
 
 def _not_placed(array: np.ndarray[Any, Any], error: Exception) -> Exception:
-    """The error here for one of `failures` while an array is put on a device."""
+    """Create the error for one of `failures` while an array is put on a device."""
     if is_interruption(error):
         return error
     return BackendFailureError(f"put: {TensorSpec(array.shape, array.dtype)}: {error}")
@@ -391,20 +391,20 @@ def fetched(array: Any, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[A
 
 
 def failures() -> tuple[type[Exception], ...]:
-    """The exceptions of PJRT for programs that cannot run or arrays without memory."""
+    """Return the exceptions of PJRT for programs that cannot run or arrays without memory."""
     jax, _ = modules()
     return (jax.errors.JaxRuntimeError, MemoryError)
 
 
 def failed(error: Exception) -> Exception:
-    """The error here for one of `failures`; an exception of a signal handler as it is."""
+    """Create the error for one of `failures`; an exception of a signal handler is unchanged."""
     if is_interruption(error):
         return error
     return BackendFailureError(f"PJRT could not run the program: {error}")
 
 
 def put_dlpack(producer: Any, device: Any, copy: bool) -> Any:
-    """The elements of any DLPack producer, on the device; shared where possible, if `copy` is false.
+    """Put the elements of any DLPack producer on the device; shared where possible, if `copy` is false.
 
     Relies on jax.dlpack.from_dlpack.
 
@@ -446,13 +446,13 @@ def placed(array: np.ndarray[Any, Any], sharding: Any, copy: bool = True) -> Any
 
 
 def on_one(device: Any) -> Any:
-    """The sharding of arrays on one device."""
+    """Return the sharding of arrays on one device."""
     jax, _ = modules()
     return jax.sharding.SingleDeviceSharding(device)
 
 
 def named_sharding(devices: Any, names: Sequence[str], entries: Sequence[tuple[str, ...]]) -> Any:
-    """The placement of arrays that are cut over a grid of devices."""
+    """Return the sharding of arrays that are partitioned over a grid of devices."""
     jax, _ = modules()
     mesh = jax.sharding.Mesh(devices, tuple(names))
     return jax.sharding.NamedSharding(
@@ -475,7 +475,7 @@ def put_sharded(array: np.ndarray[Any, Any], sharding: Any) -> Any:
 def put_local(
     array: np.ndarray[Any, Any], sharding: Any, shape: Sequence[int] | None = None
 ) -> Any:
-    """This process's part of an array that is cut over devices of several, in its own dtype.
+    """Put this process's part of an array that is partitioned over devices of several, in its own dtype.
 
     Relies on jax.make_array_from_process_local_data.
 
@@ -556,7 +556,7 @@ def _digest(array: np.ndarray[Any, Any]) -> Any:
 
 
 def _gathered(rows: Sequence[Any], devices: Any) -> Any:
-    """Each device's rows of digests, in every process; those of other processes' devices are not looked at."""
+    """Gather each device's rows of digests, in every process; those of other processes' devices are ignored."""
     jax, _ = modules()
     mesh = jax.sharding.Mesh(devices.ravel(), ("device",))
     shape = (devices.size, *rows[0].shape)
@@ -571,7 +571,7 @@ def _gathered(rows: Sequence[Any], devices: Any) -> Any:
 
 
 def _itself(x: Any) -> Any:
-    """The identity, one function, so that jax compiles it once per mesh."""
+    """Return x; one function, so that jax compiles it once per mesh."""
     return x
 
 
@@ -615,14 +615,14 @@ def wide_dtypes() -> Any:
 
 
 def trace_context() -> Callable[[], Any]:
-    """The function that gives the settings of JAX that a trace depends on, as `jax.jit` compares them."""
+    """Return the function that gives the settings of JAX that a trace depends on, as `jax.jit` compares them."""
     from jax._src import config
 
     return config.trace_context
 
 
 def emit_callback(context: Any, run: Any, operands: Sequence[Any]) -> Any:
-    """The results of a function of host arrays, called by the module that JAX is lowering.
+    """Emit a call of a function of host arrays into the module that JAX is lowering.
 
     Arrays reach it as they are, where `jax.pure_callback` puts them on a device, and may wait for itself.
     """

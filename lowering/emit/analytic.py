@@ -30,7 +30,7 @@ def widened(emit: Emitter) -> Emitter:
 
 
 def direct(name: str) -> Emitter:
-    """The StableHLO op of that name."""
+    """Return the emitter of the StableHLO op of that name."""
     return widened(lambda op, w, *operands: w.op(name, *operands))
 
 

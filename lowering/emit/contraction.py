@@ -14,7 +14,7 @@ __all__ = ["ROWS"]
 
 
 def precision_of(op: DotGeneral | Convolution, w: Writer) -> str:
-    """The op's own precision, or the module's."""
+    """Return the op's own precision, or the module's."""
     return (op.precision or w.precision).upper()
 
 
@@ -95,7 +95,7 @@ def _convolution(op: Convolution, w: Writer, x: Value, kernel: Value, result: Te
 
 
 def _dimension_numbers(op: Convolution) -> tuple[list[str], ...]:
-    """The letters of the axes of the input, the kernel and the output: `b0f`, `0io`, `b0f`."""
+    """Name the axes of the input, the kernel and the output by letters: `b0f`, `0io`, `b0f`."""
 
     def letters_of(
         first: tuple[str, int], second: tuple[str, int], spatial: tuple[int, ...]

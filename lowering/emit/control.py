@@ -40,7 +40,7 @@ class _Regions:
         self.captured = [*extents, *captured]
 
     def region(self, name: str, state: Sequence[TensorSpec], write: Write) -> Block:
-        """One region: `write` on the captured values and on the region's own arguments."""
+        """Write one region: `write` on the captured values and on the region's own arguments."""
         w, count = self.writer, len(self.symbols)
         inner = w.inner([*[value.spec for value in self.captured], *state])
         if w.extents is not None:
@@ -52,7 +52,7 @@ class _Regions:
 
 
 def _run(part: Any, w: Writer, inputs: Sequence[Value]) -> list[Value]:
-    """The statements of a sub-program."""
+    """Emit a sub-program."""
     return emit_instructions(part.program.lowering_view(), w, inputs)
 
 
@@ -70,7 +70,7 @@ def cond(op: Cond, w: Writer, index: Value, *operands: Value) -> tuple[Value, ..
 
 
 def alternatives(op: Alternatives, w: Writer, *operands: Value) -> Sequence[Value]:
-    """The operations of the parallel one."""
+    """Emit the parallel program."""
     return _run(op.parallel, w, operands)
 
 

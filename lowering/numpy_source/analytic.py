@@ -22,7 +22,7 @@ def of_complex(name: str, complex_name: str) -> Any:
 
 
 def rsqrt(op: Any, w: Writer, x: Expression) -> Code:
-    """One over the square root, in which float16 is rounded once."""
+    """Write one over the square root; float16 is rounded once."""
     if x.spec.dtype.is_complex or x.spec.dtype is DType.F16:
         return upcast("rsqrt")(op, w, x)
     return Code(f"1 / {call('np.sqrt', x).text}", Level.PRODUCT)

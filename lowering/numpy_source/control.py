@@ -58,7 +58,7 @@ def cond(op: ops.Cond, w: Writer, index: Expression, *operands: Expression) -> l
 
 
 def alternatives(op: ops.Alternatives, w: Writer, *operands: Expression) -> list[Code]:
-    """The statements of the parallel program, which needs no loop."""
+    """Write the parallel program, which needs no loop."""
     results = w.program(op.parallel.program, _invariant(w, operands))
     return [Code(w.named(result)) for result in results]
 

@@ -74,7 +74,7 @@ class Expression:
         return self.code.free or self.code.text.isidentifier()
 
     def at(self, level: Level) -> str:
-        """The text beside an operator of that level."""
+        """Return the text beside an operator of that level."""
         return in_parentheses(self.code, level)
 
     def __str__(self) -> str:

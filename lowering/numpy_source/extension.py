@@ -84,12 +84,12 @@ def solve(op: Any, w: Writer, a: Expression, b: Expression) -> Code:
 def lu_solve(
     op: Any, w: Writer, a: Expression, packed: Expression, perm: Expression, b: Expression
 ) -> Code:
-    """The matrix itself is solved with, whose factors NumPy does not take."""
+    """Write a solve with the matrix itself, because NumPy does not take its factors."""
     return call(w.function("solve"), _applied(op, a), b)
 
 
 def distinct(op: Any, w: Writer, values: Expression) -> Code:
-    """An exception where two values coincide."""
+    """Write a call that raises if two values coincide."""
     return call(w.function("distinct"), values)
 
 
@@ -155,7 +155,7 @@ def is_written(op: Extension) -> bool:
 
 
 def extension(op: Extension, w: Writer, *operands: Expression) -> Any:
-    """The cell of the family."""
+    """Write an op by the cell of its family."""
     for x in operands:
         w.dtype(x.spec.dtype)
     cell, _ = FAMILIES[op.family_id]

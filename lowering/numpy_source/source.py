@@ -35,7 +35,7 @@ def iota(op: Iota, w: Writer) -> Code:
 
 
 def shape_of(op: ShapeOf, w: Writer, x: Expression) -> Code:
-    """An extent, as an int64."""
+    """Write an extent, as an int64."""
     extent = x.spec.shape[op.axis]
     try:
         text = w.extent(extent)

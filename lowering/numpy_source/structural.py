@@ -157,7 +157,7 @@ def _index(w: Writer, op: ops.Slice, x: Expression, dropped: Sequence[int] = ())
 
 
 def slice_(op: ops.Slice, w: Writer, x: Expression) -> Code:
-    """An index with slices."""
+    """Write an index with slices."""
     return _index(w, op, x) if op.starts else x.code
 
 
@@ -200,7 +200,7 @@ def extract_diag(op: ops.ExtractDiag, w: Writer, x: Expression) -> Code:
 
 
 def embed_diag(op: ops.EmbedDiag, w: Writer, x: Expression) -> Code:
-    """Zeros beside a diagonal."""
+    """Write a diagonal in a matrix of zeros."""
     return call(w.function("embedded_diagonal"), x, op.axis_a, op.axis_b)
 
 
@@ -210,7 +210,7 @@ def triangle(name: str) -> Any:
 
 
 def barrier(op: ops.OptimizationBarrier, w: Writer, *operands: Expression) -> Any:
-    """The operands themselves."""
+    """Return the operands themselves."""
     return [
         Code(w.named(x), x.code.level, x.code.aligned, x.code.number, free=True) for x in operands
     ]

@@ -23,7 +23,7 @@ _BOUNDED = re.compile(
 
 
 def with_bounds(tree: ModuleTree) -> ModuleTree:
-    """The module with `UpperBound`s for extents with a bound.
+    """Replace extents with a bound in the module by `UpperBound`s.
 
     >>> bounded(ForeignType("tensor<?x2xf32, #stablehlo.bounds<4, ?>>"))
     f32[<=4,2]

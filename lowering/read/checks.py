@@ -51,7 +51,7 @@ def close(operation: Operation, x: Any, y: Any) -> Any:
 
 
 def _place(x: Any) -> Any:
-    """The numbers of floats, counted from zero in either direction."""
+    """Number floats consecutively, from zero in either direction."""
     bits = x.view(f"i{x.dtype.itemsize}")
     magnitude = (bits & bits.dtype.type(np.iinfo(bits.dtype).max)).astype(object)
     return np.where(bits < 0, -magnitude, magnitude)
@@ -87,7 +87,7 @@ def expected(holds: Callable[[Operation, Any, Any], Any]) -> Read:
 
 
 def probe(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """The operand, which the interpreter would write to a file."""
+    """Return the operand, which the interpreter would write to a file."""
     return operands[0]
 
 

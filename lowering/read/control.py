@@ -37,7 +37,7 @@ def custom_call(r: Reader, operation: Operation, operands: Sequence[int]) -> Seq
 
 
 def nothing(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """No values: tokens order effects, and there are none here."""
+    """Return no values: tokens order effects, and there are none here."""
     return [r.constant(False) for _ in operation.results]
 
 

@@ -42,7 +42,7 @@ class Turns:
 
 
 def counted_loop(r: Reader, loop: While, operands: Sequence[int]) -> Sequence[int] | None:
-    """The results of the loop, written as a scan; None where the trip count depends on the data."""
+    """Write the loop as a scan; None if the trip count depends on the data."""
     constants = [r.known(value) for value in operands]
     body = _body_of(loop)
     n = loop.num_consts
@@ -62,7 +62,7 @@ def counted_loop(r: Reader, loop: While, operands: Sequence[int]) -> Sequence[in
 
 
 def _body_of(loop: While) -> GraphProgram:
-    """The body, with marks that programs keep; they name no integers, so that counters are found."""
+    """Return the body with the marks that programs keep; they name no integers, so counters are found."""
     return loop.body if loop.body.is_kept else loop.body.program
 
 
@@ -70,7 +70,7 @@ def _body_of(loop: While) -> GraphProgram:
 
 
 def _turns(loop: While, constants: Sequence[Any], numbers: Mapping[int, int]) -> Turns | None:
-    """The trip count, from the comparison of a counter with a number."""
+    """Find the trip count from the comparison of a counter with a number."""
     test = loop.cond.program
     (asked,) = test.output_slots
     producers = makers(test.instructions)
@@ -104,7 +104,7 @@ _FLIPPED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "EQ": "EQ", "NE": "N
 
 
 def _count(direction: str, first: int, step: int, bound: int) -> int | None:
-    """The number of leading terms of first, first + step, .. for which the comparison holds."""
+    """Count the leading terms of first, first + step, .. for which the comparison holds."""
     if direction in ("LE", "GE"):
         direction, bound = direction[0] + "T", bound + (1 if direction == "LE" else -1)
     if (direction, step > 0) in (("LT", True), ("GT", False)):
@@ -115,7 +115,7 @@ def _count(direction: str, first: int, step: int, bound: int) -> int | None:
 
 
 def _step(loop: While, counter: int) -> int | None:
-    """The constant that the body adds to a carry."""
+    """Return the constant that the body adds to a carry."""
     body = _body_of(loop)
     if counter < loop.num_consts:
         return None
@@ -132,7 +132,7 @@ def _step(loop: While, counter: int) -> int | None:
 
 
 def _constants(program: GraphProgram) -> dict[int, int]:
-    """Integers and bools of rank 0."""
+    """Return the constant integers and bools of rank 0."""
     return {
         step.outputs[0]: int(step.op.array)
         for step in program.instructions
@@ -171,7 +171,7 @@ def _lines(program: GraphProgram, turns: Turns, numbers: Mapping[int, int]) -> d
 
 
 def _ends(line: Line, turns: Turns) -> tuple[int, int]:
-    """The least and the greatest of its values."""
+    """Return the least and the greatest value of an affine function over the iterations."""
     last = line.slope * max(turns.count - 1, 0) + line.first
     return min(line.first, last), max(line.first, last)
 
@@ -252,7 +252,7 @@ class _Windows:
         return 1 if ends == (0, max(last, 0)) else -1 if ends == (last, 0) else None
 
     def read(self, slot: int) -> int | None:
-        """The direction in which every reader of an input scans it; None where they differ."""
+        """Return the direction in which every reader of an input scans it; None if they differ."""
         if slot in self.handed:
             return None
         spec = self.program.types[slot]
@@ -289,7 +289,7 @@ class _Windows:
 def _as_scan(
     loop: While, turns: Turns, unchanged: set[int], numbers: Mapping[int, int]
 ) -> tuple[Scan, list[int], list[int]]:
-    """The scan, the loop's operands that it takes, and the carries that it returns."""
+    """Build the scan, the loop's operands that it takes, and the carries that it returns."""
     body, n = _body_of(loop), loop.num_consts
     handed = [slot for j, slot in enumerate(body.output_slots) if n + j not in unchanged]
     windows = _Windows(
@@ -321,7 +321,7 @@ def _body(
     xs: Sequence[int],
     stacked: Sequence[int],
 ) -> Any:
-    """The body on slices of the scanned tensors, returning slices of the stacked ones."""
+    """Write the body on slices of the scanned tensors, returning slices of the stacked ones."""
     builder = ProgramBuilder(trusted=body.trusted)
     values = {slot: builder.input(body.types[slot]) for slot in (*consts, *carry)}
     slices = {

@@ -63,7 +63,7 @@ def dimension_size(r: Reader, operation: Operation, operands: Sequence[int]) -> 
 
 
 def set_dimension_size(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """The first elements along an axis, as many as an operand says."""
+    """Keep the first elements along an axis, as many as an operand says."""
     x, size = operands
     axis = operation.attributes["dimension"]
     extents = extents_of(r, size)
@@ -184,7 +184,7 @@ def dynamic_reduce_window(
 
 
 def _shape(r: Reader, operation: Operation, value: int) -> tuple[Any, ...]:
-    """The elements of a vector of extents.
+    """Return the elements of a vector of extents.
 
     Raises:
         UnsupportedError: an element is no extent.
@@ -203,7 +203,7 @@ def _note_need(r: Reader, *extents: Any) -> None:
 
 
 def extents_value(r: Reader, argument: int, spec: TensorSpec, extents: Sequence[Any]) -> int:
-    """The integers of a type that are the first extents of an argument."""
+    """Return the first extents of an argument as integers of a type."""
     sizes = [
         r.convert(r.apply_one(ShapeOf(axis), argument), spec.dtype) for axis in range(len(extents))
     ]
@@ -217,7 +217,7 @@ def extents_value(r: Reader, argument: int, spec: TensorSpec, extents: Sequence[
 
 
 def undecided(operation: Operation) -> UndecidedExtentError:
-    """The error of a shape that data decide."""
+    """Return the error for a shape that data decide."""
     return UndecidedExtentError(
         f"{operation.name}: its shapes and bounds must be constants or made of the arguments' extents, or of "
         "integer arguments, by arithmetic, and other elements, or another operation, decide one of them"
@@ -228,9 +228,7 @@ def undecided(operation: Operation) -> UndecidedExtentError:
 
 
 def extents_of(r: Reader, value: int) -> Any:
-    """The elements of an integer or bool tensor as numbers, symbolic extents and truth values; None where they
-    are not known.
-    """
+    """Return the elements of an integer or bool tensor as numbers, extents and truth values; None if unknown."""
     extents = r.extents.get(value)
     if extents is not None:
         return extents
@@ -297,7 +295,7 @@ def _at_least(r: Reader, lhs: Any, rhs: Any) -> bool | None:
 
 
 def _array(elements: Sequence[Any], shape: tuple[int, ...]) -> Any:
-    """An array of objects, because NumPy would ask a `SymDim` for its number."""
+    """Create an array of objects, because NumPy would ask a `SymDim` for its number."""
     array = np.empty(len(elements), object)
     for i, element in enumerate(elements):
         array[i] = element
@@ -332,7 +330,7 @@ def _magnitude(r: Reader, x: Any) -> Any:
 
 
 def _quotient(r: Reader, lhs: Any, rhs: Any) -> Any:
-    """The quotient rounded towards zero, as StableHLO has it; an extent's rounds down, the same above zero."""
+    """Divide and round towards zero, as StableHLO does; extents round down, which is the same above zero."""
     if isinstance(rhs, int) and not rhs:
         return None
     if not _at_least(r, rhs, 0):
@@ -352,7 +350,7 @@ def _quotient_by_magnitude(r: Reader, lhs: Any, rhs: Any) -> Any:
 
 
 def _remainder(r: Reader, lhs: Any, rhs: Any) -> Any:
-    """The remainder with the sign of lhs."""
+    """Compute the remainder with the sign of lhs."""
     if isinstance(rhs, int) and not rhs:
         return None
     if _at_least(r, lhs, 0) and _at_least(r, rhs, 0):
@@ -412,7 +410,7 @@ def _is_rounded_up(r: Reader, lhs: Any, rhs: Any) -> Any:
 
 
 def _compare(r: Reader, operation: Operation, lhs: Any, rhs: Any) -> Any:
-    """The comparison: a truth value where it is the same for all extents, and else an extent that is 0 or 1."""
+    """Compare: a truth value if it is the same for all extents, otherwise an extent that is 0 or 1."""
     if lhs is None or rhs is None:
         return None
     direction = operation.attributes["comparison_direction"]
@@ -442,7 +440,7 @@ def _decided(r: Reader, direction: str, lhs: Any, rhs: Any) -> Any:
 
 
 def _converted(r: Reader, operation: Operation, x: Any) -> Any:
-    """An integer as a truth value is whether it is not 0."""
+    """Convert an integer to bool: whether it is not 0."""
     if x is None or not operation.spec.dtype.is_bool:
         return x
     return _each(lambda r, a: a if isinstance(a, bool) else _decided(r, "NE", a, 0))(

@@ -38,7 +38,7 @@ class Mesh:
 
     @classmethod
     def of_text(cls, text: str) -> Mesh:
-        """The mesh that an attribute describes.
+        """Parse the mesh that an attribute describes.
 
         >>> Mesh.of_text('#sdy.mesh<["x"=2, "y"=2], device_ids=[0, 2, 1, 3]>')
         Mesh(sizes={'x': 2, 'y': 2}, devices=(0, 2, 1, 3))
@@ -86,12 +86,12 @@ class Cut:
 
 
 def names_of(text: str) -> tuple[str, ...]:
-    """The axes that an attribute lists."""
+    """Return the axes that an attribute lists."""
     return tuple([name for name, _ in _NAME.findall(text)])
 
 
 def cuts_of(text: str, meshes: dict[str, str], manual: tuple[str, ...]) -> list[Cut]:
-    """The cuts that the shardings of several values describe, along manual axes.
+    """Parse the shardings of several values, along manual axes.
 
     Raises:
         UnsupportedError: a part of an axis, or text that is no sharding.

@@ -243,7 +243,7 @@ class _Rewriter:
         operands: Sequence[_Tensor | None],
         results: Sequence[_Tensor | None],
     ) -> None:
-        """Dequantise, compute, quantise; `uniform_quantize` and `uniform_dequantize` compute nothing between."""
+        """Compute on dequantised values; `uniform_quantize` and `uniform_dequantize` compute nothing between."""
         values = [
             number if tensor is None else self.dequantized(number, tensor)
             for number, tensor in zip(operation.operands, operands, strict=True)
@@ -307,7 +307,7 @@ class _Rewriter:
         self.append("convert", [x], tensor.stored, results=(result,))
 
     def parameter(self, values: Sequence[float], tensor: _Tensor, spec: TensorSpec) -> int:
-        """Scales or zero points in the shape of a tensor."""
+        """Broadcast scales or zero points to the shape of a tensor."""
         axis = tensor.element.axis
         if not spec.is_static:
             raise UnsupportedError(

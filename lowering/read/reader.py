@@ -97,7 +97,7 @@ class Reader:
     # ---- functions and blocks ----------------------------------------------------------------
 
     def call(self, name: str, operands: Sequence[int]) -> list[int]:
-        """The results of a function of the module on these values.
+        """Read a call of a function of the module on these values.
 
         Raises:
             InvalidConfigError: no such function, or calls nested too deep.
@@ -123,7 +123,7 @@ class Reader:
         return results if rule is None else self._marked(rule, operands, results)
 
     def _marked(self, rule: Rule, operands: Sequence[int], results: list[int]) -> list[int]:
-        """The results of a call, of which those with a derivative have new names by a rule."""
+        """Rename the results of a call that have derivatives, by a rule."""
         places = [i for i, y in enumerate(results) if self.spec(y).dtype.is_inexact]
         if not places or all([self.known(x) is not None for x in operands]):
             return results
@@ -135,7 +135,7 @@ class Reader:
         return results
 
     def block(self, block: Block, arguments: Sequence[int], outer: Mapping[int, int]) -> list[int]:
-        """The results of a block on these arguments, with the values of its surroundings."""
+        """Read a block on these arguments, with the values of its surroundings."""
         values = Scope(outer)
         values.update(zip(block.arguments, arguments, strict=True))
         for operation in block.operations[:-1]:
@@ -227,7 +227,7 @@ class Reader:
     def parts(
         self, *regions: tuple[Block | Write, Sequence[TensorSpec]]
     ) -> tuple[list[Subprogram], list[int]]:
-        """Regions on arguments of these types as sub-programs, and the values of their surroundings that they use.
+        """Read regions on arguments of these types as sub-programs; also return the outer values that they use.
 
         Each takes the values that any of them uses, then its own arguments. Small constants are written inside.
         A region is a block of the module, or a function that writes one.
@@ -276,11 +276,11 @@ class Reader:
     # ---- writing -----------------------------------------------------------------------------
 
     def apply(self, op: StdTensorOp, *values: int) -> tuple[int, ...]:
-        """The outputs of an op."""
+        """Apply an op."""
         return self.builder.apply(op, *values, source=self._source)
 
     def apply_one(self, op: StdTensorOp, *values: int) -> int:
-        """The one output of an op."""
+        """Apply an op with one output."""
         (output,) = self.builder.apply(op, *values, source=self._source)
         return output
 
@@ -289,11 +289,11 @@ class Reader:
         return self.builder.type_of(value)
 
     def known(self, value: int) -> Any:
-        """The elements of a constant; None for a computed value."""
+        """Return the elements of a constant; None for a computed value."""
         return self.builder.known(value)
 
     def evaluated(self, value: int) -> Any:
-        """The elements of a value that depends on no argument; None for others."""
+        """Evaluate a value that depends on no argument; None for others."""
         return self.builder.evaluated(value)
 
     def constant(self, array: Any, dtype: DType | None = None) -> int:
@@ -319,16 +319,16 @@ class Reader:
         return self.apply_one(BroadcastInDim(shape, ()), value)
 
     def convert(self, value: int, dtype: DType) -> int:
-        """The value in a dtype."""
+        """Convert the value to a dtype."""
         return value if self.spec(value).dtype is dtype else self.apply_one(Convert(dtype), value)
 
     def transpose(self, value: int, perm: Sequence[int]) -> int:
-        """The axes in another order."""
+        """Permute the axes."""
         perm = tuple(perm)
         return value if perm == tuple(range(len(perm))) else self.apply_one(Transpose(perm), value)
 
     def reshape(self, value: int, shape: Sequence[int]) -> int:
-        """The elements in row-major order in another shape: ours is column-major."""
+        """Reshape the elements in row-major order; our own reshape is column-major."""
         shape = tuple(shape)
         old_shape = self.spec(value).shape
         if old_shape == shape:
@@ -343,7 +343,7 @@ class Reader:
         return self.transpose(self.apply_one(Reshape(shape[::-1]), turned), range(len(shape))[::-1])
 
     def slice(self, value: int, axis: int, start: int, limit: int, stride: int = 1) -> int:
-        """Elements of one axis."""
+        """Slice one axis."""
         shape = self.spec(value).shape
         if (start, limit, stride) == (0, shape[axis], 1):
             return value
@@ -451,7 +451,7 @@ class Captures(Mapping[int, int]):
         return self.input(value)
 
     def input(self, value: int) -> int:
-        """The input for a value outside."""
+        """Return the input for a value outside."""
         if value not in self.inputs:
             self.inputs[value] = self.inside.input(self.outside.type_of(value))
             if value in self._extents:
@@ -470,7 +470,7 @@ def _no_device() -> int:
 
 
 def _captured(captures: Captures, device: Callable[[], int]) -> int:
-    """The number of the device in a region, which takes it from its surroundings."""
+    """Return the number of the device in a region, which takes it from its surroundings."""
     return captures.input(device())
 
 
@@ -480,7 +480,7 @@ def _is_flat(shape: Sequence[int]) -> bool:
 
 
 def source_of(operation: Operation) -> SourceLine | None:
-    """The line that a location names."""
+    """Return the line that a location names."""
     match = _PLACE.search(operation.location)
     if match is None:
         return None
@@ -488,7 +488,7 @@ def source_of(operation: Operation) -> SourceLine | None:
 
 
 def located(operation: Operation) -> str:
-    """The file and line that a location names; as it is where it names none."""
+    """Return the file and line that a location names; another location is unchanged."""
     match = _PLACE.search(operation.location)
     if match is not None:
         return f"{match[1]}:{match[2]}"

@@ -57,7 +57,7 @@ def is_identity(name: str, value: Any) -> bool:
 
 
 def _name_of(r: Reader, block: Block, values: Sequence[int]) -> str | None:
-    """The one operation of a region on one pair."""
+    """Return the one operation of a region on one pair."""
     names = known_combiner(block) if len(values) == 1 else None
     if names is None or names[0] == "set":
         return None
@@ -66,7 +66,7 @@ def _name_of(r: Reader, block: Block, values: Sequence[int]) -> str | None:
 
 
 def _combine(r: Reader, block: Block, values: Sequence[int]) -> Combine:
-    """The region on whole tensors."""
+    """Return the region as a function of whole tensors."""
     name = _name_of(r, block, values)
     if name is not None:
         return lambda xs, ys: [r.apply_one(PAIRS[name], xs[0], ys[0])]
@@ -149,7 +149,7 @@ class Windows:
         return r.apply_one(st.Pad(self.low, self.high, interior), x, start)
 
     def scan(self, shape: tuple[int, ...]) -> tuple[int, bool] | None:
-        """The axis, and whether backwards, where every window is all up to an element."""
+        """Return the axis, and whether it runs backwards, if every window has all elements up to its own."""
         wide = [axis for axis, size in enumerate(self.sizes) if size != 1]
         ones = (1,) * len(shape)
         if len(wide) != 1 or not self.strides == self.base == self.dilations == ones:
@@ -199,9 +199,7 @@ def _window(
 
 
 def _windowed(r: Reader, xs: Values, windows: Windows, combine: Combine) -> Values:
-    """Every window's elements combined, one axis after the other: the last first, which keeps row-major
-    order.
-    """
+    """Combine every window's elements one axis after the other, the last first, which keeps row-major order."""
     for axis, size in reversed(list(enumerate(windows.sizes))):
         xs = _along(r, xs, axis, size, windows.strides[axis], windows.dilations[axis], combine)
     return xs
@@ -299,7 +297,7 @@ def sort(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[i
 
 
 def top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """The k largest elements by the total order, and their indices; k is the extent of the result.
+    """Find the k largest elements by the total order, and their indices; k is the extent of the result.
 
     Calls ask for the smallest by an attribute.
     """

@@ -13,7 +13,7 @@ __all__ = ["bytecode_tree", "read_module", "text_tree"]
 
 
 def read_module(contents: str | bytes) -> ModuleTree:
-    """The tree of text, of bytecode or of a portable artifact.
+    """Read the tree of text, of bytecode or of a portable artifact.
 
     Raises:
         MlirDiagnosticError: no module, with line and column or with the offset.

@@ -21,7 +21,7 @@ class Cursor:
         self.end = len(data) if end is None else end
 
     def error(self, message: str) -> MlirDiagnosticError:
-        """An error at this place."""
+        """Create an error at this place."""
         return MlirDiagnosticError([(message, f"byte {self.at}")])
 
     @property
@@ -30,14 +30,14 @@ class Cursor:
         return self.at >= self.end
 
     def byte(self) -> int:
-        """The next byte."""
+        """Read the next byte."""
         if self.at >= self.end:
             raise self.error("attempting to parse a byte at the end of the bytecode")
         self.at += 1
         return self.data[self.at - 1]
 
     def bytes(self, count: int) -> bytes:
-        """The next bytes."""
+        """Read the next bytes."""
         if count > self.end - self.at:
             raise self.error(f"attempting to parse {count} bytes when {self.end - self.at} remain")
         self.at += count
@@ -78,11 +78,11 @@ class Cursor:
         return value
 
     def signed_list(self) -> tuple[int, ...]:
-        """Signed varints after their number."""
+        """Read a count and that many signed varints."""
         return tuple([self.signed() for _ in range(self.count())])
 
     def terminated(self) -> bytes:
-        """The bytes up to a null, which is stepped over."""
+        """Read the bytes up to a null, and the null."""
         end = self.data.find(b"\0", self.at, self.end)
         if end < 0:
             raise self.error("malformed null-terminated string, no null character found")
@@ -99,7 +99,7 @@ class Cursor:
                 raise self.error("expected alignment byte")
 
     def section(self) -> tuple[int, Cursor]:
-        """The next section: its number, and a cursor over its data."""
+        """Read the next section: its number, and a cursor over its data."""
         head = self.byte()
         length = self.number()
         if head & 0x80:

@@ -36,11 +36,11 @@ class References(Protocol):
         ...
 
     def part(self, cursor: Cursor) -> Any:
-        """An attribute that may still be missing."""
+        """Read an attribute that may still be missing."""
         ...
 
     def needed(self, cursor: Cursor) -> Any:
-        """An attribute."""
+        """Read an attribute."""
         ...
 
     def needed_type(self, cursor: Cursor) -> Any:
@@ -48,11 +48,11 @@ class References(Protocol):
         ...
 
     def optional(self, cursor: Cursor) -> Any:
-        """An attribute, or None."""
+        """Read an attribute, or None."""
         ...
 
     def blob(self, name: str) -> bytes | None:
-        """The data of a resource."""
+        """Return the data of a resource."""
         ...
 
 
@@ -103,7 +103,7 @@ def _unit(r: References, c: Cursor) -> Any:
 
 
 def _integer_width(kind: Any) -> tuple[int, bool]:
-    """Bits of an integer type, and whether its values are without sign."""
+    """Return the bits of an integer type, and whether its values are unsigned."""
     text = getattr(kind, "text", "")
     digits = text.lstrip("su")[1:]
     if text == "index":
@@ -114,7 +114,7 @@ def _integer_width(kind: Any) -> tuple[int, bool]:
 
 
 def _integer_bits(c: Cursor, width: int) -> int:
-    """The bits of an integer of known width, as an unsigned number."""
+    """Read the bits of an integer of known width, as an unsigned number."""
     if width <= 8:
         return c.byte()
     if width <= 64:
@@ -212,7 +212,7 @@ def _dense_elements(r: References, c: Cursor) -> Any:
 
 
 def elements_of(kind: Any, data: bytes) -> Any:
-    """The array of elements as bytes, or the text of one of a foreign type."""
+    """Decode bytes to the array of elements, or to the text of a foreign type."""
     if isinstance(kind, TensorSpec):
         if UNKNOWN in kind.shape:
             raise ValueError(f"elements of type {kind}")
@@ -227,7 +227,7 @@ def elements_of(kind: Any, data: bytes) -> Any:
 
 
 def _packed_truths(data: bytes, spec: TensorSpec) -> Any:
-    """Truth values, eight in a byte."""
+    """Decode truth values, eight in a byte."""
     if len(data) == 1 and data[0] in (0, 0xFF):
         return np.broadcast_to(np.array(bool(data[0])), spec.shape)
     if len(data) != (spec.size + 7) // 8:

@@ -20,7 +20,7 @@ needs no memory."""
 
 
 def require_shallow(text: str) -> None:
-    """Raises InvalidConfigError for brackets nested deeper than `DEEPEST`, those in strings and comments aside."""
+    """Refuse brackets nested deeper than `DEEPEST`, except in strings and comments."""
     letters = np.frombuffer(STRING_OR_COMMENT.sub("", text).encode(), np.uint8)
     for opening, closing in ("()", "[]", "{}", "<>"):
         steps = (letters == ord(opening)).astype(np.int8)

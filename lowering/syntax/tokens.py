@@ -70,7 +70,7 @@ class Tokens:
         return [0, *[match.end() for match in re.finditer("\n", self.text)]]
 
     def place(self, index: int) -> tuple[int, int]:
-        """Line and column of a token, from one."""
+        """Return line and column of a token, from one."""
         offset = self.offsets[min(index, len(self.offsets) - 1)]
         line = bisect_right(self._lines, offset)
         return line, offset - self._lines[line - 1] + 1
@@ -81,5 +81,5 @@ class Tokens:
         return f'"-":{line}:{column}'
 
     def error(self, message: str, index: int) -> MlirDiagnosticError:
-        """An error at a token."""
+        """Create an error at a token."""
         return MlirDiagnosticError([(message, self.location(index))])

@@ -17,7 +17,7 @@ __all__ = ["verify"]
 
 
 def verify(tree: ModuleTree) -> ModuleTree:
-    """The tree, if its operations have the operands, results, regions and attributes of their definitions.
+    """Check that operations have the operands, results, regions and attributes of their definitions; return the tree.
 
     Raises:
         MlirDiagnosticError: an operation that has not, or that is unknown; a function that a call lacks.

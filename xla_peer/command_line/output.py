@@ -34,7 +34,7 @@ class Output:
         self.errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
     def document(self, value: Any) -> None:
-        """The JSON document, where JSON is asked for."""
+        """Print the JSON document, if JSON is requested."""
         if self.as_json:
             print(json.dumps(json_value(value), indent=2, allow_nan=False))
 
@@ -54,7 +54,7 @@ class Output:
             self.console.print(f"\n{text}", markup=False, style="bold")
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Columns below a header; long cells wrap on a terminal, and nothing is cut off."""
+        """Print columns below a header; long cells wrap on a terminal, and nothing is cut off."""
         if self.as_json:
             return
         head, *lines = aligned([header, *rows])
@@ -63,7 +63,7 @@ class Output:
             self.console.print(line, markup=False)
 
     def fail(self, error: BaseException) -> None:
-        """An error, as a person or a program reads it."""
+        """Print an error, for a person or a program."""
         text = str(error) or type(error).__name__
         if self.as_json:
             print(json.dumps({"error": text, "kind": type(error).__name__}, indent=2))
@@ -89,7 +89,7 @@ class Output:
 
 
 def summary(array: Any) -> str:
-    """An array in few words.
+    """Summarise an array in few words.
 
     >>> summary(np.arange(3.0)), summary(np.zeros((100, 100)))
     ('[0. 1. 2.]', 'from 0 to 0, mean 0')
@@ -109,7 +109,7 @@ def summary(array: Any) -> str:
 
 
 def as_json(name: str, array: Any) -> dict[str, Any]:
-    """An array as JSON holds it; its elements where they are few.
+    """Convert an array to JSON-compatible values; it has the elements if there are few.
 
     >>> as_json("y", np.array([1.0, np.nan]))
     {'name': 'y', 'dtype': 'float64', 'shape': [2], 'values': [1.0, 'nan']}

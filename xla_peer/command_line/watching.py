@@ -34,7 +34,7 @@ HERE = "here"
 def chosen_adapters(
     jaxlibs: str, iree: str, opinions: Sequence[str], environments: Environments
 ) -> list[Adapter]:
-    """Adapters of the options; environments are made for those that need one.
+    """Return the adapters of the options; environments are made for those that need one.
 
     Args:
         jaxlibs: releases, `here`, and paths of interpreters, with commas between.
@@ -99,7 +99,7 @@ def watched(
 
 
 def bisected(case: Case, since: str, until: str, environments: Environments) -> Bisection:
-    """The release of jaxlib in which a case changes its outcome."""
+    """Find the release of jaxlib in which a case changes its outcome."""
     releases = releases_between(environments.versions("jaxlib"), since, until)
     return bisect(case, releases, environments=environments)
 
@@ -121,7 +121,7 @@ def written(table: Table, path: Path) -> list[tuple[str, str]]:
 
 
 def page(table: Table) -> str:
-    """The table as a page, with what its words mean and the log of the hall."""
+    """Write the table as a page, with an explanation of its words and the log of the hall."""
     lines = [PAGE, table.to_markdown(), "## Log", "", "Searches of public issues:", ""]
     lines += [f'- "{words}"' for words in SEARCHES]
     lines += ["", "Not rebuilt:", "", *[f"- {name}: {reason}" for name, reason in ELSEWHERE]]

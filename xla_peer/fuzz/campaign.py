@@ -214,7 +214,7 @@ def _share(report: FuzzReport, minutes: float | None, programs: int | None) -> f
 
 
 def _case(seed: int, number: int, report: FuzzReport) -> Case:
-    """The case of that number in its form; as it is where it has no such form."""
+    """Return the case of that number in its form; unchanged if it has no such form."""
     case, form = random_case(seed, number), form_of(number)
     rewritten = formed(case, form)
     report.forms["plain" if rewritten is None else form] += 1
@@ -224,7 +224,7 @@ def _case(seed: int, number: int, report: FuzzReport) -> Case:
 def _examined(
     case: Case, number: int, peer: Any, report: FuzzReport
 ) -> ParityReport | Exception | None:
-    """The failure of a case; None where both paths agree."""
+    """Examine a case; return its failure, or None if both paths agree."""
     report.programs += 1
     for step in case.program.instructions:
         report.ops[step.op.name] += 1
@@ -302,7 +302,7 @@ def _note(
 
 
 def _smallest(divergence: Divergence, peer: Any) -> Divergence:
-    """The divergence on a smaller program and plainer arrays."""
+    """Shrink the divergence to a smaller program and plainer arrays."""
 
     def parting(case: Case) -> Divergence | None:
         report = check_parity(case.program, *case.leaves, executor=peer, interpreter=False)

@@ -35,11 +35,11 @@ class Pool:
         self.values: list[int] = []
 
     def spec(self, value: int) -> TensorSpec:
-        """The type of a value."""
+        """Return the type of a value."""
         return self.graph.types[value]
 
     def chance(self, probability: float) -> bool:
-        """True that often."""
+        """Draw a bool that is True with this probability."""
         return bool(self.rng.random() < probability)
 
     def integer(self, low: int, high: int) -> int:
@@ -47,7 +47,7 @@ class Pool:
         return int(self.rng.integers(low, high + 1))
 
     def choice(self, items: Iterable[Any]) -> Any:
-        """One of them."""
+        """Choose one of the items."""
         candidates = list(items)
         return candidates[int(self.rng.integers(len(candidates)))]
 
@@ -58,7 +58,7 @@ class Pool:
         return tuple(sorted(self.rng.permutation(candidates)[:count].tolist()))
 
     def shape(self, least_rank: int = 0, most_rank: int = 3) -> tuple[int, ...]:
-        """Extents from 1 to 5, seldom 0."""
+        """Draw extents from 1 to 5, seldom 0."""
         rank = self.integer(least_rank, max(least_rank, most_rank))
         return tuple([0 if self.chance(0.02) else self.choice(EXTENTS) for _ in range(rank)])
 
@@ -107,13 +107,13 @@ class Pool:
 
 
 def in_order(dtypes: Iterable[DType]) -> list[DType]:
-    """Dtypes in the order of the enum, because a set's differs from process to process; narrow ones left out."""
+    """Sort dtypes in the order of the enum, because a set's differs between processes; narrow ones are omitted."""
     wanted = set(dtypes)
     return [dtype for dtype in DType if dtype in wanted and not dtype.is_narrow]
 
 
 def random_elements(spec: TensorSpec, rng: np.random.Generator) -> Any:
-    """Ordinary numbers, small integers, or special values among them."""
+    """Draw ordinary numbers, small integers, or special values among them."""
     dtype, shape = spec.dtype, spec.shape
     if dtype.is_bool:
         return np.asarray(rng.integers(0, 2, shape)).astype(bool)

@@ -282,7 +282,7 @@ def _convolution(card: Any, pool: Pool) -> Proposal:
 
 
 def _windows(pool: Pool, shape: tuple[int, ...]) -> Any:
-    """Axes that indices choose on, sizes of the windows, axes that vanish, and the shape of a batch."""
+    """Draw the axes that indices choose on, sizes of the windows, axes that vanish, and the shape of a batch."""
     rank = len(shape)
     chosen = pool.some(range(rank))
     sizes = [pool.integer(0 if e == 0 else 1, e) if a in chosen else e for a, e in enumerate(shape)]

@@ -68,7 +68,7 @@ BIT_OR_BIT = main(
 
 
 def distance(x: Any, y: Any) -> Any:
-    """The negated difference, in the order that the sign of x says."""
+    """Negate the difference, in the order that the sign of x says."""
     return -tnf.where(x > -1, x - y, y - x)
 
 

@@ -49,15 +49,15 @@ def f32(*numbers: float) -> Any:
 
 
 def i8(*numbers: int) -> Any:
-    """An int8 array."""
+    """Create an int8 array."""
     return np.array(numbers, np.int8)
 
 
 def i32(*numbers: int) -> Any:
-    """An int32 array."""
+    """Create an int32 array."""
     return np.array(numbers, np.int32)
 
 
 def main(inputs: str, outputs: str, body: str) -> str:
-    """The text of a module with one function."""
+    """Write the text of a module with one function."""
     return f"func.func public @main({inputs}) -> {outputs} {{{body}}}\n"

@@ -142,7 +142,7 @@ def _branch(graph: Any, values: Mapping[str, Any]) -> Callable[..., Any]:
 def _if(
     attributes: Mapping[str, Any], operands: Sequence[Any], values: Mapping[str, Any]
 ) -> list[Any]:
-    """One branch where the condition is known, else a conditional."""
+    """Return one branch if the condition is known, else a conditional."""
     (flag,) = operands
     then_branch, else_branch = (
         _branch(attributes[name], values) for name in ("then_branch", "else_branch")

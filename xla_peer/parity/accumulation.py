@@ -48,7 +48,7 @@ Kernel = Callable[..., Any]
 def accumulated_error(
     op: StdTensorOp, kernel: Kernel, operands: Sequence[Any], result: Any, pending: float
 ) -> Any:
-    """An eighth of how far another implementation's sums or products may be from the result.
+    """Estimate an eighth of the distance of another implementation's sums or products from the result.
 
     Both may be as far from the exact result as the chains measured, so that is a quarter of their error.
 
@@ -65,7 +65,7 @@ def accumulated_error(
 
 
 def _magnitude(op: StdTensorOp, kernel: Kernel, operands: Sequence[Any], result: Any) -> Any:
-    """The size that rounding is relative to: the sum of the absolute terms, or the product itself."""
+    """Compute the size that rounding is relative to: the sum of the absolute terms, or the product itself."""
     if isinstance(op, PRODUCTS) or (isinstance(op, ix.Scatter) and op.combiner == "multiply"):
         return _wide_abs(result)
     sizes = [x if DType.of(x.dtype).kind in "biu" else np.abs(x).astype(x.dtype) for x in operands]
@@ -79,7 +79,7 @@ def _wide_abs(x: Any) -> Any:
 
 
 def _share(op: Any, operands: Sequence[Any], result: Any) -> float:
-    """The error relative to the magnitude: a rounding at least, none where two terms are added."""
+    """Estimate the error relative to the magnitude: a rounding at least, none if two terms are added."""
     if not result.size or not all(x.size for x in operands):
         return 0.0
     work = DType.of(result.dtype).accumulator.dtype
@@ -107,7 +107,7 @@ def _is_one_chain(op: co.DotGeneral, lhs: Any, rhs: Any) -> bool:
 
 
 def _in_lanes(terms: Any) -> float:
-    """The largest error of sums that are kept side by side."""
+    """Measure the largest error of sums that are kept side by side."""
     rows = terms[:: -(-len(terms) // LANE_ROWS)]
     errors = [0.0]
     for width in LANES:
@@ -119,9 +119,7 @@ def _in_lanes(terms: Any) -> float:
 
 
 def _measured(combine: np.ufunc, terms: Any) -> float:
-    """The largest error among the partial results of chains [rows, length, lanes], relative to their
-    magnitudes.
-    """
+    """Measure the largest error of partial results of chains [rows, length, lanes], relative to their magnitudes."""
     wide = np.clongdouble if terms.dtype.kind == "c" else np.longdouble
     partial = combine.accumulate(terms, axis=1)
     exact = combine.accumulate(terms.astype(wide), axis=1)
@@ -131,13 +129,13 @@ def _measured(combine: np.ufunc, terms: Any) -> float:
 
 
 def _chosen(count: int, length: int) -> Any:
-    """Numbers of that many elements, evenly spread, and fewer of long sums."""
+    """Choose elements, evenly spread, and fewer of long sums."""
     most = max(1, min(ELEMENTS, LONGEST // max(length, 1)))
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))
 
 
 def _rows(x: Any, axes: Sequence[int]) -> Any:
-    """Chosen rows along those axes, each laid out as one."""
+    """Return chosen rows along those axes, each laid out as one."""
     free_axes = [axis for axis in range(x.ndim) if axis not in axes]
     view = x.transpose(*free_axes, *axes)
     extents = view.shape[: len(free_axes)]
@@ -170,7 +168,7 @@ def _contracted(op: co.DotGeneral, lhs: Any, rhs: Any) -> Any:
 
 
 def _convolved(op: co.Convolution, x: Any, kernel: Any) -> Any:
-    """Products of windows and kernels, both for outputs [batch, feature, space..]."""
+    """Return windows and kernels to multiply, both for outputs [batch, feature, space..]."""
     x = x.transpose(op.input_batch, op.input_feature, *op.input_spatial)
     w = kernel.transpose(op.kernel_output_feature, op.kernel_input_feature, *op.kernel_spatial)
     w = np.flip(w, tuple(2 + axis for axis, flag in enumerate(op.window_reversal) if flag))

@@ -45,7 +45,7 @@ class Alignment(NamedTuple):
 def aligned(
     side: Side, other: Side, pairs: Sequence[Pair], are_close: Callable[[int, int], bool]
 ) -> Alignment:
-    """Go from slots that part to operands that part, as long as both programs apply the same op.
+    """Walk from slots that differ to operands that differ, as long as both programs apply the same op.
 
     Args:
         pairs: slots that part, of one program and of the other.
@@ -93,7 +93,7 @@ def aligned(
 
 
 def _reads(side: Side, step: Instruction, number: int) -> bool:
-    """An operand is of that class."""
+    """Return whether an operand is of that class."""
     return number in [side.class_of[slot] for slot in step.inputs]
 
 
@@ -109,7 +109,7 @@ def _are_alike(step: Instruction, there: Instruction, slot: int, other_slot: int
 def _parted(
     step: Instruction, there: Instruction, is_same: Callable[[int, int], bool]
 ) -> list[Pair]:
-    """Operands that are not the same, in pairs."""
+    """Return operands that are not the same, in pairs."""
     pairs = list(zip(step.inputs, there.inputs, strict=True))
     parted = [(x, y) for x, y in pairs if not is_same(x, y)]
     if type(step.op) in COMMUTATIVE and parted:

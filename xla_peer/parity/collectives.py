@@ -69,7 +69,7 @@ def _changes(text: str) -> Iterator[tuple[str, str, str]]:
 def _variants(
     text: str, start: int, end: int, name: str, sizes: dict[str, int]
 ) -> Iterator[tuple[str, int, int, str]]:
-    """Other groups, pairs and reductions: a description, the span in the text, and its replacement."""
+    """Yield other groups, pairs and reductions: a description, the span in the text, and its replacement."""
     groups = _GROUPS.search(text, start, end)
     for axes in _subsets(sizes) if groups else ():
         rows = _along(sizes, axes)
@@ -101,7 +101,7 @@ def _subsets(sizes: dict[str, int]) -> Iterator[tuple[str, ...]]:
 
 
 def _along(sizes: dict[str, int], axes: Sequence[str]) -> list[list[int]]:
-    """The groups of devices that differ along these axes of a mesh alone."""
+    """Return the groups of devices that differ only along these axes of a mesh."""
     grid = np.arange(math.prod(sizes.values())).reshape(tuple(sizes.values()))
     names = list(sizes)
     chosen = [names.index(axis) for axis in axes]

@@ -179,7 +179,7 @@ def compare(
     unbounded: Any = None,
     are_bits: bool = False,
 ) -> OutputParity:
-    """One output, native against another.
+    """Compare one output, native against another.
 
     Args:
         limit: how far apart each element may be; an infinite limit allows nothing, because no value is
@@ -243,7 +243,7 @@ def compare(
 
 
 def _same_but_one_part(native: Any, xla: Any) -> Any:
-    """Complex numbers with an infinite or NaN part that is the same in both, and another part that rounding explains."""
+    """Find complex numbers with one part infinite or NaN on both sides, and another part that rounding explains."""
     parts = [(native.real, xla.real), (native.imag, xla.imag)]
     same = [(a == b) | (np.isnan(a) & np.isnan(b)) for a, b in parts]
     special = [same_part & ~np.isfinite(a) for same_part, (a, _) in zip(same, parts, strict=True)]
@@ -254,8 +254,9 @@ def _same_but_one_part(native: Any, xla: Any) -> Any:
 
 
 def _reached(native: Any, xla: Any, limit: Any, alternatives: Alternatives) -> Any:
-    """The places of elements that are one of their alternatives; beside an infinity, also those between
-    it and a number that was reached, down to the share of that which may be apart.
+    """Find the elements that equal one of their alternatives.
+
+    Beside an infinity, elements between it and a number that was reached count too, down to the share that may differ.
     """
     places, values = alternatives
     there = xla.ravel()[places]
@@ -289,7 +290,7 @@ def explained(
     drawn: int | None = None,
     flips: bool = True,
 ) -> Allowance:
-    """Values that rounding allows for each element.
+    """Compute the values that rounding allows for each element.
 
     Args:
         moved: the same output of a run op by op, and of runs that rounded differently; see
@@ -361,8 +362,10 @@ def _spread(native: Any, moved: Sequence[Any], drawn: int | None, flips: bool) -
 
 
 def _alternatives(native: Any, moved: Sequence[Any], spread: Any = None) -> Alternatives:
-    """The values in the runs where these are no small change: of integers and bools, all others; of
-    floats, what is not finite in place of a number, the reverse, and numbers beyond the spread.
+    """Return the values in runs that are not small changes.
+
+    For integers and bools these are all other values; for floats, infinities and NaN in place of a number, the reverse,
+    and numbers beyond the spread.
     """
     places: list[Any] = []
     values: list[Any] = []
@@ -385,7 +388,7 @@ def _alternatives(native: Any, moved: Sequence[Any], spread: Any = None) -> Alte
 
 @np.errstate(all="ignore")
 def beyond(native: Any, moved: Sequence[Any], limit: Any) -> Alternatives:
-    """Values of runs that are farther from the native ones than the limit, or not finite where these are."""
+    """Return values of runs that are farther from the native ones than the limit, or not finite where these are."""
     return _alternatives(native, moved, np.asarray(limit) / SAFETY)
 
 
@@ -433,7 +436,7 @@ def _zero_signs(native: Any, xla: Any, dtype: DType) -> int:
 
 
 def _of_norm(distance: Any, size: Any) -> float:
-    """The norm of distances relative to that of sizes, scaled so that no square overflows."""
+    """Divide the norm of distances by that of sizes, scaled so that no square overflows."""
     norms = []
     for x in (distance, size):
         largest = _max(x)

@@ -61,7 +61,7 @@ def decision_runs(confidence: float) -> int:
 
 
 def required_confidence(name: str, confidence: float) -> float:
-    """The confidence, between 0 and 1.
+    """Check and return the confidence, between 0 and 1.
 
     Raises:
         InvalidConfigError: it is none.
@@ -74,8 +74,8 @@ def required_confidence(name: str, confidence: float) -> float:
 
 
 def in_words(confidence: float) -> str:
-    """The sentence of a report."""
+    """Write the sentence of a report."""
     return (
         f"sampled from {rounding_runs(confidence)} runs that round differently, {decision_runs(confidence)} where "
-        f"a decision tips: {confidence:.6g} confidence that it holds for {SHARE:.1%} of right implementations"
+        f"rounding flips a decision: {confidence:.6g} confidence that it holds for {SHARE:.1%} of right implementations"
     )

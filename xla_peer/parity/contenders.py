@@ -86,7 +86,7 @@ class Contender:
         return checked_outputs("check_parity", self.program, leaves, f"the {self.name}")
 
     def _in_child(self, function: Any, arguments: Sequence[Any]) -> list[Any]:
-        """The outputs of a function that `jax.jit` wrapped, compiled as JAX does it where the peer runs."""
+        """Run a function that `jax.jit` wrapped, compiled as JAX does it, in the peer's process."""
         module = from_jax(function, *arguments).origin
         assert module is not None  # because it was imported
         leaves, _ = flatten(tuple(arguments))
@@ -96,7 +96,7 @@ class Contender:
         )
 
     def _as_written(self, program: GraphProgram, leaves: Sequence[Any]) -> Any:
-        """The outputs of a module's own text; of our lowering where the peer takes no text."""
+        """Run a module's own text, or our lowering if the peer takes no text."""
         results = original_outputs(program, leaves, self.peer)
         if results is None:
             return self.peer.run(program, *unflatten(program.in_tree, leaves))
@@ -137,8 +137,7 @@ def checked_outputs(
 
 
 def original_outputs(program: GraphProgram, leaves: Sequence[Any], peer: Any) -> list[Any] | None:
-    """The outputs of the text that a program was imported from, on an executor that takes modules; None without
-    either.
+    """Run the text that a program was imported from, on an executor that takes modules; None without either.
 
     Raises:
         MlirDiagnosticError, BackendFailureError: the text has open extents that do not resolve, or XLA refuses it.
@@ -172,7 +171,7 @@ def is_artifact(value: Any) -> bool:
 
 
 def _called(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-    """The result of a function of somebody's arrays."""
+    """Call a function of another framework's arrays."""
     torch: Any = sys.modules.get("torch")
     if torch is not None and _is_of_torch(function, torch):
         leaves, tree = flatten(tuple(arguments))

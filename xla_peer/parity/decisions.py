@@ -95,7 +95,7 @@ def _has(x: Any, index: tuple[int, ...]) -> bool:
 
 
 def _tipped(results: Sequence[Any]) -> tuple[tuple[int, ...], Any, Any] | None:
-    """The first element that two runs have otherwise, and both values; of floats, apart by more than their root."""
+    """Return the first element that differs between runs, and both values; floats differ by more than their root."""
     one = np.asarray(results[0])
     for result in results[1:]:
         other = np.asarray(result)

@@ -68,7 +68,7 @@ class Divergence:
     isolated: bool = False
 
     def executor(self, options: Mapping[str, bool | int | str] | None = None) -> Any:
-        """An executor where the peer ran, with these debug options of XLA's."""
+        """Create an executor where the peer ran, with these debug options of XLA's."""
         executor_class = IsolatedExecutor if self.isolated else XlaExecutor
         return executor_class(self.platform, options=options, notices=False)
 
@@ -139,7 +139,7 @@ class Paths(Protocol):
         ...
 
     def opinion(self, program: GraphProgram, leaves: Sequence[Any]) -> Opinion:
-        """The reference interpreter's opinion of it."""
+        """Return the reference interpreter's opinion of it."""
         ...
 
 
@@ -156,8 +156,7 @@ class _Parting(NamedTuple):
 def first_divergence(
     program: GraphProgram, leaves: Sequence[Any], paths: Paths
 ) -> Divergence | None:
-    """The first op that parts; where each does well on its own, the one whose output parts in the whole
-    program.
+    """Find the first op that diverges; if each agrees on its own, the one whose output diverges in the whole program.
 
     Args:
         program: with numbers for extents, whose paths disagree.
@@ -188,7 +187,7 @@ def first_divergence(
 
 
 def shown(program: GraphProgram, instruction: Instruction) -> str:
-    """An instruction with the types of its operands and results."""
+    """Show an instruction with the types of its operands and results."""
     operands = ", ".join(str(program.types[slot]) for slot in instruction.inputs)
     results = ", ".join(str(program.types[slot]) for slot in instruction.outputs)
     return f"{instruction.op} ({operands}) -> {results}"
@@ -233,7 +232,7 @@ def maker(program: GraphProgram, output: OutputParity) -> Instruction | None:
 
 
 def _bisected(program: GraphProgram, leaves: Sequence[Any], paths: Paths) -> int | None:
-    """The number of the first instruction with inputs that agree and outputs that do not."""
+    """Find the first instruction with inputs that agree and outputs that do not."""
 
     def agrees(index: int) -> bool:
         return paths.agree(prefix(program, program.instructions[index].outputs), leaves)
@@ -246,7 +245,7 @@ def _bisected(program: GraphProgram, leaves: Sequence[Any], paths: Paths) -> int
 def first_failing(
     program: GraphProgram, wrong: Sequence[int], goes_well: Callable[[int], bool]
 ) -> int | None:
-    """The number of the first instruction that does not go well though its operands do; None if there is none.
+    """Find the first instruction that fails though its operands do not; None if there is none.
 
     Args:
         wrong: instructions that make outputs.
@@ -276,7 +275,7 @@ def first_failing(
 
 
 def prefix(program: GraphProgram, slots: Sequence[int]) -> GraphProgram:
-    """The program that computes these slots, of the same inputs."""
+    """Return the program that computes these slots from the same inputs."""
     graph, values = program.to_graph()
     return GraphProgram.from_graph(
         graph,
@@ -289,7 +288,7 @@ def prefix(program: GraphProgram, slots: Sequence[int]) -> GraphProgram:
 
 
 def values_of(program: GraphProgram, slots: Sequence[int], leaves: Sequence[Any]) -> list[Any]:
-    """The native values of these slots."""
+    """Compute the native values of these slots."""
     return native_outputs(prefix(program, slots), leaves)
 
 
@@ -303,7 +302,7 @@ def maker_numbers(program: GraphProgram) -> dict[int, int]:
 def alone(
     program: GraphProgram, index: int, leaves: Sequence[Any]
 ) -> tuple[GraphProgram, list[Any]]:
-    """The instruction as a program, and its operands, computed natively."""
+    """Return the instruction as a program, and its operands, computed natively."""
     instruction = program.instructions[index]
     slots = list(dict.fromkeys(instruction.inputs))
     values = values_of(program, slots, leaves)

@@ -100,7 +100,7 @@ def first_ending(
     platform: str,
     locate: bool = True,
 ) -> Ending:
-    """The smallest part of a program that ends the peer as the whole does, by bisection of its instructions.
+    """Find the smallest part of a program that ends the peer as the whole does, by bisection of its instructions.
 
     A timeout is not looked for, because each attempt would take as long.
     """
@@ -139,7 +139,7 @@ def first_ending(
 def ending_of_text(
     program: GraphProgram, leaves: Sequence[Any], error: PeerEndedError, platform: str
 ) -> Ending:
-    """The ending over a text that somebody else wrote, which is not taken apart."""
+    """Describe the ending at a text that somebody else wrote, which is not taken apart."""
     return Ending(
         how=error.ending,
         stage=error.stage,
@@ -164,7 +164,7 @@ def _ended(program: GraphProgram, leaves: Sequence[Any], peer: Any) -> PeerEnded
 
 
 def text_of(program: GraphProgram, platform: str) -> str:
-    """The program as the peer gets it; empty where it has open extents."""
+    """Return the program's text as the peer gets it; empty if it has open extents."""
     try:
         return lower_to_stablehlo(program, platform if platform in PLATFORMS else "cpu").plain_text
     except TenferroError:

@@ -104,7 +104,7 @@ class ErrorBound:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """The summary as JSON can hold it."""
+        """Convert the summary to JSON-compatible values."""
         return json_value({
             "name": self.name,
             "outputs": [vars(output) | {"spec": str(output.spec)} for output in self.outputs],

@@ -87,12 +87,12 @@ class Parting:
         return not all(np.isfinite(np.asarray(y).astype(complex)) for y in self.results)
 
     def agrees_without_rewrites(self) -> bool:
-        """The paths agree when XLA does not rewrite algebra."""
+        """Return whether the paths agree when XLA does not rewrite algebra."""
         plain = self.divergence.executor(REWRITES_OFF)
         return NativeAndPeer(plain).agree(self.divergence.program, self.divergence.leaves)
 
     def agrees_before_the_last(self) -> bool:
-        """More than one op leads here, and the operands of the last of them agree."""
+        """Return whether more than one op leads here, and the operands of the last of them agree."""
         divergence = self.divergence
         if len(divergence.program.instructions) < 2:
             return False
@@ -107,8 +107,9 @@ class Parting:
         return bool(np.any((updates == peer) | ((updates != updates) & (peer != peer))))
 
     def tips_over(self) -> bool:
-        """The worst element is a choice (an index, a bool, a count), and rounding a little differently on
-        the way here makes the one that PJRT made.
+        """Return whether the worst element is a decision that rounding on the way flips to PJRT's.
+
+        A decision is an index, a bool or a count.
         """
         divergence, output = self.divergence, self.divergence.output
         if output.spec.dtype.is_inexact:
@@ -146,7 +147,7 @@ def _mirrored(parting: Parting) -> bool:
 
 
 def _size(y: Any) -> float:
-    """The modulus, which does not overflow."""
+    """Compute the modulus without overflow."""
     return float(modulus(np.asarray(y)))
 
 
@@ -183,7 +184,7 @@ def _meets_subnormals(parting: Parting) -> bool:
 def _with_constants_as_arguments(
     program: GraphProgram, leaves: Sequence[Any]
 ) -> tuple[GraphProgram, list[Any]]:
-    """The program with its constants as further arguments, and all of these."""
+    """Turn the program's constants into further arguments, and return all arguments."""
     graph, arrays = Graph(), list(leaves)
     graph.trusted = program.trusted
     values = {slot: graph.add_input(program.types[slot]) for slot in program.input_slots}
@@ -234,8 +235,9 @@ def _slot(divergence: Divergence) -> int:
 
 @np.errstate(all="ignore")
 def _with_smallest(x: Any, sign: float, size: float | None, scale: int) -> Any:
-    """The array with that multiple of the smallest normal number in place of subnormal parts, of their sign times
-    `sign`; with these parts themselves where there is no size.
+    """Replace subnormal parts by that multiple of the smallest normal number, of their sign times `sign`.
+
+    Without a size the parts keep their magnitude.
     """
     if DType.of(x.dtype).kind in "biu":
         return x
@@ -248,7 +250,7 @@ def _with_smallest(x: Any, sign: float, size: float | None, scale: int) -> Any:
 
 
 def _lies_among(y: Any, values: Any) -> bool:
-    """One of the values, or between the least and the largest, up to rounding; of complex numbers, in each part."""
+    """Return whether y is one of the values, or in their range, up to rounding; for complex numbers, in each part."""
     if values.dtype.kind == "c":
         return _lies_among(y.real, values.real) and _lies_among(y.imag, values.imag)
     if DType.of(values.dtype).kind in "biu":
@@ -327,8 +329,9 @@ def _is_folded_nan(parting: Parting) -> bool:
 
 
 def _leaves_a_range(parting: Parting) -> bool:
-    """Floats that several ops led to, one of which, or one side's result, is zero, infinite or NaN: a form that
-    overflows or underflows on the way.
+    """Return whether a form overflows or underflows on the way.
+
+    It does if several ops lead to floats, one of which, or one side's result, is zero, infinite or NaN.
     """
     program = parting.divergence.program
     floats = [x for x in parting.operands if DType.of(x.dtype).kind not in "biu"]
@@ -434,7 +437,7 @@ EXPLANATIONS = (
 
 
 def explain(divergence: Divergence) -> Explanation | None:
-    """The first reason that applies; None where none does, or where asking ends the peer."""
+    """Return the first reason that applies; None if none does, or if the check ends the peer."""
     parting = Parting(divergence)
     try:
         found = (explanation for explanation in EXPLANATIONS if explanation.applies(parting))

@@ -34,7 +34,7 @@ SECONDS = 60
 
 
 def interpreted(program: GraphProgram, leaves: Sequence[Any]) -> list[Any] | str:
-    """The outputs by the reference interpreter, or why it has none."""
+    """Compute the outputs by the reference interpreter, or return why it has none."""
     static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
     size = sum(int(np.prod(spec.shape)) for spec in static.types)
     if size > LARGEST:
@@ -64,7 +64,7 @@ def _plain(x: Any) -> list[Any]:
 
 
 def _outputs(program: GraphProgram, leaves: Sequence[Any], plain: Sequence[Any]) -> list[Any]:
-    """The program between conversions from plain dtypes and to them."""
+    """Run the program between conversions from plain dtypes and to them."""
     rest = iter(plain)
     inputs = [_as(DType.of(leaf.dtype), rest) for leaf in leaves]
     results, _ = flatten(program.run(*unflatten(program.in_tree, inputs)))
@@ -99,7 +99,7 @@ def _asked(text: str, leaves: Sequence[Any]) -> list[Any] | str:
 
 
 def main(folder: str) -> None:
-    """The child: evaluate the module in that folder."""
+    """Evaluate the module in that folder, in the child."""
     directory = Path(folder)
     text = (directory / "module.mlir").read_text()
     with np.load(directory / "inputs.npz", allow_pickle=False) as file:

@@ -138,7 +138,7 @@ def _computed_lower(
     allowance: Allowance,
     lower: LowerPrecision,
 ) -> OutputParity | None:
-    """An output with at least one side that has fewer bits, as the module grants; None for any other."""
+    """Judge an output with at least one side that has fewer bits, as the module grants; None for any other."""
     found = [lower.explains(number, native, y, allowance) for y in sides]
     if None in found or not any(found):
         return None
@@ -220,7 +220,7 @@ def _judged(
     allowance: Allowance,
     witnesses: Witnesses,
 ) -> tuple[OutputParity, list[str]]:
-    """One output, with notes beside the table."""
+    """Judge one output, with notes beside the table."""
     together = compare(name, one, other, *allowance)
     of_one, of_other = (
         compare(name, native, one, *allowance),
@@ -268,7 +268,7 @@ def _by_witnesses(
     allowance: Allowance,
     witnesses: Witnesses,
 ) -> tuple[OutputParity, list[str]]:
-    """An output of which the native run agrees with neither."""
+    """Judge an output for which the native run agrees with neither side."""
     if not together.outside:
         return together, [f"{name}: both part from the native run in the same way"]
     of_one, of_other = (not witnesses.peer_agrees(number, y, allowance) for y in (one, other))
@@ -290,7 +290,7 @@ def _defined(
     sides: tuple[Sequence[Any], Sequence[Any]],
     allowed: Sequence[Allowance],
 ) -> tuple[list[OutputParity], list[str]]:
-    """The outputs with the side that is wrong by the definition of the op on which PJRT parts; and its verdict."""
+    """Name the wrong side by the definition of the op on which PJRT diverges; also return the verdict."""
     defined = by_definition(parted)
     if defined is None:
         return list(outputs), []
@@ -314,7 +314,7 @@ def _located(
     other: Sequence[Any],
     allowed: Sequence[Allowance],
 ) -> Divergence | None:
-    """The first op on which PJRT parts from the native run, where it gives the wrong output here too."""
+    """Find the first op on which PJRT diverges from the native run, if it gives the wrong output here too."""
     for number, output in enumerate(outputs):
         wrong = {"a": (one,), "b": (other,), "": (one, other)}.get(output.alone, ())
         if output.outside and any(

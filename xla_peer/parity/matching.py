@@ -162,7 +162,7 @@ def _difference(
 
 
 def _parting_outputs(values: _Values, others: _Values) -> list[int]:
-    """Outputs of a body that its partner does not give in the same place."""
+    """Return outputs of a body that differ from its partner's at the same position."""
     pairs = zip(values.program.output_slots, others.program.output_slots, strict=False)
     return [
         number
@@ -199,7 +199,7 @@ def _swapped(
     other_values: _Values,
     outputs: Sequence[int],
 ) -> tuple[int | None, int | None]:
-    """The makers of an output that parts although both of its values are somewhere in the other program."""
+    """Return the makers of an output that differs although both of its values are somewhere in the other program."""
     for number in outputs:
         slot, other_slot = program.output_slots[number], other.output_slots[number]
         if not _are_close(values.by_slot[slot], other_values.by_slot[other_slot]):
@@ -208,7 +208,7 @@ def _swapped(
 
 
 def _partnered(values: _Values, others: _Values, same: set[int], others_same: set[int]) -> set[int]:
-    """Slots that are the same in the other program, or have an equal value there.
+    """Return slots that are the same in the other program, or have an equal value there.
 
     Args:
         same: slots that stand for the same in both.
@@ -244,7 +244,7 @@ def _ops_by_slot(program: GraphProgram) -> dict[int, type]:
 
 
 def _says_little(x: Any) -> bool:
-    """Values that many ops give: bools, and numbers that are all 0, 1, -1, infinite or NaN alike."""
+    """Return whether many ops give these values: bools, and numbers that are all 0, 1, -1, infinite or NaN alike."""
     if x.dtype.kind == "b" or not x.size:
         return True
     first = x.flat[:1]
@@ -319,8 +319,9 @@ def _constants(program: GraphProgram) -> set[int]:
 
 
 def _begins(program: GraphProgram, partners: set[int], slots: Sequence[int]) -> list[int]:
-    """The first instructions with partners for all operands, backward from these slots, which part, through values
-    without one.
+    """Return the first instructions with partners for all operands, backward from these differing slots.
+
+    The walk goes through values without a partner.
     """
     numbers = maker_numbers(program)
     waiting = [slot for slot in slots if slot in numbers]
@@ -341,9 +342,7 @@ def _begins(program: GraphProgram, partners: set[int], slots: Sequence[int]) -> 
 def _counterpart(
     program: GraphProgram, index: int, other: GraphProgram, begins: Sequence[int]
 ) -> int | None:
-    """The one of the other program's instructions that stands in the place of one here: of the same op, or else
-    with a result of the same type.
-    """
+    """Return the other program's instruction that corresponds to one here, by the op or else by a result's type."""
     step = program.instructions[index]
     types = [program.types[slot] for slot in step.outputs]
 

@@ -47,7 +47,7 @@ class StepMoves:
             np.maximum(moves, movement(x, y), out=moves)
 
     def loss(self) -> tuple[float, float] | None:
-        """Decimal digits lost by the op, and significant ones left; None for integers and no elements."""
+        """Return decimal digits lost by the op, and significant ones left; None for integers and no elements."""
         results = range(self.operand_count, len(self.values))
         losses = [self._loss_of(n) for n in results if _has_digits(self.values[n])]
         return max(losses, default=None)
@@ -80,13 +80,13 @@ class Record:
         self._size = 0
 
     def restart(self) -> None:
-        """Another run begins."""
+        """Restart for another run."""
         self._at = 0
 
     def note_first(
         self, step: ExecInstruction, operands: Sequence[Any], results: Sequence[Any]
     ) -> None:
-        """An execution in the run as it is.
+        """Record an execution in the unchanged run.
 
         Raises:
             InvalidConfigError: values too many to keep.
@@ -99,7 +99,7 @@ class Record:
         self.steps.append(StepMoves(step, operands, results))
 
     def note(self, step: ExecInstruction, operands: Sequence[Any], results: Sequence[Any]) -> None:
-        """An execution in a run that rounds differently; one that took another way is not compared."""
+        """Record an execution in a run that rounds differently; one that took another path is not compared."""
         number, self._at = self._at, self._at + 1
         if number < len(self.steps) and self.steps[number].step is step:
             self.steps[number].note(operands, results)
@@ -173,5 +173,5 @@ def _has_digits(x: Any) -> bool:
 
 
 def _least(x: Any) -> float:
-    """Relative distance of neighbours."""
+    """Return the relative distance of neighbours."""
     return 2 * unit(DType.of(x.dtype))

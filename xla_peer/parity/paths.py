@@ -59,7 +59,7 @@ class NativeAndPeer:
     confidence: float = CONFIDENCE
 
     def outputs(self, program: GraphProgram, leaves: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Natively, and through the peer."""
+        """Run natively, and through the peer."""
         return native_outputs(program, leaves), self.peer_outputs(program, leaves)
 
     def peer_outputs(self, program: GraphProgram, leaves: Sequence[Any]) -> list[Any]:
@@ -112,7 +112,7 @@ class NativeAndPeer:
         return not any([output.outside for output in compared(program, native, peer, allowed)])
 
     def opinion(self, program: GraphProgram, leaves: Sequence[Any]) -> Opinion:
-        """The reference interpreter's opinion of it."""
+        """Return the reference interpreter's opinion of it."""
         native, peer = self.outputs(program, leaves)
         return opinion(program, leaves, native, peer, self.limits(program, leaves, native))
 
@@ -120,7 +120,7 @@ class NativeAndPeer:
 def compared(
     program: GraphProgram, native: Sequence[Any], other: Sequence[Any], allowed: Sequence[Allowance]
 ) -> tuple[OutputParity, ...]:
-    """The program's outputs, each against another's."""
+    """Compare each of the program's outputs with another's."""
     return tuple([
         compare(name, y, z, *allowance)
         for name, y, z, allowance in zip(program.output_names, native, other, allowed, strict=True)
@@ -135,7 +135,7 @@ def limits(
     confidence: float = CONFIDENCE,
     platform: str = "cpu",
 ) -> list[Allowance]:
-    """Distances allowed on that platform for the elements of each output, and other values that they may have."""
+    """Compute the allowed distances of each output's elements on that platform, and other values that they may have."""
     arrays = list(map(np.asarray, outputs))
     if tolerance is not None:
         return [granted(y, tolerance) for y in arrays]
@@ -190,7 +190,7 @@ def _with_flips(
     allowance: Allowance,
     least: float,
 ) -> Allowance:
-    """The allowance of an output where decisions may flip: their effects, each as it is, and rounding beside them."""
+    """Extend an output's allowance by the effects of flipped decisions, and by rounding beside them."""
     if native.dtype.kind in "biu":
         others, _ = tipped.alternatives(number, native, allowance.limit)
         return allowance._replace(alternatives=_joined(allowance.alternatives, others))

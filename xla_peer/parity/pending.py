@@ -50,7 +50,7 @@ ELEMENT_BY_ELEMENT = (*el.CARDS, *an.CARDS, *st.CARDS)
 
 
 def unit(dtype: DType) -> float:
-    """The largest relative error of one rounding to a float dtype: half the spacing at 1."""
+    """Return the largest relative error of one rounding to a float dtype: half the spacing at 1."""
     return float(ml_dtypes.finfo(dtype.real.dtype).eps) / 2
 
 
@@ -165,7 +165,7 @@ def _result(
 
 
 def may_tip(program: GraphProgram) -> bool:
-    """An op jumps somewhere: it chooses, counts, cuts to whole numbers, or goes around a branch point."""
+    """Return whether an op jumps: it chooses, counts, truncates to whole numbers, or crosses a branch cut."""
     for step in program.instructions:
         types = [program.types[slot] for slot in (*step.inputs, *step.outputs)]
         if isinstance(step.op, el.Sign) and types[0].dtype.is_complex:
@@ -212,7 +212,7 @@ def _repeats(
 
 
 def _rounds(op: ControlOp) -> bool:
-    """Anything in the bodies rounds."""
+    """Return whether anything in the bodies rounds."""
     for step, program in nested_instructions(op):
         if not isinstance(step.op, ControlOp):
             specs = tuple([program.types[slot] for slot in step.inputs])
@@ -222,7 +222,7 @@ def _rounds(op: ControlOp) -> bool:
 
 
 def nested_instructions(op: ControlOp) -> Iterator[tuple[Instruction, GraphProgram]]:
-    """Every instruction in the bodies, and in bodies within them."""
+    """Yield every instruction in the bodies, and in bodies within them."""
     programs = [part.program for part in op.parts]
     while programs:
         program = programs.pop()

@@ -42,7 +42,7 @@ RUNS = 9
 
 
 def required_precision(caller: str, precision: str | None) -> str | None:
-    """The precision that a caller requires: None for what the module grants.
+    """Return the precision that a caller requires: None for what the module grants.
 
     Raises:
         InvalidConfigError: neither None nor "highest".
@@ -55,7 +55,7 @@ def required_precision(caller: str, precision: str | None) -> str | None:
 
 
 def granted_precision(program: GraphProgram, peer: Any) -> str:
-    """The precision of products without one of their own: that of the text, or of the executor's lowering."""
+    """Return the precision of products without one of their own: that of the text, or of the executor's lowering."""
     if program.origin is not None:
         return "default"
     settings = getattr(peer, "settings", None)
@@ -100,7 +100,7 @@ class LowerPrecision:
         return largest, squares
 
     def explains(self, number: int, native: Any, other: Any, allowance: Allowance) -> str | None:
-        """The precision that an output was computed with; None where it does not explain the difference.
+        """Return the precision that an output was computed with; None if it does not explain the difference.
 
         Empty where rounding alone does.
         """
@@ -144,7 +144,7 @@ class Shortened(Moved):
 
 
 def _bits(op: StdTensorOp, dtype: DType, granted: str) -> int:
-    """Bits that an op's operands keep at least; 0 where it may leave none out."""
+    """Return the number of bits that an op's operands keep at least; 0 if it may omit none."""
     if not isinstance(op, DotGeneral | Convolution) or not dtype.is_inexact:
         return 0
     if dtype.real is not DType.F32:
@@ -153,7 +153,7 @@ def _bits(op: StdTensorOp, dtype: DType, granted: str) -> int:
 
 
 def _inside(step: Any, program: GraphProgram) -> list[tuple[StdTensorOp, DType]]:
-    """An instruction's op with the dtype of its first operand, and those of its bodies."""
+    """Return an instruction's op with the dtype of its first operand, and those of its bodies."""
     found = [(step.op, program.types[step.inputs[0]].dtype)] if step.inputs else []
     if hasattr(step.op, "parts"):
         found += [

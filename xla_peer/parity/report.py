@@ -118,7 +118,7 @@ class ParityReport:
         return tuple([names.get(word, word) for word in self.HEADER])
 
     def rows(self) -> list[tuple[str, ...]]:
-        """The table, below `HEADER`."""
+        """Return the rows of the table, below `HEADER`."""
         return [
             (
                 output.name,
@@ -141,7 +141,7 @@ class ParityReport:
         return "\n".join([*lines, *self.below()])
 
     def below(self) -> list[str]:
-        """Lines below the table."""
+        """Return the lines below the table."""
         lines = [f"bound: {self.bound}"] * bool(self.bound)
         lines += [f"interpreter: {self.interpreter}"] * bool(self.interpreter)
         lines += [*self.notes, *map(str, self.decisions)]
@@ -151,7 +151,7 @@ class ParityReport:
         return lines + [f"not reached: {rest} more sides of decisions"] * (rest > 0)
 
     def summary(self) -> list[str]:
-        """Two lines where the paths do not agree: the op and the side; the difference, and what to do."""
+        """Summarise a disagreement in two lines: the op and the side; the difference, and what to do."""
         first, ended = self.first_divergence, self.ended
         bad = [output for output in self.outputs if not output.ok]
         if ended is not None:
@@ -172,7 +172,7 @@ class ParityReport:
         return [f"{verdict}{at:.{WIDTH}}{where}", size]
 
     def short(self) -> str:
-        """The report in at most fifteen lines: the op, the side and the difference first, and what to do."""
+        """Write the report in at most fifteen lines: the op, the side and the difference first, and what to do."""
         first, bad = self.first_divergence, [output for output in self.outputs if not output.ok]
         lines = [self.verdict, *self.summary()]
         lines += [f"in {turn}" for turn in (first.turns if first else ())[:2]]
@@ -244,7 +244,7 @@ class ParityReport:
 
 
 def _size_of(output: OutputParity, sides: tuple[str, str]) -> str:
-    """The element that is farthest off, with both values and the difference in units in the last place."""
+    """Show the element that is farthest off, with both values and the difference in units in the last place."""
     if output.worst is None:
         return ""
     one, other = sides
@@ -255,7 +255,7 @@ def _size_of(output: OutputParity, sides: tuple[str, str]) -> str:
 
 
 def _worst(output: OutputParity) -> tuple[str, ...]:
-    """The element with the largest share of its bound: share, index, both values, ulps apart and allowed."""
+    """Show the element with the largest share of its bound: share, index, both values, ulps apart and allowed."""
     words = ""
     if output.ended:
         words = "no result"
@@ -278,7 +278,7 @@ def _worst(output: OutputParity) -> tuple[str, ...]:
 
 
 def _share(output: OutputParity) -> str:
-    """The share of the allowance that is used, in words where there is no such number."""
+    """Show the share of the allowance that is used, in words if there is no such number."""
     if math.isinf(output.share):
         return "beyond any" if output.allowed else "none allowed"
     if output.share < 0.005:

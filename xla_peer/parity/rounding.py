@@ -57,11 +57,11 @@ class Rounding:
     argument: float = 0
 
     def output(self, is_complex: bool) -> float:
-        """Ulps of the result."""
+        """Return the error of the result, in units in the last place."""
         return self.complex if is_complex else self.real
 
     def operand(self, op: Any, specs: Specs) -> float:
-        """Ulps of each operand: errors of that many roundings, as they add up at random."""
+        """Return the error of each operand, in units in the last place: roundings that add up at random."""
         if self.intermediate is None:
             return 0
         return 2 * math.sqrt(max(self.intermediate(op, specs), 1))
@@ -102,7 +102,7 @@ def _kernel(op: Any, specs: Specs) -> int:
 
 
 def _updates(op: Any, specs: Specs) -> int:
-    """The operand's element, and one update for each index that names it."""
+    """Count the operand's element, and one update for each index that names it."""
     axes = [axis for axis in range(specs[2].rank) if axis not in op.update_window_dims]
     return 1 + math.prod(specs[2].shape[axis] for axis in axes)
 
@@ -208,7 +208,7 @@ def rounding_of(op: StdTensorOp, specs: Specs, platform: str = "cpu") -> Roundin
 
 
 def _holds(wide: DType, narrow: DType) -> bool:
-    """Every number of one dtype is a number of the other; conversion to integers rounds nothing."""
+    """Return whether every number of one dtype is a number of the other; conversion to integers rounds nothing."""
     if not wide.is_inexact:
         return True
     info = ml_dtypes.finfo(wide.real.dtype)

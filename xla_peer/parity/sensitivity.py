@@ -135,7 +135,7 @@ def moved_outputs(
 def changed_run(
     program: GraphProgram, leaves: Sequence[Any], platform: str = "cpu"
 ) -> tuple[GraphProgram, Callable[..., list[Any]]]:
-    """The program with numbers for extents, and `run(change=)`, its outputs op by op as the change has them."""
+    """Return the program with numbers for extents, and `run(change=)`, which runs it op by op with a change."""
     static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
     schedule = replace(native_executor().binder, passes=(), plan=()).bind(static)
     return static, partial(_run, schedule, leaves, pending=_pending(schedule, static, platform))
@@ -169,12 +169,12 @@ class Plain:
     met_subnormals = False
 
     def leaf(self, x: Any) -> Any:
-        """An argument or a constant, in place of x."""
+        """Return an argument or a constant in place of x."""
         self.met_subnormals = self.met_subnormals or bool(subnormal(x).any())
         return x
 
     def results(self, op: StdTensorOp, kernel: Kernel, operands: Operands) -> list[Any]:
-        """Values in place of the op's results."""
+        """Return values in place of the op's results."""
         return [self.leaf(y) for y in _all_of(op, kernel(op, *operands.arrays))]
 
 
@@ -229,7 +229,7 @@ class Moved(Plain):
         return results
 
     def _before_a_decision(self, operands: Operands) -> list[Any]:
-        """The operands with the roundings that are pending, which a decision takes on."""
+        """Apply the pending roundings to the operands of a decision."""
         return [
             self._moved(x, max(value.rounding, 2 * unit(spec.dtype)))
             if value.differs and value.rounding
@@ -368,7 +368,7 @@ class Moved(Plain):
         return np.where(x.real == 0, 0, away.real) + 1j * np.where(x.imag == 0, 0, away.imag)
 
     def _signs(self, shape: Sequence[int], dtype: Any) -> Any:
-        """Numbers from 1/2 to 1 in size, of random signs; of complex numbers, in each part."""
+        """Draw numbers from 1/2 to 1 in size, of random signs; for complex numbers, in each part."""
         drawn = self.generator.random(shape, np.float32)
         signs = drawn - (drawn < 0.5)
         if np.dtype(dtype).kind != "c":
@@ -416,7 +416,7 @@ class Turned(Plain):
 
 
 def subnormal(x: Any) -> Any:
-    """Subnormal elements; of complex numbers, in either part."""
+    """Find subnormal elements; complex numbers count if either part is."""
     if DType.of(x.dtype).kind in "biu":
         return np.zeros((), bool)
     if x.dtype.kind == "c":
@@ -426,7 +426,7 @@ def subnormal(x: Any) -> Any:
 
 @np.errstate(all="ignore")
 def _is_exact(x: Any, y: Any) -> Any:
-    """Products of two arrays that need no rounding: one factor is a power of two, or both are whole and small."""
+    """Find products of two arrays that need no rounding: one factor is a power of two, or both are whole and small."""
     if x.dtype.kind == "c":
         return np.zeros(np.broadcast_shapes(x.shape, y.shape), bool)
     x, y = (array if array.itemsize > 2 else array.astype(np.float32) for array in (x, y))
@@ -436,7 +436,7 @@ def _is_exact(x: Any, y: Any) -> Any:
 
 
 def _by_part(change: Callable[[Any], Any], x: Any) -> Any:
-    """The change on floats, and on each part of complex numbers."""
+    """Apply the change to floats, and to each part of complex numbers."""
     if DType.of(x.dtype).kind in "biu":
         return x
     if x.dtype.kind != "c":
@@ -451,7 +451,7 @@ def _adds_up(step: Instruction) -> bool:
 
 
 def decides(op: StdTensorOp, operands: Operands) -> bool:
-    """An op on floats gives one array of integers, bools or whole numbers, which jump where an operand moves."""
+    """Return whether an op on floats gives one array of integers, bools or whole numbers, which may jump."""
     if op.output_count > 1 or not (operands.specs and operands.specs[0].dtype.is_inexact):
         return False
     if type(op) not in DISCRETE and not _to_integers(op):
@@ -464,14 +464,14 @@ def _to_integers(op: StdTensorOp) -> bool:
 
 
 def _all_of(op: StdTensorOp, results: Any) -> list[Any]:
-    """The results of a kernel, which gives one as it is."""
+    """List the results of a kernel, which returns a single one as it is."""
     return list(map(np.asarray, results if op.output_count > 1 else (results,)))
 
 
 def _pending(
     schedule: ExecProgram, program: GraphProgram, platform: str
 ) -> Mapping[ExecProgram, Sequence[Pending]]:
-    """Properties of the values of a schedule, and of the schedules inside of it."""
+    """Compute pending roundings of the values of a schedule, and of the schedules inside of it."""
     pending = {schedule: pending_roundings(program, platform=platform)}
     parts = _parts(schedule)
     while parts:
@@ -482,7 +482,7 @@ def _pending(
 
 
 def _parts(schedule: ExecProgram) -> list[tuple[ExecProgram, GraphProgram]]:
-    """The schedules inside of loops and choices, and their programs."""
+    """Return the schedules inside of loops and conditionals, and their programs."""
     return [
         (part, body.program)
         for step in schedule.instructions

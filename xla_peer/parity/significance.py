@@ -125,7 +125,7 @@ class Digits:
         return "\n".join([*lines, *(aligned([head, *rows]) if rows else [])])
 
     def to_html(self) -> str:
-        """The source with digits beside its lines; complete in itself, below 200 kB.
+        """Show the source with digits beside its lines, as a self-contained page below 200 kB.
 
         The first link leads to the culprit.
         """
@@ -152,7 +152,7 @@ class Digits:
     _repr_html_ = to_html
 
     def _shown_lines(self, culprit: LineDigits | None) -> list[LineDigits]:
-        """The culprit and the lines that lose most, as many as fit, in the order of the source."""
+        """Return the culprit and the lines that lose most, as many as fit, in the order of the source."""
         by_loss = sorted(self.lines, key=lambda line: (line != culprit, -line.worst))
         sizes = itertools.accumulate(_length(_rows({line.line: line}, culprit)) for line in by_loss)
         count = sum(size <= MOST_BYTES for size in sizes)
@@ -160,7 +160,7 @@ class Digits:
 
 
 def _rows(of_file: dict[int, LineDigits], culprit: LineDigits | None) -> list[str]:
-    """Table rows: lines with an op, each with the lines before and after it."""
+    """Write table rows: lines with an op, each with the lines before and after it."""
     rows: list[str] = []
     file = next(iter(of_file.values())).file
     for number in sorted({n + d for n in of_file for d in (-1, 0, 1) if n + d > 0}):

@@ -116,7 +116,7 @@ class Tipping:
     flipped: list[list[Any]] | None
 
     def alternatives(self, number: int, native: Any, limit: Any) -> tuple[Alternatives, Any]:
-        """Sums of effects of flips on the elements of an output, and the limit that those with too many sums have."""
+        """Return sums of effects of flips on an output's elements, and the limit of elements with too many sums."""
         if not self.flipped:
             return NO_ALTERNATIVES, limit
         exact = native.dtype.kind in "biu"
@@ -150,7 +150,7 @@ class Tipping:
 def tipping(
     program: GraphProgram, leaves: Sequence[Any], plain: Record, runs: int, platform: str
 ) -> Tipping:
-    """The runs of a program whose record of decisions is complete."""
+    """Run a program, whose record of decisions is complete, with flipped decisions."""
     flips = Flips()
     _, run = changed_run(program, leaves, platform)
     with numpy_state():
@@ -176,7 +176,7 @@ def _farther(x: Any, y: Any, times: float) -> Any:
 
 
 def _sums(effects: Any, limit: float) -> list[Any] | None:
-    """The distinct sums of one effect or more; None where they are more than `MOST_SUMS`."""
+    """Return the distinct sums of one effect or more; None if they are more than `MOST_SUMS`."""
     sums: list[Any] = [0]
     for effect in effects:
         sums = list(_distinct([*sums, *[each + effect for each in sums]], limit))
@@ -186,7 +186,7 @@ def _sums(effects: Any, limit: float) -> list[Any] | None:
 
 
 def _distinct(values: Sequence[Any], limit: float) -> Iterator[Any]:
-    """Values that are apart by more than a part of the limit."""
+    """Yield values that differ by more than a fraction of the limit."""
     last = None
     for value in sorted(values, key=lambda x: (x.real, x.imag)):
         if last is None or abs(value - last) > max(limit / SAFETY, EPS * abs(value)):

@@ -64,6 +64,6 @@ def _turns(
 
 
 def native_outputs(program: GraphProgram, leaves: Sequence[Any]) -> list[Any]:
-    """The leaves of the program's native result, given those of its arguments."""
+    """Compute the leaves of the program's native result, given those of its arguments."""
     results, _ = flatten(program.run(*unflatten(program.in_tree, leaves)))
     return list(map(np.asarray, results))

@@ -13,7 +13,7 @@ __all__ = ["modulus", "spacing", "ulps_apart"]
 
 
 def spacing(x: Any) -> np.ndarray[Any, Any]:
-    """The spacing of floats at each element, in float64; of complex numbers, at the modulus.
+    """Compute the spacing of floats at each element, in float64; for complex numbers, at the modulus.
 
     >>> spacing(np.array([1.0, 3.0])) * 2.0**52
     array([1., 2.])

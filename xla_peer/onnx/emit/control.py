@@ -111,7 +111,7 @@ def scan(op: ops.Scan, w: Writer, *operands: Value) -> list[Value]:
 
 
 def alternatives(op: ops.Alternatives, w: Writer, *operands: Value) -> list[Value]:
-    """The nodes of the parallel program."""
+    """Write the nodes of the parallel program."""
     return w.program(op.parallel.program, operands)
 
 

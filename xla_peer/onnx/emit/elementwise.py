@@ -56,7 +56,7 @@ def remainder(op: Any, w: Writer, x: Value, y: Value) -> Value:
 
 
 def negate(op: Any, w: Writer, x: Value) -> Value:
-    """The negative; of unsigned integers 0 - x, which wraps."""
+    """Write the negative; for unsigned integers 0 - x, which wraps."""
     return (
         w.op("Sub", w.number(0, x.dtype), x, spec=x.spec) if x.dtype.kind == "u" else w.op("Neg", x)
     )
@@ -81,7 +81,7 @@ def power(op: Any, w: Writer, x: Value, y: Value) -> Value:
 
 
 def clamp(op: Any, w: Writer, x: Value, low: Value, high: Value) -> Value:
-    """The minimum of a maximum."""
+    """Write the minimum of a maximum."""
     if x.dtype.is_bool:
         return w.op("And", w.op("Or", x, low), high)
     return w.op("Min", w.op("Max", x, low), high)
@@ -136,7 +136,7 @@ def bitcast(w: Writer, x: Value, dtype: DType) -> Value:
 
 
 def bitcast_convert(op: ops.BitcastConvert, w: Writer, x: Value) -> Value:
-    """Bits of the same width."""
+    """Write a bit cast to the same width."""
     if x.dtype.bits != op.to.bits:
         raise UnsupportedError("ONNX has no counterpart: BitCast keeps the width")
     return bitcast(w, x, op.to)

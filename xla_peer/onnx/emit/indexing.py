@@ -113,7 +113,7 @@ def scatter(op: ops.Scatter, w: Writer, x: Value, indices: Value, updates: Value
 
 
 def dynamic_slice(op: ops.DynamicSlice, w: Writer, x: Value, *starts: Value) -> Value:
-    """Takes along each axis."""
+    """Write a gather along each axis."""
     _static(x)
     sizes = w.specs[0].shape
     (y,) = written(w, lambda x, *starts: functions.dynamic_slice(x, starts, sizes), x, *starts)
@@ -121,7 +121,7 @@ def dynamic_slice(op: ops.DynamicSlice, w: Writer, x: Value, *starts: Value) -> 
 
 
 def dynamic_update_slice(op: Any, w: Writer, x: Value, update: Value, *starts: Value) -> Value:
-    """Takes along each axis, and a choice."""
+    """Write a gather along each axis, and a selection."""
     _static(x, update)
     (y,) = written(
         w,

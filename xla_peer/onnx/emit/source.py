@@ -11,7 +11,7 @@ __all__ = ["ROWS"]
 
 
 def constant(op: Constant, w: Writer) -> Value:
-    """An initializer."""
+    """Write an initializer."""
     return w.constant(op.array)
 
 
@@ -34,7 +34,7 @@ def iota(op: Iota, w: Writer) -> Value:
 
 
 def shape_of(op: ShapeOf, w: Writer, x: Value) -> Value:
-    """One extent."""
+    """Write one extent."""
     return w.op("Squeeze", w.extent_of(x, op.axis), spec=w.specs[0])
 
 

@@ -52,7 +52,7 @@ def sliced(w: Writer, x: Value, starts: Any, limits: Any, strides: Any, spec: Te
 
 
 def slice_(op: ops.Slice, w: Writer, x: Value) -> Value:
-    """One node."""
+    """Write one node."""
     return (
         sliced(w, x, op.starts, op.limits, op.strides, w.specs[0])
         if x.rank
@@ -61,7 +61,7 @@ def slice_(op: ops.Slice, w: Writer, x: Value) -> Value:
 
 
 def pad(op: ops.Pad, w: Writer, x: Value, value: Value) -> Value:
-    """One node where nothing is put between elements, and nothing is cut."""
+    """Write one node if nothing is inserted between elements, and nothing is cut."""
     spec = w.specs[0]
     edges = [*op.low, *op.high]
     if not x.rank:
@@ -79,7 +79,7 @@ def pad(op: ops.Pad, w: Writer, x: Value, value: Value) -> Value:
 
 
 def concatenate(op: ops.Concatenate, w: Writer, *xs: Value) -> Value:
-    """One node."""
+    """Write one node."""
     return w.op("Concat", *xs, spec=w.specs[0], axis=op.axis)
 
 
@@ -128,7 +128,7 @@ def triangle(upper: int) -> Any:
 
 
 def barrier(op: Any, w: Writer, *xs: Value) -> list[Value]:
-    """The operands."""
+    """Return the operands."""
     return [w.op("Identity", x) for x in xs]
 
 

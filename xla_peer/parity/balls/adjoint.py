@@ -63,7 +63,7 @@ LARGEST_BATCH = 1 << 19
 
 
 def tightened(tape: Tape, outputs: Sequence[Ball]) -> list[Ball]:
-    """The outputs with the smaller one of both radii in each element."""
+    """Tighten the outputs to the smaller of both radii in each element."""
     sizes = [ball.value.size for entry in tape.entries for ball in _results(entry)]
     if not sizes:
         return list(outputs)
@@ -109,7 +109,7 @@ class _Adjoint:
     size: Any
 
     def add(self, value: Any, radius: Any, size: Any) -> None:
-        """One more use."""
+        """Add one more use."""
         self.value = self.value + value
         self.radius = outward(self.radius + radius + EPSILON * modulus(self.value))
         self.size = outward(self.size + size)
@@ -197,7 +197,7 @@ class _Reverse:
     def _pulled(
         self, step: Step, stays: Any, adjoint: _Adjoint
     ) -> list[tuple[Ball, Any, tuple[Any, Any, Any]]] | None:
-        """The balls that move, their backward errors, and their adjoints; None where a derivative has no bound.
+        """Return the balls that move, their backward errors, and their adjoints; None if a derivative has no bound.
 
         Args:
             stays: mask of the elements in which the operands have no part.
@@ -285,7 +285,7 @@ def _operands(step: Step) -> Operands:
 
 
 def _own_error(step: Step, result: Ball) -> Any:
-    """The movement of a result by its step's own roundings; None for a step without followed operands."""
+    """Bound the movement of a result by its step's own roundings; None for a step without followed operands."""
     op = step.op
     integers = [ball for ball in step.operands if ball.value.dtype.kind in "biu"]
     if any(ball.radius.any() for ball in integers) and not isinstance(op, el.Select):

@@ -42,7 +42,7 @@ def _unbounded(result: Any) -> Any:
 
 
 def _transformed(operands: Operands) -> Sequence[Any]:
-    """Every coefficient is a sum with weights of modulus 1; and c u log n of the norm is rounded."""
+    """Bound a Fourier transform: coefficients are sums with weights of modulus 1, with an error of c u log n norms."""
     op, (x,), (radius,), (result,) = (
         operands.op.op, operands.values, operands.radii, operands.results,
     )  # fmt: skip
@@ -66,7 +66,7 @@ def _transformed(operands: Operands) -> Sequence[Any]:
 
 
 def _solved(operands: Operands) -> Sequence[Any]:
-    """Elimination with pivoting: its backward error is relative to the largest element."""
+    """Bound elimination with pivoting; its backward error is relative to the largest element."""
     (a, b), (moved, of_b) = operands.values, operands.radii
     order = a.shape[-1]
     largest = np.max(modulus(a), axis=(-2, -1), keepdims=True, initial=0.0)
@@ -76,7 +76,7 @@ def _solved(operands: Operands) -> Sequence[Any]:
 
 
 def _substituted(operands: Operands) -> Sequence[Any]:
-    """Substitution: the backward error is relative to each element of the triangle."""
+    """Bound substitution; the backward error is relative to each element of the triangle."""
     op, (a, b), (moved, of_b) = operands.op.op, operands.values, operands.radii
     a = np.tril(wide(a)) if op.lower else np.triu(wide(a))
     moved = np.tril(moved) if op.lower else np.triu(moved)
@@ -124,7 +124,7 @@ def _solution(
 
 
 def _inverse(a: Any) -> Any:
-    """An approximate inverse; None where there is none."""
+    """Compute an approximate inverse; None if there is none."""
     try:
         inverse = np.linalg.inv(a)
     except np.linalg.LinAlgError:
@@ -133,7 +133,7 @@ def _inverse(a: Any) -> Any:
 
 
 def _inverse_sizes(inverse: Any, a: Any) -> Any:
-    """Elementwise bound of |A^-1| by an approximate inverse R: (I - |I - R A|)^-1 |R|."""
+    """Bound |A^-1| elementwise by an approximate inverse R: (I - |I - R A|)^-1 |R|."""
     order, size = a.shape[-1], modulus(inverse)
     distance = modulus(np.eye(order) - inverse @ a)
     distance = distance + 8.0 * (order + 2.0) * EPSILON * (size @ modulus(a))
@@ -172,7 +172,7 @@ def _factored(operands: Operands) -> Sequence[Any]:
 
 
 def _eigenvalues(operands: Operands) -> Sequence[Any]:
-    """Radii of Hermitian eigenvalues by Weyl's theorem; vectors have no bound."""
+    """Bound Hermitian eigenvalues by Weyl's theorem; vectors have no bound."""
     values, *vectors = operands.results
     return (_spectral(operands, values), *map(_unbounded, vectors))
 

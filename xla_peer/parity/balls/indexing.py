@@ -19,7 +19,7 @@ __all__ = ["ROWS", "hits"]
 
 
 def _read(operands: Operands) -> Sequence[Any]:
-    """The radii at the same indices."""
+    """Read the radii at the same indices."""
     source, *starts = operands.balls
     if any(start.radius.any() for start in starts):
         return (_any_element(operands.results[0], source),)
@@ -40,7 +40,7 @@ def _any_element(result: Any, source: Ball) -> Any:
 
 
 def _updated(operands: Operands) -> Sequence[Any]:
-    """The radii of x and of the update, put together in the same way."""
+    """Write the radii of the update over those of x."""
     x, update, *starts = operands.balls
     (result,) = operands.results
     if any(start.radius.any() for start in starts):
@@ -115,7 +115,7 @@ def _multiplied(operands: Operands) -> Any:
 
 
 def _extreme(operands: Operands) -> Any:
-    """The largest radius of those that meet in an element."""
+    """Compute the largest radius of those that meet in an element."""
     return _with(operands, "max", operands.radii[0], operands.radii[2])
 
 

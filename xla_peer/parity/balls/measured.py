@@ -52,7 +52,7 @@ def error_of_quotient(values: Sequence[Any], result: Any) -> Any:
 
 
 def _product(x: Any, y: Any) -> tuple[Any, Any]:
-    """The rounded product, and its exact error."""
+    """Compute the rounded product, and its exact error."""
     product = x * y
     (a, b), (c, d) = _halves(x), _halves(y)
     left = b * d - (((product - a * c) - b * c) - a * d)
@@ -95,7 +95,7 @@ def error_of_terms(operands: Operands, op: StdTensorOp, terms: float) -> Any:
 
 
 def _slices(x: Any, largest: float, bits: int) -> list[Any]:
-    """Parts of x that are multiples of 2^-bits, 2^(-2 bits), .. of a power of two above the largest."""
+    """Split x into multiples of 2^-bits, 2^(-2 bits), .. of a power of two above the largest."""
     unit = 2.0 ** math.ceil(math.log2(largest)) if largest else 1.0
     parts: list[Any] = []
     for _ in range(SLICES):

@@ -59,7 +59,7 @@ class Ball:
 
     @classmethod
     def exact(cls, x: Any) -> Ball:
-        """One that every implementation has alike, unless it flushes subnormal numbers."""
+        """Return a ball around a value that every implementation has alike, unless it flushes subnormal numbers."""
         x = np.asarray(x)
         radius = np.zeros(x.shape)
         if x.dtype.kind not in "biu":
@@ -141,12 +141,12 @@ def sign_of(x: Any) -> int:
 
 
 def wide(x: Any) -> Any:
-    """The array in float64 or complex128."""
+    """Convert the array to float64 or complex128."""
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64, copy=False)
 
 
 def tiny(dtype: DType) -> float:
-    """The smallest normal number, a bound of the error of flushing."""
+    """Return the smallest normal number, a bound of the error of flushing."""
     return float(ml_dtypes.finfo(dtype.real.dtype).smallest_normal)
 
 
@@ -156,12 +156,12 @@ def outward(radius: Any, operations: float = 8.0) -> Any:
 
 
 def overflow(dtype: DType) -> float:
-    """The largest finite number of an inexact dtype."""
+    """Return the largest finite number of an inexact dtype."""
     return float(ml_dtypes.finfo(dtype.real.dtype).max)
 
 
 def underflow(operands: Operands) -> Any:
-    """Distance of two implementations where nonzero operands give nearly 0, elementwise: values on the way may be flushed."""
+    """Bound the distance where nonzero operands give nearly 0: implementations may flush intermediate values."""
     (result,) = operands.results
     least = NEAR_ZERO * tiny(operands.dtype)
     from_nonzero = modulus(result) < least
@@ -171,8 +171,9 @@ def underflow(operands: Operands) -> Any:
 
 
 def flushed(x: Any, dtype: DType) -> Any:
-    """Distance of subnormal elements from zero, for which they may be taken; of complex numbers, whose parts are halved
-    and squared on the way, in each part that is nearly subnormal.
+    """Return the distance of subnormal elements from zero, for which they may be taken.
+
+    For complex numbers, whose parts are halved and squared on the way, each nearly subnormal part counts.
     """
     if not dtype.is_inexact:
         return np.zeros(np.shape(x))
@@ -183,12 +184,12 @@ def flushed(x: Any, dtype: DType) -> Any:
 
 
 def integer_limit(dtype: DType) -> float:
-    """Integers below it are numbers of a float dtype, and so are their sums."""
+    """Return the bound below which integers, and their sums, are numbers of a float dtype."""
     return 2.0 ** (int(ml_dtypes.finfo(dtype.real.dtype).nmant) + 1)
 
 
 def are_integers(*arrays: Any) -> bool:
-    """Every element is a whole number, of complex numbers in both parts."""
+    """Return whether every element is a whole number; for complex numbers, both parts."""
     for x in arrays:
         for part in (x.real, x.imag) if x.dtype.kind == "c" else (x,):
             part = part.astype(np.float64, copy=False)
@@ -198,7 +199,7 @@ def are_integers(*arrays: Any) -> bool:
 
 
 def rounded(operands: Operands, result: Any, spread: Any, error: Any, elementwise: bool) -> Any:
-    """The radius of a floating-point result.
+    """Compute the radius of a floating-point result.
 
     Args:
         spread: how far the exact result moves while the operands move within their balls.

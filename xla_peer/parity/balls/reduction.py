@@ -72,7 +72,7 @@ def sum_error(
 
 
 def _sums_of_whole_numbers(operands: Operands, magnitude: Any) -> bool:
-    """No order of the terms rounds anything, and nor does the result."""
+    """Return whether no order of the terms rounds anything, nor does the result."""
     dtype = operands.dtype
     if not are_integers(*[x for x in operands.values if x.dtype.kind not in "biu"]):
         return False
@@ -81,7 +81,7 @@ def _sums_of_whole_numbers(operands: Operands, magnitude: Any) -> bool:
 
 
 def integer_sum_radius(operands: Operands, spread: Any) -> Any:
-    """The radius of a sum of integers: no rounding, but it may wrap."""
+    """Compute the radius of a sum of integers: no rounding, but it may wrap."""
     (result,) = operands.results
     centre = result.astype(np.float64)
     info = np.iinfo(result.dtype)
@@ -100,7 +100,7 @@ def _sum(operands: Operands) -> Sequence[Any]:
 
 
 def _count(operands: Operands, x: Any) -> Any:
-    """The terms of each element."""
+    """Count the terms of each element."""
     if isinstance(operands.op, re.Scan):
         return operands.run(re.CumSum(operands.op.axis, operands.op.reverse), np.ones(x.shape))
     return float(math.prod([x.shape[axis] for axis in operands.op.axes]))
@@ -149,7 +149,7 @@ def _as_sum(op: Any) -> StdTensorOp:
 
 
 def _largest(operands: Operands) -> Sequence[Any]:
-    """The largest radius among those that may be largest."""
+    """Compute the largest radius among those that may be largest."""
     return (_extremum(operands, operands.values[0].astype(np.float64)),)
 
 
@@ -176,13 +176,13 @@ def _candidates(x: Any, radius: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _running(operands: Operands) -> Sequence[Any]:
-    """The largest radius up to here: an extremum moves no more than the element that moves most."""
+    """Compute the largest radius up to here: an extremum moves no more than the element that moves most."""
     op = operands.op
     return (operands.run(re.CumMax(op.axis, op.reverse), operands.radii[0]),)
 
 
 def _logic(operands: Operands) -> Sequence[Any]:
-    """Extrema of bools; of integers' bits, unknown where one moves."""
+    """Bound extrema of bools; bits of integers are unknown where one moves."""
     x = operands.values[0].astype(np.float64)
     if operands.dtype.is_bool:
         return (_extremum(operands, -x if isinstance(operands.op, re.ReduceAnd) else x),)
@@ -207,7 +207,7 @@ def _index(operands: Operands) -> Sequence[Any]:
 
 
 def _sorted(operands: Operands) -> Sequence[Any]:
-    """Radii of sorted operands: of keys the largest radius, of others their range among keys that may swap."""
+    """Bound sorted operands: keys by the largest radius, others by their range among keys that may swap."""
     op, axis = operands.op, operands.op.axis
     if operands.are_exact and (op.stable or op.count == 1):
         return [np.zeros(result.shape) for result in operands.results]

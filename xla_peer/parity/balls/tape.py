@@ -112,7 +112,7 @@ class Tape:
 
 
 def _roundings(ball: Ball) -> float:
-    """The largest radius, in roundings of its element; 0 where nothing moves."""
+    """Return the largest radius, in roundings of its element; 0 if nothing moves."""
     if not _moves(ball):
         return 0.0
     size = modulus(ball.value)

@@ -42,7 +42,7 @@ PANEL = 32
 
 
 def lu(op: Any, w: Writer, a: Any) -> Any:
-    """The packed factors, and the permutation of rows: A[perm] = L U."""
+    """Compute the packed factors, and the permutation of rows: A[perm] = L U."""
     (x,) = values_of(w, a)
     return written(factorised(w, x))
 
@@ -124,7 +124,7 @@ def eliminated(panel: Value) -> tuple[Value, Value]:
 
 
 def winner(x: Value, rows: Value, here: Value) -> Value:
-    """The first row from `here` on with the largest |re| + |im|; `here` itself among NaNs."""
+    """Find the first row from `here` on with the largest |re| + |im|; `here` itself among NaNs."""
     size = abs_(real(x)) + abs_(apply_one(Imag(), x)) if x.dtype.is_complex else abs_(x)
     size = select(compare(rows, "GE", here), size, -1)
     axes, lead = (x.rank - 1,), range(x.rank - 1)
@@ -136,7 +136,7 @@ def winner(x: Value, rows: Value, here: Value) -> Value:
 
 
 def ordered(w: Writer, x: Value, order: Value) -> Value:
-    """The rows of each matrix in that order."""
+    """Permute the rows of each matrix."""
     return values_of(w, permuted(w, order.handle, x.handle))[0] if x.shape[-1] else x
 
 

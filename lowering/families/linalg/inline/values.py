@@ -21,7 +21,7 @@ class WriterEmitter:
         self.writer = w
 
     def apply(self, op: Any, *inputs: writer.Value) -> tuple[writer.Value, ...]:
-        """The statements of `op`."""
+        """Emit `op`."""
         outputs = self.writer.emitters[type(op)](op, self.writer, *inputs)
         return (outputs,) if isinstance(outputs, writer.Value) else tuple(outputs)
 
@@ -34,18 +34,18 @@ class WriterEmitter:
         return self.writer.scalar(number, dtype)
 
     def witness(self, value: writer.Value) -> writer.Value:
-        """The value itself, since shapes are static."""
+        """Return the value itself, because shapes are static."""
         return value
 
 
 def values_of(w: Writer, *handles: writer.Value) -> list[Any]:
-    """Values of the algebra over a writer's values."""
+    """Wrap a writer's values as values of the algebra."""
     emitter = WriterEmitter(w)
     return [Value(emitter, handle) for handle in handles]
 
 
 def written(values: Sequence[Value]) -> tuple[writer.Value, ...]:
-    """The writer's values under values of the algebra."""
+    """Unwrap values of the algebra to the writer's values."""
     return tuple([value.handle for value in values])
 
 
@@ -83,7 +83,7 @@ def loop(name: str, count: int, body: Callable[..., Sequence[Value]], *state: Va
 
 
 def dot(x: Value, y: Value) -> Value:
-    """The product of matrices, in full precision."""
+    """Multiply matrices in full precision."""
     batch = tuple(range(x.rank - 2))
     return apply_one(DotGeneral((x.rank - 1,), (x.rank - 2,), batch, batch, "highest"), x, y)
 
@@ -97,12 +97,12 @@ def block(x: Value, rows: tuple[int, int], columns: tuple[int, int]) -> Value:
 
 
 def column(x: Value, i: Value) -> Value:
-    """The i-th column of each matrix."""
+    """Select the i-th column of each matrix."""
     return _taken(x, i, x.rank - 1)
 
 
 def row(x: Value, i: Value) -> Value:
-    """The i-th row of each matrix."""
+    """Select the i-th row of each matrix."""
     return _taken(x, i, x.rank - 2)
 
 
