@@ -66,7 +66,7 @@ class TenferroError(Exception):
         return self
 
     def text(self) -> str:
-        """The message without the line."""
+        """Return the message without the line."""
         return super().__str__()
 
     def __str__(self) -> str:
@@ -226,7 +226,7 @@ class MissingNameError(TenferroError, AttributeError):
         self.name = name
 
     def text(self) -> str:
-        """The message without the line."""
+        """Return the message without the line."""
         owner, name, hint = self.args
         advice = hint(owner, name)
         return f"{owner} has no {name!r}" + (f"; {advice}" if advice else "")

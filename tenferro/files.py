@@ -55,7 +55,7 @@ def reading(path: Any) -> Generator[BinaryIO]:
 
 
 def content_of(path: Any) -> bytes:
-    """Everything in a regular file.
+    """Read everything in a regular file.
 
     Raises:
         InvalidConfigError, OSError: as `reading`.
@@ -65,7 +65,7 @@ def content_of(path: Any) -> bytes:
 
 
 def target_of(path: Any) -> Path:
-    """The file that writing to `path` replaces or makes: the one that a symbolic link names, else `path` itself.
+    """Return the file that writing to `path` replaces or makes: the one that a symbolic link names, else `path` itself.
 
     Raises:
         InvalidConfigError: what names no file; a folder, a pipe, a device, a socket; a name that is too long,
@@ -149,7 +149,7 @@ def unfinished_files(folder: Path, name: str | None = None) -> list[Path]:
 
 
 def _stem(name: str) -> str:
-    """The first characters of a target's name, so that an unfinished file's name is not too long."""
+    """Return the first characters of a target's name, so that an unfinished file's name is not too long."""
     return name[:40]
 
 
@@ -187,7 +187,7 @@ def _unnamed_file(folder: Path, mode: int) -> int | None:
 
 @contextmanager
 def _unnamed(handle: int, target: Path, mode: int) -> Generator[BinaryIO]:
-    """The file of `handle`, which gets the target's name."""
+    """Open the file of `handle`, which gets the target's name."""
     try:
         with os.fdopen(os.dup(handle), "wb") as file:
             with suppress(FileNotFoundError):

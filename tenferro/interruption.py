@@ -50,7 +50,7 @@ def _is_given_its_caller(frame: FrameType) -> bool:
 
 
 def _code_of(handler: Any) -> CodeType | None:
-    """The code of a handler that is written in Python."""
+    """Return the code of a handler that is written in Python."""
     while isinstance(handler, functools.partial):
         handler = handler.func
     handler = getattr(handler, "__func__", handler)

@@ -69,7 +69,7 @@ def _require_safe_parent(folder: Path, parent: Path) -> None:
 
 
 def read_private_file(folder: Path, name: str, largest: int) -> bytes:
-    """The content of a file, which now counts as used; no link is followed, and a pipe is not waited for.
+    """Read the content of a file, which now counts as used; no link is followed, and a pipe is not waited for.
 
     Raises:
         FileNotFoundError: there is no such file, or folder.

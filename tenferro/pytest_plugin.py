@@ -47,7 +47,7 @@ class Tally:
     cached: int = 0
 
     def line(self) -> str:
-        """The summary line; empty when nothing was checked."""
+        """Write the summary line; empty if nothing was checked."""
         counts = {"parity": self.parity, "gradient": self.grads, "extension": self.extensions}
         said = ", ".join(
             f"{count} {what} check{'s' if count > 1 else ''}"
@@ -105,7 +105,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """The summary line, where the fixtures were used, and the table of `--tenferro-watch`."""
+    """Print the summary line, if the fixtures were used, and the table of `--tenferro-watch`."""
     watch = config.getoption("--tenferro-watch")
     if watch is not None:
         verdicts = _verdicts(terminalreporter.stats)
@@ -118,7 +118,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 @pytest.fixture(scope="session")
 def tenferro_executor(pytestconfig: pytest.Config) -> Any:
-    """The `XlaExecutor` of `--tenferro-platform`; the tests that use it are skipped where jaxlib is missing."""
+    """Return the `XlaExecutor` of `--tenferro-platform`; tests that use it are skipped if jaxlib is missing."""
     pytest.importorskip("jaxlib", reason=NEEDS_JAXLIB)
     # By name, because the package of the peer is above this one, and optional.
     peer = importlib.import_module("xla_peer")
@@ -127,7 +127,7 @@ def tenferro_executor(pytestconfig: pytest.Config) -> Any:
 
 @pytest.fixture(scope="session")
 def tenferro_peer(request: pytest.FixtureRequest) -> Any:
-    """The executor of `assert_parity`: in a process of its own unless TENFERRO_ISOLATED is `off`."""
+    """Return the executor of `assert_parity`: in a process of its own unless TENFERRO_ISOLATED is `off`."""
     pytest.importorskip("jaxlib", reason=NEEDS_JAXLIB)
     isolated = importlib.import_module("xla_peer.isolated")
     if not isolated.isolated_by_default():
@@ -191,7 +191,7 @@ def assert_parity(request: pytest.FixtureRequest, tenferro_peer: Any) -> Callabl
 
 
 def _verdicts(stats: dict[str, list[Any]]) -> dict[str, str]:
-    """The verdicts of the outputs of each test that checked parity, each once."""
+    """Return the verdicts of the outputs of each test that checked parity, each once."""
     words: dict[str, list[str]] = {}
     for reports in stats.values():
         for report in reports:

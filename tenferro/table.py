@@ -8,7 +8,7 @@ __all__ = ["aligned", "first_of", "wrapped"]
 
 
 def aligned(rows: Sequence[Sequence[str]], right: int = 0) -> list[str]:
-    """One line per row, each column as wide as its widest cell.
+    """Align rows, one line each, with each column as wide as its widest cell.
 
     Args:
         right: the number of columns, from the first, that are aligned right.

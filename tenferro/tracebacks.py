@@ -139,7 +139,7 @@ def _name_the_called(error: AxisError, called: str) -> None:
 
 
 def line_number(traceback: TracebackType) -> int:
-    """The line of a traceback's entry; the function's first where a signal's handler raised on the way into it."""
+    """Return the line of a traceback's entry; the function's first if a signal's handler raised on the way into it."""
     number: Any = traceback.tb_lineno
     return traceback.tb_frame.f_code.co_firstlineno if number is None else number
 
@@ -152,7 +152,7 @@ def _is_internal(code: CodeType, caller_is_internal: bool) -> bool:
 
 
 def _user_frames(traceback: TracebackType | None) -> TracebackType | None:
-    """The frames that are not internal."""
+    """Return the frames that are not internal."""
     user_frames: list[TracebackType] = []
     is_internal = False
     while traceback is not None:

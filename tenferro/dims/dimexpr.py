@@ -25,7 +25,7 @@ class DimExpr(Polynomial):
 
     @classmethod
     def input_axis(cls, index: int, axis: int) -> DimExpr:
-        """The extent of axis `axis` of the op's input number `index`."""
+        """Return the extent of axis `axis` of the op's input number `index`."""
         return cls._leaf(InputAxis(index, axis))
 
     def resolve(self, input_shapes: Sequence[Sequence[Any]]) -> Any:

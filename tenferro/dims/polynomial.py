@@ -104,7 +104,7 @@ class Polynomial:
 
     @classmethod
     def _from_terms(cls, terms: Mapping[Monomial, int]) -> Self | int:
-        """The normal form of these terms; an `int` without atoms."""
+        """Build the normal form of these terms; an `int` without atoms."""
         nonzero = {monomial: value for monomial, value in terms.items() if value}
         if not nonzero:
             return 0
@@ -263,7 +263,7 @@ class Polynomial:
         return total(self.terms)
 
     def leaves(self) -> set[Any]:
-        """The leaves that this value depends on."""
+        """Return the leaves that this value depends on."""
         sides = [side for op in self.operations for side in (op.lhs, op.rhs)]
         leaf_set: set[Any] = set()
         for polynomial in (self, *sides):
@@ -321,13 +321,13 @@ class Polynomial:
 
 
 def cost(lhs: Any, rhs: Any) -> int:
-    """The number of parts that an operation on these two reads."""
+    """Count the parts that an operation on these two reads."""
     terms = [1 if isinstance(side, int) else len(side.terms) for side in (lhs, rhs)]
     return terms[0] * _parts(rhs) + terms[1] * _parts(lhs)
 
 
 def total(summands: Any) -> Any:
-    """The sum of extents, in one pass.
+    """Sum extents in one pass.
 
     >>> from tenferro.dims import SymDim
     >>> total([SymDim("n"), 2, SymDim("n"), -1])
@@ -351,7 +351,7 @@ def is_static(dim: object) -> bool:
 
 
 def product(dims: Any) -> Any:
-    """The product of extents; 1 for none."""
+    """Multiply extents; 1 for none."""
     total: Any = 1
     for dim in dims:
         total = dim * total
@@ -443,7 +443,7 @@ def _depth(side: Any) -> int:
 
 
 def _measured(terms: Mapping[Monomial, int]) -> tuple[int, int]:
-    """Parts and depth of a sum.
+    """Measure the parts and the depth of a sum.
 
     Raises:
         InvalidConfigError: beyond the limits.
@@ -498,7 +498,7 @@ def _operations_below(terms: tuple[tuple[Monomial, int], ...]) -> tuple[Operatio
 
 
 def _printing_order(term: tuple[Monomial, int]) -> tuple[Any, ...]:
-    """The key of terms in printing order: highest degree first, then by name; the constant last."""
+    """Return the key of terms in printing order: highest degree first, then by name; the constant last."""
     monomial, _ = term
     return (-sum(power for _, power in monomial), tuple(str(atom) for atom, _ in monomial))
 

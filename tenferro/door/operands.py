@@ -94,7 +94,7 @@ def as_operand(value: ArrayLike) -> Tensor:
 
 
 def _in_trace(extent: SymDim) -> Any:
-    """An extent as an int64 scalar of the current trace."""
+    """Return an extent as an int64 scalar of the current trace."""
     # What is subtracted is counted by itself, because no axis is shorter than 0.
     added, subtracted = extent.sides
     if subtracted == 0:
@@ -103,7 +103,7 @@ def _in_trace(extent: SymDim) -> Any:
 
 
 def _counted(extent: Dim) -> Any:
-    """The extent of an axis that is as long, and takes no memory."""
+    """Count the extent of an axis that is as long, and takes no memory."""
     if isinstance(extent, int):
         return np.array(extent, np.int64)
     wide = apply_in_trace(BroadcastInDim((extent,), ()), [np.zeros((), bool)])
@@ -121,7 +121,7 @@ def _what_is_no_number(array: np.ndarray[Any, Any]) -> str:
 
 
 def first_tensor(entries: Any) -> Any:
-    """The first tensor in nested sequences; None without one.
+    """Find the first tensor in nested sequences; None without one.
 
     Raises:
         DTypeError: more sequences inside each other than an array has axes, as where one contains itself.
@@ -143,7 +143,7 @@ def first_tensor(entries: Any) -> Any:
 
 
 def elements(operand: Any, asked: str, hint: str) -> Any:
-    """The elements: an array itself, or an eager tensor's array.
+    """Return the elements: an array itself, or an eager tensor's array.
 
     Raises:
         DataDependentShapeError: a tensor of a trace, which has none yet; it names the request and the advice.

@@ -31,7 +31,7 @@ Inside = Callable[[Any], Any]
 
 
 def payload_of(op: Any, inside: Inside | None = None) -> dict[str, Any]:
-    """The payload of an op by name, each value in the form of `saved_value`.
+    """Return the payload of an op by name, each value in the form of `saved_value`.
 
     Raises:
         UnsupportedError: a value without a plain form; an extension op that does not declare its payload,
@@ -68,7 +68,7 @@ def payload_classes(owner: Any) -> dict[str, type[Any]]:
 
 
 def _hints(cls: type[Any]) -> dict[str, Any]:
-    """The types in the annotations of a class; none where they name something local to a function."""
+    """Return the types in the annotations of a class; none if they name something local to a function."""
     try:
         return get_type_hints(cls)
     except NameError:
@@ -179,7 +179,7 @@ def _saved_record(
 def loaded_value(
     value: Any, inside: Inside | None = None, classes: Mapping[str, type[Any]] = NO_CLASSES
 ) -> Any:
-    """The value that `saved_value` saved; sequences are tuples.
+    """Load the value that `saved_value` saved; sequences are tuples.
 
     Args:
         classes: the enums and dataclasses that may be created, by name; see `payload_classes`.

@@ -69,7 +69,7 @@ def _between(x: Tensor, function: Callable[[Any], Any], bound: float) -> Any:
 
 
 def _nearest(x: Any, digits: int) -> Any:
-    """The nearest multiple of a power of a half, with slope 0."""
+    """Round to the nearest multiple of a power of a half, with slope 0."""
     return multiply(round(multiply(x, 2.0**digits)), 2.0**-digits)
 
 
@@ -88,7 +88,7 @@ def _times_power(x: Tensor) -> Any:
 
 @_times_power.defjvp
 def _times_power_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """The derivative: the gate g, and x g (1 - g) times that of u; below 0 the power is the last factor."""
+    """Compute the derivative: the gate g, and x g (1 - g) times that of u; below 0 the power is the last factor."""
     (x,), (x_dot,) = primals, tangents
     is_below, size, root, rest = _power(x)
     power = multiply(multiply(root, rest), root)

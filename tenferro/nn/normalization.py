@@ -32,7 +32,7 @@ __all__ = ["batch_norm", "dropout", "layer_norm", "standardize"]
 
 
 def _mean(x: Tensor, axis: Axis, where: Any) -> Any:
-    """The mean over `axis`, with extents of 1, of the elements in a mask."""
+    """Compute the mean over `axis`, with extents of 1, of the elements in a mask."""
     if where is None:
         return mean_over(x, axis=axis, keepdims=True)
     mask = broadcast_to(where, x.shape)
@@ -141,7 +141,7 @@ def _affine(name: str, y: Tensor, scale: Any, bias: Any, axes: tuple[int, ...]) 
 
 
 def _along(name: str, numbers: Any, x: Tensor, axes: tuple[int, ...]) -> Any:
-    """Numbers of the extents of some axes, as a tensor that broadcasts with x; a scalar as it is."""
+    """Reshape numbers of the extents of some axes to broadcast with x; a scalar is unchanged."""
     if type(numbers) in (int, float):
         return numbers
     numbers = as_operand(numbers)

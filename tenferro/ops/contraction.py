@@ -96,12 +96,12 @@ f64[5,4] must agree, got 3 and 5
         return (TensorSpec.of(shape, self.accumulate_dtype or lhs.dtype),)
 
     def lhs_free(self, rank: int) -> tuple[int, ...]:
-        """Axes of lhs that are neither batch nor contracting."""
+        """Return the axes of lhs that are neither batch nor contracting."""
         named = {*self.lhs_batch, *self.lhs_contracting}
         return tuple(axis for axis in range(rank) if axis not in named)
 
     def rhs_free(self, rank: int) -> tuple[int, ...]:
-        """Axes of rhs that are neither batch nor contracting."""
+        """Return the axes of rhs that are neither batch nor contracting."""
         named = {*self.rhs_batch, *self.rhs_contracting}
         return tuple(axis for axis in range(rank) if axis not in named)
 
@@ -223,7 +223,7 @@ class Convolution(StdTensorOp):
         return (TensorSpec.of(tuple(shape), x.dtype),)
 
     def _windows(self, i: int, extent: Any, size: Any) -> Any:
-        """The number of windows along spatial axis i."""
+        """Count the windows along spatial axis i."""
         low, high = self.padding[i]
         dilated = dim_max((extent - 1) * self.lhs_dilation[i] + 1, 0) if extent != 0 else 0
         padded = low + dilated + high

@@ -286,7 +286,7 @@ class Scatter(StdTensorOp):
 def require_index_vector(
     op: str, indices: TensorSpec, axis: int, count: int, guards: GuardLog
 ) -> None:
-    """The axis that holds one index vector must be as long as the vector; rank means implicit 1."""
+    """Require that the axis of one index vector is as long as the vector; rank means implicit 1."""
     extent = 1 if axis == indices.rank else indices.shape[axis]
     what = f"the extent of indices {indices} along index_vector_dim {axis} and the index map"
     same_extent(op, what, extent, count, guards)
@@ -370,7 +370,7 @@ class DynamicUpdateSlice(StdTensorOp):
 
 
 def require_starts(op: str, starts: list[TensorSpec]) -> None:
-    """Starts are integer scalars of one dtype."""
+    """Require that starts are integer scalars of one dtype."""
     for index, start in enumerate(starts):
         require_dtype(op, f"start {index}", start.dtype, INTEGERS)
         if start.rank:

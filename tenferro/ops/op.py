@@ -100,7 +100,7 @@ class StdTensorOp:
         return type(self).__name__
 
     def infer(self, *inputs: TensorSpec, guards: GuardLog | None = None) -> tuple[TensorSpec, ...]:
-        """Types of the outputs; total over symbolic extents.
+        """Infer the types of the outputs; total over symbolic extents.
 
         Extents that must agree and cannot be compared yet are written to `guards`.
 
@@ -114,7 +114,7 @@ class StdTensorOp:
     def output_types(
         self, inputs: tuple[TensorSpec, ...], guards: GuardLog
     ) -> tuple[TensorSpec, ...]:
-        """The card's shape rule, on a checked number of inputs."""
+        """Apply the card's shape rule to a checked number of inputs."""
         raise NotImplementedError(f"{self.name} states no shape rule")
 
     def specialize(self, bindings: Any) -> StdTensorOp:
@@ -130,7 +130,7 @@ class StdTensorOp:
         return type(self)(**(payload | changes))
 
     def resolved(self, field: str, input_shapes: Any) -> tuple[Any, ...]:
-        """The payload's shape `field` with op-local expressions resolved against the inputs."""
+        """Resolve the payload's shape `field`, with op-local expressions, against the inputs."""
         return resolve_shape(getattr(self, field), input_shapes)
 
     def __str__(self) -> str:

@@ -36,12 +36,12 @@ __all__ = [
 
 
 def least(dtype: DType) -> Any:
-    """The least value of a real dtype: -inf for floats that have it."""
+    """Return the least value of a real dtype: -inf for floats that have it."""
     return dtype.extremes[0]
 
 
 def largest(dtype: DType) -> Any:
-    """The largest value of a real dtype: inf for floats that have it."""
+    """Return the largest value of a real dtype: inf for floats that have it."""
     return dtype.extremes[1]
 
 

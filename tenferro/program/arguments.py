@@ -73,7 +73,7 @@ def check_leaves(
 
 
 def extents_spec(extents: Sequence[Any]) -> TensorSpec:
-    """The type of an argument that has extents and no elements, in place of integers that decide shapes.
+    """Return the type of an argument that has extents and no elements, in place of integers that decide shapes.
 
     >>> extents_spec([SymDim("n"), 3])
     bool[n,3,0]
@@ -87,7 +87,7 @@ def is_extents(spec: TensorSpec) -> bool:
 
 
 def as_extents(leaf: Any, spec: TensorSpec, name: str) -> Any:
-    """Integers given for an argument of extents as that argument; anything else, and tensors of a trace, as they are.
+    """Convert integers given for an argument of extents; anything else, and tensors of a trace, are unchanged.
 
     Raises:
         ShapeError: a negative integer.

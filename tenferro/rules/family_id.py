@@ -16,7 +16,7 @@ FAMILY_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*\.[A-Za-z_][A-Za-z0-9_]*\.v(0|
 
 
 def check_family_id(family_id: Any) -> str:
-    """The id, if it has the form `<package>.<name>.v<major>`.
+    """Check that an id has the form `<package>.<name>.v<major>`, and return it.
 
     Raises:
         MalformedFamilyIdError: any other form.
@@ -33,7 +33,7 @@ def check_family_id(family_id: Any) -> str:
 
 
 def major_version(family_id: str) -> int:
-    """The family's major version.
+    """Return the family's major version.
 
     >>> major_version("my-package.fft.v2")
     2

@@ -42,7 +42,7 @@ MOST_ENTRIES = 1 << 16
 def as_int(
     op: str, field: str, value: Any, minimum: int | None = None, maximum: int | None = None
 ) -> int:
-    """An exact int from `minimum` to `maximum`; bools and floats are refused.
+    """Convert to an exact int from `minimum` to `maximum`; bools and floats are refused.
 
     >>> as_int("Iota", "axis", True)
     Traceback (most recent call last):
@@ -77,7 +77,7 @@ def as_edges(op: str, field: str, values: Any) -> tuple[int | SymDim, ...]:
 
 
 def as_bool(op: str, field: str, value: Any) -> bool:
-    """An exact bool; 0 and 1 are refused."""
+    """Convert to an exact bool; 0 and 1 are refused."""
     if isinstance(value, bool):
         return value
     if type(value).__name__ in ("bool_", "bool"):  # NumPy's scalar
@@ -86,7 +86,7 @@ def as_bool(op: str, field: str, value: Any) -> bool:
 
 
 def as_choice(op: str, field: str, value: Any, choices: tuple[Any, ...]) -> Any:
-    """One of a few values, mostly strings.
+    """Check that a value is one of a few, mostly strings.
 
     >>> as_choice("Compare", "direction", "MORE", ("LT", "GT"))
     Traceback (most recent call last):
@@ -99,7 +99,7 @@ def as_choice(op: str, field: str, value: Any, choices: tuple[Any, ...]) -> Any:
 
 
 def as_dim(op: str, field: str, value: Any) -> int | SymDim | DimExpr:
-    """An extent: a number at least 0, a `SymDim`, or a `DimExpr`.
+    """Check that a value is an extent: a number at least 0, a `SymDim`, or a `DimExpr`.
 
     Raises:
         NonStaticShapeError: one that the data decide. InvalidConfigError: no extent.
@@ -135,7 +135,7 @@ def distinct_axes(op: str, field: str, axes: Iterable[int], rank: int | None = N
 
 
 def as_tuple(op: str, field: str, values: Any) -> tuple[Any, ...]:
-    """The entries of a sequence, as a tuple.
+    """Convert the entries of a sequence to a tuple.
 
     Raises:
         ShapeError: not a sequence.
@@ -231,7 +231,7 @@ def _compared(record: Any) -> list[str]:
 
 
 def _importable(value: Any) -> str:
-    """The name by which every process imports a type or function.
+    """Return the name by which every process imports a type or function.
 
     Raises:
         NotWritableError: it has none.

@@ -49,7 +49,7 @@ class Operands:
     results: Sequence[TensorSpec]
 
     def shape(self, position: int) -> tuple[int, ...]:
-        """The shape of an operand."""
+        """Return the shape of an operand."""
         return tuple(self.types[position].shape)
 
 
@@ -62,7 +62,7 @@ Reads: TypeAlias = Callable[[Any, Operands, int], Relations]
 
 
 def run_kernel(op: StdTensorOp, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-    """The results of an op's kernel, as arrays."""
+    """Run an op's kernel, and return its results as arrays."""
     with np.errstate(all="ignore"):
         results: Any = KERNELS.cell(op)(op, *arrays)
     return [np.asarray(y) for y in (results if isinstance(results, tuple) else (results,))]
@@ -73,7 +73,7 @@ def _numbers(shape: Sequence[int]) -> np.ndarray[Any, Any]:
 
 
 def moved(op: StdTensorOp, x: Operands, position: int) -> Relations:
-    """Elements of the result are elements of an operand, or zeros: the op of the elements' numbers says which.
+    """Return which operand elements the result's elements are, or zeros, by applying the op to the elements' numbers.
 
     Operands that are no numbers are read as they are, or as zeros where they are unknown.
     """
@@ -93,7 +93,7 @@ def moved(op: StdTensorOp, x: Operands, position: int) -> Relations:
 
 
 def same(op: StdTensorOp, x: Operands, position: int) -> Relations:
-    """Element by element."""
+    """Relate elements one to one."""
     return (SAME,)
 
 
@@ -152,7 +152,7 @@ def _top(op: re.TopK, x: Operands, position: int) -> Relations:
 
 
 def nothing(op: StdTensorOp, x: Operands, position: int) -> Relations:
-    """No element: the result has no derivative."""
+    """Relate no elements: the result has no derivative."""
     return [None] * len(x.results)
 
 

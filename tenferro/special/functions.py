@@ -124,7 +124,7 @@ class SpecialRuntime(ExtensionRuntime):
         self._kernels: dict[str, Callable[..., Any]] = {}
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """The kernel's values, in the dtype of the operands."""
+        """Compute the kernel's values, in the dtype of the operands."""
         kernel = self._kernels.get(op.name)
         if kernel is None:
             from scipy import special  # because importing scipy takes long
@@ -172,7 +172,7 @@ def value_of(name: str, *operands: Any) -> Any:
 
 
 def function(row: Row, text: str) -> Callable[..., Any]:
-    """The public function of a row, which promotes and broadcasts.
+    """Create the public function of a row, which promotes and broadcasts.
 
     Args:
         text: its docstring; what raises is appended.

@@ -29,7 +29,7 @@ def in_reals(name: str, function: Callable[..., Any], *operands: ArrayLike) -> A
 
 
 def as_order(name: str, parameter: str, value: Any, least: int) -> int:
-    """An integer that is static while tracing.
+    """Check that a value is an integer that is static while tracing, and return it.
 
     Raises:
         InvalidConfigError: anything else, or less than `least`.

@@ -99,7 +99,7 @@ class Continuous:
     variable = "x"
 
     def methods(self) -> dict[str, Formula]:
-        """The functions of (x or q, *shape parameters, loc, scale) by name."""
+        """Return the functions of (x or q, *shape parameters, loc, scale) by name."""
         methods = {"logpdf": self._density, "pdf": lambda *xs: exp(self._density(*xs))}
         cdf, sf = self.cdf, self.sf
         logcdf, logsf, isf = self.logcdf, self.logsf, self.isf
@@ -178,7 +178,7 @@ def _at(value: Any, x: Tensor, shapes: Sequence[Tensor]) -> Any:
 
 
 def _mirrored(formula: Formula | None) -> Formula | None:
-    """The formula at -z."""
+    """Return the formula at -z."""
     return None if formula is None else lambda z, *shapes: formula(negative(z), *shapes)
 
 
@@ -187,7 +187,7 @@ def _negated(formula: Formula) -> Formula:
 
 
 def _logarithm(this: Formula, other: Formula) -> Formula:
-    """The logarithm of a probability of which the complement is known, too."""
+    """Return the logarithm of a probability whose complement is known, too."""
 
     def values(z: Tensor, *shapes: Tensor) -> Any:
         p, rest = this(z, *shapes), other(z, *shapes)
@@ -226,7 +226,7 @@ class Discrete:
     variable = "k"
 
     def methods(self) -> dict[str, Formula]:
-        """The functions of (k or q, *shape parameters, loc) by name."""
+        """Return the functions of (k or q, *shape parameters, loc) by name."""
         methods = {"logpmf": self._probability, "pmf": lambda *xs: exp(self._probability(*xs))}
         cdf, sf, ppf = self.cdf, self.sf, self.ppf
         if cdf is not None and sf is not None:

@@ -147,7 +147,7 @@ def _extent(entry: Any) -> Extent:
 
 
 def _entries(text: str) -> list[str]:
-    """The entries of a shape, split at the commas outside of parentheses."""
+    """Split a shape into its entries, at the commas outside of parentheses."""
     if not text.strip():
         return []
     entries, begin, depth = [], 0, 0

@@ -115,12 +115,12 @@ def _bare(key: Any) -> str:
 
 
 def key_paths(treedef: TreeDef) -> list[KeyPath]:
-    """The path of each leaf."""
+    """Return the path of each leaf."""
     return [tuple(map(_key, accessor)) for accessor in treedef.accessors()]
 
 
 def _key(entry: Any) -> Any:
-    """The key of an optree path entry, of the classes above."""
+    """Convert an optree path entry to the key of one of the classes above."""
     import optree
 
     if isinstance(entry, optree.NamedTupleEntry | optree.GetAttrEntry):
@@ -143,7 +143,7 @@ def _key(entry: Any) -> Any:
 
 
 def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeDef]:
-    """The leaves in order, and the structure without them; None is an empty tree.
+    """Return the leaves in order, and the structure without them; None is an empty tree.
 
     Raises:
         InvalidConfigError: a tree that contains itself, or is deeper than optree's `MAX_RECURSION_DEPTH`.
@@ -170,14 +170,14 @@ def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[li
 
 
 def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
-    """The tree with this structure and these leaves."""
+    """Build the tree with this structure and these leaves."""
     import optree
 
     return optree.tree_unflatten(treedef, leaves)
 
 
 def leaf_paths(tree: Any) -> list[str]:
-    """The path of each leaf, in Python's notation.
+    """Return the path of each leaf, in Python's notation.
 
     >>> leaf_paths({"w": [1, 2]})
     ["['w'][0]", "['w'][1]"]
@@ -186,7 +186,7 @@ def leaf_paths(tree: Any) -> list[str]:
 
 
 def leaf_paths_of(treedef: TreeDef) -> list[str]:
-    """The paths of a structure's leaves; see `leaf_paths`.
+    """Return the paths of a structure's leaves; see `leaf_paths`.
 
     >>> leaf_paths_of(flatten((1, 2))[1])
     ['[0]', '[1]']
@@ -222,7 +222,7 @@ def agree(tree: TreeDef, wanted: TreeDef) -> bool:
 def difference(
     left: TreeDef, right: TreeDef, names: tuple[str, str], *, is_prefix: bool = False
 ) -> str:
-    """The first difference of two structures, in words; "" where they agree.
+    """Describe the first difference of two structures; "" if they agree.
 
     Named tuples agree by name and fields, because a program from a file has classes of its own.
 
@@ -361,7 +361,7 @@ class _Fields:
         return tuple(map(GetAttrKey, self.data))
 
     def whole(self, meta: Any, children: Any) -> Any:
-        """The object with these children."""
+        """Build the object with these children."""
         data = dict(zip(self.data, children, strict=True))
         return self.nodetype(**data, **dict(zip(self.meta, meta, strict=True)))
 
@@ -440,7 +440,7 @@ class _JaxNode:
 
     @staticmethod
     def whole(treedef: Any, children: Any) -> Any:
-        """The object with these children."""
+        """Build the object with these children."""
         return treedef.unflatten(children)
 
 

@@ -325,8 +325,9 @@ def _parts(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _is_for_readers(node: ast.AST) -> bool:
-    """Lists of public names, names of types, imports for the checker of types, and whether a `zip` is strict: a claim like
-    an assertion.
+    """Return whether a node only informs readers, as an assertion does.
+
+    Such nodes are lists of public names, names of types, imports for the type checker, and whether a `zip` is strict.
     """
     if isinstance(node, ast.keyword) and node.arg == "strict":
         return True

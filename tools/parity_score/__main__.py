@@ -37,7 +37,7 @@ ENDLESS = 30
 
 
 def edits_of(kind: str, subject: Subject) -> list[Edit]:
-    """Every edit of that kind that there is of a subject."""
+    """Return every edit of that kind of a subject."""
     if kind == "faults":
         return list(faults(subject.text))
     return [*rewrites(subject.text), *subject.rewrites]

@@ -194,7 +194,7 @@ def _by_loop(step: Callable[..., Any], a: Any, b: Any) -> Any:
 
 
 def _by_halves(combine: Callable[..., Any], a: Any, b: Any) -> tuple[Any, Any]:
-    """All prefixes, each half on its own, and the second one then from the last of the first."""
+    """Compute all prefixes, each half on its own, and then the second one from the last of the first."""
     if a.shape[0] == 1:
         return a, b
     half = a.shape[0] // 2

@@ -122,7 +122,7 @@ def rewrite_trial(subject: Subject, text: str, peer: XlaExecutor, kind: str = ""
 def _judged(
     subject: Subject, program: Any, rewritten: Callable[..., Any], peer: XlaExecutor
 ) -> dict[str, Any]:
-    """The outcome for a rewrite that leaves bits out, as the module grants."""
+    """Judge a rewrite that leaves bits out, as the module grants."""
     start = time.perf_counter()
     pairs = [flatten(run(*subject.leaves))[0] for run in (program.run, rewritten)]
     report = judge(program, subject.leaves, *pairs, executor=peer, locate=False, interpreter=False)

@@ -43,7 +43,7 @@ there are at least 2 ** n parts, which take about a second for eleven operands t
 
 
 def require_bounded(optimize: Any, inputs: Sequence[str], output: str) -> None:
-    """The optimiser of that name ends in seconds for these operands.
+    """Require that the named optimiser ends in seconds for these operands.
 
     Raises:
         InvalidConfigError: it does not.
@@ -78,7 +78,7 @@ def unbounded(optimize: Any, inputs: Sequence[str], output: str) -> str | None:
 
 
 def checked_optimize(optimize: Any, operands: int) -> Any:
-    """An optimiser in its normal form: a name, a path, an opt_einsum optimiser, or (name, limit).
+    """Convert an optimiser to its normal form: a name, a path, an opt_einsum optimiser, or (name, limit).
 
     True is "auto"; False, and the empty path, go from left to right.
 
@@ -136,7 +136,7 @@ def waits_for_extents(operands: int, optimize: Any) -> bool:
 
 
 def plan(inputs: Sequence[str], output: str, shapes: Sequence[Any], optimize: Any) -> Path:
-    """The path for operands of these shapes.
+    """Plan the path for operands of these shapes.
 
     Raises:
         InvalidConfigError: an explicit path that does not fit the operands.
@@ -155,7 +155,7 @@ def plan(inputs: Sequence[str], output: str, shapes: Sequence[Any], optimize: An
 def plan_info(
     inputs: Sequence[str], output: str, shapes: Sequence[Any], optimize: Any
 ) -> tuple[list[tuple[int, ...]], Any]:
-    """The path, and opt_einsum's account of it: cost, scaling, largest intermediate."""
+    """Plan the path, and return opt_einsum's account of it: cost, scaling, largest intermediate."""
     import opt_einsum  # because importing it takes as long as NumPy
 
     require_bounded(optimize, inputs, output)
@@ -188,7 +188,7 @@ def _names(labels: str) -> dict[int, str]:
 
 
 def _completed(steps: Path, operands: int) -> Path:
-    """The path, with remaining operands contracted from left to right."""
+    """Complete the path by contracting remaining operands from left to right."""
     path: list[tuple[int, ...]] = []
     left = operands
     for step in steps:

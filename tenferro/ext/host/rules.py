@@ -53,7 +53,7 @@ class OneByOne:
     results: tuple[TensorSpec, ...]
 
     def __call__(self, *arrays: Any) -> Sequence[Any]:
-        """The results of all slices."""
+        """Compute the results of all slices."""
         outputs = [np.empty((self.size, *spec.shape), spec.dtype.dtype) for spec in self.results]
         for i in range(self.size):
             results = self.function(

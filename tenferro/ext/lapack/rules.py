@@ -188,7 +188,7 @@ class GtsvRule(MatrixRule):
 
 
 def shifted(x: Value, by: int, axis: int = -2) -> Value:
-    """Entry i - by at place i, zero beyond the ends."""
+    """Shift entries: entry i - by moves to i, with zeros beyond the ends."""
     n = x.shape[axis]
     edge = zeros(cut(x, axis, 0, 1))
     if by > 0:

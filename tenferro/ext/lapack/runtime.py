@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 
 
 def with_workspace(function: Any, *arguments: Any, **options: Any) -> Any:
-    """The routine's results without its workspace, which is as large as it asks for."""
+    """Call a routine with the workspace that it asks for, and return the results without it."""
     wanted = function(*arguments, lwork=-1, **options)[-2][0]
     return function(*arguments, lwork=int(wanted.real), **options)
 
@@ -59,7 +59,7 @@ def householder_product(op: fam.HouseholderProduct, packed: Array, factors: Arra
 
 
 def unpacked(imaginary: Array, vectors: Array) -> Array:
-    """Complex vectors from real ones: a pair's columns hold the real and the imaginary part."""
+    """Unpack complex vectors from real ones: a pair's columns hold the real and the imaginary part."""
     unpacked_vectors = vectors.astype(np.result_type(vectors.dtype, np.complex64))
     for j in np.flatnonzero(imaginary > 0):
         unpacked_vectors[:, j] = vectors[:, j] + 1j * vectors[:, j + 1]
@@ -68,7 +68,7 @@ def unpacked(imaginary: Array, vectors: Array) -> Array:
 
 
 def geev(op: fam.Geev, a: Array) -> Any:
-    """Eigenvalues and eigenvectors; NaN where the iteration fails or the matrix is not finite."""
+    """Compute eigenvalues and eigenvectors; NaN if the iteration fails or the matrix is not finite."""
     return finite_or_nan(_geev, a)
 
 
@@ -118,8 +118,9 @@ def gehrd(op: fam.Gehrd, a: Array) -> Any:
 
 
 def gees(op: fam.Gees, a: Array) -> Any:
-    """The Schur form, its vectors, eigenvalues and `info`; NaN and not 0 where the iteration fails or the matrix
-    is not finite.
+    """Compute the Schur form, its vectors, eigenvalues and `info`.
+
+    The results are NaN, and `info` is not 0, if the iteration fails or the matrix is not finite.
     """
     is_finite = bool(np.isfinite(a).all())
     schur = routine("gees", a)

@@ -45,7 +45,7 @@ SAME = 64
 def matrix(
     op: ExtensionOp, dtypes: Sequence[Any], shapes: Sequence[Any]
 ) -> tuple[Any, Any, Any, Any]:
-    """Dtype, batch shape, rows and columns of the first input.
+    """Return dtype, batch shape, rows and columns of the first input.
 
     Raises:
         DTypeError: neither float32, float64, complex64 nor complex128.
@@ -64,7 +64,7 @@ def matrix(
 
 
 def square(op: ExtensionOp, dtypes: Sequence[Any], shapes: Sequence[Any]) -> tuple[Any, Any, Any]:
-    """Dtype, batch shape and order of a square first input.
+    """Return dtype, batch shape and order of a square first input.
 
     Raises:
         ShapeError: it is not square.

@@ -33,7 +33,7 @@ LARGEST_ALONE = 768
 
 
 def blas_threads_for(a: Array, by_scipy: bool) -> AbstractContextManager[None]:
-    """One thread of BLAS for a matrix that is factorised sooner so; small ones wake no others.
+    """Limit BLAS to one thread for a matrix that it factorises faster so; small ones wake no others.
 
     Args:
         by_scipy: whether SciPy's BLAS is called. It is loaded first, because one that is loaded inside of the context
@@ -66,7 +66,7 @@ def routine(name: str, *arrays: Array) -> Any:
 def with_told_workspace(
     name: str, a: Array, *extents: int, overwrite_a: bool = False, **options: Any
 ) -> Any:
-    """The results of a routine with the workspace that another one tells, of the extents and these options."""
+    """Call a routine with the workspace that its query returns for the extents and these options."""
     wanted = routine(f"{name}_lwork", a)(*extents, **options)[0]
     size = max(int(wanted.real), 1)
     return routine(name, a)(a, lwork=size, overwrite_a=overwrite_a, **options)

@@ -71,12 +71,12 @@ def swapped(x: Value) -> Value:
 
 
 def tril(x: Value, k: int = 0) -> Value:
-    """The lower triangle."""
+    """Return the lower triangle."""
     return apply_one(Tril(k), x)
 
 
 def triu(x: Value, k: int = 0) -> Value:
-    """The upper triangle."""
+    """Return the upper triangle."""
     return apply_one(Triu(k), x)
 
 
@@ -87,7 +87,7 @@ def hermitian(x: Value) -> Value:
 
 
 def diagonal(x: Value) -> Value:
-    """The diagonal of each matrix."""
+    """Extract the diagonal of each matrix."""
     return apply_one(ExtractDiag(x.rank - 2, x.rank - 1), x)
 
 
@@ -113,13 +113,13 @@ def as_dtype(x: Value, like: Value) -> Value:
 
 
 def identity_of(x: Value) -> Value:
-    """Unit matrices in the shape and dtype of x."""
+    """Create unit matrices in the shape and dtype of x."""
     i, j = iota(x, x.rank - 2), iota(x, x.rank - 1)
     return convert(compare(i, "EQ", j), x.dtype)
 
 
 def cut(x: Value, axis: int, start: Any, limit: Any) -> Value:
-    """Part of an axis, counted from the end."""
+    """Slice an axis, counted from the end."""
     return slice_along(x, x.rank + axis, start, limit)
 
 
@@ -129,12 +129,12 @@ def may_exceed(lhs: Any, rhs: Any) -> bool:
 
 
 def joined(x: Value, y: Value, axis: int) -> Value:
-    """Two values end to end, along an axis counted from the end."""
+    """Join two values along an axis counted from the end."""
     return apply_one(Concatenate(x.rank + axis, 2), x, y)
 
 
 def triangular(builder: RuleBuilder, a: Value, b: Value, **options: Any) -> Value:
-    """The solution of a triangular system."""
+    """Solve a triangular system."""
     return builder.apply(fam.TriangularSolve(**options), a, b)
 
 
@@ -162,7 +162,7 @@ def reciprocal_differences(values: Value, like: Value, degenerate: str) -> Value
 
 
 def distinct(builder: RuleBuilder, op: Any, values: Value) -> Value:
-    """The values, checked at run time if `op` asks for it."""
+    """Return the values, checked at run time if `op` asks for it."""
     return builder.apply(fam.Distinct(), values) if op.degenerate == "raise" else values
 
 
@@ -177,7 +177,7 @@ def along_columns(values: Value, like: Value) -> Value:
 
 
 def like_real(values: Value, like: Value) -> Value:
-    """The shape of `like` in the dtype of `values`."""
+    """Create zeros with the shape of `like` and the dtype of `values`."""
     return zeros(like, values.dtype)
 
 
@@ -205,7 +205,7 @@ class FactorisationRule(MatrixRule):
         return self.tangents(whole, builder, primals, outputs, tangents)[self.position]
 
     def tangents(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
-        """The tangents of all factors."""
+        """Compute the tangents of all factors."""
         raise NotImplementedError
 
 
@@ -394,7 +394,7 @@ class SolverRule(MatrixRule):
         return builder.apply(op, a, *factors, add(b_dot, change))
 
     def read(self, op: Any, a_dot: Value) -> Value:
-        """The part of A that the op reads."""
+        """Return the part of A that the op reads."""
         return a_dot
 
     def transpose_rule(
@@ -419,7 +419,7 @@ class TriangularSolveRule(SolverRule):
     """Derivative rule of `TriangularSolve`; see `SolverRule`. Only the triangle that is read moves the solution."""
 
     def read(self, op: Any, a_dot: Value) -> Value:
-        """The triangle, without a unit diagonal."""
+        """Return the triangle, without a unit diagonal."""
         off = 1 if op.unit_diagonal else 0
         return tril(a_dot, -off) if op.lower else triu(a_dot, off)
 
