@@ -56,7 +56,7 @@ def callers_of(run: Callable[[], Any], count: int, seconds: float) -> tuple[floa
 
 
 def table() -> str:
-    """Return the rows by the number of callers; medians over the rounds, in which all take turns."""
+    """Return the rows by the number of callers; medians over the rounds, in which all run in alternation."""
     x = np.linspace(0.1, 1.0, 8)
     program = tnf.compile(lambda x: small(tnf, x), x)
     executor = tnf.GraphExecutor()

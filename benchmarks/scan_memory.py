@@ -1,4 +1,4 @@
-"""Memory of the gradient of a scan of a million turns, as planned and as measured: `python benchmarks/scan_memory.py`.
+"""Memory of the gradient of a scan of a million iterations, as planned and as measured: `python benchmarks/scan_memory.py`.
 
 An iteration is one step of a damped oscillator, of two numbers. Planned is what the program's loops stack, which
 `program.to_html()` and profiles show; measured is the peak of one run, by tracemalloc.

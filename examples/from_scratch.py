@@ -15,7 +15,7 @@ import numpy as np
 
 Shape = tuple[int, ...]
 
-# ---- cards: what an op is ----------------------------------------------------------------------------
+# ---- cards: ops ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ TEXTS: dict[str, Callable[..., str]] = {
 
 
 class Graph:
-    """Nodes; value i is what node i gives. Inputs are nodes without an op."""
+    """Nodes; value i is the result of node i. Inputs are nodes without an op."""
 
     def __init__(self) -> None:
         self.nodes: list[tuple[Op | None, tuple[int, ...]]] = []
@@ -145,7 +145,7 @@ class Graph:
         return Tensor(self, len(self.nodes) - 1)
 
     def add(self, op: Op, inputs: tuple[int, ...]) -> Tensor:
-        """Return the value of the op; the one there is, if it was asked for before."""
+        """Return the value of the op; an existing one, if the op was added before."""
         key = (op, inputs)
         if key not in self._known:
             shape = SHAPES[op.name](op, *[self.shapes[i] for i in inputs])

@@ -1,4 +1,4 @@
-"""How StableHLO writes constants: exactly, in every dtype and size.
+"""Constants in StableHLO's notation: exact, in every dtype and size.
 
 Floats are written with enough digits to round-trip; values without decimals (infinities, NaN and
 its payload) as the bit pattern. Beyond a few elements the whole tensor is one hexadecimal string.

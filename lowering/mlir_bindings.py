@@ -175,7 +175,7 @@ def portable_artifact(text: str | bytes, target_version: str | None = None) -> b
         with context():
             if "sdy.mesh" in str(module):
                 return _mixed_artifact(module, version)
-            # It turns the module into VHLO in place, which is why it gets one of its own.
+            # It converts the module to VHLO in place, so it gets a separate one.
             return bytes(stablehlo.serialize_portable_artifact(module, version))
     except UnsupportedError:
         raise
@@ -189,7 +189,7 @@ def portable_artifact(text: str | bytes, target_version: str | None = None) -> b
 
 
 def _mixed_artifact(module: Any, target: str) -> bytes:
-    """StableHLO in its versioned form, Shardy, which has none, as it is."""
+    """Convert StableHLO to its versioned form; Shardy, which has none, is unchanged."""
     from jaxlib import _jax, version  # pyright: ignore[reportAttributeAccessIssue]  # because it ships no stubs
 
     try:
@@ -299,7 +299,7 @@ def refined(text: str, types: Sequence[str]) -> str:
 
 
 def string_attribute(text: str | bytes, name: str) -> str | None:
-    """A string attribute of a module; None where it has no such attribute."""
+    """A string attribute of a module; None if it has no such attribute."""
     ir = jaxlib_modules()[0]
     module = parsed(text)
     with context():

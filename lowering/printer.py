@@ -239,7 +239,7 @@ def _select(op: Operation, names: _Names) -> str:
 
 
 def _slice(op: Operation, names: _Names) -> str:
-    """`stablehlo.slice %a [start:limit:stride, ..] : types`; a stride of 1 is left out."""
+    """`stablehlo.slice %a [start:limit:stride, ..] : types`; a stride of 1 is omitted."""
     bounds = [op.attributes[name] for name in ("start_indices", "limit_indices", "strides")]
     ranges = [
         f"{start}:{limit}" + (f":{stride}" if stride != 1 else "")

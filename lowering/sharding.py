@@ -1,4 +1,4 @@
-"""How a program is cut over a mesh of devices: partition specs, and their text in Shardy.
+"""Partition of a program over a mesh of devices: partition specs, and their text in Shardy.
 
 Source: Shardy's documentation of `sdy.mesh` and `sdy.sharding`; jax.sharding.PartitionSpec.
 """

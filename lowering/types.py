@@ -1,4 +1,4 @@
-"""How StableHLO writes types.
+"""Types in StableHLO's notation.
 
 Source: StableHLO spec, section "Types".
 """

@@ -217,7 +217,7 @@ def choose() -> int:
     recorded = Recorded(FOLDER)
     tests = {recorded.tests[number] for number in chosen_of(recorded)}
     selected = selection.named(tests, recorded.ran, share=1.0)
-    # Files of which no test passed: what they need is not here.
+    # Files of which no test passed, because a dependency is missing.
     files = {str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")}
     selected |= files - {selection.file_of(test) for test in selected}
     (selection.FOLDER / "core.txt").write_text(selection.text_of(selected, COMMAND))

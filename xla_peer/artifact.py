@@ -34,7 +34,7 @@ class Artifact:
         bytecode: the module as a portable artifact, the content of a `.mlirbc` file.
         constants: arrays by name.
         gradient: an artifact that takes the inputs and cotangents of the float outputs, and returns
-            cotangents of the float inputs; None where it was exported without.
+            cotangents of the float inputs; None if it was exported without one.
 
     >>> import numpy as np, tenferro as tnf, xla_peer
     >>> artifact = xla_peer.export(lambda x: {"twice": x + x}, tnf.TensorSpec(("n",), "float64"))

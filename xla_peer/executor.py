@@ -47,7 +47,7 @@ class Plan(NamedTuple):
     """The arguments and the executable of a program's last run.
 
     `program` is kept alive, so that its `id` is not reused; `seen` is whether the arguments were arrays and no
-    trees, and (shape, dtype, strides) of each leaf; `orders` is None where they are passed as they are.
+    trees, and (shape, dtype, strides) of each leaf; `orders` is None if they are passed unchanged.
     """
 
     program: GraphProgram
@@ -194,7 +194,7 @@ class XlaExecutor:
         if self._registrations != registration_count():
             self._compiled.at_hand.clear()
             self._registrations = registration_count()
-        # What came last has been checked; comparing with it is cheaper than hashing.
+        # The last arguments have been checked; comparing with them is cheaper than hashing.
         plan = self._compiled.at_hand.get(id(program))
         if plan is None or plan.seen != seen:
             plan = self._plan(program, arrays, seen)

@@ -156,7 +156,7 @@ def export(
     }
     generator = np.random.default_rng(seed)
     cases = _cases(program, vectors, generator)
-    # What a GPU rounds in a way of its own is allowed where the artifact is for one.
+    # Rounding that only GPUs do is allowed if the artifact is for one.
     widest = next((platform for platform in platforms if platform in GPUS), "cpu")
     proof = vectors_of(program, cases, widest)
     vectors_file = write_vectors(proof, seed, versions) if cases else b""

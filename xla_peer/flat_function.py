@@ -79,7 +79,7 @@ class NativeOwner:
         """Forget every derived function."""
         self._derived.clear()
 
-    # ---- what the primitive asks for -------------------------------------------------------------
+    # ---- interface of the primitive -------------------------------------------------------------
 
     def output_types(self, function: FlatFunction) -> list[Any]:
         """Return the types of the results, for JAX."""

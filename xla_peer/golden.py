@@ -228,7 +228,7 @@ class GoldenComparison:
 
     @property
     def first(self) -> tuple[NamedValue, OutputParity] | None:
-        """The first value that is wrong; None where none is."""
+        """The first wrong value; None if there is none."""
         pairs = zip(self.values, self.outputs, strict=True)
         return next((pair for pair in pairs if pair[1].outside), None)
 

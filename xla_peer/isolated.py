@@ -263,7 +263,7 @@ def isolated_peer(executor: Any, isolated: bool | None) -> Any:
     """Return the executor for a check: in a process of its own unless that is not wanted.
 
     Args:
-        executor: None for the CPU; an `XlaExecutor` is mirrored, and any other executor is used as it is.
+        executor: None for the CPU; an `XlaExecutor` is mirrored, and any other executor is used unchanged.
         isolated: None takes the environment variable TENFERRO_ISOLATED, and True without it.
     """
     if isolated is None:

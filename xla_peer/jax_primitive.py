@@ -1,7 +1,7 @@
 """The primitive of JAX's that stands for "this program, on these arrays".
 
 Its derivatives are primitives of the same kind on derived programs, so that every transformation of JAX's can be
-applied again to the result. What a program is, how it is evaluated and lowered, and what is derived from it is the
+applied again to the result. The nature of a program, its evaluation, lowering and derived programs are the
 owner's matter.
 
 Relies on jax.extend.core.Primitive, and on jax.interpreters' ad, batching and mlir.
@@ -19,7 +19,7 @@ __all__ = ["Owner", "program_primitive"]
 
 
 class Owner(Protocol):
-    """The owner of what the primitive calls, and of the programs, or functions, derived from it.
+    """Owner of the programs, or functions, that the primitive calls, and of those derived from them.
 
     Derived ones are of one kind with the `program` that they are derived from, which has a hash.
     """

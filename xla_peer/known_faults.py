@@ -1,4 +1,4 @@
-"""Versions of jaxlib whose XLA is known to compute wrong values on CPUs, and what was reported of them."""
+"""Versions of jaxlib whose XLA is known to compute wrong values on CPUs, and the public reports."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ class _Last(NamedTuple):
     """The last call of arguments by position.
 
     Attributes:
-        types: what the program depends on of each leaf.
+        types: the part of each leaf that the program depends on.
         context: the settings of JAX.
         is_direct: whether the leaves are the program's arguments, and its results those of the function.
     """
@@ -264,7 +264,7 @@ class NativeFunction(Jitted[..., Any]):
         self._trace_context = pjrt.trace_context()
         self._last: _Last | None = None
         self._gives_jax = options["results"] == "jax"
-        # Of arrays, once one is met: making one now would start JAX's backends.
+        # The class of arrays is set once one is met: making one now would start JAX's backends.
         self._array_class: Any = None
 
     def __reduce__(self) -> Any:
@@ -536,7 +536,7 @@ class NativeFunction(Jitted[..., Any]):
             chosen += [part for key, part in numbered[-1].items() if key in self._donated.names]
         return tuple(self._flatten(chosen)[0])
 
-    # ---- what it knows -----------------------------------------------------------------------------
+    # ---- inspection ---------------------------------------------------------------------------------
 
     @public
     def lower(self, *args: Any, **kwargs: Any) -> GraphProgram:

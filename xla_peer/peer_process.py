@@ -1,6 +1,6 @@
 """A child process that runs XLA: kept warm, and replaced where it ended.
 
-The child imports what is needed once and forks a worker, which starts PJRT; where XLA ends the worker, the next one is
+The child imports the needed modules once and forks a worker, which starts PJRT; where XLA ends the worker, the next one is
 there in a fraction of the time that importing takes.
 
 Only text and the bytes of arrays go to and fro, because a worker's memory may be damaged. A request is a document in
@@ -216,7 +216,7 @@ class PeerProcess:
     def _answer(
         self, mapped: int, offset: int, size: int, timeout: float, stage: str
     ) -> dict[str, Any]:
-        """Send a request that lies in the memory; gives the answer.
+        """Send a request that is in the shared memory; return the answer.
 
         Raises:
             PeerEndedError: the worker ended, or took too long.

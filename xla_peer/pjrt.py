@@ -624,7 +624,7 @@ def trace_context() -> Callable[[], Any]:
 def emit_callback(context: Any, run: Any, operands: Sequence[Any]) -> Any:
     """Emit a call of a function of host arrays into the module that JAX is lowering.
 
-    Arrays reach it as they are, where `jax.pure_callback` puts them on a device, and may wait for itself.
+    Arrays reach it unchanged, while `jax.pure_callback` puts them on a device, and may wait for itself.
     """
     from jax.interpreters import mlir
 

@@ -16,7 +16,7 @@ __all__ = ["differentiable", "traced"]
 
 
 def traced(fn_or_program: GraphProgram | Callable[..., Any], *specs: Any) -> GraphProgram:
-    """A program as it is; the program of a function for arguments of these types.
+    """Return a program unchanged; trace a function for arguments of these types.
 
     A function that `jax.jit` or `native` has wrapped is traced by JAX, and so is one that JAX refuses to call on
     tensors of a trace.

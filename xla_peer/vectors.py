@@ -72,7 +72,7 @@ def write_vectors(vectors: Sequence[TestVector], seed: int, versions: Any) -> by
         json.dumps({"cases": len(vectors), "seed": seed, "versions": dict(versions)})
     )
     buffer = io.BytesIO()
-    # What is large is not compressed, since what unpacks to far more than its file is not read.
+    # Large arrays are not compressed, because an array that unpacks to far more than its file is not read.
     is_small = sum([array.nbytes for array in arrays.values()]) < SMALL // 2
     (np.savez_compressed if is_small else np.savez)(buffer, **arrays)
     return buffer.getvalue()

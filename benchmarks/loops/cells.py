@@ -1,4 +1,4 @@
-"""A cell: a kernel, or its gradient, by every contestant in turns; each run has a limit."""
+"""A cell: a kernel, or its gradient, by every contestant in alternation; each run has a limit."""
 
 from __future__ import annotations
 

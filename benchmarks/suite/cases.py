@@ -1,4 +1,4 @@
-"""What is measured: functions of a namespace `n` that speaks NumPy, and their arguments."""
+"""Cases of the suite: functions of a NumPy-like namespace `n`, and their arguments."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def transposed(perm: tuple[int, ...]) -> Callable[..., Any]:
 
 
 def rank_twelve() -> tuple[Any, ...]:
-    """Return the extents 2, 3 and 4 in turn, a million and a half of elements."""
+    """Return extents that cycle through 2, 3 and 4, with a million and a half of elements."""
     return (normal(2, 4, 3, 4, 4, 3, 3, 4, 4, 4, 3, 4),)
 
 

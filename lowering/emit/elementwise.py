@@ -27,7 +27,7 @@ def on_bool(name: str, otherwise: Emitter) -> Emitter:
 
 
 def on_unsigned(unsigned: Emitter, otherwise: Emitter) -> Emitter:
-    """`unsigned` on unsigned integers, which StableHLO leaves out of some ops."""
+    """`unsigned` on unsigned integers, which some StableHLO ops do not take."""
 
     def emit(op: Any, w: Writer, *operands: Value) -> Value:
         return (unsigned if operands[0].dtype.kind == "u" else otherwise)(op, w, *operands)
@@ -53,7 +53,7 @@ def guarded_division(name: str, emit_zero: Emitter) -> Emitter:
             minus_one = w.compare("EQ", y, w.full(-1, y.spec))
             overflow = w.op("and", w.compare("EQ", x, least), minus_one)
             divisor = w.select(overflow, one, divisor)
-        # The least integer over 1 is itself and leaves 0: what the overflow should give.
+        # The least integer divided by 1 is itself with remainder 0, the required results of the overflow.
         return w.select(zero_divisor, emit_zero(op, w, x, y), w.op(name, x, divisor))
 
     return emit

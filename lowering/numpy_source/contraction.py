@@ -41,7 +41,7 @@ def dot_general(op: DotGeneral, w: Writer, lhs: Expression, rhs: Expression) -> 
 def _as_matrices(
     op: DotGeneral, w: Writer, lhs: Expression, rhs: Expression, codes: list[Code]
 ) -> Code | None:
-    """Return the product by @; None where it is none of matrices or vectors, or of batches of matrices."""
+    """Return the product by @; None if the operands are not matrices, vectors, or batches of matrices."""
     if len(op.lhs_contracting) != 1:
         return None
     batch = len(op.lhs_batch)

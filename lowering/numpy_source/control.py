@@ -23,7 +23,7 @@ def _invariant(w: Writer, values: Sequence[Expression]) -> list[Expression]:
 
 
 def _assigned(w: Writer, names: Sequence[str], values: Sequence[Expression]) -> None:
-    """Assign values to names at once, without those that stay as they are."""
+    """Assign values to names at once, except unchanged ones."""
     changed = [(name, str(x)) for name, x in zip(names, values, strict=True) if name != str(x)]
     if changed:
         w.say(

@@ -106,7 +106,7 @@ def tuple_of(entries: Any) -> str:
 
 
 def call(function: str, *arguments: Any, **options: Any) -> Code:
-    """Return a call; options that are None are left out.
+    """Return a call; options that are None are omitted.
 
     >>> call("np.sum", "x", axis=0, dtype=None).text
     'np.sum(x, axis=0)'

@@ -16,7 +16,7 @@ __all__ = ["ROWS"]
 
 
 def _tuple(axes: Sequence[int]) -> str | None:
-    """Return a tuple of axes as an option; None where it is empty."""
+    """Return a tuple of axes as an option; None if it is empty."""
     return tuple_of(axes) if axes else None
 
 

@@ -70,7 +70,7 @@ def _without_trailing(entries: list[str]) -> list[str]:
 
 
 def _dropped(old: Sequence[Any], new: Sequence[Any]) -> list[int]:
-    """Return the axes of extent 1 without which one shape is the other; none where that is not so."""
+    """Return the axes of extent 1 whose removal turns one shape into the other; none if that is impossible."""
     dropped: list[int] = []
     position = 0
     for axis, extent in enumerate(old):

@@ -224,7 +224,7 @@ def undecided(operation: Operation) -> UndecidedExtentError:
     )
 
 
-# ---- what is known of integers ---------------------------------------------------------------
+# ---- known integers ---------------------------------------------------------------------------
 
 
 def extents_of(r: Reader, value: int) -> Any:

@@ -48,7 +48,7 @@ def index_select(r: Reader, operation: Operation, operands: Sequence[int]) -> in
 
 
 def scatter(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """`Scatter` where the region is one of its combiners for each operand; else windows in turns."""
+    """`Scatter` where the region is one of its combiners for each operand; else windows one after the other."""
     a = operation.attributes
     numbers = Numbers(**a["scatter_dimension_numbers"])
     count = len(operands) // 2

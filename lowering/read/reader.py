@@ -310,7 +310,7 @@ class Reader:
         return self.spread(scalar, like.shape)
 
     def spread(self, value: int, shape: Sequence[int]) -> int:
-        """A scalar repeated to a shape; a tensor of that rank as it is, because its symbols may be equal to others."""
+        """A scalar repeated to a shape; a tensor of that rank is unchanged, because its symbols may be equal to others."""
         shape = tuple(shape)
         if self.spec(value).rank:
             return value

@@ -1,7 +1,7 @@
 """Types and attributes of MLIR's text as the tree holds them.
 
 A tensor of our dtypes is a `TensorSpec`, any other type its text. Attributes are numbers, strings, tuples,
-dictionaries and arrays; those of dialects that no reader takes apart are their text.
+dictionaries and arrays; those of dialects that no reader parses are their text.
 
 Source: MLIR language reference, "Type System" and "Attributes"; StableHLO specification, "Enums".
 """

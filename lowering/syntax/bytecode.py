@@ -59,7 +59,7 @@ class _MissingError(Exception):
 
 
 class _Entries:
-    """Attributes and types, decoded when they are asked for."""
+    """Attributes and types, decoded on first use."""
 
     def __init__(self, reader: _BytecodeReader, count: int, attributes: int) -> None:
         self.reader = reader

@@ -352,7 +352,7 @@ def _accuracy(r: References, c: Cursor) -> Any:
     return f"#stablehlo.result_accuracy<{', '.join([*fields, f'mode = {mode}'])}>"
 
 
-# Shardy's attributes: no reader takes them apart, and they are texts.
+# Shardy's attributes: no reader parses them, and they are texts.
 
 
 def _manual_axes(r: References, c: Cursor) -> Any:

@@ -33,7 +33,7 @@ ISOLATED = frozenset({"chlo.scan"})
 _NAME = re.compile(r"[A-Za-z_][\w$\-]*(?:\.[\w$\-]+)+")
 
 Waiting = Generator["_Region", Block, Any]
-"""An operation that is being read: it asks for regions, gets blocks, and returns."""
+"""Reader of one operation: a generator that requests regions, gets blocks, and returns."""
 
 
 def text_tree(text: str) -> ModuleTree:

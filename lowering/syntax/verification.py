@@ -1,4 +1,4 @@
-"""`verify`: what every operation of a tree must have, whoever wrote it.
+"""`verify`: check the parts that every operation of a tree must have, from any writer.
 
 Shapes and dtypes of results are checked where operations are read.
 """

@@ -1,6 +1,6 @@
 """The algebra that derivative rules are written in: functions of a `Value`, beside its operators.
 
-Nothing here broadcasts or promotes, except that a Python number takes the shape and dtype of what it meets.
+Nothing here broadcasts or promotes, except that a Python number takes the shape and dtype of the other operand.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def reduce_sum(x: Value, axes: Sequence[int]) -> Value:
 
 
 def reverse(x: Value, axes: Sequence[int]) -> Value:
-    """Return the order along axes turned around."""
+    """Reverse the order along axes."""
     return apply_one(Reverse(tuple(axes)), x) if axes else x
 
 
@@ -181,12 +181,12 @@ def convert(x: Value, dtype: DType) -> Value:
 
 
 def conj(x: Value) -> Value:
-    """Return the complex conjugate; a real x as it is."""
+    """Return the complex conjugate; a real x is unchanged."""
     return apply_one(el.Conj(), x) if x.dtype.is_complex else x
 
 
 def real(x: Value) -> Value:
-    """Return the real part; a real x as it is."""
+    """Return the real part; a real x is unchanged."""
     return apply_one(el.Real(), x) if x.dtype.is_complex else x
 
 

@@ -41,7 +41,7 @@ def transposed_while(
     """Transpose a while loop: cotangents of the carry go backward, those of the constants are summed.
 
     Raises:
-        ADRuleUnsupportedError: a condition that depends on what the loop is linear in.
+        ADRuleUnsupportedError: a condition that depends on the linear operands.
     """
     n = op.num_consts
     mask = _linear_inputs(op, linear)

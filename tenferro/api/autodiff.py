@@ -146,7 +146,7 @@ def grad(
     Raises:
         ShapeError: the result is not a scalar.
         DTypeError: an integer or bool argument, by name; a complex result unless holomorphic.
-        ADRuleUnsupportedError: an op on the way has no derivative, with your line.
+        ADRuleUnsupportedError: an op has no derivative, with your line.
 
     >>> grad(lambda x: x * x)(3.0)
     array(6.)

@@ -117,7 +117,7 @@ def _along(x: Tensor, axis: int, spacing: ArrayLike, edge_order: int) -> Any:
 
 
 def _on_axis(vector: Tensor, axis: int, rank: int) -> Any:
-    """A vector reshaped to lie along one axis of several."""
+    """Reshape a vector to run along one axis of several."""
     return reshape(vector, tuple([-1 if i == axis else 1 for i in range(rank)]))
 
 

@@ -82,7 +82,7 @@ def _traced(
     name: str | None,
     input_names: Sequence[str] | None = None,
 ) -> GraphProgram:
-    # By a block, and no decorator, whose frames would pass for the user's.
+    # A block, because the frames of a decorator would be taken for the user's.
     with until_compiled():
         return _traced_program(builder, fn, specs, name, input_names)
 

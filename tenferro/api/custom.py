@@ -74,8 +74,8 @@ def checkpoint(
             "everything_saveable" all, as without a checkpoint. The names are those of `jax.checkpoint_policies`.
         static_argnums: arguments that are not tensors.
         levels: of groups, where fn is the body of `scan`, `fori_loop` between numbers, or `while_loop` with
-            `max_steps`: of n turns about (levels + 1) n^(1 / (levels + 1)) states are kept at once, and each
-            turn is computed levels + 2 times. With 0 the n states are kept.
+            `max_steps`: of n iterations about (levels + 1) n^(1 / (levels + 1)) states are kept at once, and each
+            iteration is computed levels + 2 times. With 0 the n states are kept.
 
     Raises:
         InvalidConfigError: static_argnums or levels that are no integers from 0; a policy of another name, or one

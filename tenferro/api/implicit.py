@@ -574,7 +574,7 @@ def _transpose(builder: GraphBuilder, space: _Space, matvec: Callable[[Any], Any
 
     second = len(graph)
     traced = _Traced(builder, _leaves_of(builder, space, "the linear map", vecmat), space)
-    # A loop at the point also counts, and what it counts is all that the transpose reads of it.
+    # A loop at the point also counts, and the transpose reads only its counter.
     part = needed(
         graph.instructions, traced.outputs, available=traced.inputs, start=first, narrow=_narrowed
     )

@@ -83,7 +83,7 @@ def density(x: Tensor) -> Any:
 def _density_factors(x: Tensor) -> tuple[Any, Any]:
     """Factor the normal density of x >= 0; the first factor is between 0.3 and 0.4, and from 40 on x is held fixed.
 
-    The power is one of a square that is exact and one of what is left, because half a bit of x^2 / 2 is x^2 / 2
+    The power is split into that of an exact square and that of the rest, because half a bit of x^2 / 2 is x^2 / 2
     bits of the power.
     """
     x = where(greater(x, 40.0), 40.0, x)

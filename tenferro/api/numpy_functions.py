@@ -33,7 +33,7 @@ __all__ = ["DIFFERENT", "FUNCTIONS", "REDUCTIONS", "SCANS", "UFUNCS", "call_func
 
 
 def _numpy_dtype(operand: Any) -> Any:
-    """Return the NumPy dtype of a tensor; any other operand as it is."""
+    """Return the NumPy dtype of a tensor; any other operand is unchanged."""
     return operand.spec.dtype.dtype if is_traced(operand) else operand
 
 

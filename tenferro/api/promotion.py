@@ -178,7 +178,7 @@ def promote_number(x1: Any, x2: Any, is_inexact: bool = False) -> tuple[Any, Any
     """Convert a Python number to the type of the other operand, if that is the common dtype.
 
     Args:
-        is_inexact: leave numbers with integers as they are, because the result will be inexact.
+        is_inexact: leave numbers beside integers unchanged, because the result will be inexact.
     """
     if type(x2) in _WEAK:
         is_of_x1 = _takes_dtype_of(x2, x1, is_inexact)
@@ -209,7 +209,7 @@ def inexact_dtype(dtype: DType) -> DType:
 
 
 def as_inexact(x: ArrayLike) -> Tensor:
-    """A float or complex tensor as it is; an integer or bool one as float64."""
+    """Convert an integer or bool tensor to float64; a float or complex one is unchanged."""
     x = as_operand(x)
     return x if spec_of(x).dtype.is_inexact else convert(x, DType.F64)
 

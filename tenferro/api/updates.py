@@ -71,7 +71,7 @@ class At:
 
 @public_methods
 class IndexedUpdates:
-    """The elements of x at an index, for updates; x itself stays as it is.
+    """The elements of x at an index, for updates; x itself does not change.
 
     Values broadcast to x[index], and promote to x's dtype. If an index repeats an
     element, `add`, `multiply`, `min` and `max` combine all its values, and `set` natively takes the last. Concrete
@@ -250,7 +250,7 @@ def _default_fill(dtype: DType) -> Any:
 def at(x: ArrayLike, /) -> At:
     """`x.at` of an array or a tensor, to be indexed: `at(x)[index].set(values)`.
 
-    NumPy arrays, the results of `zeros` and the like, have no attribute `at`. The array stays as it is.
+    NumPy arrays, the results of `zeros` and the like, have no attribute `at`. The array does not change.
 
     Raises:
         DTypeError: an argument that is not an array.

@@ -359,7 +359,7 @@ def product(dims: Any) -> Any:
 
 
 def at_least(lhs: Any, rhs: Any) -> bool | None:
-    """Return whether lhs >= rhs for all extents >= 0; None where that depends on their values."""
+    """Return whether lhs >= rhs for all extents >= 0; None if that depends on their values."""
     difference = lhs - rhs
     if isinstance(difference, int):
         return difference >= 0

@@ -39,7 +39,7 @@ MOST_AXES = 64
 
 
 def beside(x: Any, value: Any) -> Any:
-    """A tensor as it is; an array as a constant of x's trace, or of x's runtime, or of x if it is a runtime."""
+    """Convert an array to a constant of x's trace or runtime, or of x if it is a runtime; a tensor is unchanged."""
     lift = getattr(x, "lift", None)
     return value if lift is None or is_traced(value) else lift(value)
 
@@ -58,14 +58,14 @@ def is_weak(operand: Any) -> bool:
 
 
 def strong(operand: Any) -> Any:
-    """A weak tensor as one that keeps its dtype; any other operand as it is."""
+    """Convert a weak tensor to one that keeps its dtype; any other operand is unchanged."""
     return (
         operand.__tenferro_strong__() if hasattr(type(operand), "__tenferro_strong__") else operand
     )
 
 
 def as_operand(value: ArrayLike) -> Tensor:
-    """A tensor as it is, sequences with tensors as one tensor, anything else as a NumPy array.
+    """Convert sequences with tensors to one tensor, and anything else to a NumPy array; a tensor is unchanged.
 
     Raises:
         DTypeError: not an array, or an array of a dtype that tenferro lacks.
@@ -95,7 +95,7 @@ def as_operand(value: ArrayLike) -> Tensor:
 
 def _in_trace(extent: SymDim) -> Any:
     """Return an extent as an int64 scalar of the current trace."""
-    # What is subtracted is counted by itself, because no axis is shorter than 0.
+    # The subtracted terms are counted separately, because no axis is shorter than 0.
     added, subtracted = extent.sides
     if subtracted == 0:
         return _counted(added)

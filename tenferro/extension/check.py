@@ -55,7 +55,7 @@ STEP = 1e-6
 
 @dataclass(frozen=True)
 class ExtensionCheck:
-    """One law and its result; `ok` is None where it does not apply.
+    """One law and its result; `ok` is None if it does not apply.
 
     Attributes:
         example: the smallest part of the sample on which the law fails, too.
@@ -392,7 +392,7 @@ class _Bench:
         return self.held(executor)
 
     def held(self, executor: GraphExecutor) -> str:
-        """Find the first output that something else refers to; no variable here does."""
+        """Find the first output that something other than a local variable refers to."""
         _, outputs = self.called(executor, self.inputs)
         addresses = [y.ctypes.data if _is_owned(y) else None for y in list(outputs)]
         take_ownership(outputs)
@@ -429,7 +429,7 @@ class _Bench:
             if x.dtype.kind in "fcV":
                 x[...] = np.multiply(x, 0.75, dtype=x.dtype)
         again = executor.run(program, *reused)
-        # Several and all kept, because one may lie where an array of an earlier call lay.
+        # Several, all kept, because one may get the memory of an array of an earlier call.
         copies = [[x.copy(order="F") for x in reused] for _ in range(COPIES)]
         for fresh in copies:
             for index, (a, b) in enumerate(zip(again, executor.run(program, *fresh), strict=True)):
@@ -443,7 +443,7 @@ class _Bench:
         registry = self.native().extensions
         runtime, caches = registry.runtime_of(self.carrier), registry.caches
         inputs = borrowed(runtime, self.op, self.inputs)
-        # What is changed is put back, and a filter that is there already moves to the front.
+        # Changes are undone, and an existing filter moves to the front.
         with np.errstate(), warnings.catch_warnings():
             warnings.simplefilter("default", category=_OfThisCheck)
             before = _process_state()
@@ -749,7 +749,7 @@ def _spread(x: Any) -> Any:
 
 
 class _OfThisCheck(UserWarning):
-    """A category that nobody else filters."""
+    """Category of warnings without other filters."""
 
 
 LEFT_ALONE_BY_IMPORTS = ("NumPy's print options", "the working directory", "the collector")

@@ -65,10 +65,10 @@ class ExtensionOp:
             `lower_to_standard_ops` where the family lacks them.
         input_count, output_count: constant for any given op.
         aliases: outputs that a runtime may compute in the memory of an input, as {output: input}. The
-            runtime gets that input as a writable copy, because the caller's array stays as it is. The output
+            runtime gets that input as a writable copy, because the caller's array must not change. The output
             may be that array, or a view of it, and is not copied again.
         effects: True when a call does more than compute its outputs from its inputs: it draws, counts, or
-            writes to a file. Equal calls then stay apart, in the order they were written, and run even where
+            writes to a file. Equal calls are then not merged, run in the order they were written, and run even where
             no result needs theirs; no expansion stands for them.
 
     >>> from dataclasses import dataclass

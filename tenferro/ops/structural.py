@@ -533,7 +533,7 @@ class Triu(Triangle):
 
 @card
 class OptimizationBarrier(StdTensorOp):
-    """The operands as they are, as values that no compiler may see through.
+    """The operands unchanged, as values that no compiler may simplify through.
 
     Computations on the results are not merged with others, and wait for all operands: rematerialisation is
     built on that.

@@ -2,7 +2,7 @@
 
 Law: where the derivative of an element of the result by an element of an input is not zero for some values, that
 element is in the set. For structure the sets are exact: what moves elements, and what reads at positions or by
-conditions that no input decides, reads just what it reads. What data decide is a union over all cases.
+conditions that no input decides, reads just its own elements. Where data decide, the pattern is the union of all cases.
 
 Loops run iteration by iteration while their conditions and counters are known, up to a bound; above it, the sets of
 their carries are the least fixpoint.

@@ -1,6 +1,6 @@
 """Special functions that SciPy computes, as one extension family: a row per function.
 
-A row says what a function is: its kernel, its partial derivatives as formulas in functions of the table, and its
+A row defines a function: its kernel, its partial derivatives as formulas in functions of the table, and its
 expansion in standard ops. Peers without SciPy run the expansion. A partial derivative without a formula, in a
 parameter as a rule, is that of the expansion.
 """
@@ -56,7 +56,7 @@ class Row:
         kernel: the name in `scipy.special`, or a function of that module which returns the kernel.
         partials: a function of (y, *operands) for each operand, `EXPANDED`, or a text, the reason why there is none;
             None for an operand of which only integers have a meaning.
-        expansion: the function in standard ops; None where there is none.
+        expansion: the function in standard ops, or None.
     """
 
     name: str

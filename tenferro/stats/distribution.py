@@ -1,4 +1,4 @@
-"""What is derived from the formulas of a distribution: densities, distribution functions, and their inverses.
+"""Functions derived from the formulas of a distribution: densities, distribution functions, and their inverses.
 
 A distribution is a record of formulas in the standard variable z = (x - loc) / scale, inside of the support. Location,
 scale, the ends of the support, and parameters without a meaning are handled here, once.
@@ -74,7 +74,7 @@ class Continuous:
 
     Attributes:
         parameters: names of the shape parameters.
-        text: what the distribution is, with its density.
+        text: name of the distribution, with its density.
         logpdf, cdf, sf, logcdf, logsf, ppf, isf: a formula that is None follows from the others, where it can.
         support: the ends of the support, numbers or functions of the shape parameters.
         inner: a point of the support, or a function of the shape parameters.
@@ -204,7 +204,7 @@ class Discrete:
 
     Attributes:
         parameters: names of the shape parameters.
-        text: what the distribution is, with its probabilities.
+        text: name of the distribution, with its probabilities.
         logpmf: for whole k of the support.
         support: the ends of the support, numbers or functions of the shape parameters.
         is_valid: whether the shape parameters have a meaning.

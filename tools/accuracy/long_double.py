@@ -13,7 +13,7 @@ import scipy.special as sp
 __all__ = ["erf", "erfc", "erfinv", "long_double"]
 
 LARGEST = 28
-"""Up to where the complement is tabled: of what is larger no float64 is left."""
+"""Largest argument for which the complement is tabled; above it no float64 is left."""
 STEPS = 32
 """Centres of series between two whole numbers."""
 TERMS = 20

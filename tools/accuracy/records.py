@@ -1,4 +1,4 @@
-"""What was measured, a file for each function, dtype and way of running it."""
+"""Records of measurements, a file for each function, dtype and engine."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def _place(root: list[Any], random: Random) -> tuple[Any, Any]:
 
 
 def _spec(random: Random) -> str:
-    """Return the text of a type with extents that nobody has asked for."""
+    """Return the text of a type with unexpected extents."""
     extents = [_extent(random) for _ in range(random.choice((0, 1, 2, 3)))]
     if random.random() < 0.05:
         extents *= 2000

@@ -69,7 +69,7 @@ def mutants_of(tree: Path, folders: Sequence[str], seed: int) -> Iterator[Mutant
 
 
 def equivalents(file: Path) -> dict[tuple[str, str, str], str]:
-    """Return the edits that change nothing that anybody can see, each with its proof: by path, line before and line after.
+    """Return the edits without a visible effect, each with its proof, by path, line before and line after.
 
     Raises:
         ValueError: one has no proof.

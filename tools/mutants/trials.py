@@ -158,7 +158,7 @@ def _child(
         import pytest
 
         stop = ["-x"] if chosen is not None else []
-        # Which code a mutant has a test call is not what the test asks.
+        # The code that a test calls with a mutant is not what the test checks.
         without = [f"-pno:{plugin}" for plugin in ("xdist", "cacheprovider", "entry-points")]
         code = pytest.main([*files, "-q", *without, *stop], plugins=[choice])
         if coverage is not None:

@@ -1,4 +1,4 @@
-"""The output of commands: tables on a terminal, plain text elsewhere, JSON where it is asked for."""
+"""The output of commands: tables on a terminal, plain text elsewhere, JSON if it is requested."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Output:
             print(json.dumps(json_value(value), indent=2, allow_nan=False))
 
     def say(self, text: Any = "") -> None:
-        """A line of plain text, unless JSON is asked for."""
+        """Print a line of plain text, unless JSON is requested."""
         if not self.as_json:
             self.console.print(str(text), markup=False)
 

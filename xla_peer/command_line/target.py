@@ -49,7 +49,7 @@ class Target:
         """Read arguments from a command line; random ones if a program declares types and none are passed.
 
         Args:
-            keep_types: leave types as they are.
+            keep_types: keep types.
 
         Raises:
             ArityError, InvalidConfigError: tokens that do not fit.

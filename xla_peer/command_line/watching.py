@@ -1,4 +1,4 @@
-"""What `tenferro watch` does: chooses compilers and cases, and writes tables."""
+"""Commands of `tenferro watch`: choose compilers and cases, and write tables."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def bisected(case: Case, since: str, until: str, environments: Environments) -> 
 
 
 def written(table: Table, path: Path) -> list[tuple[str, str]]:
-    """Write a table as a page and, beside it, as JSON; gives what is worse than in the JSON that was there.
+    """Write a table as a page and, beside it, as JSON; return the cases that are worse than in the previous JSON.
 
     Raises:
         InvalidConfigError: the page does not end in .md; the JSON beside it is no table.

@@ -34,14 +34,14 @@ INTERPRETER_EVERY = 20
 
 @dataclass
 class Group:
-    """Programs that part on one op in one dtype, for one reason.
+    """Programs that diverge on one op in one dtype, for one reason.
 
     Attributes:
         op, dtype: where they part; or the kind of the error that was raised.
         reason: the name of an explanation, or "" where there is none.
         numbers: of the cases.
         told: the first of them, shrunk, in words.
-        folder: where its reproduction lies.
+        folder: path of its reproduction.
     """
 
     op: str
@@ -76,8 +76,8 @@ class FuzzReport:
         undecided: how many had an output on which these arrays prove nothing.
         refused: how many have an op that the platform, which is not the CPU, has not.
         ops, dtypes: how often each occurred.
-        forms: how many were run as they are, as bodies of loops, with a symbolic extent, and as imported text.
-        groups: where the paths parted, or something failed.
+        forms: how many were run unchanged, as bodies of loops, with a symbolic extent, and as imported text.
+        groups: divergences of the paths, and failures.
     """
 
     seed: int
@@ -174,7 +174,7 @@ def fuzz(
         folder: where reproductions of unexplained divergences are written.
         progress: called with the share that is done, and a note.
 
-    An interruption ends it early, with what was found until then.
+    An interruption ends it early, with the findings so far.
 
     Raises:
         InvalidConfigError: neither minutes nor programs, or less than none of them.

@@ -1,4 +1,4 @@
-"""The forms in which a random program is tried: as it is, in a loop, with a symbolic extent, and as imported text."""
+"""Forms in which a random program is tried: unchanged, in a loop, with a symbolic extent, and as imported text."""
 
 from __future__ import annotations
 

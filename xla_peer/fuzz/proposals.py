@@ -1,4 +1,4 @@
-"""How a random program makes use of each op: the column of the fuzzer.
+"""Random uses of each op in a program: the column of the fuzzer.
 
 A row is a function of the op's card and the pool that gives an op, payload filled in, and its operands; or
 `NotProposed` with the reason.

@@ -155,7 +155,7 @@ def _if(
 def _loop(
     attributes: Mapping[str, Any], operands: Sequence[Any], values: Mapping[str, Any]
 ) -> list[Any]:
-    """A scan where the trip count is known and the condition stays as it is, else a while loop without stacked rows."""
+    """Return a scan if the trip count is known and the condition is constant, else a while loop without stacked rows."""
     body = attributes["body"]
     count, flag, *carry = operands
     m = len(carry)

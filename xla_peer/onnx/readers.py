@@ -1,4 +1,4 @@
-"""What the operators of ONNX mean, in functions of NumPy: they run on arrays, and on tensors of a trace alike."""
+"""The operators of ONNX as functions of NumPy, which run on arrays and on tensors of a trace alike."""
 
 from __future__ import annotations
 
@@ -277,7 +277,7 @@ def pad(a: Any, x: Any, pads: Any = None, value: Any = None, axes: Any = None) -
 
 
 def cumulative(function: Callable[..., Any], identity: int) -> Any:
-    """Return the reader of a running sum or product, of what comes before each element if `exclusive`."""
+    """Return the reader of a running sum or product, without the element itself if `exclusive`."""
 
     def read(a: Any, x: Any, axis: Any) -> Any:
         (along,) = axes_of(x, ints(axis, "an axis"))
@@ -867,7 +867,7 @@ READERS: Mapping[str, Callable[..., Any]] = {
     "Tile": tile, "TopK": top_k, "Transpose": lambda a, x: np.transpose(x, a.get("perm")), "Trilu": trilu,
     "Unsqueeze": unsqueeze, "Where": plain(np.where), "Xor": plain(lambda x, y: x ^ y),
 }  # fmt: skip
-"""The function of each operator: of its attributes and operands, missing ones at the end left out, others None."""
+"""Function of each operator's attributes and operands; missing operands are None, or omitted at the end."""
 
 
 def _identity(x: Any, largest: bool) -> Any:

@@ -54,7 +54,7 @@ def accumulated_error(
 
     Args:
         kernel: runs the op.
-        pending: the relative error of terms whose last rounding another implementation leaves out.
+        pending: the relative error of terms whose last rounding another implementation omits.
     """
     if isinstance(op, ix.Scatter):
         return _scattered(op, kernel, operands, result, pending)

@@ -1,4 +1,4 @@
-"""Two programs side by side, backward from an output that parts, down to equal operands."""
+"""Alignment of two programs, backward from a differing output down to equal operands."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Alignment(NamedTuple):
     Attributes:
         places: slots whose makers differ while they read the same, with the other program's; None where the other
             program leaves the op out.
-        open: slots that part, of makers that cannot be compared operand by operand.
+        open: differing slots whose makers cannot be compared operand by operand.
     """
 
     places: list[tuple[int, int | None]]
@@ -48,7 +48,7 @@ def aligned(
     """Walk from slots that differ to operands that differ, as long as both programs apply the same op.
 
     Args:
-        pairs: slots that part, of one program and of the other.
+        pairs: differing slots, of one program and of the other.
         are_close: whether a slot and one of the other program have the same value, up to rounding.
     """
     maker_of, other_maker_of = makers(side.program.instructions), makers(other.program.instructions)

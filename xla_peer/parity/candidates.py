@@ -1,4 +1,4 @@
-"""What a choice may come to: every index that rounding may put in the winner's place, every count that
+"""Possible outcomes of a decision: every index that rounding may make the winner, every count that
 comparisons near the edge may add up to.
 """
 
@@ -82,8 +82,8 @@ def rivals(choice: Choice, keys: Any, limit: Any, output: Any) -> Alternatives:
     """Return the candidates with keys within rounding of the winner's.
 
     Args:
-        keys: what was chosen among.
-        limit: how far apart each key may be.
+        keys: the values that were compared.
+        limit: the allowed difference of each key.
         output: the indices, as they left the program.
     """
     assert isinstance(choice.op, ArgReduction)

@@ -74,7 +74,7 @@ def check_parity(
         executor: where to run the other path, and modules; the CPU by default.
         grad: compare the gradients too, of the real part of the sum of the outputs, each weighted by
             numbers around one; a program without float inputs or outputs has none.
-        ulps, rtol, atol: what is allowed in place of what rounding explains; any of those given suffices.
+        ulps, rtol, atol: tolerances that replace the bound of rounding; meeting any given one suffices.
         bound: "sampled", from runs that round differently, or "proven", by `xla_peer.error_bound`: wider, and never
             exceeded by a right implementation. Where nothing is proven, the output is `not decidable here`.
         confidence: of the estimate, between 0 and 1: it decides how many runs are made, and the report says how many.

@@ -1,7 +1,7 @@
 """A search for the wrong collective of a module of several devices, by changes of one after another.
 
 The module's text is changed at one collective at a time: the groups of another set of mesh axes, pairs the other way
-round, another reduction. The change after which the program computes what it should names the collective.
+round, another reduction. The change that makes the program right names the collective.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def wrong_collective(
 
     Args:
         text: a module of several devices.
-        matches: whether an imported program computes what it should.
+        matches: whether an imported program computes the right results.
     """
     if len(text) > MOST_CHARACTERS:
         return None

@@ -53,7 +53,7 @@ class Allowance(NamedTuple):
 
     Attributes:
         is_granted: the user said so: then no limit is too wide to decide anything.
-        unbounded: elements of which nothing is said, whatever they are; None for none.
+        unbounded: elements without a bound, which may have any value; None for none.
         are_bits: they are copies of bit patterns, of which none is flushed to zero.
     """
 
@@ -82,15 +82,15 @@ class OutputParity:
             infinite and the other is not the same.
         max_abs, max_rel: absolute and relative distance of finite elements.
         of_norm: the distance of all finite elements, relative to the norm of the native ones (Frobenius).
-        share: the largest distance relative to what is allowed at that element; 0 where all are equal,
+        share: the largest distance relative to the allowed one at that element; 0 where all are equal,
             infinite where nothing is allowed. Undecided elements do not count.
         worst: index of the element with that share; of the one that is farthest apart where it is 0.
         native, xla: its values.
-        ulps, allowed: how far apart they are, and may be, in units in the last place.
+        ulps, allowed: their distance, and the allowed one, in units in the last place.
         undecided: how many elements differ where more is allowed than the largest element of the output:
             any value would do there, so that nothing is said about them.
         reached: how many elements of the other path are one of the alternatives, and no small change.
-        outside: how many elements are farther apart than allowed.
+        outside: number of elements that differ by more than is allowed.
         nan, inf, zero_sign: how many elements are so on one path only; a zero's sign is no disagreement.
         flushed: how many are subnormal on one path and zero on the other, which is none either.
         unstable: how many have alternatives, such as the index of a maximum that is nearly shared.
@@ -182,7 +182,7 @@ def compare(
     """Compare one output, native against another.
 
     Args:
-        limit: how far apart each element may be; an infinite limit allows nothing, because no value is
+        limit: allowed difference of each element; an infinite limit allows nothing, because no value is
             as good as every other. See `explained` and `granted`.
         alternatives: what some elements may be besides, each within the limit there.
         is_granted: the limit decides, however wide it is.
@@ -199,7 +199,7 @@ def compare(
     inside = np.array((apart == 0) | (distance <= limit))
     size = modulus(native) if dtype.is_inexact else np.ones(native.shape)
     largest = _max(np.where(np.isfinite(size), size, 0.0))
-    # Beside what is not finite the alternatives decide, each within the limit there.
+    # Beside infinities and NaN the alternatives decide, each within the limit there.
     decides = (limit <= largest) | ~np.isfinite(size) | bool(is_granted or not dtype.is_inexact)
     if dtype.is_complex:
         inside |= _same_but_one_part(native, xla)

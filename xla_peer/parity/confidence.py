@@ -1,4 +1,4 @@
-"""How many runs that round differently an estimate needs, for a stated confidence.
+"""Number of runs that round differently which an estimate needs, for a stated confidence.
 
 A movement is taken to be normal around 0, as sums of many roundings are. Another right implementation is then apart from
 this one by a normal number of sqrt(2) times its deviation, and the bound, `SAFETY` times the largest of N movements,

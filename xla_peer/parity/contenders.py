@@ -32,7 +32,7 @@ class Contender:
         other: a program; a StableHLO module, as text, bytes, a `StableHloModule` or a path; an artifact; a
             function of JAX, of PyTorch's tensors, or of arrays.
         program: the one that it is compared with.
-        peer: the executor that modules run on, as they are written.
+        peer: the executor that runs modules unchanged.
 
     Raises:
         InvalidConfigError: none of these.
@@ -156,7 +156,7 @@ def program_of_module(module: Any, arguments: Sequence[Any] = ()) -> GraphProgra
         arguments: those of a function.
 
     Raises:
-        MlirDiagnosticError, UnsupportedError: what is no module, or has operations without a counterpart.
+        MlirDiagnosticError, UnsupportedError: text that is no module, or has operations without a counterpart.
     """
     if isinstance(module, GraphProgram):
         return module

@@ -45,10 +45,10 @@ class Divergence:
         line: the user's source line, if it is known.
         output: the comparison of the op's own output.
         verdict: the side that the reference interpreter contradicts; or why it was not run.
-        turns: the iteration of each enclosing loop, the outermost first, such as "turn 3 of Scan at model.py:7".
+        turns: the iteration of each enclosing loop, the outermost first, such as "iteration 3 of Scan at model.py:7".
         other: where the other program has it, for two programs; empty where both run one.
         sides: the names of both paths.
-        program: the op alone, on the values it had, where that is enough to part; else what leads to it, or
+        program: the op alone, on its values, if that diverges; otherwise the steps that lead to it, or
             the whole.
         leaves: its arguments.
         platform: of the peer.
@@ -144,7 +144,7 @@ class Paths(Protocol):
 
 
 class _Parting(NamedTuple):
-    """A program with paths that part, by one instruction; `where` says how it was isolated."""
+    """Program whose paths diverge at one instruction; `where` says how it was isolated."""
 
     program: GraphProgram
     leaves: Sequence[Any]

@@ -36,7 +36,7 @@ class Ending:
         said: the last line that the process wrote; it may be empty.
         op: the first op with which it ends, as printed in the program; empty where it was not looked for or is none.
         line: the user's, where it is known.
-        module: StableHLO text that ends the process: of that op alone where that is enough, else of what leads to it,
+        module: StableHLO text that ends the process: of that op alone if that is enough, else of the steps that lead to it,
             or of the whole program.
         program: the same as a program; `leaves` are its arguments.
         platform: of the peer.

@@ -315,7 +315,7 @@ def _leaves_zeros_out(parting: Parting) -> bool:
 
 
 def _is_folded_nan(parting: Parting) -> bool:
-    """exp of a NaN, which a constant makes one whatever the arguments are, and PJRT has a number; of the same operand as
+    """Return whether exp of a NaN, which a constant makes for any arguments, is a number in PJRT; with the operand as
     an argument, PJRT's exp is NaN, too.
     """
     native, peer = parting.results

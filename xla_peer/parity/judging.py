@@ -1,4 +1,4 @@
-"""`judge`: which of two sets of outputs of one module is right, whoever computed them."""
+"""`judge`: which of two sets of outputs of one module, from any implementations, is right."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def judge(
         executor: the executor that runs the text; the CPU by default.
         ulps, rtol, atol: tolerances that replace the bound of rounding; meeting any given one suffices.
         interpreter: ask the reference interpreter; by default where the others do not decide.
-        locate: where a wrong output is what PJRT gives here too, find the first op that parts.
+        locate: if PJRT gives the wrong output here too, find the first op that diverges.
         precision: None accepts products with fewer bits where the module grants them, with the verdict `lower
             precision`; "highest" does not.
         isolated: see `check_parity`; where the module ends the process, PJRT has no opinion.
 
     Raises:
-        MlirDiagnosticError, UnsupportedError: what is no module, or has operations without a counterpart.
+        MlirDiagnosticError, UnsupportedError: text that is no module, or has operations without a counterpart.
         ArityError, ShapeError, DTypeError: inputs or outputs that are not those of the module.
         InvalidConfigError: another precision.
 

@@ -42,7 +42,7 @@ class Difference(NamedTuple):
     Attributes:
         program, number: the first program, or the body of its loop, and the number of the instruction there.
         leaves: the arguments of that program.
-        turns: of the loops that it is in, the outermost first.
+        turns: iterations of the enclosing loops, the outermost first.
         other, other_number, other_leaves: the same of the program, or body, that it is compared with; no number
             where it has no such instruction.
     """
@@ -73,7 +73,7 @@ def first_difference(
 
     Args:
         program, other: with numbers for extents, and arguments of the same types.
-        outputs: the numbers of the outputs that part.
+        outputs: the numbers of the differing outputs.
     """
     turns: list[str] = []
     difference = _difference((program, leaves), (other, leaves), list(outputs), ())

@@ -1,4 +1,4 @@
-"""How far values move between runs that round differently, op by op, relative to their sizes."""
+"""Movement of values between runs that round differently, op by op, relative to their sizes."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Record:
 
 
 class RecordedValues(Plain):
-    """The run as it is, recorded."""
+    """The unchanged run, recorded."""
 
     def __init__(self, record: Record) -> None:
         self.record = record
@@ -141,7 +141,7 @@ def movement(x: Any, y: Any) -> Any:
 
 
 def significant_digits(runs: Sequence[Any]) -> float:
-    """-log10 of the movement of an array over runs; the first is the one as it is."""
+    """-log10 of the movement of an array over runs; the first one is unchanged."""
     first = np.asarray(runs[0])
     if not _has_digits(first):
         return math.inf

@@ -41,8 +41,8 @@ def opinion(
 ) -> Opinion:
     """Return the path that the reference interpreter agrees with, and the weight of that.
 
-    It runs the text that PJRT runs. Where an op is written there as an expansion, the two share what the
-    op computes, and count as one opinion.
+    It runs the text that PJRT runs. Where an op is written there as an expansion, the two share the
+    op's computation, and count as one opinion.
     """
     third = interpreted(program, leaves)
     if isinstance(third, str):

@@ -1,4 +1,4 @@
-"""The two paths of a program, and how far apart they may be."""
+"""The two paths of a program, and the allowed differences of their results."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class NativeAndPeer:
     """The two paths of one program.
 
     Attributes:
-        tolerance: what the user allows in place of what rounding explains.
+        tolerance: the user's tolerance, which replaces the bound of rounding.
         is_proven: what rounding explains is proven, and not sampled.
         confidence: of the estimate; see `confidence`.
     """
@@ -87,7 +87,7 @@ class NativeAndPeer:
 
     @property
     def known_faults(self) -> tuple[str, ...]:
-        """A note on what the installed jaxlib is known to compute wrongly where the peer runs; empty if nothing."""
+        """A note on known faults of the installed jaxlib on the peer's platform; empty if there are none."""
         fault = known_fault(getattr(self.peer, "platform", ""))
         return (fault,) if fault else ()
 
@@ -207,7 +207,7 @@ def _with_flips(
 
 
 class _Runs(NamedTuple):
-    """The values of one slot: of a run as it is, of `drawn` runs that round at random, and of others."""
+    """The values of one slot: of an unchanged run, of `drawn` runs that round at random, and of others."""
 
     values: list[Any]
     drawn: int

@@ -1,4 +1,4 @@
-"""Roundings that another implementation may leave out or place otherwise, by types alone.
+"""Roundings that another implementation may omit or do elsewhere, by types alone.
 
 Every implementation rounds a single sum or product alike. But if another operation uses the result, a compiler may
 omit the rounding. It may contract a product and a sum to one operation, fold constants together, or skip the
@@ -59,11 +59,11 @@ class Pending:
     """Properties of one value.
 
     Attributes:
-        rounding: the roundings that another implementation may leave out of it, relative to it.
-        product: the part of it that is of products, which contract with a sum in a later turn of a loop too.
+        rounding: the roundings that another implementation may omit, relative to the value.
+        product: the part of these in products, which may contract with a sum also in a later iteration.
         differs: it may be another even where it is the result.
         is_constant: it depends on no input.
-        is_repeated: it has its elements several times, by a broadcast, with whatever was done to each since.
+        is_repeated: a broadcast, with any elementwise ops since, which has its elements several times.
         is_carried: it depends on an argument of a loop's body, which an earlier iteration may have computed; a compiler
             may combine iterations in another order, as an associative scan does.
     """
@@ -159,7 +159,7 @@ def _result(
     is_complex = any(x.dtype.is_complex for x in (spec, *specs))
     if not (rounding.output(is_complex) or rounding.combined):
         return Pending(own, differs or any(before), is_constant)
-    # What is computed in a wider dtype, a little differently, may be rounded to the next number.
+    # A value computed in a wider dtype, a little differently, may be rounded to the next number.
     is_narrow = spec.dtype.accumulator is not spec.dtype
     return Pending(2 * own if is_narrow else own, True, is_constant)
 
@@ -203,7 +203,7 @@ def divides_by_reciprocal(
 def _repeats(
     op: StdTensorOp, operands: Sequence[Pending], specs: tuple[TensorSpec, ...], spec: TensorSpec
 ) -> bool:
-    """A broadcast to more elements, or what is done to each element of one, which XLA does before."""
+    """Return whether a step is a broadcast to more elements, or an elementwise op on one, which XLA does before."""
     if isinstance(op, st.BroadcastInDim):
         return operands[0].is_repeated or not spec.is_static or spec.size > specs[0].size
     if not isinstance(op, ELEMENT_BY_ELEMENT) or not any(x.is_repeated for x in operands):

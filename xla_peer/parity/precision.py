@@ -129,7 +129,7 @@ class LowerPrecision:
 
 
 class Shortened(Moved):
-    """Products of operands that lose bits, as the precision of each grants; all else as it is."""
+    """Products of operands that lose bits, as the precision of each grants; all else is unchanged."""
 
     def __init__(self, generator: np.random.Generator, granted: str) -> None:
         super().__init__(generator)

@@ -70,7 +70,7 @@ class ParityReport:
 
     @property
     def ok(self) -> bool:
-        """Every output is equal, or apart in a way that is explained: none is wrong, and none undecided."""
+        """Whether every output is equal or differs in an explained way: none is wrong, and none undecided."""
         return all(output.ok for output in self.outputs)
 
     def to_dict(self) -> dict[str, Any]:
@@ -287,7 +287,7 @@ def _share(output: OutputParity) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A number as it is told from its neighbours; a complex one with its parts."""
+    """Return the shortest text that identifies a number; for a complex one, of both parts."""
     return str(value.item() if DType.of(value.dtype).kind in "biu" else value)
 
 

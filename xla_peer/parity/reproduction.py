@@ -1,4 +1,4 @@
-"""A failing case as a folder: what one files, and what reads it again."""
+"""A failing case as a folder, to be filed with a report and read again."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def save_reproduction(
     and its arguments.
 
     Args:
-        said: what the peer gave, in one line.
+        said: the peer's result, in one line.
 
     Raises:
         InvalidConfigError: a folder, a pipe or a device in the place of a file.

@@ -41,12 +41,12 @@ class Rounding:
     """Rounding of an op.
 
     Attributes:
-        rounds: the result is no copy, choice or comparison.
-        real, complex: ulps of a real and of a complex result, beyond one right rounding.
-        combined: of ops that add or multiply terms up in an order of their own, how many.
-        intermediate: of functions that add up terms as large as the argument, how many: what is lost
+        rounds: whether the op rounds: it does not only copy, select or compare.
+        real, complex: error of a real and of a complex result in ulps, beyond one correct rounding.
+        combined: number of terms of ops that add up or multiply terms in an unspecified order.
+        intermediate: number of terms as large as the argument that a function adds up: the error
             there is relative to the operands.
-        argument: ulps of each operand, of functions that round a sum or product of it before they go on.
+        argument: error of each operand in ulps, for functions that first round a sum or product of it.
     """
 
     rounds: bool = True

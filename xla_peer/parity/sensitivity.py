@@ -164,7 +164,7 @@ class Operands:
 
 
 class Plain:
-    """Values as they are; remembers whether any were subnormal."""
+    """Unchanged values; records whether any were subnormal."""
 
     met_subnormals = False
 
@@ -179,7 +179,7 @@ class Plain:
 
 
 class Recorder(Plain):
-    """Values as they are, with a record of the decisions."""
+    """Unchanged values, with a record of the decisions."""
 
     def __init__(self, record: Record) -> None:
         self.record = record
@@ -262,7 +262,7 @@ class Moved(Plain):
     def _approximated(
         self, op: StdTensorOp, kernel: Kernel, operands: Operands, rounding: Rounding
     ) -> list[Any]:
-        """A result that may be some units in the last place of the dtype it is computed in apart."""
+        """Return a result moved by some units in the last place of the dtype in which it is computed."""
         arrays: list[Any] = []
         ulps = rounding.operand(op, operands.specs)
         for x, spec, value in zip(operands.arrays, operands.specs, operands.pending, strict=True):
@@ -309,7 +309,7 @@ class Moved(Plain):
         before: Sequence[float],
         is_carried: bool = False,
     ) -> Any:
-        """A sum or difference of terms, their last roundings left out in part, rounded once.
+        """Return a sum or difference of terms, some of their last roundings omitted, rounded once.
 
         Where iterations may be combined in another order, partial sums are about as large as the terms and rounded
         otherwise; a sum without rounding error is the same in every order.
@@ -464,7 +464,7 @@ def _to_integers(op: StdTensorOp) -> bool:
 
 
 def _all_of(op: StdTensorOp, results: Any) -> list[Any]:
-    """List the results of a kernel, which returns a single one as it is."""
+    """List the results of a kernel, which returns a single one unlisted."""
     return list(map(np.asarray, results if op.output_count > 1 else (results,)))
 
 

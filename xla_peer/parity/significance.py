@@ -1,6 +1,6 @@
 """`digits`: where a function loses significant digits, line by line.
 
-The program is run op by op, once as it is and a few times with roundings of their own, as `check_parity` does. How far
+The program is run op by op, once unchanged and a few times with different roundings, as `check_parity` does. How far
 a value moves, relative to its size, says how many digits of it mean anything; how much farther it moves than the
 operands of its op, how many digits that op has lost. The line of the op with the largest loss is the culprit.
 """
@@ -88,7 +88,7 @@ class Digits:
 
     @property
     def culprit(self) -> LineDigits | None:
-        """The line that loses most; None where none loses a digit."""
+        """The line that loses most; None if none loses a digit."""
         worst = max(self.lines, key=lambda line: line.worst, default=None)
         return worst if worst is not None and worst.worst >= LEAST else None
 

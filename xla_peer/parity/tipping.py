@@ -1,6 +1,6 @@
 """Decisions that rounding may flip, one element at a time, and what each of them does to the outputs.
 
-A run whose decisions are pinned to those of the run as it is shows how far rounding moves an output without any of
+A run whose decisions are pinned to those of the unchanged run shows how far rounding moves an output without any of
 them. How far the operands of a decision move there says which of its elements are near enough to a tie to flip. Each of
 these is flipped in a run of its own, and an output may be off by the sum of the effects of any of them: no more. Without
 this, one element that may flip would let all others be a step off, and several steps.
@@ -38,7 +38,7 @@ AMPLIFIED = SAFETY / 2
 MOST_FLIPS = 64
 """Elements that are flipped one by one, each in a run of its own."""
 MOST_SUMS = 512
-"""Sums of effects that are told apart at one element of an output; of more, the range counts."""
+"""Maximum number of distinct sums of effects at one element of an output; beyond it, their range counts."""
 WIDER = 16.0
 """Ratio to the bound of pinned decisions from which a bound is due to decisions that flip."""
 
@@ -59,7 +59,7 @@ class Flips:
 
 
 class Pinned(Moved):
-    """Values that round in a way of their own, with the decisions of the run as it is."""
+    """Values that round differently, with the decisions of the unchanged run."""
 
     def __init__(
         self, generator: np.random.Generator, platform: str, plain: Record, flips: Flips
@@ -82,11 +82,11 @@ class Pinned(Moved):
 
 
 class PinnedTogether(Pinned, Together):
-    """Sums of many terms, all moved up, with the decisions of the run as it is."""
+    """Sums of many terms, all moved up, with the decisions of the unchanged run."""
 
 
 class Flipped(Plain):
-    """Values as they are, but for one element of one decision."""
+    """Unchanged values, except for one element of one decision."""
 
     def __init__(self, position: int, place: int, value: Any) -> None:
         self.flip, self.place, self.value = position, place, value
@@ -108,7 +108,7 @@ class Tipping:
     """Outputs of runs with pinned decisions, and of runs with one element of one decision flipped.
 
     Attributes:
-        pinned: the outputs of the run as it is, of runs that round at random, and of one in which all sums go up.
+        pinned: the outputs of the unchanged run, of runs that round at random, and of one in which all sums go up.
         flipped: the outputs of a run for each element that may flip; None where these are more than `MOST_FLIPS`.
     """
 

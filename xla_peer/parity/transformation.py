@@ -27,7 +27,7 @@ class TransformationReport:
             one after.
         before: the first value of the module before with operands that are in both, and a result that is not; None
             where the outputs agree, or the values have no names.
-        after: the value of the module after in its place; None where it has none.
+        after: the corresponding value of the module after; None if it has none.
     """
 
     parity: ParityReport
@@ -86,7 +86,7 @@ def check_transformation(
         ulps, rtol, atol, executor, isolated, interpreter: see `check_parity`.
 
     Raises:
-        MlirDiagnosticError, UnsupportedError: what is no module, or has operations without a counterpart.
+        MlirDiagnosticError, UnsupportedError: text that is no module, or has operations without a counterpart.
         ArityError, ShapeError, DTypeError: inputs that do not fit, or a module after with other results.
 
     >>> import numpy as np

@@ -48,10 +48,10 @@ def _turns(
         consts, carry = list(operands[: op.num_consts]), list(operands[op.num_consts :])
         turn = 0
         while True:
-            yield f"the condition before turn {turn} of While", 0, cond, [*consts, *carry]
+            yield f"the condition before iteration {turn} of While", 0, cond, [*consts, *carry]
             if not native_outputs(cond, [*consts, *carry])[0]:
                 return
-            yield f"turn {turn} of While", 1, body, [*consts, *carry]
+            yield f"iteration {turn} of While", 1, body, [*consts, *carry]
             carry = native_outputs(body, [*consts, *carry])
             turn += 1
     (body,) = (part.program for part in op.parts)
@@ -59,7 +59,7 @@ def _turns(
     consts, carry, xs = list(operands[:n]), list(operands[n:first]), operands[first:]
     for turn, t in enumerate(range(op.length)[:: -1 if op.reverse else 1]):
         arguments = [*consts, *carry, *[np.asarray(x[t]) for x in xs]]
-        yield f"turn {turn} of Scan", 0, body, arguments
+        yield f"iteration {turn} of Scan", 0, body, arguments
         carry = native_outputs(body, arguments)[: op.num_carry]
 
 

@@ -28,14 +28,14 @@ class Case:
 
     Attributes:
         name: of the case, unique in a table.
-        words: what goes wrong, or what it computes.
+        words: the fault, or the computation.
         program: the module as a program.
         text: StableHLO that compilers are given.
         arrays: the arguments of `main`.
         expected: the right results by definition; None where the native run decides, within rounding.
         link: the public report; empty for an ordinary program.
         compiler: the one that the report is about.
-        is_rounding: another right implementation may round to what is reported.
+        is_rounding: whether another right implementation may round to the reported result.
     """
 
     name: str

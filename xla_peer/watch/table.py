@@ -1,4 +1,4 @@
-"""The table of a watch: cases by compilers, as Markdown and as JSON, and what is worse than in the last one."""
+"""The table of a watch: cases by compilers, as Markdown and JSON, and cases that are worse than in the last table."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Table:
         ]
 
     def worse_than(self, before: Table) -> list[tuple[str, str]]:
-        """Return case and compiler of what is red here and right in the table before.
+        """Return case and compiler of each entry that is red here and right in the table before.
 
         A compiler is looked up by its name and version, or where that is new, by the last column with its name.
         """

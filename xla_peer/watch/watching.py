@@ -1,4 +1,4 @@
-"""Runs cases by compilers, and judges what they return."""
+"""Runs of cases by compilers, and verdicts on their results."""
 
 from __future__ import annotations
 

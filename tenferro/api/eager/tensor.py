@@ -104,7 +104,7 @@ class EagerTensor(Operators):
     def __setitem__(self, index: Index, value: ArrayLike) -> None:
         """Assign the value of `self.at[index].set(value)` to this tensor.
 
-        Tensors computed from it before, slices too, stay as they are, and so do their derivatives.
+        Tensors computed from it before, slices too, do not change, and neither do their derivatives.
 
         Raises:
             InvalidConfigError: a variable, outside `no_grad`.
@@ -259,7 +259,7 @@ class EagerTensor(Operators):
         Raises:
             InvalidConfigError: no variable led here.
             ShapeError, DTypeError: no seed for a tensor that is not a real scalar, or one that does not fit.
-            ADRuleUnsupportedError: an op on the way has no derivative, with your line.
+            ADRuleUnsupportedError: an op has no derivative, with your line.
 
         >>> import tenferro as tnf
         >>> x = tnf.EagerRuntime().variable([1.0, 2.0])

@@ -316,7 +316,7 @@ def svd(
             leaves the rotation within the subspace out, which is right for functions of the values,
             and of projectors on whole subspaces; "nan" keeps the division by zero; "raise" is an
             error at run time, natively only. Values coincide when they are 64 roundings of the
-            largest apart, or fewer: factorisations do not resolve such values.
+            largest from each other, or fewer: factorisations do not resolve such values.
 
     Raises:
         InvalidConfigError: another `degenerate`.

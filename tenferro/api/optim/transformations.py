@@ -456,7 +456,7 @@ def add_decayed_weights(
 
 
 def _in_dtype_of(param: Tensor, rate: ArrayLike) -> Any:
-    """A Python number as it is; an array or tensor, from a schedule, in the dtype of the parameter."""
+    """Convert an array or tensor from a schedule to the dtype of the parameter; a Python number is unchanged."""
     if isinstance(rate, int | float):
         return rate
     return astype(asarray(rate), spec_of(asarray(param)).dtype, copy=False)

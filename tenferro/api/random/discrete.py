@@ -527,7 +527,7 @@ def multinomial(
     dtype: DTypeLike | None = "float64",
     unroll: int | bool = 1,
 ) -> Any:
-    """Draw counts of outcomes in n trials, as floats: binomial numbers of what is left, outcome by outcome.
+    """Draw counts of outcomes in n trials, as floats: binomial numbers of the remaining trials, outcome by outcome.
 
     Args:
         p: probabilities of outcomes along the last axis.

@@ -218,7 +218,7 @@ def uniform(
 
 
 def _difference(x: Any, y: Any) -> Any:
-    """x - y, of arrays by NumPy: bounds are usually numbers, and tracing loads no executor."""
+    """Compute x - y; for arrays by NumPy, because bounds are usually numbers, and tracing should load no executor."""
     if is_traced(x) or is_traced(y):
         return subtract(x, y)
     with np.errstate(all="ignore"):

@@ -145,7 +145,7 @@ def plan_pad(op: ops.Pad, x: TensorSpec, value: TensorSpec) -> Function | None:
 def extract_diag(op: ops.ExtractDiag, x: Array) -> Array:
     """Return a copy of the diagonal, in the place of axis_a, where NumPy appends it.
 
-    A copy, because the view's elements are far apart.
+    Copy, because the view's elements are far apart.
     """
     diagonal, axis = x.diagonal(0, op.axis_a, op.axis_b), op.axis_a - (op.axis_b < op.axis_a)
     is_last = axis == diagonal.ndim - 1

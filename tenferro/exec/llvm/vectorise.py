@@ -200,7 +200,7 @@ class VectorBlock:
         return not any([x in self.vectors or x in self.steps for x in xs])
 
     def keep_scalar(self, x: Instruction) -> None:
-        """Write an instruction on scalars as it is."""
+        """Write an instruction on scalars unchanged."""
         assert x.result is not None
         operands = tuple([self.scalar(y) for y in x.operands])
         self.scalars[x.result] = self.write(replace(x, operands=operands))

@@ -37,9 +37,9 @@ COMPLEX = {DType.F32: DType.C32, DType.F64: DType.C64}
 DEGENERATE = ("zero", "nan", "raise")
 """Options for the derivative of vectors where values coincide; see `Svd`."""
 TRANSPOSES = ("N", "T", "C")
-"""Forms of a solver's matrix: as it is, transposed, or conjugate transposed."""
+"""Forms of a solver's matrix: unchanged, transposed, or conjugate transposed."""
 SAME = 64
-"""Values this many roundings of the largest apart are one value: factorisations do not tell them apart."""
+"""Distance within which values count as equal, in roundings of the largest: factorisations do not resolve them."""
 
 
 def matrix(

@@ -50,7 +50,7 @@ def columns(rows: Dense, a: Array) -> Array:
     """A copy of a batch, each matrix column-major, which a routine may overwrite.
 
     Args:
-        rows: makes row-major copies; one of the transpose is what is wanted.
+        rows: makes row-major copies; a row-major copy of the transpose is the required layout.
     """
     copy: Array = rows(np.swapaxes(a, -1, -2))
     return np.swapaxes(copy, -1, -2)

@@ -225,7 +225,7 @@ class QrRule(FactorisationRule):
     with a real diagonal, and G - U is skew.
 
     A wide matrix is split into the square part that decides Q and the rest. A full Q's other columns
-    turn so as to stay orthogonal, and not among themselves.
+    rotate only as far as orthogonality requires, and not among themselves.
     """
 
     position = 1
@@ -257,7 +257,7 @@ class QrRule(FactorisationRule):
             return q1_dot, r1_dot
         q2 = cut(q, -1, k, m)
         q2_dot = -matmul(q1, matmul(adjoint(q1_dot), q2))
-        # R's lower block stays zero; its columns of Q turn with the others.
+        # R's lower block stays zero; its columns of Q rotate with the others.
         zero = zeros(cut(r, -2, k, m))
         return joined(q1_dot, q2_dot, -1), joined(r1_dot, zero, -2)
 

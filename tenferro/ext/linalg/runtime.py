@@ -293,7 +293,7 @@ def distinct(op: fam.Distinct, rows: Dense, values: Array) -> Array:
     """Return the values, if they are distinct.
 
     Raises:
-        DegenerateSpectrumError: two that are a few roundings of the largest apart.
+        DegenerateSpectrumError: two values differ by a few roundings of the largest.
     """
     ordered = np.sort(values, axis=-1)
     gap = np.abs(np.diff(ordered, axis=-1))

@@ -1,4 +1,4 @@
-"""ONNX's If and Loop; what a body reads from outside it reads by name."""
+"""ONNX's If and Loop; bodies read values from outside by name."""
 
 from __future__ import annotations
 

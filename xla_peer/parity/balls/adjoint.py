@@ -125,7 +125,7 @@ class _Reverse:
     """One run backwards.
 
     Attributes:
-        limit: how far each output of the batch may be moved by the errors of what was visited.
+        limit: bound of the movement of each output of the batch by the errors of visited steps.
     """
 
     tape: Tape

@@ -89,7 +89,7 @@ def error_of_terms(operands: Operands, op: StdTensorOp, terms: float) -> Any:
     error, sizes = parts[0] - wide(result), np.abs(parts[0] - wide(result))
     for part in parts[1:]:
         error, sizes = error + part, sizes + np.abs(part)
-    # What is left of an operand after its slices, and slices whose product is smaller still.
+    # The remainder of an operand after its slices, and slices whose product is smaller still.
     rest = len(parts) * terms * math.prod(largest) * 2.0 ** (2 - bits * SLICES)
     return outward(np.abs(error) + 4.0 * len(parts) * EPSILON * sizes + rest)
 

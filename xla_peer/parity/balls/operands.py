@@ -40,7 +40,7 @@ __all__ = [
 
 EPSILON = float(np.finfo(np.float64).eps)
 NEAR_ZERO = 16.0
-"""Smallest normal numbers, up to which a function's values on the way may be subnormal."""
+"""Bound below which a function's intermediate values may be subnormal, in smallest normal numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,7 @@ class Operands:
     """One step: its op, the operands' balls, and the centres of its results.
 
     Attributes:
-        is_local: asks for what the op's own roundings add, wherever in their balls the operands are.
+        is_local: whether only the op's own roundings count, wherever in their balls the operands are.
     """
 
     op: Any

@@ -129,7 +129,7 @@ def _product(operands: Operands) -> Sequence[Any]:
         and float(np.max(most, initial=0.0)) <= integer_limit(work)
     ):
         error = error * 0.0
-    # Some order of the factors overflows or underflows on the way.
+    # Some order of the factors overflows or underflows in an intermediate product.
     high = operands.run(op, np.maximum(size + radius, 1.0))
     low = operands.run(op, np.where(size == 0, 1.0, np.minimum(np.abs(size - radius), 1.0)))
     is_safe = (high < overflow(work)) & ((low > 2.0 * tiny(work)) | (count <= 2))
