@@ -1,8 +1,7 @@
 """The primitive of JAX's that stands for "this program, on these arrays".
 
-Its derivatives are primitives of the same kind on derived programs, so that every transformation of JAX's can be
-applied again to the result. The nature of a program, its evaluation, lowering and derived programs are the
-owner's matter.
+Its derivatives are primitives of the same kind on derived programs, so every transformation of JAX can be applied
+again to the result. The owner of a program defines its evaluation, its lowering and its derived programs.
 
 Relies on jax.extend.core.Primitive, and on jax.interpreters' ad, batching and mlir.
 """

@@ -2,8 +2,8 @@
 
 `custom_jvp`, `custom_vjp`, custom linear solves and `stop_gradient` are in no StableHLO, and some functions that JAX
 differentiates by a formula are lowered to loops. So each such call in a function's jaxpr becomes a call of a private
-function of the module. Reading the module marks the results of that function, and differentiation asks the mark: it
-lets JAX trace the tangent, or the pullback, of the original call, and imports that.
+function of the module. Reading the module marks the results of that function. To differentiate, the mark lets JAX
+trace the tangent, or the pullback, of the original call, and imports it.
 
 JAX's convention for complex cotangents is the transpose, tenferro's the adjoint: J^H y_bar = conj(J^T conj(y_bar)).
 

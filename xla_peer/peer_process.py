@@ -1,7 +1,7 @@
-"""A child process that runs XLA: kept warm, and replaced where it ended.
+"""A child process that runs XLA: kept warm, and replaced when it has ended.
 
-The child imports the needed modules once and forks a worker, which starts PJRT; where XLA ends the worker, the next one is
-there in a fraction of the time that importing takes.
+The child imports the needed modules once and forks a worker, which starts PJRT. If XLA ends the worker, the next one
+is ready in a fraction of the time of importing.
 
 Only text and the bytes of arrays go to and fro, because a worker's memory may be damaged. A request is a document in
 JSON and arrays, in memory that both processes map; two pipes carry its size and the answer. The child reads no

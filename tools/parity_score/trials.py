@@ -135,7 +135,7 @@ def _judged(
 
 
 class _AsWritten:
-    """Return the outputs of an unchanged module through PJRT."""
+    """Unchanged module, run through PJRT."""
 
     def __init__(self, program: Any, peer: XlaExecutor) -> None:
         self.program, self.peer = program, peer

@@ -1,7 +1,7 @@
-"""A search for the wrong collective of a module of several devices, by changes of one after another.
+"""Search for the wrong collective in a module of several devices, by changing one after another.
 
-The module's text is changed at one collective at a time: the groups of another set of mesh axes, pairs the other way
-round, another reduction. The change that makes the program right names the collective.
+The text is changed at one collective at a time: groups along other mesh axes, reversed pairs, or another reduction.
+The change that makes the program right identifies the collective.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Number of runs that round differently which an estimate needs, for a stated confidence.
 
-A movement is taken to be normal around 0, as sums of many roundings are. Another right implementation is then apart from
-this one by a normal number of sqrt(2) times its deviation, and the bound, `SAFETY` times the largest of N movements,
-fails to hold for a share `SHARE` of implementations with the probability that all N are small:
+Movements are assumed to be normal with mean 0, as sums of many roundings are. The distance of another right
+implementation is then normal with sqrt(2) times the deviation. The bound is `SAFETY` times the largest of N movements.
+It fails to cover a share `SHARE` of the implementations with the probability that all N are small:
 
     P(N) = (2 Phi(sqrt(2) z / SAFETY) - 1)^N,  z = Phi^-1((1 + SHARE) / 2)
 
-A side of a decision that a run takes with a probability of at least `LEAST_CHANCE` is missed by N runs with
-(1 - LEAST_CHANCE)^N, whatever the distribution is.
+For any distribution, N runs miss an outcome of a decision that has a probability of at least `LEAST_CHANCE` with
+probability at most (1 - LEAST_CHANCE)^N.
 
 Source: D. Sohier, P. de Oliveira Castro, F. Fevotte, B. Lathuiliere, E. Petit, O. Jamond, Confidence intervals for
 stochastic arithmetic, ACM Transactions on Mathematical Software 47(2), 2021: the centred normality hypothesis, and

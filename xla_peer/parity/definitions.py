@@ -1,6 +1,6 @@
 """Opinions by definition, in mpmath: the side that is wrong at one element.
 
-Both paths have the same operands there, so that neither owes its error to what came before.
+Both paths have the same operands there, so neither inherits an error from earlier ops.
 """
 
 from __future__ import annotations

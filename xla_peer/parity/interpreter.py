@@ -2,9 +2,9 @@
 
     python -m xla_peer.parity.interpreter FOLDER
 
-reads `module.mlir` and `inputs.npz` there, and writes `outputs.npz`. The interpreter shares no code with
-XLA or NumPy, and the text with XLA; it has no custom calls, and ends its process over results that are complex, which are
-therefore given as their two parts.
+reads `module.mlir` and `inputs.npz` there, and writes `outputs.npz`. The interpreter shares no code with XLA or NumPy,
+but it runs the same text as XLA. It has no custom calls. Complex results end its process, so they are returned as two
+real parts.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The first op in which two programs differ that should compute the same, by the values in their middle.
+"""The first op in which two programs that should be equivalent differ, found by their intermediate values.
 
 Both run natively on the same arguments, and every value is kept. Instructions with the same op on the same operands
-are partners; of the others those whose values are equal, up to rounding, whatever op computes them. From an output that
-parts both programs are followed backward side by side, as long as they apply the same op; where they do not, backward
-through values without a partner, the first instruction whose operands all have one is where the programs begin to differ.
+are partners, and so are others with equal values up to rounding, by any op. From a differing output both programs are
+followed backward side by side, as long as they apply the same op. Where they do not, the walk goes backward through
+values without a partner. The programs begin to differ at the first instruction whose operands all have one.
 """
 
 from __future__ import annotations

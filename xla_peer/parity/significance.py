@@ -1,8 +1,8 @@
 """`digits`: where a function loses significant digits, line by line.
 
-The program is run op by op, once unchanged and a few times with different roundings, as `check_parity` does. How far
-a value moves, relative to its size, says how many digits of it mean anything; how much farther it moves than the
-operands of its op, how many digits that op has lost. The line of the op with the largest loss is the culprit.
+The program is run op by op, once unchanged and a few times with different roundings, as `check_parity` does. The
+movement of a value relative to its size gives its number of significant digits. The movement relative to that of the
+operands gives the number of digits that the op has lost. The line of the op with the largest loss is the culprit.
 """
 
 from __future__ import annotations

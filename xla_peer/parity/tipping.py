@@ -1,9 +1,9 @@
-"""Decisions that rounding may flip, one element at a time, and what each of them does to the outputs.
+"""Decisions that rounding may flip, one element at a time, and their effects on the outputs.
 
-A run whose decisions are pinned to those of the unchanged run shows how far rounding moves an output without any of
-them. How far the operands of a decision move there says which of its elements are near enough to a tie to flip. Each of
-these is flipped in a run of its own, and an output may be off by the sum of the effects of any of them: no more. Without
-this, one element that may flip would let all others be a step off, and several steps.
+Runs with the decisions of the unchanged run show how far rounding alone moves an output. The movement of a decision's
+operands in these runs shows which of its elements are close enough to a tie to flip. Each of these elements is flipped
+in a separate run, and an output may differ by the sum of the effects of any of them, and no more. Otherwise one element
+that may flip would allow all others to be one or several steps off.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The structure of a module, and the public reports whose modules have the same or nearly.
+"""The structure of a module, and public reports whose modules have an equal or similar structure.
 
-A form is a set of digests, one for each value: of the name of its op and the digests of its operands, sorted where the
-op commutes. Inputs are alike, and so are constants and what is a broadcast of one; types, attributes and values do not
-count. Two modules with equal forms are twins; the share of digests that two have in common says how near others are.
+A form is a set of digests, one for each value: of its op's name and its operands' digests, sorted if the op commutes.
+All inputs have one digest, and all constants and their broadcasts another; types, attributes and values do not count.
+Modules with equal forms are twins; the share of common digests measures the similarity of others.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The pass of XLA's that is at fault for a wrong result, a crash or a hang.
 
-Two ways name it. The modules that XLA dumps between its passes are read back as StableHLO and run natively: the first
-one with another meaning was written by the pass at fault. And passes are disabled, one at a time: the result is right
-without the one at fault. Where all modules mean the same, and no pass makes the result right, code generation is at
-fault, and its options are tried likewise.
+It is found in two ways. The modules that XLA dumps between its passes are read back as StableHLO and run natively: the
+pass at fault wrote the first one with another meaning. And passes are disabled, one at a time: without the one at fault
+the result is right. If all modules mean the same, and disabling no pass makes the result right, code generation is at
+fault, and its options are tried in the same way.
 """
 
 from __future__ import annotations

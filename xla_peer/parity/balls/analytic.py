@@ -1,7 +1,7 @@
 """Radii of analytic functions: the largest slope within the ball, and the accuracy that `ROUNDING` declares.
 
-Each function has its modulus of continuity: how far f moves while its argument stays within a radius of x. For real
-numbers it comes from where the slope is largest in [x - r, x + r]; for complex ones from a bound on the disc.
+Each function has its modulus of continuity: the movement of f while its argument stays within a radius r of x. For
+real numbers it follows from the largest slope in [x - r, x + r]; for complex ones from a bound on the disc.
 """
 
 from __future__ import annotations

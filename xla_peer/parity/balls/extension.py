@@ -1,7 +1,8 @@
 """Radii of transforms and decompositions: by linearity, and by perturbation theory with an approximate inverse.
 
-An implementation gives the exact result of operands that are moved by its backward error, besides their balls. How far
-results move is bounded in float64 from the centres. Factors whose signs or vectors are not determined have no bound.
+An implementation computes the exact result for operands that are moved by its backward error, in addition to their
+balls. The movement of the results is bounded in float64 from the centres. Factors with undetermined signs or vectors
+have no bound.
 
 Sources: N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., theorems 8.5, 9.4, 10.4 and 24.2;
 S. M. Rump, Verification methods, Acta Numerica 19, 2010, section 10; J.-G. Sun, Componentwise perturbation bounds for

@@ -1,9 +1,9 @@
 """Balls, and the operands of their rules: a step, its operands' balls, and its results' centres.
 
-A ball is an array of values, the centres, and an array of radii of the same shape in float64. It holds, element by
-element, the exact result on the exact arguments, the centre, and whatever another right implementation gives. Around
-complex numbers it is a disc. Centres that are infinite or NaN with a radius of 0 are the same everywhere; a radius of
-infinity says nothing of the element.
+A ball is an array of values, the centres, and an array of radii of the same shape in float64. Element by element it
+contains the exact result on the exact arguments, the centre, and the result of every other right implementation.
+Around complex numbers it is a disc. If a centre is infinite or NaN and its radius is 0, every implementation gives
+this value; an infinite radius is no bound.
 """
 
 from __future__ import annotations
