@@ -50,7 +50,7 @@ def _little_endian(array: Any) -> bytes:
 
 
 def quoted(text: str) -> str:
-    r"""A string attribute, with bytes that are not printable ASCII escaped.
+    r"""Quote a string attribute, with bytes that are not printable ASCII escaped.
 
     >>> print(quoted('say "hi"'))
     "say \22hi\22"

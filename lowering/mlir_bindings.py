@@ -284,7 +284,7 @@ def legalize_chlo(text: str) -> str:
 
 
 def refined(text: str, types: Sequence[str]) -> str:
-    """A module with symbolic extents for arguments of these types, every shape a number.
+    """Refine a module with symbolic extents to arguments of these types, with every shape a number.
 
     Assertions about the shapes stay, with constants as conditions.
 
@@ -299,7 +299,7 @@ def refined(text: str, types: Sequence[str]) -> str:
 
 
 def string_attribute(text: str | bytes, name: str) -> str | None:
-    """A string attribute of a module; None if it has no such attribute."""
+    """Return a string attribute of a module; None if it has no such attribute."""
     ir = jaxlib_modules()[0]
     module = parsed(text)
     with context():

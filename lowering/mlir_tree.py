@@ -144,7 +144,7 @@ _ELEMENTS = {element_type(dtype): dtype for dtype in DType}
 
 
 def _type(ir: Any, mlir_type: Any) -> Any:
-    """A `TensorSpec`, or the type as MLIR prints it."""
+    """Return a `TensorSpec`, or the type as MLIR prints it."""
     if isinstance(mlir_type, ir.RankedTensorType):
         ranked = ir.RankedTensorType(mlir_type)
         dtype = _ELEMENTS.get(str(ranked.element_type))

@@ -53,7 +53,7 @@ class StableHloModule:
         return all(spec.is_static for spec in self.input_specs)
 
     def refined(self, shapes: Sequence[Sequence[int]]) -> StableHloModule:
-        """A module with symbolic extents for inputs of these shapes; a static one is unchanged.
+        """Refine a module with symbolic extents to inputs of these shapes; a static one is unchanged.
 
         Raises:
             ShapeError, GuardError: shapes that do not fit.

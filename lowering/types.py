@@ -77,5 +77,5 @@ def tensor_type(spec: TensorSpec) -> str:
 
 
 def integers(values: Iterable[int]) -> str:
-    """A list of integers: `[1, 2]`."""
+    """Write a list of integers: `[1, 2]`."""
     return f"[{', '.join(map(str, values))}]"

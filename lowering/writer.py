@@ -217,7 +217,7 @@ class Writer:
     # ---- extents that are no numbers ---------------------------------------------------------
 
     def shape(self, shape: Sequence[Any]) -> Value:
-        """A shape as a vector of int64.
+        """Write a shape as a vector of int64.
 
         Raises:
             NonStaticShapeError: a symbol that a private function cannot see.
@@ -239,7 +239,7 @@ class Writer:
     # ---- constants ---------------------------------------------------------------------------
 
     def constant(self, array: Any, dtype: DType | None = None) -> Value:
-        """A constant with exactly these elements; equal ones are written once."""
+        """Write a constant with exactly these elements; equal ones are written once."""
         array = np.asarray(array, None if dtype is None else dtype.dtype)
         spec = TensorSpec.of(array.shape, DType.of(array.dtype))
         key = (spec, array.tobytes())
@@ -254,19 +254,19 @@ class Writer:
         return self.op("constant", result=spec, value=array)
 
     def full(self, number: Any, like: TensorSpec) -> Value:
-        """A constant of that type with every element `number`."""
+        """Write a constant of that type with every element `number`."""
         if not like.is_static:
             return self.broadcast(self.scalar(number, like.dtype), like.shape, ())
         return self.constant(np.full(like.shape, number, like.dtype.dtype))
 
     def scalar(self, number: Any, dtype: DType) -> Value:
-        """A rank-0 constant."""
+        """Write a rank-0 constant."""
         return self.constant(np.asarray(number).astype(dtype.dtype))
 
     # ---- operations that several families write ----------------------------------------------
 
     def convert(self, x: Value, dtype: DType) -> Value:
-        """x in another element type; x itself when it has it."""
+        """Convert x to another element type; x itself if it has it."""
         if x.dtype is dtype:
             return x
         return self.op("convert", x, result=TensorSpec.of(x.shape, dtype))
@@ -280,7 +280,7 @@ class Writer:
         return self.op("bitcast_convert", x, result=TensorSpec.of(shape, dtype))
 
     def transpose(self, x: Value, perm: Sequence[int]) -> Value:
-        """x with axes permuted; permutations compose and cancel instead of piling up."""
+        """Permute the axes of x; permutations compose and cancel instead of piling up."""
         perm = tuple(perm)
         base, before = self._transposes.get(x, (x, tuple(range(x.rank))))
         whole = tuple(before[axis] for axis in perm)
@@ -307,7 +307,7 @@ class Writer:
         return value
 
     def broadcast(self, x: Value, shape: Sequence[int], dims: Sequence[int]) -> Value:
-        """x repeated to `shape`, its axis j becoming axis dims[j]."""
+        """Broadcast x to `shape`, with its axis j at axis dims[j]."""
         shape, dims = tuple(shape), tuple(dims)
         if shape == x.shape and dims == tuple(range(x.rank)):
             return x

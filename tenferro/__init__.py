@@ -98,7 +98,7 @@ _LATER = {
 
 
 def _load(name: str) -> Any:
-    """A name of `_LATER`, loaded; KeyError for others."""
+    """Load a name of `_LATER`; KeyError for others."""
     path, attribute = _LATER[name]
     module = importlib.import_module(path)
     if attribute is not None:

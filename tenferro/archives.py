@@ -86,7 +86,7 @@ class Archive:
 
 @contextmanager
 def opened_archive(file: BinaryIO, what: str, limit: int | None = None) -> Generator[Archive]:
-    """A zip file, with its unpacked size checked.
+    """Open a zip file, with its unpacked size checked.
 
     Args:
         what: the kind of file, for messages.

@@ -58,7 +58,7 @@ class BlasThreads:
 
     @contextmanager
     def several(self, count: int) -> Generator[None]:
-        """A context in which it has `count` threads."""
+        """Return a context in which it has `count` threads."""
         self._enter(count)
         try:
             yield
@@ -127,7 +127,7 @@ SCIPYS = BlasThreads("scipy.linalg._fblas")
 
 @contextmanager
 def one_blas_thread() -> Generator[None]:
-    """A context in which the BLAS of NumPy, and of SciPy if that is imported, works with one thread each.
+    """Return a context in which the BLAS of NumPy, and of SciPy if that is imported, has one thread each.
 
     Runtimes of extensions use it around calls that are too small to be shared. It affects only OpenBLAS without
     OpenMP, as in the wheels of NumPy and SciPy.

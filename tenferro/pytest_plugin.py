@@ -100,7 +100,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A tally for this run."""
+    """Create a tally for this run."""
     config.stash[TALLY] = Tally(str(config.getoption("--tenferro-platform")))
 
 
@@ -137,7 +137,7 @@ def tenferro_peer(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture
 def assert_parity(request: pytest.FixtureRequest, tenferro_peer: Any) -> Callable[..., None]:
-    """A function that fails, with a short report, unless both paths agree.
+    """Return a function that fails, with a short report, unless both paths agree.
 
     Its parameters are those of `xla_peer.check_parity`; on failure a reproduction, shrunk, and the whole report are written
     to `tmp_path`. Functions of JAX are imported. XLA runs in a process of its own, so that a crash fails the test and no
@@ -240,7 +240,7 @@ def write_watch(path: Path, verdicts: dict[str, str]) -> None:
 
 @pytest.fixture
 def check_grads(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """A function that fails unless derivatives are right, with the parameters of `tenferro.check_grads`.
+    """Return a function that fails unless derivatives are right, with the parameters of `tenferro.check_grads`.
 
     With another `--tenferro-platform` than cpu, the derivatives are run there too.
     """
@@ -260,7 +260,7 @@ def check_grads(request: pytest.FixtureRequest) -> Callable[..., None]:
 
 @pytest.fixture
 def assert_extension(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """A function that fails, with the report, unless an op keeps the contract of extensions.
+    """Return a function that fails, with the report, unless an op keeps the contract of extensions.
 
     Its parameters are those of `tenferro.extension.check_extension`.
     """

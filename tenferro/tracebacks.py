@@ -225,7 +225,7 @@ def _in_place_of(function: Function, call: FunctionType) -> Function:
 
 
 def _nothing(*_: Any) -> None:
-    """A function that is wrapped only to compare the wrapper's code."""
+    """Do nothing; the function is wrapped only to compare the wrapper's code."""
 
 
 _BOUNDARIES = tuple(
@@ -234,7 +234,7 @@ _BOUNDARIES = tuple(
 
 
 def public_methods(cls: Class) -> Class:
-    """A class decorator: the methods that users call, operators among them, are `public`.
+    """Make the methods that users call, operators among them, `public`: a class decorator.
 
     Those that begin with one underscore or `__tenferro_`, the constructor, and hooks of Python's object
     protocol that are called all the time stay as they are.

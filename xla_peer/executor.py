@@ -286,7 +286,7 @@ class XlaExecutor:
         out_tree: TreeDef | None = None,
         constants: Sequence[Any] = (),
     ) -> Executable:
-        """A module on this device; not kept in memory, but in `cache_dir`.
+        """Compile a module on this device; it is not cached in memory, but in `cache_dir`.
 
         Args:
             in_tree, out_tree: structures of arguments and result; by default one argument per input,
@@ -331,7 +331,7 @@ class XlaExecutor:
         return pjrt.put(np.asarray(as_operand(array)), self.device, copy)
 
     def get(self, array: Any) -> np.ndarray[Any, Any]:
-        """A device array as a fresh NumPy array; waits until it is computed.
+        """Copy a device array to a fresh NumPy array; waits until it is computed.
 
         `numpy.asarray(array)` is a read-only view instead, without a copy on the CPU; call the array's
         `block_until_ready` before, because NumPy ends the process where the program has failed.

@@ -98,7 +98,7 @@ def export(
     seed: int = 0,
     context: AdContext | None = None,
 ) -> Any:
-    """A program as a portable StableHLO artifact, with its names, structure and versions inside.
+    """Export a program as a portable StableHLO artifact, with its names, structure and versions inside.
 
     Args:
         fn_or_program: a program, or a function to trace on `specs`.

@@ -21,8 +21,7 @@ __all__ = ["from_jax", "from_jitted", "in_dtypes_of"]
 
 
 def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
-    """A function written for jax as a program: it runs on NumPy, is differentiated by tenferro's rules,
-    compared and exported.
+    """Convert a function written for jax to a program, to run on NumPy, differentiate, compare and export.
 
     Derivatives that jax states are kept: `custom_jvp`, `custom_vjp`, `stop_gradient`, custom linear solves and roots,
     and formulas of functions that jax lowers to loops. A `custom_vjp` has no forward mode; extents that are symbols,
@@ -91,7 +90,7 @@ def in_dtypes_of(types: Sequence[Any]) -> Any:
 
 
 def _typed(leaf: Any) -> Any:
-    """A leaf with shape and dtype; JAX's type of a Python number, which is weak."""
+    """Return a leaf with shape and dtype; for a Python number JAX's type, which is weak."""
     import jax  # because importing it takes long
 
     if not isinstance(leaf, bool | int | float | complex):

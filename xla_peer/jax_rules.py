@@ -76,12 +76,12 @@ class _Rewriting:
         self._core = core
 
     def closed(self, jaxpr: Any) -> Any:
-        """A closed jaxpr, rewritten."""
+        """Rewrite a closed jaxpr."""
         open_ = self.open(jaxpr.jaxpr)
         return jaxpr if open_ is jaxpr.jaxpr else self._core.ClosedJaxpr(open_, jaxpr.consts)
 
     def open(self, jaxpr: Any) -> Any:
-        """A jaxpr, rewritten; the same object for the same one, because lowering is cached by it."""
+        """Rewrite a jaxpr; the same object for the same one, because lowering is cached by it."""
         if id(jaxpr) not in self._done:
             eqns = [self._equation(eqn) for eqn in jaxpr.eqns]
             is_same = all([new is eqn for new, eqn in zip(eqns, jaxpr.eqns, strict=True)])
@@ -98,7 +98,7 @@ class _Rewriting:
         return eqn.replace(params=params)
 
     def _parameter(self, value: Any) -> Any:
-        """A parameter of an equation, with the jaxprs in it rewritten."""
+        """Return a parameter of an equation, with the jaxprs in it rewritten."""
         if isinstance(value, self._core.ClosedJaxpr):
             return self.closed(value)
         if isinstance(value, self._core.Jaxpr):
@@ -258,7 +258,7 @@ class JaxRule:
         return self._programs.get(key, lambda: self._imported(fn, [*fixed, *bars]))
 
     def _imported(self, fn: Callable[..., Any], specs: Sequence[TensorSpec]) -> Subprogram:
-        """A derivative as JAX traces it, with the marks of the rules that it calls.
+        """Import a derivative as JAX traces it, with the marks of the rules that it calls.
 
         Raises:
             ADRuleUnsupportedError: JAX refuses to differentiate, or the extents are symbols.

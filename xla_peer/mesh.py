@@ -103,7 +103,7 @@ class Mesh:
         return self.put_checked(operand, spec)
 
     def put_checked(self, array: Any, spec: PartitionSpec) -> Any:
-        """A NumPy array that is the same in all processes, sharded over the mesh."""
+        """Shard a NumPy array that is the same in all processes over the mesh."""
         spec.extents(array.shape, self.shape, "put")
         return pjrt.put_sharded(array, self.sharding(spec))
 

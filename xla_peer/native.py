@@ -79,7 +79,7 @@ def native(
     cache_dir: str | PathLike[str] | None = None,
     cache_size: int = 256,
 ) -> Any:
-    """A JAX function that runs natively: a decorator as `jax.jit` is, without XLA.
+    """Run a JAX function natively: a decorator as `jax.jit` is, without XLA.
 
     JAX traces `f` once per tree, shapes, dtypes and static values of its arguments, `from_jax` imports it, and the
     native executor runs it, compiled as `tenferro.jit` compiles. Trees are JAX's, and dtypes are those of `jax.jit`:
@@ -364,7 +364,7 @@ class NativeFunction(Jitted[..., Any]):
         return entry.out_tree.unflatten(results)
 
     def _converted(self, leaf: Any, dtype: np.dtype[Any], is_key: bool) -> Any:
-        """A leaf as an array of the program's dtype."""
+        """Convert a leaf to an array of the program's dtype."""
         if is_traced(leaf):
             return leaf
         if is_key:

@@ -307,7 +307,7 @@ def _cpu_features() -> str:
 
 
 def put(array: np.ndarray[Any, Any], device: Any, copy: bool = True) -> Any:
-    """A NumPy array on the device, in its own dtype with any jax_enable_x64.
+    """Put a NumPy array on the device, in its own dtype with any jax_enable_x64.
 
     XLA shares aligned memory, and copies other memory some time after this returns; so a copy is made
     here unless the caller guarantees that the array is not written to. Relies on jaxlib._jax.batched_device_put,
@@ -341,14 +341,14 @@ def _not_placed(array: np.ndarray[Any, Any], error: Exception) -> Exception:
 
 
 def moved(array: Any, device: Any) -> Any:
-    """A device array on that device, row-major; itself where it is both."""
+    """Move a device array to that device, row-major; itself if it is both."""
     if array.devices() == {device} and is_row_major(array):
         return array
     return resharded(array, device)
 
 
 def resharded(array: Any, device: Any) -> Any:
-    """A device array on another device or with another sharding, row-major, not copied through the host.
+    """Move a device array to another device or another sharding, row-major, without a copy through the host.
 
     Relies on jax.device_put, which takes a Format.
     """
@@ -364,7 +364,7 @@ def resharded(array: Any, device: Any) -> Any:
 
 
 def fetched(array: Any, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
-    """A device array's elements as a fresh NumPy array, or in `out`, of its type.
+    """Fetch a device array's elements to a fresh NumPy array, or to `out`, of its type.
 
     It waits for them first, because reading the results of a failed program ends the process. Relies on
     jax.Array's block_until_ready and is_fully_addressable.
@@ -437,7 +437,7 @@ def is_row_major(array: Any) -> bool:
 
 
 def placed(array: np.ndarray[Any, Any], sharding: Any, copy: bool = True) -> Any:
-    """A NumPy array where a sharding wants it."""
+    """Put a NumPy array where a sharding requires it."""
     devices = sharding.device_set
     if len(devices) > 1:
         return put_sharded(array, sharding)
@@ -461,7 +461,7 @@ def named_sharding(devices: Any, names: Sequence[str], entries: Sequence[tuple[s
 
 
 def put_sharded(array: np.ndarray[Any, Any], sharding: Any) -> Any:
-    """A NumPy array cut over devices, of which this process may have only some."""
+    """Shard a NumPy array over devices, of which this process may have only some."""
     jax, _ = modules()
     try:
         with wide_dtypes():
@@ -662,7 +662,7 @@ def fast_call(
     leaves_of: Callable[[tuple[Any, ...]], Sequence[Any]] = lambda arguments: arguments,
     pack: Callable[[Sequence[Any]], Any] = tuple,
 ) -> Callable[..., Any]:
-    """A function from arrays to device arrays, dispatched in C++ as jax.jit does it.
+    """Return a function from arrays to device arrays, dispatched in C++ as jax.jit does it.
 
     Arguments that are new by their trees, types or devices go to `leaves_of` first, which raises if
     they do not fit: PJRT itself checks only the number of bytes. `pack` makes the result's tree; both

@@ -16,7 +16,7 @@ f32 = np.float32
 
 
 def lstm(cell: Any, hidden: Any, inputs: Any, weights: Any, bias: Any) -> Any:
-    """A long short-term memory (Hochreiter and Schmidhuber, 1997) over a hundred steps."""
+    """Run a long short-term memory (Hochreiter and Schmidhuber, 1997) over a hundred steps."""
 
     def step(carry: Any, x: Any) -> Any:
         cell, hidden = carry

@@ -125,7 +125,7 @@ def scan(op: Scan, w: Writer, *inputs: Value) -> tuple[Value, ...]:
 
 
 def _counter_dtype(length: Any) -> DType:
-    """int32 where the length fits, which accelerators count in."""
+    """Return int32 if the length fits, which accelerators count in; else int64."""
     return DType.I32 if is_static(length) and length < 1 << 31 else DType.I64
 
 

@@ -35,7 +35,7 @@ BERNOULLI = [
 
 
 def polygamma(w: Writer, n: int, x: Value) -> Value:
-    """psi_n of float32 or float64, n >= 1; NaN at the poles where its sides differ, infinite at the others."""
+    """Emit psi_n of float32 or float64, n >= 1; NaN at the poles where its sides differ, infinite at the others."""
     zero = w.full(0, x.spec)
     is_negative = w.compare("LT", x, zero)
     mirrored = w.op("subtract", w.full(1, x.spec), x)
@@ -54,7 +54,7 @@ def polygamma(w: Writer, n: int, x: Value) -> Value:
 
 
 def right_of_zero(w: Writer, n: int, x: Value) -> Value:
-    """psi_n of x >= 0."""
+    """Emit psi_n of x >= 0."""
     total = tail(w, n, w.op("add", x, w.full(NEAREST, x.spec)))
     for k in reversed(range(NEAREST)):
         distance = w.op("add", x, w.full(k, x.spec)) if k else x

@@ -59,7 +59,7 @@ def reduction(name: str) -> Emitter:
 
 
 def scan(name: str) -> Emitter:
-    """A window over everything up to each element: stablehlo.reduce_window."""
+    """Return the emitter of a window over all elements up to each one: stablehlo.reduce_window."""
 
     def emit(op: Any, w: Writer, x: Value) -> Value:
         extent = x.shape[op.axis]

@@ -29,7 +29,7 @@ def rsqrt(op: Any, w: Writer, x: Expression) -> Code:
 
 
 def polygamma(op: ops.Polygamma, w: Writer, x: Expression) -> Code:
-    """A plain function of the order."""
+    """Write a call of a plain function of the order."""
     if x.spec.dtype is DType.F16:
         wide = call(w.function("polygamma"), op.order, f"{x.at(Level.ATOM)}.astype(np.float32)")
         return Code(f"{wide.text}.astype(np.float16)")

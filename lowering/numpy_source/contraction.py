@@ -104,7 +104,7 @@ def _as_einsum(op: DotGeneral, lhs: Expression, rhs: Expression, codes: list[Cod
 
 
 def convolution(op: Convolution, w: Writer, x: Expression, kernel: Expression) -> Code:
-    """A plain function, on operands with the axes batch, features, space and the kernel's output, input, space."""
+    """Write a call on operands with the axes batch, features, space and the kernel's output, input, space."""
     dtype = x.spec.dtype
     wide = DType.F32 if dtype is DType.F16 else dtype
     w.dtype(wide)

@@ -110,7 +110,7 @@ def shift(symbol: str, name: str) -> Any:
 
 
 def convert(op: ops.Convert, w: Writer, x: Expression) -> Code:
-    """A cast; from float to integer it saturates, and of a complex number it takes the real part."""
+    """Write a cast; from float to integer it saturates, and of a complex number it takes the real part."""
     dtype, to = x.spec.dtype, op.to
     w.dtype(dtype)
     if dtype.is_complex and to.is_bool:

@@ -52,7 +52,7 @@ def eig(op: Any, w: Writer, a: Expression) -> Any:
 
 
 def lu(op: Any, w: Writer, a: Expression) -> str:
-    """A plain function."""
+    """Write a call of a plain function."""
     return call(w.function("lu"), a).text
 
 
@@ -65,7 +65,7 @@ def _applied(op: Any, a: Expression) -> str:
 
 
 def triangular_solve(op: Any, w: Writer, a: Expression, b: Expression) -> Code:
-    """A plain function: substitution."""
+    """Write a call of a plain function: substitution."""
     lower = op.lower == (op.transpose == "N")
     return call(
         w.function("triangular_solve"),
@@ -120,7 +120,7 @@ def einsum(op: Any, w: Writer, *operands: Expression) -> Code:
 
 
 def threefry(op: Any, w: Writer, key: Expression, x0: Expression, x1: Expression) -> str:
-    """A plain function."""
+    """Write a call of a plain function."""
     return call(w.function("threefry"), key, x0, x1).text
 
 

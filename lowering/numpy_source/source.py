@@ -15,7 +15,7 @@ __all__ = ["ROWS"]
 
 
 def constant(op: Constant, w: Writer) -> Code:
-    """A number, a list, or an array beside the file."""
+    """Write a number, a list, or an array beside the file."""
     return w.array(op.array)
 
 

@@ -84,7 +84,7 @@ def _dropped(old: Sequence[Any], new: Sequence[Any]) -> list[int]:
 
 
 def reshape(op: ops.Reshape, w: Writer, x: Expression) -> Code:
-    """A row-major reshape where the column-major one is the same, else `order="F"`."""
+    """Write a row-major reshape if the column-major one is the same, else `order="F"`."""
     shape = w.specs[0].shape
     if not all(map(is_exact, shape)):
         shape = op.shape

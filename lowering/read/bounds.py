@@ -50,7 +50,7 @@ def has_bounds(types: Sequence[Type]) -> bool:
 
 
 def bounded(spec: Type) -> Type:
-    """A type with bounds as one of ours; any other is unchanged."""
+    """Convert a type with bounds to one of ours; any other is unchanged."""
     match = _BOUNDED.fullmatch(spec.text) if isinstance(spec, ForeignType) else None
     if match is None:
         return spec

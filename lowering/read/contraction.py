@@ -183,7 +183,7 @@ def triangular_solve(r: Reader, operation: Operation, operands: Sequence[int]) -
 
 
 def solved(r: Reader, a: int, b: int, *, lower: bool, unit: bool, kind: str, left: bool) -> int:
-    """x with op(a) x = b, or x op(a) = b, for one triangle of a; op is "N", "T" or "C"."""
+    """Solve op(a) x = b, or x op(a) = b, for x and one triangle of a; op is "N", "T" or "C"."""
     triangle: Any = Tril(0) if lower else Triu(0)
     a = r.apply_one(triangle, a)
     if left:

@@ -89,7 +89,7 @@ def dynamic_iota(r: Reader, operation: Operation, operands: Sequence[int]) -> in
 
 
 def dynamic_slice(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """A slice by bounds that are extents, or a cut of each axis by bounds that are data.
+    """Read a slice by bounds that are extents, or a cut of each axis by bounds that are data.
 
     Axes with data are moved to their start, and cut to ceil((limit - start) / stride) elements.
     """
@@ -139,7 +139,7 @@ def dynamic_gather(r: Reader, operation: Operation, operands: Sequence[int]) -> 
 
 
 def dynamic_convolution(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """A convolution of an operand that is padded first, where the padding is no numbers."""
+    """Read a convolution of an operand that is padded first, if the padding is not numbers."""
     lhs, rhs, padding = operands
     edges = _shape(r, operation, padding)
     attributes = operation.attributes | {"padding": _array(edges, (len(edges) // 2, 2))}
@@ -303,7 +303,7 @@ def _array(elements: Sequence[Any], shape: tuple[int, ...]) -> Any:
 
 
 def _each(function: Callable[..., Any], partly: bool = False) -> Callable[..., Any]:
-    """A rule that applies `function(r, *elements)` elementwise; an unknown element is None.
+    """Return a rule that applies `function(r, *elements)` elementwise; an unknown element is None.
 
     Args:
         partly: the function also takes None for unknown operands.
@@ -472,14 +472,14 @@ def _cut(x: Any, starts: Any, limits: Any, strides: Any) -> Any:
 
 
 def _cut_by_operands(r: Reader, operation: Operation, x: Any, *edges: Any) -> Any:
-    """A slice with bounds that are constants."""
+    """Slice with constant bounds."""
     if x is None or any([edge is None or not all(map(is_static, edge)) for edge in edges]):
         return None
     return _cut(x, *edges)
 
 
 def _taken(r: Reader, operation: Operation, x: Any, *starts: Any) -> Any:
-    """A slice of a fixed size from a constant on, clamped so that it fits."""
+    """Slice a fixed size from a constant on, clamped to fit."""
     if x is None or any([start is None or not is_static(start.item()) for start in starts]):
         return None
     sizes = operation.attributes["slice_sizes"]
@@ -495,7 +495,7 @@ def _reshaped(r: Reader, operation: Operation, x: Any, *shape: Any) -> Any:
 
 
 def _total(r: Reader, operation: Operation, x: Any, initial: Any) -> Any:
-    """A sum, product, maximum or minimum of a shape's extents."""
+    """Compute a sum, product, maximum or minimum of a shape's extents."""
     combiners = {
         "add": "stablehlo.add",
         "multiply": "stablehlo.multiply",

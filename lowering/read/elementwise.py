@@ -116,7 +116,7 @@ def on_bool(op: StdTensorOp, instead: StdTensorOp) -> Read:
 
 
 def mapped(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """A region on every element."""
+    """Apply a region to every element."""
     return r.lifted(operation.regions[0], operands)
 
 

@@ -28,7 +28,7 @@ def is_promotable(dtype: DType, wider: DType) -> bool:
 
 
 def promoted(read: Read, reduced: Callable[[int], Sequence[int]]) -> Read:
-    """A reader of operands in the dtypes of the region's arguments.
+    """Return a reader of operands in the dtypes of the region's arguments.
 
     Args:
         reduced: the places of the operands that the region's arguments are elements of, by the number of operands.

@@ -263,7 +263,7 @@ class Reader:
         return parts, captured
 
     def scratch(self) -> Reader:
-        """A reader of isolated regions, with the constants of their surroundings."""
+        """Return a reader of isolated regions, with the constants of their surroundings."""
         reader = Reader(self.tree, self.readers, self.note, self.largest)
         reader._values = Constants(self, reader, self._values)
         return reader
@@ -297,7 +297,7 @@ class Reader:
         return self.builder.evaluated(value)
 
     def constant(self, array: Any, dtype: DType | None = None) -> int:
-        """A constant; one element repeated many times is a broadcast scalar."""
+        """Append a constant; one element repeated many times is a broadcast scalar."""
         array = np.asarray(array, None if dtype is None else dtype.dtype)
         if array.size > SMALL and not any(array.strides):
             scalar = self.builder.constant(array.flat[0], self._source)
@@ -305,12 +305,12 @@ class Reader:
         return self.builder.constant(np.ascontiguousarray(array).reshape(array.shape), self._source)
 
     def full(self, value: Any, like: TensorSpec) -> int:
-        """A number repeated to a type."""
+        """Fill a type with a number."""
         scalar = self.builder.constant(np.asarray(value, like.dtype.dtype), self._source)
         return self.spread(scalar, like.shape)
 
     def spread(self, value: int, shape: Sequence[int]) -> int:
-        """A scalar repeated to a shape; a tensor of that rank is unchanged, because its symbols may be equal to others."""
+        """Broadcast a scalar to a shape; a tensor of that rank is unchanged: its symbols may be equal to others."""
         shape = tuple(shape)
         if self.spec(value).rank:
             return value
@@ -355,7 +355,7 @@ class Reader:
     # ---- regions on whole tensors ----------------------------------------------------------------
 
     def lifted(self, block: Block, arguments: Sequence[int]) -> list[int]:
-        """A region on scalars, applied to every element of tensors of one shape.
+        """Apply a region on scalars to every element of tensors of one shape.
 
         Raises:
             UnsupportedError: a region that does more than compute elements from elements.

@@ -91,7 +91,7 @@ def reduce(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
 
 
 def _started(r: Reader, name: str, start: int, y: int) -> int:
-    """A reduction that begins at a value."""
+    """Combine a reduction with its initial value."""
     if is_identity(name, r.known(start)):
         return y
     return r.apply_one(PAIRS[name], r.spread(start, r.spec(y).shape), y)
@@ -142,7 +142,7 @@ class Windows:
         self.high = tuple([high for _, high in pairs])
 
     def padded(self, r: Reader, x: int, start: int) -> int:
-        """x with the value around and between its elements."""
+        """Pad x with the value around and between its elements."""
         interior = tuple([dilation - 1 for dilation in self.base])
         if all([edge == 0 for edge in (*self.low, *self.high, *interior)]):
             return x

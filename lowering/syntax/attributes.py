@@ -57,7 +57,7 @@ class FunctionType:
 
 
 def type_text(kind: Any) -> str:
-    """A type as MLIR prints it."""
+    """Write a type as MLIR prints it."""
     if isinstance(kind, TensorSpec):
         extents = "".join(["?x" if extent is UNKNOWN else f"{extent}x" for extent in kind.shape])
         return f"tensor<{extents}{element_type(kind.dtype)}>"
@@ -135,7 +135,7 @@ _ESCAPE = re.compile(r"\\(?:([nt\"\\])|([0-9A-Fa-f]{2}))")
 
 
 def unquoted(word: str) -> str:
-    """A string literal's value.
+    """Decode the value of a string literal.
 
     Raises:
         ValueError: an unknown escape.
@@ -298,7 +298,7 @@ class AttributeParser:
         return -number if is_negative else number
 
     def integers(self) -> tuple[int, ...]:
-        """A list of integers in brackets."""
+        """Read a list of integers in brackets."""
         self.expect("[")
         found: list[int] = []
         if not self.accept("]"):
@@ -578,7 +578,7 @@ class AttributeParser:
             raise self.error(str(error), at) from None
 
     def _array(self, text: str, at: int) -> tuple[Any, ...]:
-        """A dense array: `i64: 1, 2`."""
+        """Read a dense array: `i64: 1, 2`."""
         kind, colon, rest = text.partition(":")
         kind = kind.strip()
         words = [item.strip() for item in rest.split(",")] if colon else []
@@ -602,7 +602,7 @@ class AttributeParser:
         raise self.error(f"array<{kind[:20]}>: unknown element type", at)
 
     def dictionary(self) -> dict[str, Any]:
-        """A dictionary in braces."""
+        """Read a dictionary in braces."""
         self.expect("{")
         found: dict[str, Any] = {}
         if self.accept("}"):
@@ -665,7 +665,7 @@ class AttributeParser:
         return text
 
     def _word(self, dialect: str) -> Any:
-        """A value of an enumeration, or an attribute in its longer spelling."""
+        """Read a value of an enumeration, or an attribute in its longer spelling."""
         start = self.at
         self.expect("<")
         kind = self.keyword()

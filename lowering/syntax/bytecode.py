@@ -121,7 +121,7 @@ class _Scope:
         self.next: list[int] = []
 
     def enter(self, count: int) -> None:
-        """A region of that many values."""
+        """Enter a region of that many values."""
         self.next.append(len(self.values))
         self.values += [-1] * count
 
@@ -201,7 +201,7 @@ class _BytecodeReader:
             raise cursor.error("unexpected trailing data between the offsets and the strings")
 
     def string(self, index: int) -> str:
-        """A string by its number."""
+        """Return a string by its number."""
         if index >= len(self.strings):
             raise ValueError(f"invalid string index: {index}")
         return self.strings[index].decode()
@@ -334,7 +334,7 @@ class _BytecodeReader:
         return self.blobs.get(name)
 
     def needed_type(self, cursor: Cursor) -> Any:
-        """A type that the present entry is made of."""
+        """Read a type that the present entry consists of."""
         return self.entries.needed(self._type_index(cursor.number()))
 
     # ---- operations --------------------------------------------------------------------------

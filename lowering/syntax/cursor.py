@@ -44,7 +44,7 @@ class Cursor:
         return self.data[self.at - count : self.at]
 
     def number(self) -> int:
-        """A varint: the zero bits at the end of its first byte count the bytes that follow."""
+        """Read a varint: the zero bits at the end of its first byte count the bytes that follow."""
         at = self.at
         if at >= self.end:
             raise self.error("attempting to parse a byte at the end of the bytecode")
@@ -61,17 +61,17 @@ class Cursor:
         return int.from_bytes(self.data[at : self.at], "little") >> (count + 1)
 
     def flagged(self) -> tuple[int, bool]:
-        """A varint whose last bit is a flag."""
+        """Read a varint whose last bit is a flag."""
         value = self.number()
         return value >> 1, bool(value & 1)
 
     def signed(self) -> int:
-        """A signed varint."""
+        """Read a signed varint."""
         value = self.number()
         return (value >> 1) ^ -(value & 1)
 
     def count(self) -> int:
-        """A number of items that follow, each of a byte at least."""
+        """Read a number of items that follow, each of a byte at least."""
         value = self.number()
         if value > self.end - self.at:
             raise self.error(f"{value} items in {self.end - self.at} bytes")

@@ -46,7 +46,7 @@ def integer_value(text: str, width: int, is_signed: bool | None) -> int:
 
 
 def float_value(text: str, dtype: Any) -> Any:
-    """A float literal as a scalar of NumPy's type; hexadecimal digits are its bits.
+    """Convert a float literal to a scalar of NumPy's type; hexadecimal digits are its bits.
 
     Raises:
         ValueError: it is none.

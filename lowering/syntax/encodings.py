@@ -32,7 +32,7 @@ class References(Protocol):
     """Interface of the attributes and types that an encoding may refer to, by the number that is next."""
 
     def string(self, index: int) -> str:
-        """A string by its number."""
+        """Return a string by its number."""
         ...
 
     def part(self, cursor: Cursor) -> Any:
@@ -44,7 +44,7 @@ class References(Protocol):
         ...
 
     def needed_type(self, cursor: Cursor) -> Any:
-        """A type."""
+        """Read a type."""
         ...
 
     def optional(self, cursor: Cursor) -> Any:
@@ -552,7 +552,7 @@ def _real(c: Cursor) -> float:
 
 
 def _scale(c: Cursor) -> str:
-    """A scale as MLIR prints it, with more digits where those are another number."""
+    """Write a scale as MLIR prints it, with more digits if those are another number."""
     scale = _real(c)
     short = f"{scale:.6e}"
     return short if float(short) == scale else repr(scale)

@@ -141,7 +141,7 @@ class FormParser(AttributeParser):
             attributes[name] = self.attribute()
 
     def _read_value(self, attributes: dict[str, Any]) -> None:
-        """A constant, whose type the operation has too."""
+        """Read a constant, whose type the operation has too."""
         start = self.at
         attributes["value"] = self.attribute()
         end = self.at
@@ -314,7 +314,7 @@ class FormParser(AttributeParser):
     # ---- types of pretty forms ---------------------------------------------------------------
 
     def types_function(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """A function's type, or one type for the result and every operand."""
+        """Read a function's type, or one type for the result and every operand."""
         at = self.at
         if self.words[at] == "(":
             kind = self.function_type()
@@ -448,7 +448,7 @@ _ATTRIBUTES.update({kind: _reader_of_words(kind) for kind in WORDS})
 
 
 def _compiled(pattern: str) -> list[tuple[str, Any, str]]:
-    """A pattern as steps: (kind, argument, attribute's name)."""
+    """Compile a pattern to steps: (kind, argument, attribute's name)."""
     return _steps(iter(pattern.split()))
 
 

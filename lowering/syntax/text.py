@@ -431,7 +431,7 @@ class _TextParser(FormParser):
                 self.defined = stack[-1].defined
 
     def _opened(self, region: _Region, waiting: Any) -> _Frame:
-        """A frame for a region, of which the brace is stepped over; reads the label of its block."""
+        """Open a frame for a region, whose brace has been read; reads the label of its block."""
         scope = {} if region.is_isolated else self.scope
         self.defined = []
         names, types = list(region.names), list(region.types)
@@ -577,7 +577,7 @@ class _TextParser(FormParser):
         return found
 
     def _function_attributes(self) -> dict[str, Any]:
-        """A dictionary in which `function_type` is the type itself."""
+        """Read a dictionary in which `function_type` is the type itself."""
         self.expect("{")
         found: dict[str, Any] = {}
         while not self.accept("}"):

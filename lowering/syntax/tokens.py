@@ -76,7 +76,7 @@ class Tokens:
         return line, offset - self._lines[line - 1] + 1
 
     def location(self, index: int) -> str:
-        """A token's place, as MLIR prints it."""
+        """Return a token's place, as MLIR prints it."""
         line, column = self.place(index)
         return f'"-":{line}:{column}'
 

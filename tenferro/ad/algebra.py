@@ -99,7 +99,7 @@ def iota_along(like: Value, shape: Sequence[Any], axis: int, dtype: DType = DTyp
 
 
 def lead(x: Value, size: Any) -> Value:
-    """x repeated along a new leading axis."""
+    """Broadcast x along a new leading axis."""
     return apply_one(BroadcastInDim((size, *x.shape), tuple(range(1, x.rank + 1))), x)
 
 
@@ -176,7 +176,7 @@ def logical_or(x: Value, y: Value) -> Value:
 
 
 def convert(x: Value, dtype: DType) -> Value:
-    """x in another dtype."""
+    """Convert x to another dtype."""
     return x if x.dtype is dtype else apply_one(el.Convert(dtype), x)
 
 

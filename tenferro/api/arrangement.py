@@ -22,7 +22,7 @@ __all__ = ["diag", "diagflat", "fliplr", "flipud", "rot90"]
 
 
 def fliplr(m: ArrayLike) -> Any:
-    """m with its second axis reversed.
+    """Reverse the second axis of m.
 
     >>> fliplr([[1, 2], [3, 4]])
     array([[2, 1],
@@ -32,7 +32,7 @@ def fliplr(m: ArrayLike) -> Any:
 
 
 def flipud(m: ArrayLike) -> Any:
-    """m with its first axis reversed.
+    """Reverse the first axis of m.
 
     >>> flipud([1, 2])
     array([2, 1])

@@ -149,7 +149,7 @@ def _differences(x: Tensor, steps: Tensor, axis: int, extent: int, edge_order: i
 def unwrap(
     p: ArrayLike, discont: float | None = None, axis: int = -1, *, period: float = 2 * math.pi
 ) -> Any:
-    """p with whole periods added, so that neighbours along `axis` differ by half a period at most.
+    """Add whole periods to p, so that neighbours along `axis` differ by half a period at most.
 
     Args:
         discont: the smallest difference that counts as a jump; half a period where None or less than that.

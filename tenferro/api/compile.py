@@ -165,7 +165,7 @@ def _spec_of(leaf: Any, path: str) -> TensorSpec:
 
 
 def as_array(leaf: PyTree, path: str) -> Any:
-    """A leaf as an array, in one of tenferro's dtypes.
+    """Convert a leaf to an array, in one of tenferro's dtypes.
 
     Raises:
         DTypeError: a leaf without such a dtype.
@@ -210,7 +210,7 @@ def output_value(builder: GraphBuilder, leaf: Any, path: str) -> int:
 
 
 def name_of(fn: Callable[..., Any]) -> str:
-    """A function's name in messages: `loss`, `grad of loss`."""
+    """Return a function's name in messages: `loss`, `grad of loss`."""
     if hasattr(type(fn), "shown"):
         return fn.shown  # pyright: ignore[reportFunctionMemberAccess]  # because it is a transform
     return getattr(fn, "__qualname__", None) or getattr(fn, "__name__", None) or type(fn).__name__

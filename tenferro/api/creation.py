@@ -74,7 +74,7 @@ __all__ = [
 def asarray(
     a: ArrayLike, dtype: DTypeLike | None = None, order: str | None = None, *, device: str | None = None, copy: bool | None = None, like: Any = None
 ) -> Any:  # fmt: skip
-    """a as an array, or as a tensor if it is one, converted to `dtype`.
+    """Convert a to an array, or to a tensor if it is one, in `dtype`.
 
     Args:
         a: an array, a tensor, a number, or nested sequences of numbers, some of which may be tensors.
@@ -108,7 +108,7 @@ def array(
     object: ArrayLike, dtype: DTypeLike | None = None, *, copy: bool | None = True, order: str | None = "K", subok: bool = False,
     ndmin: int = 0, like: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    """object as a new array or tensor; see `asarray`.
+    """Create a new array or tensor from object; see `asarray`.
 
     Args:
         copy: None for elements that may be shared, False for an error rather than a copy.
@@ -185,7 +185,7 @@ def from_dlpack(
 def full(
     shape: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None, order: str = "C", *, device: str | None = None, like: Tensor | None = None
 ) -> Any:  # fmt: skip
-    """A tensor of `shape` with every element equal to `fill_value`.
+    """Create a tensor of `shape` with every element equal to `fill_value`.
 
     Args:
         like: a tensor of the result's trace or runtime, instead of the current trace.
@@ -241,7 +241,7 @@ def full_like(
     a: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, order: str = "K", subok: bool = True, shape: Shape | None = None, *,
     device: str | None = None,
 ) -> Any:  # fmt: skip
-    """A tensor with every element `fill_value`, by default of a's shape and dtype.
+    """Create a tensor with every element `fill_value`, by default of a's shape and dtype.
 
     >>> full_like([1, 2], 7)
     array([7, 7])
@@ -261,7 +261,7 @@ def zeros(
     device: str | None = None,
     like: Tensor | None = None,
 ) -> Any:
-    """A tensor of zeros, float64 by default.
+    """Create a tensor of zeros, float64 by default.
 
     >>> zeros(2, int)
     array([0, 0])
@@ -278,7 +278,7 @@ def ones(
     device: str | None = None,
     like: Tensor | None = None,
 ) -> Any:
-    """A tensor of ones, float64 by default.
+    """Create a tensor of ones, float64 by default.
 
     >>> ones((2,), "float32")
     array([1., 1.], dtype=float32)
@@ -500,7 +500,7 @@ def _along(vector: Any, axis: int, shape: tuple[Any, ...]) -> Any:
 
 
 def tril(m: ArrayLike, k: int = 0) -> Any:
-    """m with zeros above diagonal k of its last two axes.
+    """Set the elements above diagonal k of m's last two axes to zero.
 
     >>> tril([[1, 2], [3, 4]])
     array([[1, 0],
@@ -510,7 +510,7 @@ def tril(m: ArrayLike, k: int = 0) -> Any:
 
 
 def triu(m: ArrayLike, k: int = 0) -> Any:
-    """m with zeros below diagonal k of its last two axes.
+    """Set the elements below diagonal k of m's last two axes to zero.
 
     >>> triu([[1, 2], [3, 4]], 1)
     array([[0, 2],

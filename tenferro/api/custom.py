@@ -43,7 +43,7 @@ __all__ = ["checkpoint", "custom_jvp", "custom_vjp", "stop_gradient"]
 
 
 def stop_gradient(x: ArrayLike) -> Any:
-    """x as a constant to differentiation: its tangent is zero.
+    """Return x as a constant to differentiation: its tangent is zero.
 
     Args:
         x: a tree of tensors; arrays are returned unchanged.

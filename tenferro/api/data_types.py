@@ -50,7 +50,7 @@ class IInfo:
 
 
 def _dtype_of(source: Any) -> DType:
-    """A dtype, or the dtype of an array or tensor."""
+    """Return a dtype, or the dtype of an array or tensor."""
     has_elements = hasattr(source, "shape") and hasattr(source, "dtype")
     return spec_of(as_operand(source)).dtype if has_elements else DType.of(source)
 

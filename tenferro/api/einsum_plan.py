@@ -107,7 +107,7 @@ class EinsumPlan:
 def einsum_plan(
     *arguments: ArrayLike | TensorSpec | str, optimize: bool | str | Sequence[Any] = "auto"
 ) -> EinsumPlan:
-    """A contraction, read and planned once, for operands of these shapes.
+    """Read and plan a contraction once, for operands of these shapes.
 
     Args:
         arguments: those of `einsum`, in both of its forms, with a shape, a `TensorSpec` or a tensor in the place of

@@ -153,7 +153,7 @@ def _documented(name: str, formula: str, dtypes: str) -> Callable[[Any], Any]:
 
 
 def _of_two(function: Function, *, is_inexact: bool) -> Function:
-    """A planned function of two arguments; a Python number takes the dtype of the tensor operand."""
+    """Return a planned function of two arguments; a Python number takes the dtype of the tensor operand."""
 
     @functools.wraps(function)
     def call(
@@ -174,7 +174,7 @@ _in_inexact_dtype = functools.partial(_of_two, is_inexact=True)
 
 
 def _analytic(name: str, op: StdTensorOp, formula: str) -> Any:
-    """A function of one argument, computed in a float dtype: integers as NumPy promotes them."""
+    """Return a function of one argument, computed in a float dtype: integers as NumPy promotes them."""
 
     @_documented(name, formula, "float and complex; integers and bool in the float NumPy takes")
     @elementwise
@@ -186,7 +186,7 @@ def _analytic(name: str, op: StdTensorOp, formula: str) -> Any:
 
 
 def _arithmetic(name: str, op: StdTensorOp, formula: str) -> Any:
-    """A function of two arguments in their common dtype."""
+    """Return a function of two arguments in their common dtype."""
 
     @_documented(name, formula, "numeric, in the common dtype")
     @_in_common_dtype
@@ -547,7 +547,7 @@ def signbit(x: ArrayLike, /) -> Any:
 
 
 def _bits(x: Tensor) -> Any:
-    """A float's bits as a signed integer."""
+    """Return a float's bits as a signed integer."""
     width = {2: DType.I16, 4: DType.I32, 8: DType.I64}[spec_of(x).dtype.itemsize]
     return apply_one(ops.BitcastConvert(width), x)
 
@@ -639,7 +639,7 @@ def _scaled_logarithm(x: ArrayLike, factor: float) -> Any:
 
 
 def _scaled(x: Tensor, factor: float) -> Any:
-    """x times a real number; complex numbers part by part, so that infinite parts do not mix."""
+    """Multiply x by a real number; complex numbers part by part, so that infinite parts do not mix."""
     if not spec_of(x).dtype.is_complex:
         return multiply(x, factor)
     parts = (apply_one(part(), x) for part in (ops.Real, ops.Imag))
@@ -837,7 +837,7 @@ def isinf(x: ArrayLike, /) -> Any:
 
 
 def where(condition: ArrayLike, x: Any = None, y: Any = None, /) -> Any:
-    """x where `condition` is true or nonzero, else y; all three broadcast.
+    """Select x where `condition` is true or nonzero, else y; all three broadcast.
 
     With a condition alone, the indices of its nonzero elements, as by `nonzero`.
 

@@ -124,7 +124,7 @@ def _transform(
 
 
 def _scaled(x: Any, norm: str, inverse: bool, places: Sequence[int]) -> Any:
-    """A transform of symbolic lengths by its norm: the number of elements is measured when the program runs."""
+    """Scale a transform of symbolic lengths by its norm: the number of elements is measured when the program runs."""
     dtype = spec_of(x).dtype.real
     for axis in places if norm != "backward" else ():
         count = convert(shape_of(x, axis), dtype)

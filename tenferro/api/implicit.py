@@ -447,7 +447,7 @@ def _solved(
     arguments: tuple[Callable[..., Any], PyTree],
     write: Callable[[GraphBuilder], tuple[int, ...]],
 ) -> Any:
-    """A solution: in a trace, or for tracked eager tensors, by `write`; on arrays by the solver."""
+    """Solve: in a trace, or for tracked eager tensors, by `write`; on arrays by the solver."""
     leaves = flatten(arguments[1])[0]
     builder = _builder_of(leaves)
     size = len(solver.space.specs)
@@ -481,7 +481,7 @@ def custom_linear_solve(
     symmetric: bool = False,
     has_aux: bool = False,
 ) -> Any:
-    """x of matvec(x) = b, computed by `solve`; the derivative solves the same system, not the solver's steps.
+    """Solve matvec(x) = b for x by `solve`; the derivative solves the same system, not the solver's steps.
 
     The tangent solves matvec(x_dot) = b_dot - matvec_dot(x), and in reverse mode `transpose_solve` solves the
     transposed system. Either is differentiable again, to any order.
@@ -622,7 +622,7 @@ def custom_root(
     tangent_solve: Callable[[Callable[[Any], Any], Any], Any],
     has_aux: bool = False,
 ) -> Any:
-    """x of f(x) = 0, computed by `solve`; its derivative is the implicit function's, not the solver's steps.
+    """Solve f(x) = 0 for x by `solve`; its derivative is the implicit function's, not the solver's steps.
 
     The tangent is x_dot with f'(x) x_dot = -f_dot(x), where f_dot comes from the tensors that f captures;
     the initial guess has no derivative.
@@ -691,7 +691,7 @@ def fixed_point(
     atol: float = 0.0,
     max_steps: int = 10_000,
 ) -> Any:
-    """x of x = f(x), by the iteration x <- f(x) from x0, for a contraction f; NaN where it does not converge.
+    """Solve x = f(x) by the iteration x <- f(x) from x0, for a contraction f; NaN where it does not converge.
 
     The derivative is the implicit function's: a linear iteration of the same kind, x_dot <- f'(x) x_dot + f_dot,
     forward, and with the transpose in reverse. No step is stored. x0 has no derivative.

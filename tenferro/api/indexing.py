@@ -102,9 +102,7 @@ def _is_mask(entry: Any) -> bool:
 
 
 def _with_axes_for_masks(x: ArrayLike, index: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-    """x and the index with each mask of rank 0 replaced by an index array on a new axis: x[True] has a first axis of
-    extent 1, x[False] of extent 0.
-    """
+    """Replace each mask of rank 0 by an index array on a new axis of x: x[True] has a first axis of extent 1, x[False] of 0."""
     for mask_position, entry in enumerate(index):
         if _is_rank_0_mask(entry):
             before, after = index[:mask_position], index[mask_position + 1 :]

@@ -64,7 +64,7 @@ __all__ = [
 def astype(
     x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = True, device: str | None = None
 ) -> Any:
-    """x in another dtype: float to integer truncates and saturates, NaN becomes 0."""
+    """Convert x to another dtype: float to integer truncates and saturates, NaN becomes 0."""
     check_device("astype", device)
     x = as_operand(x)
     result = convert(strong(x), DType.of(dtype))
@@ -164,7 +164,7 @@ transpose = permute_dims
 
 @planned
 def matrix_transpose(x: ArrayLike, /) -> Any:
-    """x with its last two axes swapped."""
+    """Swap the last two axes of x."""
     x = as_operand(x)
     if len(x.shape) < 2:
         raise ShapeError(f"matrix_transpose: needs two axes, got {spec_of(x)}")
@@ -173,7 +173,7 @@ def matrix_transpose(x: ArrayLike, /) -> Any:
 
 @planned
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Any:
-    """a with two axes swapped.
+    """Swap two axes of a.
 
     >>> swapaxes([[1, 2], [3, 4]], 0, 1)
     array([[1, 3],
@@ -188,7 +188,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Any:
 
 @planned
 def moveaxis(a: ArrayLike, source: Axis, destination: Axis) -> Any:
-    """a with axes `source` moved to positions `destination`, the others in their order.
+    """Move axes `source` of a to positions `destination`; the others keep their order.
 
     Raises:
         AxisError: unless both have equally many axes, each once.
@@ -218,7 +218,7 @@ def moveaxis(a: ArrayLike, source: Axis, destination: Axis) -> Any:
 
 
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Any:
-    """a with `axis` moved to before axis `start`, counted before the move.
+    """Move `axis` of a to before axis `start`, counted before the move.
 
     Raises:
         AxisError: an axis outside the rank.
@@ -234,7 +234,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Any:
 
 @planned
 def expand_dims(a: ArrayLike, axis: Axis = 0) -> Any:
-    """a with new axes of extent 1 at `axis` of the result.
+    """Insert new axes of extent 1 at `axis` of the result.
 
     >>> expand_dims([1, 2], (0, -1)).shape
     (1, 2, 1)
@@ -460,7 +460,7 @@ def slice_axis(x: Tensor, axis: int, start: int, stop: ArrayLike) -> Any:
 
 @planned
 def flip(m: ArrayLike, axis: Axis = None) -> Any:
-    """m with the order along the named axes reversed; along all for None.
+    """Reverse the order of m along the named axes; along all for None.
 
     >>> flip([[1, 2], [3, 4]], 1)
     array([[2, 1],
@@ -472,7 +472,7 @@ def flip(m: ArrayLike, axis: Axis = None) -> Any:
 
 
 def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
-    """a with elements shifted by `shift` along `axis`, cyclically.
+    """Shift the elements of a by `shift` along `axis`, cyclically.
 
     Raises:
         InvalidConfigError: unless there is one shift per axis, an integer.
@@ -514,7 +514,7 @@ def _shift(value: Any) -> int:
 
 
 def tile(A: ArrayLike, reps: int | Sequence[int]) -> Any:  # noqa: N803  # because NumPy calls it so
-    """A repeated `reps` times along each axis.
+    """Repeat A `reps` times along each axis.
 
     >>> tile([1, 2], 2)
     array([1, 2, 1, 2])

@@ -112,7 +112,7 @@ def _require_same_trace(name: str, axis: NamedAxis, builder: GraphBuilder | None
 def all_slices(
     name: str, axis: NamedAxis, tensor: Any, builder: GraphBuilder | None
 ) -> TracedTensor:
-    """A tensor of every slice, with a leading axis, as one that all slices of the axis share.
+    """Convert a tensor of every slice, with a leading axis, to one that all slices of the axis share.
 
     Inside of inner maps it is that of the same inner slice.
 
@@ -148,7 +148,7 @@ def _batched(axis: NamedAxis, value: int) -> int:
 
 
 def slice_of(axis: NamedAxis, value: int) -> int:
-    """A value that stands for a slice of another one along its leading axis."""
+    """Return a value that stands for a slice of another one along its leading axis."""
     graph = axis.builder.graph
     spec = graph.types[value]
     one = graph.add_stand_in(TensorSpec.of(spec.shape[1:], spec.dtype))

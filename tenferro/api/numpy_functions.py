@@ -48,7 +48,7 @@ def _common_dtype(*arrays_and_dtypes: DTypeLike | ArrayLike) -> Any:
 
 
 def _of_numbers(function: Callable[..., Any]) -> Any:
-    """A function with bools converted to int8, as in NumPy."""
+    """Wrap a function to convert bools to int8, as NumPy does."""
 
     def of_arrays(x1: ArrayLike, /, *x2: ArrayLike, **options: Unpack[UfuncOptions]) -> Any:
         operands = [

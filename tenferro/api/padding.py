@@ -45,7 +45,7 @@ def pad(
     mode: str = "constant",
     **options: Unpack[UfuncOptions],
 ) -> Any:
-    """array with `pad_width` elements added before and after each axis, one axis after another.
+    """Add `pad_width` elements before and after each axis of array, one axis after another.
 
     Args:
         pad_width: one width, a pair before and after, such a pair for each axis, or a dict from axes to these.
@@ -93,7 +93,7 @@ def _is_nested(value: ArrayLike) -> bool:
 
 
 def _by_axis(pad_width: ArrayLike | Mapping[int, Any], rank: int) -> Any:
-    """A dict of widths by axes, completed for every axis."""
+    """Complete a dict of widths by axes for every axis."""
     if not isinstance(pad_width, dict):
         return pad_width
     widths: list[Any] = [(0, 0)] * max(rank, 1)

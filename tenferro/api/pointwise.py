@@ -401,7 +401,7 @@ def fmin(x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[Uf
 def nan_to_num(
     x: ArrayLike, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Any:  # fmt: skip
-    """x with NaN and infinities replaced by numbers; the derivative there is 0.
+    """Replace NaN and infinities in x by numbers; the derivative there is 0.
 
     Args:
         copy: has no effect; the result is a value.

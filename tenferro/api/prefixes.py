@@ -192,7 +192,7 @@ def _sum(x: Any, y: Any) -> _Line:
 
 
 def _each(x: _Line, function: Callable[[Any], Any]) -> _Line:
-    """A linear function of a line."""
+    """Apply a linear function to an affine function."""
     return _Line(function(x.a), None if x.b is None else function(x.b))
 
 

@@ -111,7 +111,7 @@ def _dtype_of(operand: Any) -> DType:
 
 
 def convert(x: ArrayLike, dtype: DType) -> Tensor:
-    """x in `dtype`; a Python number must fit.
+    """Convert x to `dtype`; a Python number must fit.
 
     Raises:
         DTypeError: a Python integer outside the range of `dtype`, or NaN, an infinity or a complex number that it lacks.
@@ -250,7 +250,7 @@ def broadcast_shapes(*shapes: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def broadcast_to(array: ArrayLike, shape: Any, subok: bool = False) -> Tensor:
-    """array repeated to `shape`, or to one extent, with trailing axes aligned.
+    """Broadcast array to `shape`, or to one extent, with trailing axes aligned.
 
     Args:
         subok: of NumPy; no effect: there are no subclasses.
@@ -329,7 +329,7 @@ def broadcast_arrays(*args: ArrayLike, subok: bool = False) -> list[Any]:
 
 
 def broadcast_like(x: Any, like: Any) -> Any:
-    """x repeated to the shape of `like`; where the data decide an extent, to its bound, and cut to that of `like`.
+    """Broadcast x to the shape of `like`; a data-dependent extent to its bound, cut to that of `like`.
 
     Raises:
         ShapeError: x does not broadcast to that shape. NonStaticShapeError: an extent without a bound.

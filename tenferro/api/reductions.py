@@ -70,7 +70,7 @@ def _kept(result: Tensor, x: Tensor, axes: tuple[int, ...]) -> Any:
 
 
 def _masked(x: Tensor, condition: ArrayLike, identity: ArrayLike) -> Any:
-    """x with the elements outside `condition` replaced by the reduction's identity."""
+    """Replace the elements of x outside `condition` by the reduction's identity."""
     return where_else(_truth(condition), x, convert(identity, spec_of(x).dtype))
 
 

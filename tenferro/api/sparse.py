@@ -244,7 +244,7 @@ def _require_choice(name: str, mode: str, modes: Sequence[str]) -> None:
 
 
 def _csr(matrix: Any) -> Any:
-    """A boolean CSR array in canonical form."""
+    """Build a boolean CSR array in canonical form."""
     result: Any = scipy_sparse.csr_array(matrix)
     result = result.astype(bool)
     result.eliminate_zeros()
@@ -330,7 +330,7 @@ class _Flat:
         return _csr(_pattern_of(tangent, len(self.specs), self.columns, self.rows)), False
 
     def checked_pattern(self, pattern: Any) -> Any:
-        """A pattern that the caller gives."""
+        """Check a pattern that the caller gives."""
         result = _csr(pattern)
         if result.shape != (self.rows, self.columns):
             raise ShapeError(

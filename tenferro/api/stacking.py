@@ -25,7 +25,7 @@ def _one_or_all(results: list[Any]) -> Any:
 
 
 def _with_axes(x: ArrayLike, rank: int) -> Any:
-    """x with new leading axes, up to a rank."""
+    """Add leading axes to x, up to a rank."""
     x = as_operand(x)
     missing = rank - len(x.shape)
     return expand_dims(x, tuple(range(missing))) if missing > 0 else x
@@ -158,7 +158,7 @@ class _Joined:
 
 
 def _as_part(entry: Any) -> Any:
-    """A tensor, or a Python number; a slice is a range, or evenly spaced for an imaginary step."""
+    """Convert an entry to a tensor, or a Python number; a slice is a range, or evenly spaced for an imaginary step."""
     if isinstance(entry, slice):
         start, step = entry.start or 0, 1 if entry.step is None else entry.step
         if isinstance(step, complex):
@@ -168,7 +168,7 @@ def _as_part(entry: Any) -> Any:
 
 
 def _placed(x: Tensor, rank: int, insertion: int) -> Any:
-    """x with axes of extent 1, and its own axes from `insertion` on among `rank`."""
+    """Reshape x to axes of extent 1, and its own axes from `insertion` on among `rank`."""
     missing = rank - len(x.shape)
     if missing <= 0:
         return x

@@ -254,7 +254,7 @@ class Stage:
     # ---- values ------------------------------------------------------------------------------
 
     def value(self, handle: int) -> Value:
-        """A value of the graph, in the algebra of rules."""
+        """Return a value of the graph, in the algebra of rules."""
         return Value(self.emitter, handle)
 
     def or_zeros(self, values: Sequence[int | None], like: Sequence[int]) -> list[int]:
@@ -357,7 +357,7 @@ class Stage:
         return list(builder.arguments.values()) if isinstance(builder, ArgumentBuilder) else []
 
     def filled(self, tree: PyTree, values: Sequence[Any]) -> Any:
-        """A tree with its tensors of the trace replaced by values, in order."""
+        """Replace a tree's tensors of the trace by values, in order."""
         leaves, treedef = flatten(tree)
         results = iter(values)
         return unflatten(

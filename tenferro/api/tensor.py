@@ -68,7 +68,7 @@ class TracedTensor(Operators):
         return TracedTensor(self.builder, value_in(self.builder, value))
 
     def __tenferro_number__(self, value: Any) -> TracedTensor:
-        """A Python number in this tensor's dtype and shape."""
+        """Convert a Python number to this tensor's dtype and shape."""
         number = self.lift(convert(value, self.spec.dtype))
         return cast("TracedTensor", broadcast_like(number, self))
 
@@ -216,16 +216,16 @@ class WeakTensor(TracedTensor):
         return outputs
 
     def __tenferro_strong__(self) -> TracedTensor:
-        """A tensor with this dtype that is not weak."""
+        """Return a tensor with this dtype that is not weak."""
         return TracedTensor(self.builder, self.value)
 
     def __tenferro_weak__(self, number: TracedTensor | np.ndarray) -> TracedTensor:
-        """A constant of this dtype, as weak as this tensor."""
+        """Return a constant of this dtype, as weak as this tensor."""
         constant = number if isinstance(number, TracedTensor) else self.lift(number)
         return WeakTensor(constant.builder, constant.value, self.uses)
 
     def __tenferro_number__(self, value: Any) -> TracedTensor:
-        """A Python number in an operation with this tensor, as weak as it."""
+        """Convert a Python number in an operation with this tensor, as weak as it."""
         return self.__tenferro_weak__(super().__tenferro_number__(value))
 
 

@@ -173,7 +173,7 @@ def reduce(
 def transpose(
     outer_treedef: TreeDef, inner_treedef: TreeDef | None, pytree_to_transpose: PyTree
 ) -> Any:
-    """A tree of trees, with the inner structure outside.
+    """Transpose a tree of trees: the inner structure moves outside.
 
     Args:
         inner_treedef: by default the structure of the first inner tree.
@@ -308,7 +308,7 @@ def register_pytree_node_class(cls: Any) -> Any:
 
 
 def static(**kwargs: Any) -> Any:
-    """A dataclass field that is compared and hashed, and holds no leaves.
+    """Declare a dataclass field that is compared and hashed, and holds no leaves.
 
     Args:
         kwargs: those of `dataclasses.field`.

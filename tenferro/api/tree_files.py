@@ -165,7 +165,7 @@ def _names(treedef: TreeDef) -> list[str]:
 
 
 def _array(name: str, leaf: Any) -> Any:
-    """A leaf in the form of the format: in C order, and of one of its dtypes."""
+    """Convert a leaf to the form of the format: in C order, and of one of its dtypes."""
     if name == "__metadata__":
         raise InvalidConfigError("tree.save: no leaf can have the name '__metadata__'")
     try:
@@ -182,7 +182,7 @@ def _array(name: str, leaf: Any) -> Any:
 
 @contextmanager
 def _opened(path: str | os.PathLike[str]) -> Generator[tuple[BinaryIO, dict[str, Any]]]:
-    """A file at the first byte of its arrays, and its header, checked by the library.
+    """Open a file at the first byte of its arrays; its header is checked by the library.
 
     Raises:
         InvalidConfigError: a file that is not of the format, a folder or a pipe.

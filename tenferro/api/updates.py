@@ -267,7 +267,7 @@ def at(x: ArrayLike, /) -> At:
 def _updated(
     x: Any, index: Index, values: ArrayLike, combiner: str, mode: str | None = None
 ) -> Any:
-    """x with the values combined into x[index]; indices outside are dropped if the mode says so."""
+    """Combine the values into x[index]; indices outside are dropped if the mode says so."""
     original = as_operand(x)
     x, entries = expanded(original, index)
     positions = _positions_of(x, entries, is_checked=mode not in ("drop", "fill"))

@@ -34,7 +34,7 @@ class DimExpr(Polynomial):
 
 
 def resolve_shape(shape: Sequence[Any], input_shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
-    """A payload's shape with every `DimExpr` resolved against the op's inputs.
+    """Resolve every `DimExpr` of a payload's shape against the op's inputs.
 
     >>> resolve_shape((2, DimExpr.input_axis(0, 0)), [(5,)])
     (2, 5)

@@ -158,10 +158,10 @@ def spec_of(operand: Any) -> TensorSpec:
 
 
 def copied(x: Any) -> Any:
-    """A copy of an array or eager tensor; a tensor of a trace is a value, and is returned itself."""
+    """Copy an array or eager tensor; a tensor of a trace is a value, and is returned itself."""
     return x.copy() if hasattr(x, "copy") else x
 
 
 def stop_gradient(x: Any) -> Any:
-    """x as a constant to differentiation."""
+    """Return x as a constant to differentiation."""
     return x.__tenferro_stop__() if is_traced(x) else x

@@ -24,7 +24,7 @@ Class = TypeVar("Class", bound=type)
 def extension_family(
     namespace: str, name: str, version: int, **parts: Any
 ) -> Callable[[Class], Class]:
-    """A class decorator that sets `family_id` and `FAMILY_ID` from their parts.
+    """Return a class decorator that sets `family_id` and `FAMILY_ID` from their parts.
 
     Args:
         parts: the parts of the `Family` besides the op, such as `runtime` and `rules`; the class then
@@ -132,7 +132,7 @@ class ExtensionOp:
         return {name: getattr(self, name) for name in names}
 
     def payload_hash(self) -> int:
-        """A hash of everything that `payload_eq` compares; no transient state."""
+        """Hash everything that `payload_eq` compares; no transient state."""
         return hash(self._normal_payload())
 
     def payload_eq(self, other: Any) -> bool:

@@ -89,7 +89,7 @@ def _require_nothing_lost(where: str, record: Any) -> None:
 
 
 def _is_lost(entry: Field[Any]) -> bool:
-    """A field that the constructor wants and the payload does not have."""
+    """Return whether a field is one that the constructor needs and the payload lacks."""
     has_default = entry.default is not MISSING or entry.default_factory is not MISSING
     return entry.init and not entry.compare and not has_default
 
@@ -97,7 +97,7 @@ def _is_lost(entry: Field[Any]) -> bool:
 def saved_value(
     value: Any, op: str, inside: Inside | None = None, classes: Mapping[str, type[Any]] = NO_CLASSES
 ) -> Any:
-    """A value in JSON; one of a type that JSON lacks is an object with one key.
+    """Save a value as JSON; one of a type that JSON lacks is an object with one key.
 
     Args:
         classes: the enums and dataclasses that can be brought back, by name; see `payload_classes`.
@@ -153,7 +153,7 @@ def _saved_entries(
 def _saved_record(
     value: Any, op: str, inside: Inside | None, classes: Mapping[str, type[Any]]
 ) -> Any:
-    """A member of an enum, or a dataclass by its fields.
+    """Save a member of an enum, or a dataclass by its fields.
 
     Raises:
         UnsupportedError: a class that a file could not look up by its name.

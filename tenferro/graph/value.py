@@ -53,11 +53,11 @@ class Emitter(Protocol):
         ...
 
     def scalar(self, number: Any, dtype: DType) -> Any:
-        """A rank-0 constant."""
+        """Create a rank-0 constant."""
         ...
 
     def witness(self, value: Any) -> Any:
-        """A handle of the same shape with elements."""
+        """Return a handle of the same shape with elements."""
         ...
 
 

@@ -73,7 +73,7 @@ __all__ = [
 
 
 def _inexact(x: ArrayLike) -> Any:
-    """x in the float dtype of NumPy's computation."""
+    """Convert x to the float dtype of NumPy's computation."""
     x = as_operand(x)
     return convert(x, inexact_dtype(spec_of(x).dtype))
 

@@ -114,7 +114,7 @@ def _require_fit(q: Tensor, k: Any, v: Tensor) -> None:
 
 
 def _of_heads(what: str, x: Tensor, logits: Tensor) -> Any:
-    """A bias or mask, broadcast to the logits."""
+    """Broadcast a bias or mask to the logits."""
     if len(x.shape) > 4:
         raise ShapeError(
             f"nn.dot_product_attention: {what} must have at most 4 axes, got {spec_of(x)}"

@@ -78,7 +78,7 @@ def _per_axis(name: str, what: str, numbers: Any, count: int) -> tuple[int, ...]
 
 
 def _padding(name: str, padding: Any, count: int) -> Any:
-    """A padding by name, or a pair for each spatial axis: from one number, one number per axis, or pairs."""
+    """Return a padding by name, or a pair for each spatial axis: from one number, one number per axis, or pairs."""
     if isinstance(padding, str):
         return padding
     if isinstance(padding, int | np.integer):

@@ -41,7 +41,7 @@ LINEAR_LOW, CUBIC_LOW = -9.96930880911092e-17, -6.175149918155315e-19
 
 
 def gelu(x: ArrayLike, approximate: bool = True) -> Any:
-    """x times the probability that a standard normal number is below x, within 16 ulps.
+    """Multiply x by the probability that a standard normal number is below x, within 16 ulps.
 
     float16 and bfloat16 are computed in float32 and rounded once.
 
@@ -62,7 +62,7 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Any:
 
 
 def _between(x: Tensor, function: Callable[[Any], Any], bound: float) -> Any:
-    """A function of x, which is 0 up to -bound and x from bound on, to the last bit."""
+    """Return a function of x that is 0 up to -bound and x from bound on, to the last bit."""
     is_closed, is_open = less_equal(x, -bound), greater_equal(x, bound)
     y = function(where(logical_or(is_closed, is_open), 0.0, x))
     return where(is_closed, 0.0, where(is_open, x, y))

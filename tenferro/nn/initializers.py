@@ -240,7 +240,7 @@ kaiming_uniform, kaiming_normal = he_uniform, he_normal
 def orthogonal(
     scale: float = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
 ) -> Initializer:
-    """A random orthogonal matrix times `scale`; for other shapes with orthonormal rows or columns, by `column_axis`.
+    """Return an initializer of random orthogonal matrices times `scale`; rows or columns are orthonormal.
 
     Raises:
         ShapeError: the initializer is called with fewer than two axes.

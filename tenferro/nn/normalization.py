@@ -156,7 +156,7 @@ def _along(name: str, numbers: Any, x: Tensor, axes: tuple[int, ...]) -> Any:
 
 
 def dropout(key: ArrayLike, x: ArrayLike, rate: float) -> Any:
-    """x with elements set to 0 with probability `rate`, and the others divided by 1 - rate.
+    """Set elements of x to 0 with probability `rate`, and divide the others by 1 - rate.
 
     Args:
         key: of `tnf.random`; another one for each call.

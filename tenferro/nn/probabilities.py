@@ -56,7 +56,7 @@ def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> An
 
 
 def _or_absent(x: ArrayLike, where: ArrayLike) -> Tensor:
-    """x with -inf where the mask is False."""
+    """Replace x by -inf where the mask is False."""
     return where_(where, as_inexact(x), -math.inf)
 
 

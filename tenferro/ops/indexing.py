@@ -384,7 +384,7 @@ def require_starts(op: str, starts: list[TensorSpec]) -> None:
 def require_window(
     op: str, role: str, axis: int, size: Any, extent: Any, x: TensorSpec, guards: GuardLog
 ) -> None:
-    """A window's size must not exceed the extent of its axis."""
+    """Require that a window's size does not exceed the extent of its axis."""
     if not is_exact(size) or not is_exact(extent):
         raise NonStaticShapeError(f"{op}: the extent of axis {axis} of {x} depends on the data")
     decided = at_least(extent, size)

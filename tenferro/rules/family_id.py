@@ -42,7 +42,7 @@ def major_version(family_id: str) -> int:
 
 
 def by_version(family_id: str) -> tuple[str, int]:
-    """A sort key of ids by name, then by version: v9 before v10.
+    """Return a sort key of ids by name, then by version: v9 before v10.
 
     >>> sorted(["demo.fft.v10", "demo.fft.v9", "demo.dct.v2"], key=by_version)
     ['demo.dct.v2', 'demo.fft.v9', 'demo.fft.v10']

@@ -64,12 +64,12 @@ def as_int(
 
 
 def as_ints(op: str, field: str, values: Any, minimum: int | None = None) -> tuple[int, ...]:
-    """A tuple of exact ints."""
+    """Convert to a tuple of exact ints."""
     return tuple(as_int(op, field, value, minimum) for value in as_tuple(op, field, values))
 
 
 def as_edges(op: str, field: str, values: Any) -> tuple[int | SymDim, ...]:
-    """A tuple of distances, which may be negative: numbers or `SymDim`s."""
+    """Convert to a tuple of distances, which may be negative: numbers or `SymDim`s."""
     return tuple(
         value if isinstance(value, SymDim) else as_int(op, field, value)
         for value in as_tuple(op, field, values)
@@ -115,7 +115,7 @@ def as_dim(op: str, field: str, value: Any) -> int | SymDim | DimExpr:
 
 
 def as_dims(op: str, field: str, values: Any) -> tuple[int | SymDim | DimExpr, ...]:
-    """A tuple of extents."""
+    """Convert to a tuple of extents."""
     return tuple(as_dim(op, field, value) for value in as_tuple(op, field, values))
 
 
@@ -154,7 +154,7 @@ def as_tuple(op: str, field: str, values: Any) -> tuple[Any, ...]:
 
 
 def normal_form(value: Any) -> Any:
-    """A value that is equal, with an equal hash, exactly for payload values with the same meaning.
+    """Return a value that is equal, with an equal hash, exactly for payload values with the same meaning.
 
     Types and the signs of zeros count, at any depth, and a NaN is equal to itself; dataclasses are compared
     by their fields.
@@ -187,7 +187,7 @@ class NotWritableError(Exception):
 
 
 def written_form(value: Any) -> str:
-    """A payload value as text, the same in every process: equal exactly where `normal_form` is.
+    """Write a payload value as text, the same in every process: equal exactly where `normal_form` is.
 
     >>> written_form((1, 0.0, frozenset({"b", "a"}))) == written_form((1, 0.0, frozenset({"a", "b"})))
     True

@@ -469,7 +469,7 @@ def _acyclic(pattern: Pattern, shapes: Sequence[tuple[int, ...]]) -> Cover:
 def _acyclic_lattice(
     pattern: Pattern, shapes: Sequence[tuple[int, ...]], count: int
 ) -> Array | None:
-    """A linear colouring of a grid's indices that is acyclic, with fewer than `count` colours; None for none."""
+    """Find an acyclic linear colouring of a grid's indices, with fewer than `count` colours; None if there is none."""
     n = pattern.shape[0]
     shape = _common_grid(shapes, n)
     index = np.stack(np.unravel_index(np.arange(n), shape)).astype(np.int64)

@@ -370,7 +370,7 @@ def _truncation(op: dy.DynamicTruncate, x: Operands, position: int) -> Relations
 def independent_slices(
     types: Sequence[TensorSpec], result: TensorSpec, position: int, axes: int
 ) -> Relation:
-    """A relation in which slices along the first `axes` axes read the operand's slice of that number, and all of it."""
+    """Relate slices along the first `axes` axes to the operand's slice of that number, and all of it."""
     count = prod(result.shape[:axes])
     index = np.repeat(np.arange(count), result.size // count if count else 0)
     size = types[position].size

@@ -173,7 +173,7 @@ kve = function(
 
 
 def _of_order(name: str, of: str, order: float, shown: str) -> Any:
-    """A function of fixed order, which SciPy has by itself."""
+    """Create a function of fixed order, which SciPy has by itself."""
     general = TABLE[of]
     slope, expansion = general.partials[1], general.expansion
 

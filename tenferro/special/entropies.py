@@ -86,7 +86,7 @@ def xlogy(x: ArrayLike, y: ArrayLike) -> Any:
 
 
 def _unless_zero(x: Tensor, y: Tensor, product: Any) -> Any:
-    """A product with x, replaced by 0 where x is 0 and y is a number."""
+    """Replace a product with x by 0 where x is 0 and y is a number."""
     return where(logical_and(equal(x, 0.0), logical_not(isnan(y))), 0.0, product)
 
 

@@ -167,7 +167,7 @@ FAMILIES = (Family(SpecialFunction, SpecialRuntime, SpecialRule),)
 
 
 def value_of(name: str, *operands: Any) -> Any:
-    """A function of the table of operands of one type."""
+    """Apply a function of the table to operands of one type."""
     return apply(SpecialFunction(name), *operands)
 
 

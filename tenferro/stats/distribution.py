@@ -59,7 +59,7 @@ METHODS: Mapping[str, str] = {
 
 
 def full(x: Tensor, value: float) -> Any:
-    """A number in the dtype and shape of x."""
+    """Fill the shape of x with a number, in its dtype."""
     return add(zeros_like(x), value)
 
 

@@ -48,7 +48,7 @@ class TensorSpec:
 
     @classmethod
     def of(cls, shape: tuple[Any, ...], dtype: DType) -> TensorSpec:
-        """A spec without checks, for shape rules with entries that are extents already."""
+        """Create a spec without checks, for shape rules with entries that are extents already."""
         self = object.__new__(cls)
         self.shape = shape
         self.dtype = dtype

@@ -96,7 +96,7 @@ KeyPath: TypeAlias = tuple[Any, ...]
 
 
 def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
-    """A path as text: in Python's notation, or as plain names.
+    """Write a path as text: in Python's notation, or as plain names.
 
     >>> keystr((DictKey("w"), SequenceKey(0)))
     "['w'][0]"

@@ -69,7 +69,7 @@ def _polynomial(x: np.ndarray, terms: Sequence[Any]) -> np.ndarray:
 
 
 def _complement(a: np.ndarray) -> np.ndarray:
-    """erfc of numbers from 0 on."""
+    """Compute erfc of numbers from 0 on."""
     a = np.minimum(a, np.longdouble(LARGEST))
     k = np.rint(a * STEPS).astype(np.int64)
     distance = a - k.astype(np.longdouble) / STEPS

@@ -48,7 +48,7 @@ class Records:
     def timed(
         self, keys: Sequence[Key], count: int
     ) -> Iterator[Callable[[Key, Cell | None], None]]:
-        """A function that writes one of several records that are measured together, and share the time it takes."""
+        """Yield a function that writes one of several records that are measured together, and share their time."""
         environments = {key: _environment(key) for key in keys}
         start = time.perf_counter()
 

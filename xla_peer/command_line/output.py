@@ -44,12 +44,12 @@ class Output:
             self.console.print(str(text), markup=False)
 
     def verdict(self, good: bool, text: str) -> None:
-        """A line that is green or red on a terminal."""
+        """Print a line that is green or red on a terminal."""
         if not self.as_json:
             self.console.print(text, markup=False, style="green" if good else "bold red")
 
     def heading(self, text: str) -> None:
-        """A line above a part."""
+        """Print a heading."""
         if not self.as_json:
             self.console.print(f"\n{text}", markup=False, style="bold")
 
@@ -72,7 +72,7 @@ class Output:
 
     @contextmanager
     def progress(self, what: str, total: float) -> Generator[Any]:
-        """A bar on a terminal's error stream, with a function that advances it."""
+        """Show a bar on a terminal's error stream; yield a function that advances it."""
         if self.as_json or not self.errors.is_terminal:
             yield lambda done, note="": None
             return

@@ -105,11 +105,11 @@ class Target:
         )
 
     def callable(self, arguments: Sequence[Any]) -> Callable[..., Any]:
-        """A function of the arguments, for who traces it."""
+        """Return a function of the arguments, for a tracer."""
         return self.function if self.function is not None else self.compiled(arguments)
 
     def differentiable(self, arguments: Sequence[Any]) -> Callable[..., Any]:
-        """A function of the arguments that tenferro differentiates."""
+        """Return a function of the arguments that tenferro differentiates."""
         program = self.compiled(arguments)
         return program.run if self.function is None else differentiable(self.function, program)
 

@@ -52,7 +52,7 @@ class Pool:
         return candidates[int(self.rng.integers(len(candidates)))]
 
     def some(self, items: Iterable[int], least: int = 0) -> tuple[int, ...]:
-        """A random part of them, in order."""
+        """Choose a random part of the items, in order."""
         candidates = list(items)
         count = self.integer(min(least, len(candidates)), len(candidates))
         return tuple(sorted(self.rng.permutation(candidates)[:count].tolist()))
@@ -65,7 +65,7 @@ class Pool:
     def operand(
         self, dtypes: Iterable[DType], fits: Callable[[TensorSpec], bool] = lambda spec: True
     ) -> int:
-        """A value of one of these dtypes: one that is there, or a new one."""
+        """Choose a value of one of these dtypes: an existing one, or a new one."""
         accepted = in_order(dtypes)
         there = [v for v in self.values if self.spec(v).dtype in accepted and fits(self.spec(v))]
         if there and self.chance(REUSE):
@@ -78,20 +78,20 @@ class Pool:
         raise LookupError("no random shape fits")
 
     def like(self, spec: TensorSpec) -> int:
-        """A value of this very type: one that is there, or a new one."""
+        """Choose a value of this very type: an existing one, or a new one."""
         there = [v for v in self.values if self.spec(v) == spec]
         return self.choice(there) if there and self.chance(REUSE) else self.leaf(spec)
 
     def of(self, shape: Sequence[int], dtype: DType) -> int:
-        """A value of this very shape and dtype."""
+        """Choose a value of this very shape and dtype."""
         return self.like(TensorSpec.of(tuple(shape), dtype))
 
     def leaf(self, spec: TensorSpec) -> int:
-        """A new parameter, or a constant."""
+        """Add a new parameter, or a constant."""
         return self.leaf_of(random_elements(spec, self.rng))
 
     def leaf_of(self, array: Any) -> int:
-        """A parameter or a constant of these elements."""
+        """Add a parameter or a constant of these elements."""
         if self.chance(0.35):
             (value,) = self.graph.add(Constant.of(array), ())
         else:
@@ -100,7 +100,7 @@ class Pool:
         return value
 
     def indices(self, shape: Sequence[int], beyond: int) -> int:
-        """A leaf of small integers, some of them out of bounds."""
+        """Add a leaf of small integers, some of them out of bounds."""
         dtype = self.choice([DType.I32, DType.I64])
         low, high = (-2, beyond + 2) if self.chance(0.3) else (0, max(beyond - 1, 0))
         return self.leaf_of(np.asarray(self.rng.integers(low, high + 1, tuple(shape)), dtype.dtype))

@@ -80,7 +80,7 @@ def normalised(x: Any, scale: Any) -> Any:
 
 
 def rotated(x: Any, cos: Any, sin: Any) -> Any:
-    """A rotary embedding, whose halves are exchanged and one negated."""
+    """Compute a rotary embedding, whose halves are exchanged and one negated."""
     return x * cos + tnf.concatenate([-x[:, 2:], x[:, :2]], axis=1) * sin
 
 

@@ -29,7 +29,7 @@ REMAINDER = main(
 
 
 def shifted_product(x: Any, y: Any) -> Any:
-    """A product of integers less their zero points."""
+    """Multiply integers less their zero points."""
     return (x.astype("int32") - 42) @ (y.astype("int32") + 26)
 
 

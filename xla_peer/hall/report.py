@@ -44,7 +44,7 @@ class Report(NamedTuple):
 
 
 def f32(*numbers: float) -> Any:
-    """A float32 array."""
+    """Create a float32 array."""
     return np.array(numbers, np.float32)
 
 

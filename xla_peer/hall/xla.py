@@ -25,7 +25,7 @@ def rolled_row(x: Any) -> Any:
 
 
 def masked_scores(mask: Any, scores: Any) -> Any:
-    """A mask of 1 takes nothing away."""
+    """Mask scores by a mask of 1, which takes nothing away."""
     shifted = scores + -1e30 * (1.0 - mask)
     return shifted - tnf.max(shifted)
 
@@ -93,7 +93,7 @@ def sum_of_products(*shape: int) -> str:
 
 
 def ones(*shape: int) -> Any:
-    """A float32 array of ones."""
+    """Create a float32 array of ones."""
     return np.ones(shape, np.float32)
 
 

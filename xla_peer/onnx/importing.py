@@ -203,7 +203,7 @@ def _loop(
 def _scan(
     attributes: Mapping[str, Any], operands: Sequence[Any], values: Mapping[str, Any]
 ) -> list[Any]:
-    """A scan: the last operands are read slice by slice, the last results are stacked."""
+    """Read a scan: the last operands are read slice by slice, the last results are stacked."""
     body, count = attributes["body"], attributes["num_scan_inputs"]
     m = len(operands) - count
     names = [value.name for value in body.input]

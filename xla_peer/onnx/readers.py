@@ -134,7 +134,7 @@ def arg(function: Callable[..., Any]) -> Any:
 
 
 def reshape(a: Any, x: Any, shape: Any) -> Any:
-    """A row-major reshape; 0 keeps an extent, unless `allowzero`."""
+    """Reshape in row-major order; 0 keeps an extent, unless `allowzero`."""
     sizes = ints(shape, "a shape")
     if not a.get("allowzero"):
         sizes = [x.shape[i] if n == 0 else n for i, n in enumerate(sizes)]
@@ -142,7 +142,7 @@ def reshape(a: Any, x: Any, shape: Any) -> Any:
 
 
 def flatten(a: Any, x: Any) -> Any:
-    """A matrix: axes before `axis`, and from it on."""
+    """Flatten to a matrix: axes before `axis`, and from it on."""
     axis = a.get("axis", 1)
     axis = axis + np.ndim(x) if axis < 0 else axis
     return np.reshape(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
@@ -164,7 +164,7 @@ def unsqueeze(a: Any, x: Any, axes: Any = None) -> Any:
 def slice_(
     a: Any, x: Any, starts: Any = None, ends: Any = None, axes: Any = None, steps: Any = None
 ) -> Any:
-    """A slice by Python's rules along some axes."""
+    """Slice by Python's rules along some axes."""
     first = a.get("starts") if starts is None else ints(starts, "starts")
     last = a.get("ends") if ends is None else ints(ends, "ends")
     along = a.get("axes", range(len(first))) if axes is None else ints(axes, "axes")
@@ -238,14 +238,14 @@ def _updated(x: Any, where: Any, updates: Any, reduction: str) -> Any:
 
 
 def scatter_nd(a: Any, x: Any, indices: Any, updates: Any) -> Any:
-    """x with slices combined at vectors of indices."""
+    """Combine slices into x at vectors of indices."""
     parts = [indices[..., i] for i in range(indices.shape[-1])]
     where = tuple([np.where(p < 0, p + x.shape[i], p) for i, p in enumerate(parts)])
     return _updated(x, where, updates, a.get("reduction", "none"))
 
 
 def scatter_elements(a: Any, x: Any, indices: Any, updates: Any) -> Any:
-    """x with elements combined along an axis."""
+    """Combine elements into x along an axis."""
     axis = a.get("axis", 0) % np.ndim(x)
     indices = np.where(indices < 0, indices + x.shape[axis], indices).astype(np.int64)
     places = [
@@ -534,7 +534,7 @@ def trilu(a: Any, x: Any, k: Any = None) -> Any:
 
 
 def constant_of_shape(a: Any, shape: Any) -> Any:
-    """A filled array."""
+    """Create a filled array."""
     value = a.get("value")
     return np.full(
         ints(shape, "a shape"),
@@ -544,7 +544,7 @@ def constant_of_shape(a: Any, shape: Any) -> Any:
 
 
 def range_(a: Any, start: Any, limit: Any, delta: Any) -> Any:
-    """A count; its ends are known."""
+    """Create a range; its ends are known."""
     start, limit, delta = (concrete(x, "a range")[()] for x in (start, limit, delta))
     count = max(math.ceil((limit - start) / delta), 0)
     return (start + np.arange(count) * delta).astype(np.asarray(start).dtype)
@@ -611,7 +611,7 @@ def elu(a: Any, x: Any) -> Any:
 
 
 def selu(a: Any, x: Any) -> Any:
-    """A scaled elu."""
+    """Compute a scaled elu."""
     gamma, alpha = a.get("gamma", 1.0507009873554805), a.get("alpha", 1.6732632423543772)
     return gamma * np.where(x > 0, x, alpha * (np.exp(np.minimum(x, 0)) - 1))
 

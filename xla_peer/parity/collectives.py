@@ -37,7 +37,7 @@ _REDUCTION = re.compile(r"stablehlo\.(add|maximum|minimum|multiply)\b")
 def wrong_collective(
     text: str, matches: Callable[[Any], bool], trusted: bool = False
 ) -> str | None:
-    """A sentence about the collective that a change makes right; None where no change does.
+    """Describe the collective that a change makes right in a sentence; None if no change does.
 
     Args:
         text: a module of several devices.

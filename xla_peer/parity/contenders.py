@@ -150,7 +150,7 @@ def original_outputs(program: GraphProgram, leaves: Sequence[Any], peer: Any) ->
 
 
 def program_of_module(module: Any, arguments: Sequence[Any] = ()) -> GraphProgram:
-    """A module as a program that keeps the text it was read from; a program, an artifact or a function likewise.
+    """Convert a module to a program that keeps the text it was read from; a program, an artifact or a function likewise.
 
     Args:
         arguments: those of a function.
@@ -190,7 +190,7 @@ def _is_of_jax(function: Any) -> bool:
 
 
 def _tensor(torch: Any, x: Any) -> Any:
-    """A copy of an array as a tensor; bfloat16 by its bits, since PyTorch does not know NumPy's."""
+    """Copy an array to a tensor; bfloat16 by its bits, since PyTorch does not know NumPy's."""
     array = np.array(x)
     if array.dtype == ml_dtypes.bfloat16:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
@@ -198,7 +198,7 @@ def _tensor(torch: Any, x: Any) -> Any:
 
 
 def _host(torch: Any, y: Any) -> Any:
-    """A tensor, or a number, as an array."""
+    """Convert a tensor, or a number, to an array."""
     if not isinstance(y, torch.Tensor):
         return np.asarray(y)
     y = y.detach().cpu().resolve_conj().resolve_neg()

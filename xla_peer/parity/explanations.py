@@ -290,8 +290,9 @@ def _largest_term(x: Any, multiplies: bool) -> Any:
 
 
 def _leaves_zeros_out(parting: Parting) -> bool:
-    """A convolution whose kernel is infinite or NaN where it meets padding and holes, and PJRT's worst element is the sum
-    of the other products.
+    """Return whether PJRT's worst element is a convolution without the products of padding and holes.
+
+    The kernel is infinite or NaN where it meets them.
     """
     if not isinstance(parting.op, co.Convolution):
         return False

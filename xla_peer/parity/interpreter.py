@@ -53,7 +53,7 @@ def interpreted(program: GraphProgram, leaves: Sequence[Any]) -> list[Any] | str
 
 
 def _plain(x: Any) -> list[Any]:
-    """x in dtypes that the interpreter takes and gives: complex numbers in parts, narrow numbers wider."""
+    """Convert x to dtypes of the interpreter: complex numbers in parts, narrow numbers wider."""
     dtype = DType.of(x.dtype)
     if dtype.is_complex:
         return [tnf.real(x), tnf.imag(x)]
@@ -72,7 +72,7 @@ def _outputs(program: GraphProgram, leaves: Sequence[Any], plain: Sequence[Any])
 
 
 def _as(dtype: DType, parts: Iterator[Any]) -> Any:
-    """A value of `_plain`'s parts."""
+    """Join the parts of `_plain` to a value."""
     if dtype.is_complex:
         return apply_one(Complex(), next(parts), next(parts))
     return tnf.astype(next(parts), dtype)

@@ -237,8 +237,9 @@ def _runs(
 
 @np.errstate(all="ignore")
 def _tips_over(runs: Sequence[Any], jumps: bool) -> bool:
-    """A choice that differs between runs, or which elements are infinite or NaN; where the program `jumps`, a
-    float that does so too.
+    """Return whether a decision, or the set of infinite or NaN elements, differs between runs.
+
+    If the program `jumps`, a float that jumps counts too.
     """
     first = runs[0]
     if DType.of(first.dtype).kind in "biu":

@@ -180,7 +180,7 @@ def may_tip(program: GraphProgram) -> bool:
 
 
 def combines_one(op: StdTensorOp, rounding: Rounding, specs: tuple[TensorSpec, ...]) -> bool:
-    """A sum or product of one term, which is that term."""
+    """Return whether a sum or product has one term, which is then the result."""
     if rounding.combined is None or not isinstance(op, re.Reduction | re.Scan):
         return False
     return specs[0].is_static and rounding.combined(op, specs) <= 1

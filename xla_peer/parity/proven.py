@@ -30,7 +30,7 @@ def proven_limits(
 
 
 def lost_bounds(program: GraphProgram, leaves: Sequence[Any]) -> tuple[str, ...]:
-    """A sentence for each op after which there is no bound; none if all outputs have one."""
+    """Return a sentence for each op after which there is no bound; none if all outputs have one."""
     balls, remarks = enclosed(program, leaves)
     if not any(np.isinf(ball.radius).any() for ball in balls):
         return ()

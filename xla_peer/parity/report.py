@@ -222,7 +222,7 @@ class ParityReport:
         print(self)
 
     def to_html(self) -> str:
-        """A table, complete in itself."""
+        """Show the report as a self-contained table."""
         rows = [
             "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
             for row in self.rows()

@@ -36,7 +36,7 @@ class Case:
 
 
 def shrunk(case: Case, parts: Callable[[Case], bool], seconds: float | None = None) -> Case:
-    """A case on which `parts` still holds, and that none of a few steps makes smaller.
+    """Shrink a case on which `parts` holds until none of a few steps makes it smaller.
 
     Outputs are dropped but for one. Values in the middle become parameters, from the last to the first, and outputs of
     their own, from the first on. Then arrays become ones or small whole numbers, or are rounded to few digits; and

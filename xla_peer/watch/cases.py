@@ -114,7 +114,7 @@ def _case_of_report(report: Report, name: str) -> Case:
 
 
 def module_case(path: Path, arrays: Sequence[Any]) -> Case:
-    """A StableHLO file on these arguments; its native run decides."""
+    """Read a StableHLO file on these arguments; its native run decides."""
     program = import_stablehlo(path)
     origin = program.origin
     assert origin is not None  # because it was imported

@@ -37,7 +37,7 @@ COMPLEX = {DType.F32: DType.C32, DType.F64: DType.C64}
 
 
 def spec(dtype: DType, *shape: int) -> TensorSpec:
-    """A type."""
+    """Return a type."""
     return TensorSpec.of(tuple(shape), dtype)
 
 
@@ -64,7 +64,7 @@ def triangle(w: Writer, x: Value, lower: bool) -> Value:
 
 
 def or_nan(w: Writer, info: Value, x: Value) -> Value:
-    """x where the routine succeeded, NaN for a matrix where it did not."""
+    """Select x where the routine succeeded, NaN for a matrix where it did not."""
     fine = w.compare("EQ", info, w.full(0, info.spec))
     fine = w.broadcast(fine, x.shape, tuple(range(info.rank)))
     return w.select(fine, x, w.full(np.nan, x.spec))

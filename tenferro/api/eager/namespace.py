@@ -59,7 +59,7 @@ class EagerNamespace(ModuleType):
 
 
 def _created(function: Callable[..., Any], runtime: Any) -> Any:
-    """A creation function with results in the runtime."""
+    """Wrap a creation function, with results in the runtime."""
 
     @functools.wraps(function)
     def of_runtime(*args: Any, **options: Unpack[UfuncOptions]) -> Any:

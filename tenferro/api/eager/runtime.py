@@ -97,7 +97,7 @@ class EagerRuntime:
         self._find_caller = CallerFinder()
 
     def __reduce__(self) -> Any:
-        """A new runtime, with the extensions of the package.
+        """Pickle as a new runtime, with the extensions of the package.
 
         Raises:
             InvalidConfigError: its own AdContext, executor or extension runtimes, which are not
@@ -118,7 +118,7 @@ class EagerRuntime:
 
     @public
     def variable(self, array: ArrayLike) -> EagerTensor:
-        """A copy of an array as a variable, to be differentiated with respect to.
+        """Copy an array to a variable, to be differentiated with respect to.
 
         Raises:
             DTypeError: an integer or bool array, which has no derivatives.
@@ -132,7 +132,7 @@ class EagerRuntime:
 
     @public
     def constant(self, array: ArrayLike) -> EagerTensor:
-        """A copy of an array as a constant."""
+        """Copy an array to a constant."""
         return EagerTensor(self, self._copied(array))
 
     lift = constant
@@ -289,7 +289,7 @@ class EagerRuntime:
         )
 
     def number(self, value: ArrayLike, spec: TensorSpec) -> EagerTensor:
-        """A constant with every element equal to a Python number, cached by number and type.
+        """Return a constant with every element equal to a Python number, cached by number and type.
 
         Raises:
             DTypeError: an integer outside the range of the dtype.

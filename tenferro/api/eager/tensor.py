@@ -163,7 +163,7 @@ class EagerTensor(Operators):
         self.array = array
 
     def _changed(self, operation: Callable[[Any, Any], Any], rhs: ArrayLike) -> Any:
-        """A variable, changed in place; another tensor is replaced by the result, as in Python."""
+        """Change a variable in place; another tensor is replaced by the result, as in Python."""
         if not self.is_variable:
             return NotImplemented
         self._check_may_change("x = x + y makes a new tensor")
@@ -229,7 +229,7 @@ class EagerTensor(Operators):
         return self.runtime.constant(value)
 
     def __tenferro_number__(self, value: ArrayLike) -> EagerTensor:
-        """A Python number in this tensor's dtype and shape."""
+        """Convert a Python number to this tensor's dtype and shape."""
         return self.runtime.number(value, self.spec)
 
     guards = None
@@ -358,7 +358,7 @@ class EagerTensor(Operators):
         return self.copy()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> EagerTensor:
-        """A copy of the elements, in the same runtime; a variable stays one.
+        """Copy the elements, in the same runtime; a variable stays one.
 
         Raises:
             InvalidConfigError: operations led to the tensor, and the copy would lose its derivatives.

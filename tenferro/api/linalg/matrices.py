@@ -549,7 +549,7 @@ def solve(a: ArrayLike, b: ArrayLike) -> Any:
 
 
 def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -> Any:
-    """x with tensordot(a, x, x.ndim) = b: a linear system with several axes of unknowns and of equations.
+    """Solve tensordot(a, x, x.ndim) = b for x: a linear system with several axes of unknowns and of equations.
 
     Args:
         a: of shape b.shape + x.shape, with equal products of both.
@@ -889,7 +889,7 @@ def _vector_norm(x: Tensor, axis: Axis, keepdims: bool, ord: Any) -> Any:
 def matrix_norm(
     x: ArrayLike, /, *, keepdims: bool = False, ord: int | float | str | None = "fro"
 ) -> Any:
-    """A norm of each matrix: "fro", "nuc", 1, -1, 2, -2, inf or -inf.
+    """Compute a norm of each matrix: "fro", "nuc", 1, -1, 2, -2, inf or -inf.
 
     Raises:
         InvalidConfigError: another ord.

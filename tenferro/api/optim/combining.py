@@ -50,7 +50,7 @@ class MaskedState(NamedTuple):
 
 
 def masked(inner: GradientTransformation, mask: ArrayLike) -> GradientTransformation:
-    """A transformation of the updates where the mask is True; the others stay.
+    """Transform the updates where the mask is True; the others stay.
 
     Args:
         mask: a tree of booleans that begins the tree of parameters, or a function from that tree to such a mask.

@@ -56,7 +56,7 @@ class EmptyState(NamedTuple):
 
 
 def stateless(function: Callable[[Any], Any]) -> GradientTransformation:
-    """A transformation by a function of updates alone."""
+    """Return a transformation by a function of updates alone."""
 
     def update(updates: PyTree, state: Any, params: PyTree | None = None) -> tuple[Any, Any]:
         return function(updates), state

@@ -139,7 +139,7 @@ def _between(
 def _end(
     value: ArrayLike, dtype: DType, limits: tuple[int, int], shape: tuple[Any, ...]
 ) -> tuple[Any, Any]:
-    """A bound in a dtype, clamped to limits, and whether it was above them."""
+    """Clamp a bound to limits in a dtype, and return whether it was above them."""
     if isinstance(value, int) and not isinstance(value, bool):
         moved = min(max(value, limits[0]), limits[1])
         return np.array(moved, dtype.dtype), np.array(value > limits[1])

@@ -226,7 +226,7 @@ def _difference(x: Any, y: Any) -> Any:
 
 
 def parameter(name: str, value: ArrayLike, dtype: DType, shape: tuple[Any, ...]) -> Any:
-    """A parameter in the dtype of the samples; its shape must broadcast to theirs."""
+    """Convert a parameter to the dtype of the samples; its shape must broadcast to theirs."""
     x = convert(value, dtype)
     require_fits(name, x.shape, shape)
     return x

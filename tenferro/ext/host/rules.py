@@ -19,7 +19,7 @@ __all__ = ["CallbackRule", "CheckRule"]
 
 
 def _leading(x: Any, size: Any) -> Any:
-    """x with a leading axis."""
+    """Add a leading axis to x."""
     return apply_one(BroadcastInDim((size, *x.shape), tuple(range(1, x.rank + 1))), x)
 
 

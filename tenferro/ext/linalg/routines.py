@@ -47,7 +47,7 @@ def blas_threads_for(a: Array, by_scipy: bool) -> AbstractContextManager[None]:
 
 
 def columns(rows: Dense, a: Array) -> Array:
-    """A copy of a batch, each matrix column-major, which a routine may overwrite.
+    """Copy a batch, each matrix column-major, for a routine that overwrites it.
 
     Args:
         rows: makes row-major copies; a row-major copy of the transpose is the required layout.

@@ -92,7 +92,7 @@ def diagonal(x: Value) -> Value:
 
 
 def diagonal_matrix(x: Value) -> Value:
-    """A matrix with that diagonal."""
+    """Build a matrix with that diagonal."""
     return apply_one(EmbedDiag(x.rank - 1, x.rank), x)
 
 
@@ -108,7 +108,7 @@ def rows(s: Value, x: Value) -> Value:
 
 
 def as_dtype(x: Value, like: Value) -> Value:
-    """x in the dtype of another value."""
+    """Convert x to the dtype of another value."""
     return convert(x, like.dtype)
 
 

@@ -88,7 +88,7 @@ def clamp(op: Any, w: Writer, x: Value, low: Value, high: Value) -> Value:
 
 
 def compare(op: ops.Compare, w: Writer, x: Value, y: Value) -> Value:
-    """A comparison; bools are compared as integers."""
+    """Write a comparison; bools are compared as integers."""
     spec = w.like(x, DType.Bool)
     if x.dtype.is_bool:
         x, y = w.cast(x, DType.I32), w.cast(y, DType.I32)
@@ -105,7 +105,7 @@ def compare(op: ops.Compare, w: Writer, x: Value, y: Value) -> Value:
 
 
 def select(op: Any, w: Writer, pred: Value, x: Value, y: Value) -> Value:
-    """A choice by element."""
+    """Write a selection by element."""
     return w.op("Where", pred, x, y, spec=x.spec)
 
 
@@ -158,7 +158,7 @@ def is_finite(op: Any, w: Writer, x: Value) -> Value:
 
 
 def convert(op: ops.Convert, w: Writer, x: Value) -> Value:
-    """A cast; from float to integer it is limited to the range, NaN being 0."""
+    """Write a cast; from float to integer it is limited to the range, NaN being 0."""
     if not (x.dtype.is_float and op.to.is_integer):
         return w.cast(x, op.to)
     info = np.iinfo(op.to.dtype)
@@ -174,7 +174,7 @@ def convert(op: ops.Convert, w: Writer, x: Value) -> Value:
 
 
 def real(op: Any, w: Writer, x: Value) -> Value:
-    """A real number itself."""
+    """Write a real number itself."""
     return w.op("Identity", x)
 
 

@@ -31,7 +31,7 @@ def _flat(positions: Any, shape: Any) -> Any:
 
 
 def gather(op: Any, w: Writer, x: Value, indices: Value) -> Value:
-    """A Gather from the flat operand, at positions that are computed from the indices."""
+    """Write a Gather from the flat operand, at positions that are computed from the indices."""
     spec = w.specs[0]
     _static(x, indices)
     if 0 in spec.shape or not x.rank:
@@ -68,7 +68,7 @@ def gather(op: Any, w: Writer, x: Value, indices: Value) -> Value:
 
 
 def scatter(op: ops.Scatter, w: Writer, x: Value, indices: Value, updates: Value) -> Value:
-    """A ScatterND into the flat operand, with one element more for windows that do not fit."""
+    """Write a ScatterND into the flat operand, with one element more for windows that do not fit."""
     spec = w.specs[0]
     _static(x, indices, updates)
     shape, size = x.spec.shape, int(np.prod(x.spec.shape))

@@ -16,7 +16,7 @@ def constant(op: Constant, w: Writer) -> Value:
 
 
 def iota(op: Iota, w: Writer) -> Value:
-    """A range, which is expanded."""
+    """Write a range, which is expanded."""
     shape = w.specs[0].shape
     n = op.shape[op.axis]
     scalar = TensorSpec.of((), DType.I64)

@@ -134,7 +134,7 @@ class _Reverse:
     adjoints: dict[Ball, _Adjoint] = field(default_factory=dict)
 
     def add(self, ball: Ball, value: Any, radius: Any, size: Any) -> None:
-        """A use of a ball; a ball that does not move has none."""
+        """Add a use of a ball; a ball that does not move has none."""
         if ball in self.adjoints:
             self.adjoints[ball].add(value, radius, size)
         else:
@@ -163,7 +163,7 @@ class _Reverse:
                     self.add(row, *[part[:, number] for part in _parts(adjoint)])
 
     def leave_out_nothing(self) -> None:
-        """A ball of no entry moves within itself."""
+        """Move the balls without an entry within themselves."""
         for ball, adjoint in self.adjoints.items():
             self._move(adjoint.size, ball.radius)
 
@@ -259,7 +259,7 @@ def _wide_dtype(ball: Ball) -> Any:
 
 
 def _sets(op: Any) -> bool:
-    """A scatter after which every element is one of the operand or of the updates."""
+    """Return whether an op is a scatter after which every element is one of the operand or of the updates."""
     return isinstance(op, ix.Scatter) and op.combiner == "set"
 
 

@@ -118,7 +118,7 @@ def _product_spread(values: Sequence[Any], radii: Sequence[Any], result: Any) ->
 
 
 def _times(size: Any, radius: Any) -> Any:
-    """A product in which a zero wins."""
+    """Multiply sizes and radii, with 0 if either is 0."""
     return np.where((size == 0) | (radius == 0), 0.0, size * radius)
 
 
@@ -130,7 +130,7 @@ def _quotient_spread(values: Sequence[Any], radii: Sequence[Any], result: Any) -
 
 
 def _error_of_quotient(values: Sequence[Any], result: Any) -> Any:
-    """A quotient without an error, unless it is by a power of two, is rounded by its reciprocal."""
+    """Bound the error of a quotient; unless it is by a power of two, it may be rounded by its reciprocal."""
     native = error_of_quotient(values, result)
     mantissa, _ = np.frexp(values[1])
     is_exact = (np.abs(mantissa) == 0.5) | (values[0] == 0)

@@ -151,7 +151,7 @@ def tiny(dtype: DType) -> float:
 
 
 def outward(radius: Any, operations: float = 8.0) -> Any:
-    """A radius computed by a chain of that many roundings, enlarged by more than their error."""
+    """Enlarge a radius by more than the error of a chain of that many roundings."""
     return radius * (1.0 + (operations + 2.0) * EPSILON)
 
 

@@ -82,7 +82,7 @@ def factorised(w: Writer, a: Value) -> tuple[Value, Value]:
 
 
 def eliminated(panel: Value) -> tuple[Value, Value]:
-    """A panel's own factors, and the order of its rows."""
+    """Eliminate within a panel; return its factors, and the order of its rows."""
     rank, (m, width) = panel.rank, panel.shape[-2:]
     lead = tuple(range(rank - 2))
     perm = iota_along(panel, (*panel.shape[:-2], m), rank - 2)
@@ -141,7 +141,7 @@ def ordered(w: Writer, x: Value, order: Value) -> Value:
 
 
 def reordered(perm: Value, order: Value, first: int) -> Value:
-    """A permutation with its entries from `first` on permuted by `order`."""
+    """Permute the entries from `first` on by `order`."""
     if not first:
         return order
     axis = perm.rank - 1

@@ -86,7 +86,7 @@ def length(tail: Value, alpha: Value) -> Value:
 
 
 def reflected(a: Value, tau: Value, v: Value) -> Value:
-    """A - tau v (v^H A)."""
+    """Compute A - tau v (v^H A)."""
     lead = tuple(range(a.rank - 2))
     rows, columns = (*lead, a.rank - 2), (*lead, a.rank - 1)
     wide = broadcast(v, a, rows)
@@ -128,5 +128,5 @@ def emit_max(x: Value, y: Value) -> Value:
 
 
 def as_dtype_of(like: Value, x: Value) -> Value:
-    """A real x as complex where `like` is."""
+    """Convert a real x to complex if `like` is."""
     return complex_(x, zeros(x)) if like.dtype.is_complex else x

@@ -104,7 +104,7 @@ def rotated(x: Value, axis: int, c: Value, s: Value, phase: Value) -> Value:
 
 
 def dealt(first: Value, second: Value, axis: int) -> Value:
-    """A tournament's next round: the first player stays, all others move on by one chair."""
+    """Arrange a tournament's next round: the first player stays, all others move on by one chair."""
     n = first.shape[axis]
     if n == 1:
         return apply_one(Concatenate(axis, 2), first, second)
@@ -247,7 +247,7 @@ def scaled(x: Value) -> tuple[Value, Value]:
 
 
 def padded(a: Value) -> tuple[Value, int]:
-    """A square matrix of even order, with a row and column of zeros where it was odd."""
+    """Pad a square matrix of odd order with a row and column of zeros."""
     n = a.shape[-1]
     if n % 2 == 0:
         return a, n

@@ -30,7 +30,7 @@ class WriterEmitter:
         return value.spec
 
     def scalar(self, number: Any, dtype: DType) -> writer.Value:
-        """A rank-0 constant."""
+        """Emit a rank-0 constant."""
         return self.writer.scalar(number, dtype)
 
     def witness(self, value: writer.Value) -> writer.Value:
