@@ -240,7 +240,9 @@ kaiming_uniform, kaiming_normal = he_uniform, he_normal
 def orthogonal(
     scale: float = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
 ) -> Initializer:
-    """Return an initializer of random orthogonal matrices times `scale`; rows or columns are orthonormal.
+    """Return an initializer of random orthogonal matrices times `scale`.
+
+    In other shapes the rows or the columns are orthonormal; `column_axis` is the axis of the columns.
 
     Raises:
         ShapeError: the initializer is called with fewer than two axes.

@@ -172,7 +172,7 @@ def _parting_outputs(values: _Values, others: _Values) -> list[int]:
 
 
 def _classes(values: _Values, others: _Values) -> tuple[dict[int, int], dict[int, int]]:
-    """Number the slots of both, equal where they stand for the same: inputs of one value, the same op on the same operands."""
+    """Number the slots of both; equal numbers are inputs of one value, or the same op on the same operands."""
     classes: dict[Any, int] = {}
     numbered: list[dict[int, int]] = []
     for each in (values, others):
