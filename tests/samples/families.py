@@ -71,12 +71,12 @@ class FamilySample:
 
     @property
     def dtype(self) -> DType:
-        """That of the first input."""
+        """The dtype of the first input."""
         return DType.of(self.inputs[0].dtype)
 
     @property
     def is_differentiable(self) -> bool:
-        """Its inputs are of float or complex numbers."""
+        """Whether its inputs are of float or complex numbers."""
         return self.dtype.is_inexact
 
     def fn(self, *inputs: Any) -> tuple[Any, ...]:

@@ -39,7 +39,7 @@ MARKERS = {
     marker: frozenset({name.rpartition(":")[2] for name in names})
     for marker, names in (("processor", ENTRY_POINTS), ("compiled", COMPILED))
 }
-"""For each marker the functions whose callers have it."""
+"""Functions whose callers have a marker, by marker."""
 SHARE = 0.5
 """Share of a function's tests that call an entry point from which all of them are marked."""
 PROPERTY = "entry points"
@@ -156,5 +156,5 @@ class EntryPoints:
 
 
 def is_long(item: pytest.Item) -> bool:
-    """Whether the test is left to commands of its own."""
+    """Return whether the test is left to commands of its own."""
     return any(item.get_closest_marker(name) for name in ("sweep", "platforms"))

@@ -61,7 +61,7 @@ def wide(x: Any) -> Any:
 
 @np.errstate(all="ignore")
 def outside(bound: ErrorBound, others: Any, half_ulps: bool = False) -> list[int]:
-    """How many elements of each output lie beyond the radius, and beyond what the oracle itself was rounded by."""
+    """Count the elements of each output beyond the radius and the oracle's own rounding."""
     counts: list[int] = []
     balls = zip(flatten(bound.values)[0], flatten(bound.radii)[0], strict=True)
     for (value, radius), other in zip(balls, others, strict=True):
