@@ -61,7 +61,7 @@ def is_jaxlib_installed() -> bool:
 
 
 def jaxlib_modules() -> Any:
-    """jaxlib.mlir's modules.
+    """Import the modules of `jaxlib.mlir`.
 
     Raises:
         ImportError: jaxlib is not installed; the message names the extra.
@@ -94,7 +94,7 @@ def context() -> Any:
 
 
 def parsed(text: str | bytes) -> Any:
-    """MLIR's module, verified.
+    """Parse a module by MLIR, and verify it.
 
     Raises:
         MlirDiagnosticError: with MLIR's messages and places.
@@ -133,7 +133,7 @@ def compile_for_trial(text: str, options: str, devices: int) -> None:
 
 
 def _refused(error: Any) -> MlirDiagnosticError:
-    """MLIR's error as ours."""
+    """Convert MLIR's error to ours."""
     return MlirDiagnosticError(
         [(item.message, str(item.location)) for item in error.error_diagnostics]
     )

@@ -272,7 +272,7 @@ class Writer:
         return self.op("convert", x, result=TensorSpec.of(x.shape, dtype))
 
     def bitcast(self, x: Value, dtype: DType) -> Value:
-        """x's bits read as another element type; x itself when it has it."""
+        """Reinterpret the bits of x as another element type; x itself if it has that type."""
         if x.dtype is dtype:
             return x
         old, new = x.dtype.itemsize, dtype.itemsize
@@ -292,7 +292,7 @@ class Writer:
         return value
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
-        """x's elements, in row-major order, in another shape; a reshape of a reshape is one."""
+        """Reshape x in row-major order; a reshape of a reshape becomes a single one."""
         shape = tuple(shape)
         base = self._reshapes.get(x, x)
         if base.shape == shape:

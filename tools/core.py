@@ -225,7 +225,7 @@ def choose() -> int:
 
 
 def main() -> int:
-    """Record, or choose."""
+    """Record what tests execute, or choose tests."""
     parser = argparse.ArgumentParser(prog="python -m tools.core", description=__doc__.splitlines()[0])  # fmt: skip
     parser.add_argument("what", choices=("record", "choose"))
     what, arguments = parser.parse_known_args()

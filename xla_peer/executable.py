@@ -138,7 +138,7 @@ class Executable:
         return results
 
     def run_leaves(self, leaves: Sequence[Any], out: Sequence[Any] | None = None) -> list[Any]:
-        """NumPy arrays from NumPy arrays, row-major and of the right types: it does not check.
+        """Run on NumPy arrays, which must be row-major and of the right types: nothing is checked.
 
         Args:
             out: arrays for the results, in place of fresh ones.

@@ -605,7 +605,7 @@ def is_gone(value: Any) -> bool:
 
 
 def wide_dtypes() -> Any:
-    """64-bit dtypes allowed in this thread while the context lasts; the user's setting stays."""
+    """Allow 64-bit dtypes in this thread while the context lasts; the user's setting stays."""
     jax, _ = modules()
     if hasattr(jax, "enable_x64"):
         return jax.enable_x64(True)

@@ -117,7 +117,7 @@ def dynamic_slice(r: Reader, operation: Operation, operands: Sequence[int]) -> i
 
 
 def _moved(r: Reader, x: int, axis: int, start: int) -> int:
-    """x from an element of an axis on, with zeros after its end."""
+    """Shift x along an axis so that it begins at a later element, with zeros after its end."""
     shape = r.spec(x).shape
     high = tuple([extent if i == axis else 0 for i, extent in enumerate(shape)])
     none = (0,) * len(shape)
@@ -160,7 +160,7 @@ def dynamic_convolution(r: Reader, operation: Operation, operands: Sequence[int]
 
 
 def dynamic_top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """jax's call for the k largest elements by the total order, and their indices, k being an operand."""
+    """Read JAX's call for the k largest elements by the total order, and their indices, where k is an operand."""
     (k,) = _shape(r, operation, operands[1])
     values, places = total_order.top_k(r, operands[0], k)
     return [values, r.convert(places, DType.I32)]
@@ -169,7 +169,7 @@ def dynamic_top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> S
 def dynamic_reduce_window(
     r: Reader, operation: Operation, operands: Sequence[int]
 ) -> Sequence[int]:
-    """jax's call for windows with sizes as operands: sizes, strides, both dilations, and edges."""
+    """Read JAX's call for windows whose sizes, strides, dilations and edges are operands."""
     *arrays, sizes, strides, base, dilations, edges = operands
     name = operation.attributes["called_computations"][0]
     region = r.tree.functions[name.removeprefix("@")].body
@@ -410,7 +410,7 @@ def _is_rounded_up(r: Reader, lhs: Any, rhs: Any) -> Any:
 
 
 def _compare(r: Reader, operation: Operation, lhs: Any, rhs: Any) -> Any:
-    """Compare: a truth value if it is the same for all extents, otherwise an extent that is 0 or 1."""
+    """Compare two extents: a truth value if it is the same for all values, otherwise an extent that is 0 or 1."""
     if lhs is None or rhs is None:
         return None
     direction = operation.attributes["comparison_direction"]

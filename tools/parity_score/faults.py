@@ -1,4 +1,4 @@
-"""Faults of meaning, seeded into the text of a module: each a line that says something else."""
+"""Faults of meaning, each seeded into the text of a module by a change of one line."""
 
 from __future__ import annotations
 

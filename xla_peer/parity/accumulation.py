@@ -135,7 +135,7 @@ def _chosen(count: int, length: int) -> Any:
 
 
 def _rows(x: Any, axes: Sequence[int]) -> Any:
-    """Return chosen rows along those axes, each laid out as one."""
+    """Choose rows along those axes, and flatten each."""
     free_axes = [axis for axis in range(x.ndim) if axis not in axes]
     view = x.transpose(*free_axes, *axes)
     extents = view.shape[: len(free_axes)]

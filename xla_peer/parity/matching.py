@@ -31,8 +31,9 @@ MOST_BYTES = 1 << 28
 MOST_COMPARED = 256
 """Values of one type that are tried as partners of a value."""
 FEW = 3
-"""Beginnings of a difference, by the structure of programs: with more they are written in different ways, and values
-alone say where they differ.
+"""Maximum number of instructions at which programs of similar structure begin to differ.
+
+With more, the programs are written in different ways, and only values locate the difference.
 """
 
 

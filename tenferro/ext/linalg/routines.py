@@ -57,7 +57,7 @@ def columns(rows: Dense, a: Array) -> Array:
 
 
 def routine(name: str, *arrays: Array) -> Any:
-    """LAPACK's routine for the dtype of these."""
+    """Choose LAPACK's routine for the dtype of these arrays."""
     from scipy.linalg import lapack
 
     return lapack.get_lapack_funcs((name,), arrays)[0]

@@ -35,7 +35,7 @@ ROWS = 32
 
 
 def each_matrix(function: Callable[..., tuple[Array, ...]], *arrays: Array) -> tuple[Array, ...]:
-    """`function` on each matrix of a batch; batches alike, at least one matrix."""
+    """Apply `function` to each matrix of batches, which have the same extents and at least one matrix."""
     batch = arrays[0].shape[:-2]
     if not batch:
         return function(*arrays)

@@ -63,7 +63,7 @@ def negate(op: Any, w: Writer, x: Value) -> Value:
 
 
 def power(op: Any, w: Writer, x: Value, y: Value) -> Value:
-    """Pow; of integers wide ones, in which a negative power is 0 but of 1 and -1."""
+    """Pow; integers are widened, and a negative power is 0 unless the base is 1 or -1."""
     if not x.dtype.is_integer:
         return w.op("Pow", x, y)
     wide = DType.I64 if x.dtype.itemsize == 8 else DType.I32

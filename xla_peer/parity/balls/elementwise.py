@@ -50,9 +50,9 @@ def _arithmetic(
     """Return the rule of an op on numbers.
 
     Args:
-        spread: how far the exact result moves, given the operands and the radii.
-        native_error: how far the native result is from the exact one, or NaN, given real operands and the result.
-        roundings: of the result, in units of half its last place, in the least exact implementation.
+        spread: movement of the exact result, given the operands and their radii.
+        native_error: distance of the native result from the exact one, or NaN, given real operands and the result.
+        roundings: rounding error of the least exact implementation, in units of half the last place of the result.
         underflows: a result may be 0 where the exact one is not.
     """
 
